@@ -1,0 +1,39 @@
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench bench-quick format lock clean setup
+
+help: ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+run: ## set up and start the broker on ./data
+	@scripts/setup runtime
+	@.venv/bin/quiver serve --data-dir data
+
+test: setup ## set up and run every test
+	@.venv/bin/pytest
+
+check: setup ## what to run before a commit: format, lint, types, layers, generated code, fast tests
+	@.venv/bin/ruff format --check .
+	@.venv/bin/ruff check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports --no-cache
+	@.venv/bin/python scripts/unasync.py --check
+	@.venv/bin/pytest tests/unit tests/contract
+
+format: setup ## format the code and write the generated files anew
+	@.venv/bin/python scripts/unasync.py
+	@.venv/bin/ruff check --fix --quiet . || true
+	@.venv/bin/ruff format --quiet .
+
+bench: ## measure Quiver and its peers, write benchmarks/results/
+	@scripts/setup bench
+	@.venv/bin/python -m benchmarks
+
+setup:
+	@scripts/setup dev
+
+lock: setup ## resolve the versions anew
+	@.venv/bin/uv lock --quiet --upgrade
+	@scripts/export-locks
+
+clean: ## remove the environment and caches
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

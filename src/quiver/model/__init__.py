@@ -1,0 +1,1 @@
+"""Value types, limits and errors. Imports nothing else of Quiver and never loads pyarrow."""

@@ -1,0 +1,239 @@
+"""The error catalogue: one class a code, the same for HTTP, the native protocol, the SDK and the CLI.
+
+A class is a row of data: its code, its HTTP status, whether trying again can help, and a sentence that
+says what is wrong and what to do. `raise TopicNotFound(topic="orders")` fills the sentence in.
+"""
+
+from typing import Any, ClassVar
+
+
+class QuiverError(Exception):
+    """Something Quiver refuses or cannot do; `code` is stable, the sentence is for people."""
+
+    code: str = "internal"
+    status: int = 500
+    retryable: bool = False
+    sentence: ClassVar[str] = "the broker met an unexpected problem; its log has the details"
+
+    def __init__(self, message: str | None = None, **details: Any) -> None:
+        self.details = details
+        super().__init__(message if message is not None else self.sentence.format(**details))
+
+    @property
+    def message(self) -> str:
+        return str(self.args[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The error object that HTTP answers carry."""
+        return {
+            "error": self.message,
+            "code": self.code,
+            "retryable": self.retryable,
+            "status": self.status,
+        }
+
+
+class InvalidRequest(QuiverError):
+    code, status = "invalid_request", 400
+    sentence = "{problem}"
+
+
+class InvalidName(QuiverError):
+    code, status = "invalid_name", 400
+    sentence = (
+        "{name!r} is not a valid {kind} name: use 1 to 240 of the characters A-Z a-z 0-9 . _ - "
+        "(and neither '.' nor '..')"
+    )
+
+
+class InvalidSetting(QuiverError):
+    code, status = "invalid_setting", 400
+    sentence = "setting {setting!r}: {problem}"
+
+
+class InvalidFrame(QuiverError):
+    """A frame that a producer sent and that is not stored."""
+
+    code, status = "invalid_frame", 400
+    sentence = "the frame is refused: {problem}"
+
+
+class MessageTooLarge(QuiverError):
+    code, status = "message_too_large", 413
+    sentence = (
+        "a message of {size} bytes is over the limit of {limit}; store the payload elsewhere and send a "
+        "reference, or raise max_message_bytes on the topic"
+    )
+
+
+class FrameTooLarge(QuiverError):
+    code, status = "frame_too_large", 413
+    sentence = "a frame of {size} bytes is over the limit of {limit}; send smaller batches"
+
+
+class RequestTooLarge(QuiverError):
+    code, status = "request_too_large", 413
+    sentence = "a request of {size} bytes is over the limit of {limit}; split it"
+
+
+class ProtocolError(QuiverError):
+    code, status = "protocol_error", 400
+    sentence = "this is not the Quiver protocol: {problem}"
+
+
+class UnsupportedVersion(QuiverError):
+    code, status = "unsupported_version", 400
+    sentence = "{problem}; upgrade the older side"
+
+
+class TopicNotFound(QuiverError):
+    code, status = "topic_not_found", 404
+    sentence = "there is no topic {topic!r}; create it first (quiver topic create {topic})"
+
+
+class PartitionNotFound(QuiverError):
+    code, status = "partition_not_found", 404
+    sentence = "topic {topic!r} has {count} partitions, numbered from 0: there is no partition {partition}"
+
+
+class TopicExists(QuiverError):
+    code, status = "topic_exists", 409
+    sentence = "topic {topic!r} exists already; choose another name or alter the topic"
+
+
+class StalePartitionCount(QuiverError):
+    """The producer hashed by a partition count that is no longer true; it refreshes and hashes again."""
+
+    code, status, retryable = "stale_partition_count", 409, True
+    sentence = "topic {topic!r} has {count} partitions now; fetch metadata again and send anew"
+
+
+class OffsetOutOfRange(QuiverError):
+    code, status = "offset_out_of_range", 416
+    sentence = "offset {offset} is outside {topic}-{partition}, which has {earliest} to {latest}"
+
+
+class CorruptData(QuiverError):
+    """Stored bytes that do not match their checksum; nothing is deleted, reads around them go on."""
+
+    code, status = "corrupt_data", 500
+    sentence = (
+        "damaged data in {where}: {problem}; the bytes are kept for inspection, reading can go on at offset "
+        "{next_offset}"
+    )
+
+
+class PartitionOffline(QuiverError):
+    code, status, retryable = "partition_offline", 503, True
+    sentence = "{partition} takes no writes: {problem}; reads go on; restart the broker once this is repaired"
+
+
+class DiskFull(QuiverError):
+    code, status, retryable = "disk_full", 507, True
+    sentence = "writes are refused: {problem}; reads go on, writes resume when there is room"
+
+
+class OutOfSequence(QuiverError):
+    code, status = "out_of_sequence", 409
+    sentence = (
+        "producer {producer_id} sent sequence {sequence} where {expected} was due; it must take a new epoch"
+    )
+
+
+class ProducerFenced(QuiverError):
+    code, status = "producer_fenced", 409
+    sentence = "producer {producer_id} epoch {epoch} is fenced by epoch {current}; another instance took over"
+
+
+class UnknownProducer(QuiverError):
+    code, status = "unknown_producer", 409
+    sentence = "producer {producer_id} is not known here (its state has expired); it must take a new epoch"
+
+
+class StaleEpoch(QuiverError):
+    code, status, retryable = "stale_epoch", 409, True
+    sentence = "epoch {epoch} is over, {current} has begun; fetch metadata again"
+
+
+class NotSupported(QuiverError):
+    code, status = "not_supported", 501
+    sentence = "{feature} is not available in this version"
+
+
+class Overloaded(QuiverError):
+    code, status, retryable = "overloaded", 503, True
+    sentence = "the broker has too much in flight ({problem}); slow down and try again"
+
+
+class ShuttingDown(QuiverError):
+    code, status, retryable = "shutting_down", 503, True
+    sentence = "the broker is shutting down; try again in a moment or on another broker"
+
+
+class DataDirectoryInUse(QuiverError):
+    code, status = "data_directory_in_use", 409
+    sentence = "{path} is held by process {pid}; stop that process or choose another --data-dir"
+
+
+class ConnectionLost(QuiverError):
+    """Client side: the broker cannot be reached, or went away before it answered."""
+
+    code, status, retryable = "connection_lost", 503, True
+    sentence = "no connection to {address}: {problem}"
+
+
+class RequestTimeout(QuiverError):
+    code, status, retryable = "timeout", 504, True
+    sentence = "no answer within {seconds} s; the request may or may not have been carried out"
+
+
+class BufferFull(QuiverError):
+    """Client side: the producer's memory stayed full for as long as the caller was willing to wait."""
+
+    code, status, retryable = "buffer_full", 503, True
+    sentence = "the producer holds {size} bytes that wait for the broker, over its limit of {limit}"
+
+
+class Closed(QuiverError):
+    code, status = "closed", 409
+    sentence = "{what} is closed"
+
+
+class ForkRefused(QuiverError):
+    code, status = "fork_refused", 409
+    sentence = "this object was made in process {pid}; after a fork, open a new one in the child"
+
+
+class RouteNotFound(QuiverError):
+    code, status = "route_not_found", 404
+    sentence = "there is no {method} {path}; /docs lists what there is"
+
+
+class MethodNotAllowed(QuiverError):
+    code, status = "method_not_allowed", 405
+    sentence = "{path} does not take {method}; it takes {allowed}"
+
+
+class UnsupportedMediaType(QuiverError):
+    code, status = "unsupported_media_type", 415
+    sentence = "content type {content_type!r} is not understood; send application/json or application/msgpack"
+
+
+def _all_kinds(kind: type[QuiverError]) -> dict[str, type[QuiverError]]:
+    found = {kind.code: kind}
+    for sub in kind.__subclasses__():
+        found |= _all_kinds(sub)
+    return found
+
+
+CATALOGUE: dict[str, type[QuiverError]] = _all_kinds(QuiverError)
+
+
+def error_from_wire(code: str, message: str, retryable: bool = False) -> QuiverError:
+    """The error a peer sent; a code this version does not know becomes a plain QuiverError that keeps it."""
+    kind = CATALOGUE.get(code)
+    if kind is not None:
+        return kind(message)
+    error = QuiverError(message)
+    error.code, error.retryable = code, retryable
+    return error

@@ -1,0 +1,18 @@
+"""Limits that are checked before memory is allocated."""
+
+import msgspec
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    message_bytes: int = MIB
+    frame_bytes: int = 16 * MIB
+    request_bytes: int = 64 * MIB
+    """A whole native request or HTTP body."""
+    fetch_bytes: int = 64 * MIB
+    """What one fetch answer may carry, whatever the client asks for."""
+    partitions_per_topic: int = 10_000
+    partition_queue_bytes: int = 64 * MIB
+    """Frames that wait for one partition's writer; beyond it a producer is told to slow down."""

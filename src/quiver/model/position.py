@@ -1,0 +1,44 @@
+"""Where a reader starts or stops: earliest, latest, an offset or a time."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from quiver.model.errors import InvalidRequest
+from quiver.model.times import parse_duration_ms, parse_time_ms
+
+
+class Position(msgspec.Struct, frozen=True, array_like=True):
+    kind: Literal["earliest", "latest", "offset", "time"]
+    value: int = 0
+    """The offset, or epoch milliseconds."""
+
+
+EARLIEST = Position("earliest")
+LATEST = Position("latest")
+
+
+def parse_position(value: object, now_ms: int, what: str = "start") -> Position:
+    """`earliest`, `latest`, an offset (int or digits), `-2h` (ago) or an RFC 3339 time.
+
+    Small whole numbers are offsets; to name a time by number use RFC 3339 instead.
+    """
+    if isinstance(value, Position):
+        return value
+    if isinstance(value, datetime):
+        return Position("time", parse_time_ms(value, what))
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return Position("offset", value)
+    if isinstance(value, str):
+        text = value.strip()
+        if text in ("earliest", "latest"):
+            return EARLIEST if text == "earliest" else LATEST
+        if text.isdigit():
+            return Position("offset", int(text))
+        if text.startswith("-"):
+            return Position("time", max(0, now_ms - parse_duration_ms(text[1:], what)))
+        return Position("time", parse_time_ms(text, what))
+    raise InvalidRequest(
+        problem=f"{what} {value!r} is not earliest, latest, an offset, a time ago such as -2h, or a time"
+    )

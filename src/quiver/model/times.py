@@ -1,0 +1,84 @@
+"""Durations and times as users write them.
+
+Durations are strings such as `500ms`, `30s`, `1h30m`, `7d`, or numbers of seconds. Times are RFC 3339 or
+epoch milliseconds and are shown as RFC 3339 in UTC.
+"""
+
+import math
+import re
+from datetime import UTC, datetime
+
+from quiver.model.errors import InvalidRequest
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_MAX_MS = 2**53
+_MAX_TIME_MS = 253_402_300_799_999  # the last millisecond of the year 9999
+
+
+def parse_duration_ms(value: object, what: str = "duration") -> int:
+    """Milliseconds of `30s`, `1h30m`, `500ms` or a number of seconds; never negative."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _seconds_to_ms(float(value), what, value)
+    if isinstance(value, str):
+        text = value.strip().lower()
+        parts = _PART.findall(text)
+        if parts and "".join(n + unit for n, unit in parts) == text:
+            return _in_range(sum(float(n) * _UNITS_MS[unit] for n, unit in parts), what, value)
+        try:
+            return _seconds_to_ms(float(text), what, value)
+        except ValueError:
+            pass
+    raise InvalidRequest(problem=f"{what} {value!r} is not a duration such as 500ms, 30s, 1h30m or 7d")
+
+
+def _seconds_to_ms(seconds: float, what: str, shown: object) -> int:
+    return _in_range(seconds * 1000, what, shown)
+
+
+def _in_range(ms: float, what: str, shown: object) -> int:
+    if not math.isfinite(ms) or ms < 0 or ms > _MAX_MS:
+        raise InvalidRequest(problem=f"{what} {shown!r} is out of range: it must be zero or more")
+    return round(ms)
+
+
+def format_duration(ms: int) -> str:
+    """The shortest exact way to write a duration: 90_000 is `1m30s`."""
+    if ms == 0:
+        return "0s"
+    text, rest = "", ms
+    for unit in ("d", "h", "m", "s", "ms"):
+        count, rest = divmod(rest, _UNITS_MS[unit])
+        if count:
+            text += f"{count}{unit}"
+    return text
+
+
+def parse_time_ms(value: object, what: str = "time") -> int:
+    """Epoch milliseconds of an RFC 3339 text or of epoch milliseconds."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        if 0 <= value <= _MAX_TIME_MS:
+            return int(value)
+    elif isinstance(value, datetime):
+        return round(value.astimezone(UTC).timestamp() * 1000)
+    elif isinstance(value, str):
+        text = value.strip()
+        if text.isdigit() and len(text) > 4:
+            return parse_time_ms(int(text), what)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            pass
+        else:
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return parse_time_ms(round(moment.timestamp() * 1000), what)
+    raise InvalidRequest(
+        problem=f"{what} {value!r} is neither RFC 3339 (2026-01-31T12:00:00Z) nor epoch milliseconds"
+    )
+
+
+def format_time(ms: int) -> str:
+    """RFC 3339 in UTC, with milliseconds; a time outside the calendar is shown as its number."""
+    if not 0 <= ms <= _MAX_TIME_MS:
+        return str(ms)
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

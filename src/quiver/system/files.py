@@ -1,0 +1,119 @@
+"""The file system calls Quiver uses. A test passes a Files that counts, fails or delays them."""
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+Buffer = bytes | bytearray | memoryview
+IOV_MAX = 1024
+
+
+class Files:
+    """Thin wrappers around `os`, one a call, so that a subclass can inject faults at any of them."""
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+
+    def open_readonly(self, path: Path) -> int:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        """One write call; may be short. At most IOV_MAX buffers."""
+        return os.pwritev(fd, buffers, position)
+
+    def pread(self, fd: int, size: int, position: int) -> bytes:
+        return os.pread(fd, size, position)
+
+    def fdatasync(self, fd: int) -> None:
+        os.fdatasync(fd)
+
+    def truncate(self, fd: int, size: int) -> None:
+        os.ftruncate(fd, size)
+
+    def size(self, fd: int) -> int:
+        return os.fstat(fd).st_size
+
+    def path_size(self, path: Path) -> int:
+        return path.stat().st_size
+
+    def rename(self, source: Path, target: Path) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def remove_tree(self, path: Path) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+
+    def make_directory(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+
+    def sync_directory(self, path: Path) -> None:
+        """Makes creations, renames and removals in a directory durable."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def names(self, path: Path) -> list[str]:
+        """The names in a directory, sorted; none when it does not exist."""
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+
+    def free_bytes(self, path: Path) -> int:
+        stat = os.statvfs(path)
+        return stat.f_bavail * stat.f_frsize
+
+    def read_file(self, path: Path) -> bytes:
+        return path.read_bytes()
+
+    def write_file(self, path: Path, data: bytes, *, sync: bool = True) -> None:
+        """Replaces a small file whole: a reader sees the old content or the new, never a mix."""
+        temporary = path.with_name(path.name + ".tmp")
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            self.write_all(fd, [data], 0)
+            if sync:
+                self.fdatasync(fd)
+        finally:
+            self.close(fd)
+        self.rename(temporary, path)
+        if sync:
+            self.sync_directory(path.parent)
+
+    def write_all(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        """Writes every byte, in as many calls as it takes; returns the position behind the last one.
+
+        Raises OSError when the file system stops taking bytes; what was written before that stays in the file.
+        """
+        pending = [memoryview(b).cast("B") for b in buffers if len(b)]
+        while pending:
+            written = self.pwritev(fd, pending[:IOV_MAX], position)
+            if written == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            position += written
+            while written:
+                if written < len(pending[0]):
+                    pending[0] = pending[0][written:]
+                    break
+                written -= len(pending.pop(0))
+        return position
+
+    def lock(self, path: Path) -> int:
+        """Takes an exclusive lock on a file for this process; BlockingIOError when another holds it."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
