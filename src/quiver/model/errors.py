@@ -135,9 +135,7 @@ class DiskFull(QuiverError):
 
 class OutOfSequence(QuiverError):
     code, status = "out_of_sequence", 409
-    sentence = (
-        "producer {producer_id} sent sequence {sequence} where {expected} was due; it must take a new epoch"
-    )
+    sentence = "producer {producer_id} sent sequence {sequence} where {expected} was due; it must take a new epoch"
 
 
 class ProducerFenced(QuiverError):

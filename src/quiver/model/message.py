@@ -1,0 +1,32 @@
+"""Single messages, for the paths that handle them one by one. The stream path moves frames instead."""
+
+import msgspec
+
+from quiver.model.priority import Priority
+
+
+class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to be published. A value of None is a tombstone."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: dict[str, bytes] | None = None
+    timestamp_ms: int | None = None
+    partition: int | None = None
+    priority: Priority = Priority.NORMAL
+    deliver_at_ms: int | None = None
+    expires_at_ms: int | None = None
+    id: bytes | None = None
+
+
+class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as it lies in the log."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    append_time_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: dict[str, bytes]
+    priority: Priority

@@ -1,0 +1,210 @@
+"""Requests and answers of the native protocol, version 1.
+
+Each is a MessagePack array that begins with its tag; new fields are only ever added at the end, with defaults.
+Frames travel behind the message as raw payload, never inside it.
+"""
+
+from typing import Any
+
+import msgspec
+
+from quiver.model.position import Position
+
+PROTOCOL_VERSION = 1
+CODECS = ("none", "lz4", "zstd")
+ENCODINGS = ("arrow",)
+
+ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+
+
+class Message(msgspec.Struct, array_like=True, frozen=True):
+    """Base of everything that is sent."""
+
+
+class Hello(Message, tag=0):
+    versions: list[int]
+    codecs: list[str]
+    encodings: list[str]
+    client: str = ""
+
+
+class GetMetadata(Message, tag=1):
+    topics: list[str] | None = None
+    """None asks for all topics."""
+
+
+class Produce(Message, tag=2):
+    """Payload: one frame. With ACKS_NONE there is no answer, not even for an error."""
+
+    topic_id: int
+    partition: int
+    partition_count: int
+    """The count the producer hashed by; 0 when the partition was chosen explicitly or without a key."""
+    acks: int = ACKS_ALL
+
+
+class FetchPart(msgspec.Struct, array_like=True, frozen=True):
+    topic_id: int
+    partition: int
+    offset: int
+    max_bytes: int
+
+
+class Fetch(Message, tag=3):
+    parts: list[FetchPart]
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    max_bytes: int = 16 * 1024 * 1024
+    read_committed: bool = True
+
+
+class OffsetPart(msgspec.Struct, array_like=True, frozen=True):
+    topic_id: int
+    partition: int
+    position: Position
+
+
+class ListOffsets(Message, tag=4):
+    parts: list[OffsetPart]
+
+
+class InitProducer(Message, tag=5):
+    """A new producer id, or with `producer_id` the next epoch of that one."""
+
+    producer_id: int = -1
+    epoch: int = -1
+
+
+class CreateTopic(Message, tag=6):
+    name: str
+    settings: dict[str, Any]
+
+
+class DescribeTopic(Message, tag=7):
+    name: str
+
+
+class AlterTopic(Message, tag=8):
+    name: str
+    settings: dict[str, Any]
+
+
+class DeleteTopic(Message, tag=9):
+    name: str
+
+
+class AddPartitions(Message, tag=10):
+    name: str
+    count: int
+    """The new total."""
+
+
+class PurgeTopic(Message, tag=11):
+    name: str
+
+
+class Ping(Message, tag=12):
+    pass
+
+
+Request = (
+    Hello
+    | GetMetadata
+    | Produce
+    | Fetch
+    | ListOffsets
+    | InitProducer
+    | CreateTopic
+    | DescribeTopic
+    | AlterTopic
+    | DeleteTopic
+    | AddPartitions
+    | PurgeTopic
+    | Ping
+)
+
+
+class Failure(Message, tag=100):
+    code: str
+    message: str
+    retryable: bool = False
+
+
+class Welcome(Message, tag=101):
+    version: int
+    node_id: str
+    codecs: list[str]
+    encodings: list[str]
+    max_request_bytes: int
+    max_frame_bytes: int
+    max_message_bytes: int
+    software: str = ""
+
+
+class TopicInfo(msgspec.Struct, array_like=True, frozen=True):
+    id: int
+    name: str
+    partitions: int
+    max_message_bytes: int
+
+
+class Metadata(Message, tag=102):
+    topics: list[TopicInfo]
+    missing: list[str]
+
+
+class Produced(Message, tag=103):
+    base_offset: int
+    append_time_ms: int
+    duplicate: bool = False
+
+
+class FetchedPart(msgspec.Struct, array_like=True, frozen=True):
+    """Payload bytes of the parts follow each other in the order of the parts."""
+
+    topic_id: int
+    partition: int
+    length: int
+    log_start: int
+    high_watermark: int
+    last_stable: int
+    epoch: int
+    aborted: list[tuple[int, int]]
+    """(producer id, first offset) of transactions that were aborted within the answer's range."""
+    error: Failure | None = None
+
+
+class Fetched(Message, tag=104):
+    parts: list[FetchedPart]
+
+
+class FoundOffset(msgspec.Struct, array_like=True, frozen=True):
+    offset: int
+    error: Failure | None = None
+
+
+class Offsets(Message, tag=105):
+    offsets: list[FoundOffset]
+    """In the order of the request."""
+
+
+class ProducerIdentity(Message, tag=106):
+    producer_id: int
+    epoch: int
+
+
+class TopicDescription(Message, tag=107):
+    id: int
+    name: str
+    created_at_ms: int
+    settings: dict[str, Any]
+    size_bytes: int
+    offsets: list[tuple[int, int]]
+    """Per partition: earliest, and the next offset to be written."""
+
+
+class Done(Message, tag=108):
+    pass
+
+
+Answer = Failure | Welcome | Metadata | Produced | Fetched | Offsets | ProducerIdentity | TopicDescription | Done

@@ -1,0 +1,164 @@
+"""The storage port: what an engine must do. Topics are logs, and so is everything else the broker remembers.
+
+Frames go in and frames come out; the partition above gives them their offsets. One writer at a time appends to a
+log; reads may run beside it. Engines pass the contract suite in tests/contract.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from quiver.model.limits import MIB
+from quiver.model.topic import Durability
+from quiver.records.header import StampedFrame
+
+
+class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
+    durability: Durability = "fsync"
+    segment_bytes: int = 64 * MIB
+    roll_after_ms: int = 86_400_000
+
+
+class Snapshot(NamedTuple):
+    offset: int
+    """The snapshot holds the effect of everything below this offset."""
+    data: bytes
+
+
+class FrameSlice(Protocol):
+    """A run of stored bytes that begins at a frame and holds at least that frame whole.
+
+    The last frame may be cut off by the byte limit; readers drop it. `release` must be called once.
+    """
+
+    length: int
+
+    @property
+    def file(self) -> tuple[int, int] | None:
+        """Descriptor and position for `sendfile`, valid until release; None when the bytes are not in a file."""
+        ...
+
+    async def read(self) -> bytes | memoryview: ...
+
+    def release(self) -> None: ...
+
+
+class Log(Protocol):
+    """One append-only log of frames."""
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int:
+        """The offset the next frame gets at the least; never goes down, except by truncate."""
+        ...
+
+    @property
+    def readable_offset(self) -> int:
+        """Readers see what is below: the synced part with durability `fsync`, everything written otherwise."""
+        ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @property
+    def last_append_time_ms(self) -> int:
+        """Append time of the last frame, 0 when there is none; the next frame's is not smaller."""
+        ...
+
+    @property
+    def failure(self) -> str | None:
+        """Why the log takes no more appends (a failed sync is final), or None."""
+        ...
+
+    async def append(self, frames: Sequence[StampedFrame]) -> None:
+        """Appends all frames or none, and returns when they are as durable as the options say.
+
+        Offsets must rise and begin at end_offset or above (a jump leaves a hole). Raises StaleEpoch for an epoch
+        below one seen before, DiskFull, or PartitionOffline after a failed write or sync.
+        """
+        ...
+
+    async def sync(self) -> None:
+        """Returns when everything appended so far is on disk."""
+        ...
+
+    async def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> FrameSlice | None:
+        """From the frame that holds `offset`, or the first one after it; None when there is none yet.
+
+        Never reads at or beyond end_offset (default: readable_offset), which must be a frame boundary. Raises
+        OffsetOutOfRange below start_offset or above end_offset, CorruptData where the stored bytes are damaged.
+        """
+        ...
+
+    async def offset_for_time(self, time_ms: int) -> int:
+        """The first offset appended at or after a time; end_offset when there is none."""
+        ...
+
+    async def end_offset_of_epoch(self, epoch: int) -> int:
+        """The offset behind the last frame whose epoch is at most this one."""
+        ...
+
+    async def truncate(self, offset: int) -> None:
+        """Removes frames at and above an offset (which must be a frame boundary)."""
+        ...
+
+    async def drop_front(self, offset: int) -> int:
+        """Removes whole segments below an offset; returns the new start offset."""
+        ...
+
+    async def roll(self) -> None:
+        """Closes the active segment, so that drop_front can remove it."""
+        ...
+
+    async def retain(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
+        """Rolls an old active segment, removes what is too old or too much; returns the new start offset."""
+        ...
+
+    async def save_snapshot(self, offset: int, data: bytes) -> None:
+        """Keeps a snapshot taken at a synced offset. The last three are kept.
+
+        It also is a recovery checkpoint: opening the log checks the bytes from the newest good snapshot on.
+        """
+        ...
+
+    async def load_snapshot(self) -> Snapshot | None:
+        """The newest snapshot that is whole and not above end_offset."""
+        ...
+
+    def configure(self, options: LogOptions) -> None:
+        """Applies changed options from the next append on."""
+        ...
+
+    async def close(self) -> None:
+        """Syncs and closes. A log closed this way opens without any check."""
+        ...
+
+
+class Storage(Protocol):
+    """An engine. Log ids are relative paths of plain words, such as `topics/17/0` and `internal/metadata`."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why the engine refuses writes now (disk full, a failed log), or None: for readiness."""
+        ...
+
+    async def open_log(self, log_id: str, options: LogOptions) -> Log:
+        """Opens or creates a log, recovering it if need be."""
+        ...
+
+    async def delete_log(self, log_id: str) -> None:
+        """Closes and removes a log with its files; nothing happens when there is none."""
+        ...
+
+    async def list_logs(self, prefix: str = "") -> list[str]: ...
+
+    async def next_epoch(self) -> int:
+        """A number higher than any this storage gave before, durable before it returns."""
+        ...
+
+    async def close(self) -> None:
+        """Closes every log."""
+        ...
