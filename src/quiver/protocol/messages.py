@@ -21,19 +21,19 @@ class Message(msgspec.Struct, array_like=True, frozen=True):
     """Base of everything that is sent."""
 
 
-class Hello(Message, tag=0):
+class Hello(Message, tag=0, frozen=True):
     versions: list[int]
     codecs: list[str]
     encodings: list[str]
     client: str = ""
 
 
-class GetMetadata(Message, tag=1):
+class GetMetadata(Message, tag=1, frozen=True):
     topics: list[str] | None = None
     """None asks for all topics."""
 
 
-class Produce(Message, tag=2):
+class Produce(Message, tag=2, frozen=True):
     """Payload: one frame. With ACKS_NONE there is no answer, not even for an error."""
 
     topic_id: int
@@ -50,7 +50,7 @@ class FetchPart(msgspec.Struct, array_like=True, frozen=True):
     max_bytes: int
 
 
-class Fetch(Message, tag=3):
+class Fetch(Message, tag=3, frozen=True):
     parts: list[FetchPart]
     max_wait_ms: int = 500
     min_bytes: int = 1
@@ -64,46 +64,46 @@ class OffsetPart(msgspec.Struct, array_like=True, frozen=True):
     position: Position
 
 
-class ListOffsets(Message, tag=4):
+class ListOffsets(Message, tag=4, frozen=True):
     parts: list[OffsetPart]
 
 
-class InitProducer(Message, tag=5):
+class InitProducer(Message, tag=5, frozen=True):
     """A new producer id, or with `producer_id` the next epoch of that one."""
 
     producer_id: int = -1
     epoch: int = -1
 
 
-class CreateTopic(Message, tag=6):
+class CreateTopic(Message, tag=6, frozen=True):
     name: str
     settings: dict[str, Any]
 
 
-class DescribeTopic(Message, tag=7):
+class DescribeTopic(Message, tag=7, frozen=True):
     name: str
 
 
-class AlterTopic(Message, tag=8):
+class AlterTopic(Message, tag=8, frozen=True):
     name: str
     settings: dict[str, Any]
 
 
-class DeleteTopic(Message, tag=9):
+class DeleteTopic(Message, tag=9, frozen=True):
     name: str
 
 
-class AddPartitions(Message, tag=10):
+class AddPartitions(Message, tag=10, frozen=True):
     name: str
     count: int
     """The new total."""
 
 
-class PurgeTopic(Message, tag=11):
+class PurgeTopic(Message, tag=11, frozen=True):
     name: str
 
 
-class Ping(Message, tag=12):
+class Ping(Message, tag=12, frozen=True):
     pass
 
 
@@ -124,13 +124,13 @@ Request = (
 )
 
 
-class Failure(Message, tag=100):
+class Failure(Message, tag=100, frozen=True):
     code: str
     message: str
     retryable: bool = False
 
 
-class Welcome(Message, tag=101):
+class Welcome(Message, tag=101, frozen=True):
     version: int
     node_id: str
     codecs: list[str]
@@ -148,12 +148,12 @@ class TopicInfo(msgspec.Struct, array_like=True, frozen=True):
     max_message_bytes: int
 
 
-class Metadata(Message, tag=102):
+class Metadata(Message, tag=102, frozen=True):
     topics: list[TopicInfo]
     missing: list[str]
 
 
-class Produced(Message, tag=103):
+class Produced(Message, tag=103, frozen=True):
     base_offset: int
     append_time_ms: int
     duplicate: bool = False
@@ -174,7 +174,7 @@ class FetchedPart(msgspec.Struct, array_like=True, frozen=True):
     error: Failure | None = None
 
 
-class Fetched(Message, tag=104):
+class Fetched(Message, tag=104, frozen=True):
     parts: list[FetchedPart]
 
 
@@ -183,17 +183,17 @@ class FoundOffset(msgspec.Struct, array_like=True, frozen=True):
     error: Failure | None = None
 
 
-class Offsets(Message, tag=105):
+class Offsets(Message, tag=105, frozen=True):
     offsets: list[FoundOffset]
     """In the order of the request."""
 
 
-class ProducerIdentity(Message, tag=106):
+class ProducerIdentity(Message, tag=106, frozen=True):
     producer_id: int
     epoch: int
 
 
-class TopicDescription(Message, tag=107):
+class TopicDescription(Message, tag=107, frozen=True):
     id: int
     name: str
     created_at_ms: int
@@ -203,7 +203,7 @@ class TopicDescription(Message, tag=107):
     """Per partition: earliest, and the next offset to be written."""
 
 
-class Done(Message, tag=108):
+class Done(Message, tag=108, frozen=True):
     pass
 
 

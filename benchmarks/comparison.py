@@ -1,0 +1,74 @@
+"""The work that every subject does: bulk publish, bulk consume, both at once, and latency at a steady rate."""
+
+from benchmarks.percentiles import latency_metrics
+from benchmarks.roles import Role, run_roles, span
+from benchmarks.run import Run
+from benchmarks.server import cpu_seconds
+from benchmarks.subject import Subject
+
+LATENCY_RATE = 1_000.0
+LATENCY_WARM_UP = 200
+WORKLOADS = ("publish", "consume", "both", "latency")
+
+
+def compare(run: Run, subject: Subject, workloads: set[str]) -> None:
+    """All repetitions of the wanted workloads; the latency is of the smallest messages only."""
+    for size in run.scale.sizes:
+        for _ in run.repetitions():
+            if workloads & {"publish", "consume"}:
+                publish_and_consume(run, subject, size)
+            if "both" in workloads:
+                both_at_once(run, subject, size)
+            if "latency" in workloads and size == min(run.scale.sizes):
+                latency(run, subject, size)
+
+
+def publish_and_consume(run: Run, subject: Subject, size: int) -> None:
+    count = _count(run, subject.bulk_messages, size)
+    subject.reset()
+    bulk(run, subject, "publish", size, Role(subject.produce, (count, size)), count)
+    bulk(run, subject, "consume", size, Role(subject.consume, (count,)), count)
+
+
+def bulk(run: Run, subject: Subject, workload: str, size: int, role: Role, count: int) -> None:
+    with run.measuring(
+        subject.name, workload, size=size, durability=subject.durability, server_pids=subject.pids()
+    ) as metrics:
+        server = cpu_seconds(subject.pids())
+        outcome = run_roles({workload: role})[workload]
+        metrics["rate"] = count / outcome.seconds
+        metrics["client_cores"] = outcome.cpu_seconds / outcome.seconds
+        metrics["server_cores"] = (cpu_seconds(subject.pids()) - server) / outcome.seconds
+
+
+def both_at_once(run: Run, subject: Subject, size: int) -> None:
+    """One producer and one consumer; from the start of both until the last message is received and acknowledged."""
+    count = _count(run, subject.both_messages, size)
+    subject.reset()
+    with run.measuring(
+        subject.name, "both", size=size, durability=subject.durability, server_pids=subject.pids()
+    ) as metrics:
+        roles = {"consume": Role(subject.consume, (count,)), "produce": Role(subject.produce, (count, size))}
+        metrics["rate"] = count / span(run_roles(roles))
+
+
+def latency(run: Run, subject: Subject, size: int) -> None:
+    """One producer that waits for each ack, at a steady rate, and one consumer that follows."""
+    count = run.scale.latency_messages + LATENCY_WARM_UP
+    subject.reset()
+    with run.measuring(
+        subject.name, "latency", size=size, durability=subject.durability, server_pids=subject.pids()
+    ) as metrics:
+        roles = {
+            "consume": Role(subject.consume_stamped, (count,)),
+            "produce": Role(subject.produce_paced, (count, size, LATENCY_RATE)),
+        }
+        outcomes = run_roles(roles)
+        metrics |= latency_metrics("ack", outcomes["produce"].result[LATENCY_WARM_UP:])
+        metrics |= latency_metrics("receive", outcomes["consume"].result[LATENCY_WARM_UP:])
+        metrics["rate_achieved"] = count / outcomes["produce"].seconds
+
+
+def _count(run: Run, full: int, size: int) -> int:
+    """Fewer of the large messages: half as many at 1 KB."""
+    return run.scale.count(full if size < 1000 else full // 2)

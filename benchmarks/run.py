@@ -1,0 +1,82 @@
+"""One run of the benchmarks: its scale, its place on disk, its results so far and what was left out."""
+
+import contextlib
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.measurement import Metrics, Results
+from benchmarks.noise import Noise
+from benchmarks.scale import Scale
+
+
+class Run:
+    def __init__(self, scale: Scale, scratch: Path) -> None:
+        self.scale = scale
+        self.scratch = scratch
+        self.results = Results()
+        self.skipped: dict[str, str] = {}
+        self.failed: dict[str, str] = {}
+        self.limits: dict[str, Metrics] = {}
+        self._begin = time.monotonic()
+
+    def seconds(self) -> float:
+        return time.monotonic() - self._begin
+
+    def skip(self, name: str, reason: str) -> None:
+        self.skipped[name] = reason
+        self.say(f"{name}: skipped, {reason}")
+
+    def attempt(self, name: str, work: Callable[[], None]) -> None:
+        """Does the work unless the time is up; a failure is part of the result and ends only this piece of work."""
+        if self.seconds() > self.scale.budget_seconds:
+            self.skip(name, f"the run's {self.scale.budget_seconds:.0f} s were over")
+            return
+        try:
+            work()
+        except Exception as error:
+            self.failed[name] = f"{type(error).__name__}: {error}"
+            self.say(f"{name}: failed\n{traceback.format_exc()}")
+
+    def repetitions(self) -> range:
+        return range(self.scale.repetitions)
+
+    @contextlib.contextmanager
+    def measuring(
+        self,
+        subject: str,
+        workload: str,
+        *,
+        size: int = 0,
+        durability: str = "",
+        detail: str = "",
+        server_pids: Sequence[int] = (),
+    ) -> Iterator[Metrics]:
+        """Yields the metrics of one repetition to be filled in; records them beside the noise of the machine.
+
+        Dirty pages of what ran before are written out first, so that nobody pays for another's writes.
+        """
+        os.sync()
+        metrics: Metrics = {}
+        with Noise(server_pids) as noise:
+            yield metrics
+        self.say(f"{_title(subject, workload, size, durability, detail)}: {_brief(metrics)}")
+        metrics |= {"foreign_cores": noise.foreign_cores, "stolen_cores": noise.stolen_cores}
+        self.results.add(subject, workload, metrics, size=size, durability=durability, detail=detail)
+
+    def say(self, line: str) -> None:
+        print(f"[{self.seconds():6.1f} s] {line}", file=sys.stderr, flush=True)
+
+
+def _title(subject: str, workload: str, size: int, durability: str, detail: str) -> str:
+    parts = [subject, workload, f"{size} B" if size else "", durability, detail]
+    return " · ".join(part for part in parts if part)
+
+
+def _brief(metrics: Metrics) -> str:
+    return ", ".join(
+        f"{name} {value:,.0f}" if value >= 100 else f"{name} {value:.3g}" for name, value in metrics.items()
+    )

@@ -1,0 +1,68 @@
+"""A subject: a broker together with the usual Python client for it, seen through four roles."""
+
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+from benchmarks.roles import Watch
+from benchmarks.server import stop
+
+
+class Subject:
+    """Subclasses fill in the texts, the counts and the roles.
+
+    Each role runs in a process of its own on a copy of the subject, without its server's process handles.
+    """
+
+    name = ""
+    client = ""
+    """The Python client and how it is used."""
+    durability = ""
+    """What an acknowledgement means for the disk."""
+    version = ""
+    bulk_messages = 100_000
+    """For bulk publish and consume at full scale: about two seconds of work."""
+    both_messages = 100_000
+    """For both at once."""
+
+    def __init__(self) -> None:
+        self._processes: list[Popen[bytes]] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+
+    def missing(self) -> str | None:
+        """Why this subject cannot be measured here, or None."""
+        raise NotImplementedError
+
+    def start(self, scratch: Path) -> None:
+        """Starts a server on free ports with its data under `scratch`, and sets `version`."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        for process in self._processes:
+            stop(process)
+        self._processes = []
+
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._processes]
+
+    def reset(self) -> None:
+        """A fresh, empty stream or queue."""
+        raise NotImplementedError
+
+    def produce(self, count: int, size: int, watch: Watch) -> None:
+        """Publishes in bulk; done when every message is acknowledged."""
+        raise NotImplementedError
+
+    def consume(self, count: int, watch: Watch) -> None:
+        """Receives in bulk, every body as Python bytes; done when all are received and acknowledged."""
+        raise NotImplementedError
+
+    def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
+        """Publishes stamped messages one by one at `rate` a second; the seconds from publish to ack of each."""
+        raise NotImplementedError
+
+    def consume_stamped(self, count: int, watch: Watch) -> list[float]:
+        """Receives stamped messages; the seconds from publish to receive of each."""
+        raise NotImplementedError

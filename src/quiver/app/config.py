@@ -1,0 +1,233 @@
+"""The broker's configuration: flags over environment over a TOML file over defaults.
+
+`load_config` reads all sources, remembers where each value came from, and reports every problem at once.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from quiver.app.config_values import (
+    Parse,
+    flag,
+    one_of,
+    optional_text,
+    port,
+    size_bytes,
+    text,
+    whole,
+)
+from quiver.model.errors import InvalidSetting, QuiverError
+from quiver.model.limits import KIB, MIB, Limits
+from quiver.model.times import parse_duration_ms
+from quiver.model.topic import SETTING_NAMES, TopicConfig
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("text", "json")
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker runs with."""
+
+    data_dir: Path = Path("data")
+    host: str = "127.0.0.1"
+    advertise: str | None = None
+    http_port: int = 7480
+    native_port: int = 7481
+    auto_create: bool = False
+    max_message_bytes: int = MIB
+    max_frame_bytes: int = 16 * MIB
+    max_request_bytes: int = 64 * MIB
+    max_fetch_bytes: int = 64 * MIB
+    partition_queue_bytes: int = 64 * MIB
+    min_free_bytes: int = 256 * MIB
+    max_open_files: int = 0
+    sync_threads: int = 8
+    slow_client_timeout_ms: int = 30_000
+    shutdown_timeout_ms: int = 10_000
+    log_level: str = "info"
+    log_format: str = "text"
+    topic_defaults: dict[str, Any] = {}
+    """Settings, by users' names, of topics that are created without them."""
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            message_bytes=self.max_message_bytes,
+            frame_bytes=self.max_frame_bytes,
+            request_bytes=self.max_request_bytes,
+            fetch_bytes=self.max_fetch_bytes,
+            partition_queue_bytes=self.partition_queue_bytes,
+        )
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One row of the configuration: how it is named, read and explained."""
+
+    name: str
+    parse: Parse
+    help: str
+    field: str = ""
+
+    @property
+    def environment(self) -> str:
+        return f"QUIVER_{self.name.upper()}"
+
+    @property
+    def attribute(self) -> str:
+        return self.field or self.name
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("data_dir", lambda value: Path(text(value)).expanduser(), "Where the broker keeps its data."),
+    Setting("host", text, "The address to listen on; 0.0.0.0 or :: for every interface."),
+    Setting("advertise", optional_text, "The host name clients use, when it differs from --host (containers)."),
+    Setting("http_port", port, "The HTTP port; 0 picks a free one."),
+    Setting("native_port", port, "The port of the native protocol; 0 picks a free one."),
+    Setting("auto_create", flag, "Create a topic when something is published to a name that does not exist."),
+    Setting("max_message_bytes", size_bytes(KIB, 64 * MIB), "The largest message."),
+    Setting("max_frame_bytes", size_bytes(64 * KIB, 1024 * MIB), "The largest frame (a producer's batch)."),
+    Setting("max_request_bytes", size_bytes(64 * KIB, 2047 * MIB), "The largest request, native or HTTP."),
+    Setting("max_fetch_bytes", size_bytes(64 * KIB, 2047 * MIB), "The most that one fetch is answered with."),
+    Setting("partition_queue_bytes", size_bytes(64 * KIB, 2047 * MIB), "What may wait for one partition's writer."),
+    Setting("min_free_bytes", size_bytes(0, 2**50), "Below this much free disk, writes are refused."),
+    Setting("max_open_files", whole(0, 2**24), "Log files kept open; 0 takes a quarter of the process's limit."),
+    Setting("sync_threads", whole(1, 256), "Threads that write and sync."),
+    Setting("slow_client_timeout", parse_duration_ms, "A client that does not read for this long is dropped.",
+            "slow_client_timeout_ms"),
+    Setting("shutdown_timeout", parse_duration_ms, "How long a clean stop may take.", "shutdown_timeout_ms"),
+    Setting("log_level", one_of(LOG_LEVELS), f"One of {', '.join(LOG_LEVELS)}."),
+    Setting("log_format", one_of(LOG_FORMATS), f"One of {', '.join(LOG_FORMATS)}."),
+)  # fmt: skip
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+class LoadedConfig(msgspec.Struct, frozen=True):
+    config: Config
+    origins: dict[str, str]
+    """By setting name (topic defaults as `topic.<setting>`): `default`, `flag --x`, `environment X` or `file F`."""
+
+
+def load_config(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    topic_flags: Mapping[str, Any] | None = None,
+    config_file: str | Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> LoadedConfig:
+    """The configuration in force. Flags that are None count as absent; InvalidSetting names every problem."""
+    reading = _Reading(os.environ if environment is None else environment)
+    reading.read_file(config_file)
+    reading.read_environment()
+    reading.read_flags(flags or {}, topic_flags or {})
+    return reading.result()
+
+
+class _Reading:
+    """Collects values from the weakest source to the strongest; a later one replaces an earlier one."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self._fields: dict[str, Any] = {}
+        self._topic: dict[str, Any] = {}
+        self._origins = {name: "default" for name in (*_BY_NAME, *(f"topic.{name}" for name in SETTING_NAMES))}
+        self._problems: list[str] = []
+
+    def read_file(self, given: str | Path | None) -> None:
+        path = given or self._environment.get("QUIVER_CONFIG") or None
+        if path is None:
+            return
+        try:
+            with Path(path).expanduser().open("rb") as file:
+                document = tomllib.load(file)
+        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            self._problems.append(f"configuration file {path}: {reason}")
+            return
+        defaults = document.pop("topic", {})
+        for name, value in document.items():
+            self._take(name, value, f"file {path}")
+        if not isinstance(defaults, dict):
+            self._problems.append(f"topic (file {path}): is not a table of topic settings")
+            return
+        for name, value in defaults.items():
+            self._take_topic(name, value, f"file {path}")
+
+    def read_environment(self) -> None:
+        for setting in SETTINGS:
+            if (value := self._environment.get(setting.environment)) is not None:
+                self._take(setting.name, value, f"environment {setting.environment}")
+        for name in SETTING_NAMES:
+            variable = f"QUIVER_TOPIC_{name.upper()}"
+            if (value := self._environment.get(variable)) is not None:
+                self._take_topic(name, value, f"environment {variable}")
+
+    def read_flags(self, flags: Mapping[str, Any], topic_flags: Mapping[str, Any]) -> None:
+        for name, value in flags.items():
+            if value is not None:
+                self._take(name, value, f"flag --{name.replace('_', '-')}")
+        for name, value in topic_flags.items():
+            self._take_topic(name, value, "flag --topic")
+
+    def result(self) -> LoadedConfig:
+        config = Config(**self._fields, topic_defaults=self._topic)
+        self._check_together(config)
+        if self._problems:
+            raise InvalidSetting("\n".join(self._problems), problems=list(self._problems))
+        return LoadedConfig(config, self._origins)
+
+    def _take(self, name: str, value: Any, origin: str) -> None:
+        setting = _BY_NAME.get(name)
+        if setting is None:
+            self._problems.append(f"{name} ({origin}): there is no such setting; there are {', '.join(_BY_NAME)}")
+            return
+        try:
+            self._fields[setting.attribute] = setting.parse(value)
+        except (QuiverError, ValueError) as error:
+            self._problems.append(f"{name} ({origin}): {error}")
+            return
+        self._origins[name] = origin
+
+    def _take_topic(self, name: str, value: Any, origin: str) -> None:
+        try:
+            TopicConfig().changed({name: value})
+        except InvalidSetting as error:
+            self._problems.append(f"topic.{name} ({origin}): {error.details['settings'][name]}")
+            return
+        self._topic[name] = value
+        self._origins[f"topic.{name}"] = origin
+
+    def _check_together(self, config: Config) -> None:
+        if config.http_port == config.native_port != 0:
+            self._problems.append(f"http_port and native_port are both {config.http_port}; they must differ")
+        for smaller, larger in (
+            ("max_message_bytes", "max_frame_bytes"),
+            ("max_frame_bytes", "max_request_bytes"),
+            ("max_frame_bytes", "max_fetch_bytes"),
+            ("max_frame_bytes", "partition_queue_bytes"),
+        ):
+            low, high = getattr(config, smaller), getattr(config, larger)
+            if low > high:
+                self._problems.append(f"{smaller} ({low}) is larger than {larger} ({high})")
+
+
+def shown_values(config: Config) -> dict[str, Any]:
+    """Every setting by the name users write it, topic defaults included, as plain values."""
+    shown: dict[str, Any] = {}
+    for setting in SETTINGS:
+        value = getattr(config, setting.attribute)
+        shown[setting.name] = _shown(setting, value)
+    defaults = TopicConfig().changed(config.topic_defaults).settings()
+    return shown | {f"topic.{name}": defaults[name] for name in SETTING_NAMES}
+
+
+def _shown(setting: Setting, value: Any) -> Any:
+    if setting.attribute.endswith("_ms"):
+        from quiver.model.times import format_duration
+
+        return format_duration(value)
+    return str(value) if isinstance(value, Path) else value

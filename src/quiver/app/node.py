@@ -1,0 +1,62 @@
+"""A broker on a data directory, without ports: what `serve` and the embedded broker have in common."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from quiver.app.config import Config
+from quiver.broker.broker import Broker, BrokerSettings
+from quiver.storage.local import LocalStorage
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBroker:
+    """A started broker and the storage under it."""
+
+    storage: LocalStorage
+    broker: Broker
+
+    async def stop(self) -> None:
+        """Finishes what was accepted, syncs and closes; safe to call again."""
+        try:
+            await self.broker.stop()
+        finally:
+            await self.storage.close()
+
+
+async def start_broker(config: Config) -> RunningBroker:
+    """Opens the data directory and starts a broker on it.
+
+    Raises DataDirectoryInUse when another process holds the directory; nothing stays open after a failure.
+    """
+    storage = open_storage(config)
+    await storage.open()
+    broker = Broker(
+        storage,
+        limits=config.limits,
+        settings=BrokerSettings(auto_create=config.auto_create, topic_defaults=dict(config.topic_defaults)),
+    )
+    try:
+        await broker.start()
+    except BaseException:
+        await _abandon(broker, storage)
+        raise
+    return RunningBroker(storage, broker)
+
+
+def open_storage(config: Config) -> LocalStorage:
+    more = {"max_open_files": config.max_open_files} if config.max_open_files else {}
+    return LocalStorage(
+        config.data_dir, min_free_bytes=config.min_free_bytes, sync_threads=config.sync_threads, **more
+    )
+
+
+async def _abandon(broker: Broker, storage: LocalStorage) -> None:
+    """Closes a broker whose start failed; the first error is the one worth reporting."""
+    results = await asyncio.gather(broker.stop(), return_exceptions=True)
+    results += await asyncio.gather(storage.close(), return_exceptions=True)
+    for error in results:
+        if isinstance(error, Exception):
+            _log.debug("while abandoning the start: %s", error)

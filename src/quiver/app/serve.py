@@ -1,0 +1,211 @@
+"""The broker as a process: data directory, native port, HTTP port, signals and a clean end."""
+
+import asyncio
+import gc
+import logging
+import os
+import resource
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from quiver.app.build_info import BuildInfo, build_info
+from quiver.app.config import Config
+from quiver.app.node import RunningBroker, start_broker
+from quiver.gateways.http import HttpGateway, NodeInfo
+from quiver.gateways.tcp import NativeGateway
+from quiver.model.errors import InvalidSetting
+from quiver.system.clock import Clock, SystemClock
+from quiver.system.files import Files
+
+_log = logging.getLogger(__name__)
+
+STATE_FILE = "broker.json"
+_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
+
+
+class Addresses(NamedTuple):
+    """Where a running broker answers."""
+
+    host: str
+    http_port: int
+    native_port: int
+
+    @property
+    def http(self) -> str:
+        return f"http://{self._shown_host}:{self.http_port}"
+
+    @property
+    def native(self) -> str:
+        return f"{self._shown_host}:{self.native_port}"
+
+    @property
+    def _shown_host(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+
+class Server:
+    """A broker with its two ports. `start` and `stop` may be called again without effect."""
+
+    def __init__(self, config: Config, *, clock: Clock | None = None, files: Files | None = None) -> None:
+        self._config = config
+        self._clock = clock or SystemClock()
+        self._files = files or Files()
+        self._running: RunningBroker | None = None
+        self._native: NativeGateway | None = None
+        self._http: HttpGateway | None = None
+        self._stopped = False
+
+    async def start(self) -> Addresses:
+        """Opens the data, binds the ports and leaves DATA_DIR/broker.json; nothing stays open after a failure."""
+        try:
+            if self._http is None:
+                await self._start_parts()
+        except BaseException:
+            await self.stop()
+            raise
+        addresses = self.addresses
+        self._write_state(addresses)
+        return addresses
+
+    async def _start_parts(self) -> None:
+        config, build = self._config, build_info()
+        self._running = await start_broker(config)
+        broker = self._running.broker
+        native = NativeGateway(
+            broker,
+            limits=config.limits,
+            host=config.host,
+            port=config.native_port,
+            slow_reader_seconds=config.slow_client_timeout_ms / 1000,
+        )
+        await _bind("native_port", config.native_port, native.start)
+        self._native = native
+        http = HttpGateway(
+            broker, host=config.host, port=config.http_port, limits=config.limits, node=self._node_info(build)
+        )
+        await _bind("http_port", config.http_port, http.start)
+        self._http = http
+
+    @property
+    def addresses(self) -> Addresses:
+        assert self._native is not None and self._http is not None, "the server is not started"
+        config = self._config
+        host = config.advertise or ("localhost" if config.host in _WILDCARDS else config.host)
+        return Addresses(host, self._http.port, self._native.port)
+
+    async def stop(self) -> bool:
+        """Refuses new work, finishes what was accepted, sends its answers, syncs and closes.
+
+        Returns False when a part did not end within its share of the shutdown timeout; acked data is safe then
+        too, and the next start recovers.
+        """
+        if self._stopped:
+            return True
+        self._stopped = True
+        total = self._config.shutdown_timeout_ms / 1000
+        clean = True
+        if self._running is not None:
+            clean &= await _within(total * 0.4, "finishing accepted work", self._running.broker.stop())
+        clean &= await self._stop_gateways(total)
+        if self._running is not None:
+            clean &= await _within(total * 0.4, "closing the data", self._running.storage.close())
+            self._files.remove(self._state_path)
+        return clean
+
+    async def _stop_gateways(self, total: float) -> bool:
+        ends: list[Awaitable[None]] = []
+        if self._native is not None:
+            ends.append(self._native.stop(total * 0.1))
+        if self._http is not None:
+            ends.append(self._http.stop())
+        results = await asyncio.gather(*(_within(total * 0.2, "closing connections", end) for end in ends))
+        return all(results)
+
+    def _node_info(self, build: BuildInfo) -> NodeInfo:
+        return NodeInfo(
+            version=build.version,
+            git_commit=build.git_commit,
+            build_time=build.build_time,
+            started=self._clock.now_ms(),
+        )
+
+    @property
+    def _state_path(self) -> Path:
+        return self._config.data_dir / STATE_FILE
+
+    def _write_state(self, addresses: Addresses) -> None:
+        state = {
+            "pid": os.getpid(),
+            "host": addresses.host,
+            "http_port": addresses.http_port,
+            "native_port": addresses.native_port,
+            "http": addresses.http,
+            "native": addresses.native,
+            "started_at_ms": self._clock.now_ms(),
+        }
+        self._files.write_file(self._state_path, msgspec.json.encode(state) + b"\n", sync=False)
+
+
+async def serve(config: Config, *, on_ready: Callable[[Addresses], None]) -> bool:
+    """Runs a broker until SIGTERM or SIGINT; True when it ended cleanly. `on_ready` is called once it answers."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _on_signal, number, stopping)
+    raise_open_file_limit()
+    server = Server(config)
+    starting = asyncio.ensure_future(server.start())
+    waiting = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return True
+    waiting.cancel()
+    on_ready(starting.result())
+    gc.collect()
+    gc.freeze()
+    await stopping.wait()
+    clean = await server.stop()
+    _log.info("stopped" if clean else "stopped in a hurry: the next start checks the end of the log")
+    return clean
+
+
+def raise_open_file_limit() -> None:
+    """Raises the soft limit on open files to the hard one: partitions and connections each need some."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _on_signal(number: int, stopping: asyncio.Event) -> None:
+    if stopping.is_set():
+        _log.info("%s: already stopping", signal.Signals(number).name)
+        return
+    _log.info("%s: stopping", signal.Signals(number).name)
+    stopping.set()
+
+
+async def _bind(setting: str, port: int, start: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await start()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InvalidSetting(setting=setting, problem=f"cannot listen on port {port}: {reason}") from error
+
+
+async def _within(seconds: float, what: str, end: Awaitable[None]) -> bool:
+    """Awaits one step of the shutdown; a failure or a timeout is logged and the next step still runs."""
+    try:
+        await asyncio.wait_for(end, seconds)
+    except TimeoutError:
+        _log.error("%s did not end within %.1f s", what, seconds)
+        return False
+    except Exception:
+        _log.exception("%s failed", what)
+        return False
+    return True

@@ -1,0 +1,256 @@
+"""The broker: what gateways call. It composes the use cases and holds no logic of its own."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from quiver.broker.browse import Browse, MessagePage
+from quiver.broker.fetch import Fetch, FetchedSlice, FetchPart
+from quiver.broker.partitions import Partitions
+from quiver.broker.publish import Publish, Published
+from quiver.broker.upkeep import Upkeep
+from quiver.metadata.service import MetadataService
+from quiver.model.errors import QuiverError, ShuttingDown, TopicExists, TopicNotFound
+from quiver.model.limits import Limits
+from quiver.model.message import NewMessage
+from quiver.model.position import Position
+from quiver.model.topic import Topic, TopicConfig
+from quiver.partition.partition import Appended, Frame
+from quiver.storage.port import Storage
+from quiver.system.clock import Clock, SystemClock
+from quiver.system.randomness import Randomness, SystemRandomness
+
+logger = logging.getLogger(__name__)
+
+
+class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    auto_create: bool = False
+    """Whether publishing to a topic that does not exist creates it."""
+    topic_defaults: TopicConfig = TopicConfig()
+    upkeep_seconds: float = 5.0
+    """How often retention is applied."""
+
+
+class PartitionDetails(NamedTuple):
+    partition: int
+    start_offset: int
+    end_offset: int
+    """The next offset to be written."""
+    size_bytes: int
+    offline: str | None
+
+
+class TopicDetails(NamedTuple):
+    topic: Topic
+    partitions: list[PartitionDetails]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(partition.size_bytes for partition in self.partitions)
+
+    @property
+    def message_count(self) -> int:
+        return sum(partition.end_offset - partition.start_offset for partition in self.partitions)
+
+
+class BrokerStats(NamedTuple):
+    uptime_seconds: float
+    topics: list[TopicDetails]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(details.size_bytes for details in self.topics)
+
+
+class Broker:
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+        randomness: Randomness | None = None,
+        settings: BrokerSettings | None = None,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.clock = clock or SystemClock()
+        self.settings = settings or BrokerSettings()
+        self._storage = storage
+        self._metadata = MetadataService(
+            clock=self.clock,
+            randomness=randomness or SystemRandomness(),
+            defaults=self.settings.topic_defaults,
+        )
+        self._partitions = Partitions(storage, clock=self.clock, limits=self.limits)
+        self._publish = Publish(self._metadata, self._partitions)
+        self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
+        self._browse = Browse(self._partitions)
+        self._upkeep = Upkeep(self._metadata, self._partitions, every_seconds=self.settings.upkeep_seconds)
+        self._admin = asyncio.Lock()
+        self._unowned: set[int] = set()
+        self._running = False
+        self._started_at = self.clock.monotonic()
+
+    async def start(self) -> None:
+        """Recovers everything and begins to work."""
+        self._partitions.epoch = await self._storage.next_epoch()
+        await self._metadata.open(self._storage, self._partitions.epoch)
+        for topic in self._metadata.deleting():
+            await self._remove_files(topic)
+        topics = self._metadata.topics()
+        self._unowned = await self._partitions.unowned_topic_ids({topic.id for topic in topics})
+        for topic_id in self._unowned:
+            logger.error("the files of topic id %d belong to no topic; they are kept", topic_id)
+        await self._partitions.open_topics(topics)
+        self._upkeep.start()
+        self._running = True
+
+    async def stop(self) -> None:
+        """Refuses new work and finishes what was accepted. The storage is closed by whoever opened it."""
+        self._running = False
+        await self._upkeep.stop()
+        await self._partitions.close()
+        await self._metadata.close()
+
+    @property
+    def node_id(self) -> str:
+        return self._metadata.node_id
+
+    # topics
+
+    def topics(self) -> list[Topic]:
+        return self._metadata.topics()
+
+    def topic(self, name: str) -> Topic:
+        return self._metadata.topic(name)
+
+    async def create_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
+        """Returns when the topic takes messages."""
+        self._check_running()
+        async with self._admin:
+            free_id = max(self._unowned, default=0) + 1
+            topic = await self._metadata.create(name, settings, free_id=free_id)
+            await self._partitions.open_topic(topic)
+            return topic
+
+    async def alter_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
+        """Changes settings while the topic is in use; `partitions` may only grow."""
+        self._check_running()
+        async with self._admin:
+            _, topic = await self._metadata.alter(name, settings)
+            await self._partitions.open_topic(topic)
+            self._partitions.reconfigure(topic)
+            return topic
+
+    async def add_partitions(self, name: str, count: int) -> tuple[int, int]:
+        """Returns the old and the new count."""
+        old = self._metadata.topic(name).config.partitions
+        topic = await self.alter_topic(name, {"partitions": count})
+        return old, topic.config.partitions
+
+    async def delete_topic(self, name: str) -> None:
+        """Returns when the files are gone."""
+        self._check_running()
+        async with self._admin:
+            await self._remove_files(await self._metadata.delete(name))
+
+    async def purge_topic(self, name: str) -> None:
+        """Removes all messages; offsets go on."""
+        self._check_running()
+        for partition in self._partitions.of(self._metadata.topic(name).id):
+            await partition.purge()
+
+    def describe(self, name: str) -> TopicDetails:
+        topic = self._metadata.topic(name)
+        return TopicDetails(
+            topic,
+            [
+                PartitionDetails(number, p.log.start_offset, p.log.readable_offset, p.log.size_bytes, p.log.failure)
+                for number, p in enumerate(self._partitions.of(topic.id))
+            ],
+        )
+
+    # messages
+
+    def produce(
+        self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0
+    ) -> "asyncio.Future[Appended]":
+        self._check_running()
+        return self._publish.frame(topic_id, partition, frame, partition_count=partition_count)
+
+    async def publish(self, topic: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
+        self._check_running()
+        await self.ensure_topic(topic)
+        return await self._publish.messages(topic, messages)
+
+    async def ensure_topic(self, name: str) -> None:
+        """Creates a topic that is published to, where the settings allow it."""
+        if not self.settings.auto_create:
+            return
+        try:
+            self._metadata.topic(name)
+        except TopicNotFound:
+            with contextlib.suppress(TopicExists):
+                await self.create_topic(name, {})
+
+    async def fetch(
+        self, parts: Sequence[FetchPart], *, max_wait_ms: int, min_bytes: int, max_bytes: int
+    ) -> list[FetchedSlice]:
+        self._check_running()
+        return await self._fetch.fetch(parts, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes)
+
+    async def find_offset(self, topic_id: int, partition: int, position: Position) -> int:
+        return await self._fetch.find_offset(topic_id, partition, position)
+
+    async def read_messages(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        offset: int | None = None,
+        limit: int = 100,
+        from_time_ms: int | None = None,
+        to_time_ms: int | None = None,
+    ) -> MessagePage:
+        return await self._browse.read(
+            self._metadata.topic(topic),
+            partition,
+            offset=offset,
+            limit=limit,
+            from_time_ms=from_time_ms,
+            to_time_ms=to_time_ms,
+        )
+
+    async def init_producer(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
+        """A new producer id with epoch 0, or the next epoch of a producer's own id."""
+        self._check_running()
+        if producer_id >= 0:
+            return producer_id, epoch + 1
+        return await self._metadata.new_producer_id(), 0
+
+    # health
+
+    def problems(self) -> dict[str, str]:
+        """What takes no writes, and why; empty when all is well."""
+        found = {p.name: p.log.failure for p in self._partitions.all() if p.log.failure is not None}
+        if self._storage.problem is not None:
+            found["storage"] = self._storage.problem
+        if self._unowned:
+            found["catalogue"] = f"topic ids {sorted(self._unowned)} have files but no entry; restore the metadata"
+        return found
+
+    async def stats(self) -> BrokerStats:
+        uptime = self.clock.monotonic() - self._started_at
+        return BrokerStats(uptime, [self.describe(topic.name) for topic in self.topics()])
+
+    def _check_running(self) -> None:
+        if not self._running:
+            raise ShuttingDown()
+
+    async def _remove_files(self, topic: Topic) -> None:
+        await self._partitions.remove_topic(topic)
+        await self._metadata.files_removed(topic.id)

@@ -1,0 +1,150 @@
+"""Fetch: frames of many partitions in one answer, waiting while there is too little to answer with."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from quiver.broker.partitions import Partitions
+from quiver.model.errors import OffsetOutOfRange, QuiverError
+from quiver.model.limits import Limits
+from quiver.model.position import Position
+from quiver.partition.partition import Partition
+from quiver.storage.port import FrameSlice
+from quiver.system.clock import Clock
+
+
+class FetchPart(NamedTuple):
+    topic_id: int
+    partition: int
+    offset: int
+    max_bytes: int
+
+
+class FetchedSlice(NamedTuple):
+    """The answer for one part. Whoever gets it releases the slice."""
+
+    part: FetchPart
+    slice: FrameSlice | None
+    log_start: int = 0
+    high_watermark: int = 0
+    last_stable: int = 0
+    epoch: int = 0
+    aborted: tuple[tuple[int, int], ...] = ()
+    error: QuiverError | None = None
+
+
+class Fetch:
+    def __init__(self, partitions: Partitions, *, clock: Clock, limits: Limits) -> None:
+        self._partitions = partitions
+        self._clock = clock
+        self._limits = limits
+
+    async def fetch(
+        self, parts: Sequence[FetchPart], *, max_wait_ms: int, min_bytes: int, max_bytes: int
+    ) -> list[FetchedSlice]:
+        """Answers at once when there are min_bytes or an error, else when there are or when max_wait_ms are over."""
+        max_bytes = min(max_bytes, self._limits.fetch_bytes)
+        deadline = self._clock.monotonic() + max_wait_ms / 1000
+        news = asyncio.Event()
+        watched = self._watch(parts, news)
+        try:
+            while True:
+                news.clear()
+                answer = await self._read(parts, max_bytes)
+                total = sum(fetched.slice.length for fetched in answer if fetched.slice is not None)
+                remaining = deadline - self._clock.monotonic()
+                if total >= min_bytes or remaining <= 0 or any(fetched.error for fetched in answer):
+                    return answer
+                for fetched in answer:
+                    if fetched.slice is not None:
+                        fetched.slice.release()
+                if not await _within(news, remaining):
+                    min_bytes = 0
+        finally:
+            for partition in watched:
+                partition.unwatch(news.set)
+
+    async def find_offset(self, topic_id: int, partition: int, position: Position) -> int:
+        """The offset a position means now."""
+        found = self._partitions.get(topic_id, partition)
+        log = found.log
+        match position.kind:
+            case "earliest":
+                return log.start_offset
+            case "latest":
+                return log.readable_offset
+            case "time":
+                return min(await log.offset_for_time(position.value), log.readable_offset)
+            case "offset":
+                if log.start_offset <= position.value <= log.readable_offset:
+                    return position.value
+                raise _out_of_range(found, partition, position.value)
+
+    def _watch(self, parts: Sequence[FetchPart], news: asyncio.Event) -> list[Partition]:
+        watched = []
+        for part in parts:
+            try:
+                partition = self._partitions.get(part.topic_id, part.partition)
+            except QuiverError:
+                continue
+            partition.watch(news.set)
+            watched.append(partition)
+        return watched
+
+    async def _read(self, parts: Sequence[FetchPart], max_bytes: int) -> list[FetchedSlice]:
+        answer: list[FetchedSlice] = []
+        budget = max_bytes
+        try:
+            for part in parts:
+                fetched = await self._read_part(part, min(part.max_bytes, budget), first=budget == max_bytes)
+                answer.append(fetched)
+                if fetched.slice is not None:
+                    budget -= fetched.slice.length
+        except BaseException:
+            for fetched in answer:
+                if fetched.slice is not None:
+                    fetched.slice.release()
+            raise
+        return answer
+
+    async def _read_part(self, part: FetchPart, max_bytes: int, *, first: bool) -> FetchedSlice:
+        try:
+            partition = self._partitions.get(part.topic_id, part.partition)
+            log = partition.log
+            high_watermark = log.readable_offset
+            if part.offset > high_watermark:
+                raise _out_of_range(partition, part.partition, part.offset)
+            # A slice holds one frame at the least; once the answer has something, a full budget means no more.
+            piece = None
+            if (max_bytes > 0 or first) and part.offset < high_watermark:
+                piece = await partition.read(part.offset, max(max_bytes, 1))
+        except QuiverError as error:
+            return FetchedSlice(part, None, error=error)
+        return FetchedSlice(
+            part,
+            piece,
+            log_start=log.start_offset,
+            high_watermark=high_watermark,
+            last_stable=high_watermark,
+            epoch=partition.epoch,
+        )
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def _out_of_range(partition: Partition, number: int, offset: int) -> OffsetOutOfRange:
+    log = partition.log
+    return OffsetOutOfRange(
+        offset=offset,
+        topic=partition.name.rpartition("-")[0],
+        partition=number,
+        earliest=log.start_offset,
+        latest=log.readable_offset,
+    )

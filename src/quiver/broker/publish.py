@@ -1,0 +1,86 @@
+"""Publish: frames from native clients, and single messages, which share frames."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from quiver.broker.partitions import Partitions
+from quiver.metadata.service import MetadataService
+from quiver.model.errors import NotSupported, PartitionNotFound, QuiverError, StalePartitionCount
+from quiver.model.message import NewMessage
+from quiver.model.topic import Topic
+from quiver.partition.partition import Appended, Frame, Partition
+from quiver.records.check import check_frame
+from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, TRANSACTIONAL
+from quiver.structures.murmur2 import partition_for
+
+_STICKY_MESSAGES = 100
+_FEATURES = {TRANSACTIONAL: "a transactional frame", CONTROL: "a control frame", ENCRYPTED: "an encrypted frame"}
+
+
+class Published(NamedTuple):
+    partition: int
+    offset: int
+    duplicate: bool = False
+
+
+class Publish:
+    def __init__(self, metadata: MetadataService, partitions: Partitions) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
+        self._sticky: dict[int, int] = {}
+        """Per topic, how many messages without a key came so far."""
+
+    def frame(
+        self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0
+    ) -> "asyncio.Future[Appended]":
+        """Checks a frame and queues it before it returns, so that calls made in order are written in order."""
+        topic = self._metadata.topic_by_id(topic_id)
+        if partition_count and partition_count != topic.config.partitions:
+            raise StalePartitionCount(topic=topic.name, count=topic.config.partitions)
+        target = self._partitions.get(topic_id, partition)
+        header = check_frame(frame, self._partitions.limits_for(topic.config))
+        for bit, feature in _FEATURES.items():
+            if header.attributes & bit:
+                raise NotSupported(feature=feature)
+        if header.columns & COLUMN_DELIVER_AT:
+            raise NotSupported(feature="a delayed message")
+        return target.append(frame, header)
+
+    async def messages(self, topic_name: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
+        """Publishes each message by itself: the answer for one is its place, or why it was refused."""
+        topic = self._metadata.topic(topic_name)
+        partitions = self._partitions.of(topic.id)
+        started = [self._start(topic, partitions, message) for message in messages]
+        return [await _outcome(place) for place in started]
+
+    def _start(
+        self, topic: Topic, partitions: list[Partition], message: NewMessage
+    ) -> "tuple[int, asyncio.Future[int]] | QuiverError":
+        try:
+            if message.deliver_at_ms is not None:
+                raise NotSupported(feature="a delayed message")
+            number = self._choose(topic, message, len(partitions))
+            return number, partitions[number].append_message(message)
+        except QuiverError as error:
+            return error
+
+    def _choose(self, topic: Topic, message: NewMessage, count: int) -> int:
+        if message.partition is not None:
+            if not 0 <= message.partition < count:
+                raise PartitionNotFound(topic=topic.name, count=count, partition=message.partition)
+            return message.partition
+        if message.key is not None:
+            return partition_for(message.key, count)
+        sent = self._sticky[topic.id] = self._sticky.get(topic.id, -1) + 1
+        return sent // _STICKY_MESSAGES % count
+
+
+async def _outcome(place: "tuple[int, asyncio.Future[int]] | QuiverError") -> Published | QuiverError:
+    if isinstance(place, QuiverError):
+        return place
+    partition, future = place
+    try:
+        return Published(partition, await future)
+    except QuiverError as error:
+        return error

@@ -1,0 +1,41 @@
+"""How commands reach a broker, and names for shells to complete."""
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from quiver.client import Client
+
+DEFAULT_ADDRESS = "localhost:7481"
+_COMPLETION_SECONDS = 1.0
+
+AddressOption = Annotated[
+    str, typer.Option("--address", "-a", envvar="QUIVER_ADDRESS", help="The broker's native address.")
+]
+
+
+def connect(address: str) -> "Client":
+    """A connected SDK client; use it in a `with` block."""
+    import quiver
+
+    return quiver.connect(address)
+
+
+def complete_topics(context: typer.Context, incomplete: str) -> list[str]:
+    """Topic names that begin with what was typed; none when the broker cannot be asked quickly."""
+    import quiver
+
+    address = context.params.get("address") or os.environ.get("QUIVER_ADDRESS") or DEFAULT_ADDRESS
+    try:
+        with quiver.connect(address, timeout=_COMPLETION_SECONDS) as q:
+            return sorted(name for name in q.topics.list() if name.startswith(incomplete))
+    except Exception:  # a shell that completes has no place for an error
+        return []
+
+
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topics, show_default=False)]
+TopicsArgument = Annotated[
+    list[str], typer.Argument(metavar="TOPIC...", autocompletion=complete_topics, show_default=False)
+]

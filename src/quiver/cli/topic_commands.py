@@ -1,0 +1,109 @@
+"""`quiver topic list|create|describe|alter|delete`."""
+
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from quiver.cli.config_options import value_or_none
+from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, TopicsArgument, connect
+from quiver.cli.output import Output, OutputOption, show_document, show_record, show_rows
+from quiver.cli.signature import option, with_options
+from quiver.model.errors import InvalidRequest
+from quiver.model.topic import SETTING_NAMES, TopicConfig
+
+app = typer.Typer(help="List, create, describe, alter and delete topics.", no_args_is_help=True)
+
+_HELP = {
+    "partitions": "How many partitions; may grow later, which moves keys.",
+    "retention": "How long messages are kept, such as 24h or 7d; none keeps them for ever.",
+    "retention_bytes": "How many bytes each partition keeps at most.",
+    "segment_bytes": "The size at which a segment file is closed.",
+    "durability": "fsync: acked is on disk; interval: synced every second; memory: never written.",
+    "cleanup": "delete, compact or compact,delete.",
+    "max_message_bytes": "The largest message of this topic.",
+    "ttl": "Messages expire this long after they arrive.",
+    "priority_weights": "Five weights from critical to background, such as 50/25/15/7/3.",
+}
+
+
+def _gather(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value_or_none(values[name]) for name in SETTING_NAMES if values[name] is not None}
+
+
+_with_settings = with_options(
+    [option(name, str | None, help=_HELP[name], metavar="VALUE") for name in SETTING_NAMES], "settings", _gather
+)
+
+
+@app.command("list")
+def list_topics(address: AddressOption = DEFAULT_ADDRESS, output: OutputOption = Output.TABLE) -> None:
+    """List the topics."""
+    with connect(address) as q:
+        rows = [_row(q.topics.describe(name)) for name in q.topics.list()]
+    show_rows(rows, output, columns=("name", "partitions", "messages", "size_bytes", "durability", "retention"))
+
+
+@app.command("create")
+@_with_settings
+def create(
+    topic: TopicArgument,
+    settings: Mapping[str, Any],
+    address: AddressOption = DEFAULT_ADDRESS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Create a topic."""
+    with connect(address) as q:
+        q.topics.create(topic, **settings)
+        details = _details(q.topics.describe(topic))
+    show_record({"name": details["name"], "created": True, **details["config"]}, output)
+
+
+@app.command("describe")
+def describe(
+    topic: TopicArgument, address: AddressOption = DEFAULT_ADDRESS, output: OutputOption = Output.TABLE
+) -> None:
+    """Show a topic's settings and partitions."""
+    with connect(address) as q:
+        details = _details(q.topics.describe(topic))
+    if output is not Output.TABLE:
+        show_document(details, output)
+        return
+    partitions = details.pop("partition_offsets")
+    show_record({**details, **details.pop("config")}, output)
+    print()
+    show_rows([{"partition": number, **offsets} for number, offsets in partitions.items()], output)
+
+
+@app.command("alter")
+@_with_settings
+def alter(
+    topic: TopicArgument,
+    settings: Mapping[str, Any],
+    address: AddressOption = DEFAULT_ADDRESS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Change settings of a topic; those not named stay as they are."""
+    if not settings:
+        raise InvalidRequest(problem="nothing to change: name at least one setting, such as --retention 24h")
+    with connect(address) as q:
+        q.topics.alter(topic, **settings)
+        details = _details(q.topics.describe(topic))
+    show_record({"name": details["name"], **details["config"]}, output)
+
+
+@app.command("delete")
+def delete(
+    topics: TopicsArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    address: AddressOption = DEFAULT_ADDRESS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Delete topics with everything in them. Asks first when run from a terminal."""
+    if not yes and sys.stdin.isatty() and sys.stdout.isatty():
+        typer.confirm(f"Delete {', '.join(topics)} and every message in them?", abort=True)
+    with connect(address) as q:
+        for topic in topics:
+            q.topics.delete(topic)
+    show_rows([{"name": topic, "deleted": True} for topic in topics], output)

@@ -1,0 +1,6 @@
+"""HTTP: JSON and MessagePack over the broker's public verbs."""
+
+from quiver.gateways.http.gateway import HttpGateway
+from quiver.gateways.http.node import NodeInfo
+
+__all__ = ["HttpGateway", "NodeInfo"]

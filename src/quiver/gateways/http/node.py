@@ -1,0 +1,11 @@
+"""What a node says of itself."""
+
+import msgspec
+
+
+class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
+    version: str
+    git_commit: str = "unknown"
+    build_time: str = "unknown"
+    started: int = 0
+    """Epoch milliseconds."""

@@ -1,0 +1,137 @@
+"""A request as handlers see it: path, query and body, checked and decoded."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from quiver.gateways.http.budget import BodyBudget
+from quiver.gateways.http.compression import decompress
+from quiver.gateways.http.media import Media, media_of_answer, media_of_request
+from quiver.model.errors import InvalidRequest, RequestTooLarge
+from quiver.model.names import check_name
+
+T = TypeVar("T")
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_MAX_QUERY_FIELDS = 100
+
+
+class ClientGone(Exception):
+    """The client went away while its body was being read; nobody is left to answer."""
+
+
+class Request:
+    """One request. `params` are the quoted parts of the path that the route names."""
+
+    __slots__ = (
+        "_budget",
+        "_max_bytes",
+        "_receive",
+        "_taken_bytes",
+        "headers",
+        "method",
+        "params",
+        "path",
+        "query_string",
+        "route",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, max_bytes: int, budget: BodyBudget) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.query_string: bytes = scope["query_string"]
+        self.params: dict[str, str] = {}
+        self.route = ""
+        self._receive = receive
+        self._max_bytes = max_bytes
+        self._budget = budget
+        self._taken_bytes = 0
+
+    @property
+    def media(self) -> Media:
+        """The form of the body."""
+        return media_of_request(self.headers.get(b"content-type"))
+
+    @property
+    def answer_media(self) -> Media:
+        """The form of the answer, also where the request's own form is not understood."""
+        content_type = self.headers.get(b"content-type", b"")
+        asked = media_of_request(content_type if b"msgpack" in content_type else None)
+        return media_of_answer(self.headers.get(b"accept"), asked)
+
+    def topic(self) -> str:
+        """The topic the path names; InvalidName when it cannot be one."""
+        return check_name(unquote(self.params["topic"]))
+
+    def query(self, kind: type[T]) -> T:
+        """The query string as a struct; an empty value counts as absent, unknown names are ignored."""
+        fields: dict[str, str] = {}
+        if self.query_string:
+            try:
+                pairs = parse_qsl(self.query_string.decode("latin-1"), max_num_fields=_MAX_QUERY_FIELDS)
+            except ValueError as error:
+                raise InvalidRequest(problem=f"the query string cannot be read: {error}") from None
+            fields = dict(pairs)
+        try:
+            return msgspec.convert(fields, kind, strict=False)
+        except msgspec.ValidationError as error:
+            raise InvalidRequest(problem=f"the query does not fit: {error}") from None
+
+    async def body(self, kind: type[T]) -> T:
+        """The body as a struct; an empty body counts as an empty object."""
+        media = self.media
+        content = await self.content()
+        return media.decode(content, kind) if content else msgspec.convert({}, kind)
+
+    async def content(self) -> bytes:
+        """The bytes of the body, opened if they were compressed. The limit is checked before they are read."""
+        declared = self.headers.get(b"content-length")
+        if declared is not None and int(declared) > self._max_bytes:
+            raise RequestTooLarge(size=int(declared), limit=self._max_bytes)
+        content = await self._read(int(declared) if declared is not None else None)
+        encoding = self.headers.get(b"content-encoding")
+        if encoding is None or not content:
+            return content
+        self._take(self._max_bytes - self._taken_bytes)
+        return await decompress(encoding, content, self._max_bytes)
+
+    async def _read(self, declared: int | None) -> bytes:
+        if declared:
+            self._take(declared)
+        event = await self._receive()
+        if not event.get("more_body"):
+            return self._piece(event)
+        pieces, size = [self._piece(event)], 0
+        size = len(pieces[0])
+        while event.get("more_body"):
+            event = await self._receive()
+            pieces.append(self._piece(event))
+            size += len(pieces[-1])
+            if size > self._max_bytes:
+                raise RequestTooLarge(size=f"over {self._max_bytes}", limit=self._max_bytes)
+            if size > self._taken_bytes:
+                self._take(size - self._taken_bytes)
+        return b"".join(pieces)
+
+    @staticmethod
+    def _piece(event: MutableMapping[str, Any]) -> bytes:
+        if event["type"] == "http.disconnect":
+            raise ClientGone
+        piece: bytes = event.get("body", b"")
+        return piece
+
+    def _take(self, size: int) -> None:
+        if size > 0:
+            self._budget.take(size)
+            self._taken_bytes += size
+
+    def release(self) -> None:
+        """Gives the memory of the body back; called once, when the request has been answered."""
+        if self._taken_bytes:
+            self._budget.give_back(self._taken_bytes)
+            self._taken_bytes = 0

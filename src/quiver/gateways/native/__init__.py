@@ -1,0 +1,1 @@
+"""The native protocol over sockets: sans-IO packets from quiver.protocol in front, the broker behind."""

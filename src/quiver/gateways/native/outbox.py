@@ -1,0 +1,175 @@
+"""Answers on their way to one socket: bytes, and slices of files that go out with sendfile."""
+
+import asyncio
+import errno
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+
+from quiver.gateways.native.settings import NativeCounts
+from quiver.model.limits import MIB
+from quiver.storage.port import FrameSlice
+
+_BUFFERS_PER_SEND = 64
+_BYTES_PER_TURN = MIB
+"""After so many bytes the loop gets a turn, however fast the client reads."""
+_ITEM_OVERHEAD = 128
+_NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+class Outbox:
+    """Sends in the order of `put`, from one task. Owns the slices put into it: each is released once, whatever happens.
+
+    `on_sent` is called after bytes have left, `on_broken` when no more can. Answers that become ready in one turn of the
+    loop leave in one system call.
+    """
+
+    def __init__(
+        self, sock: socket.socket, counts: NativeCounts, *, on_sent: Callable[[], None], on_broken: Callable[[str], None]
+    ) -> None:
+        self._sock, self._fd = sock, sock.fileno()
+        self._counts = counts
+        self._on_sent, self._on_broken = on_sent, on_broken
+        self._loop = asyncio.get_running_loop()
+        self._items: deque[bytes | memoryview | FrameSlice] = deque()
+        self._wakeup: asyncio.Future[None] | None = None
+        self._closed = False
+        self.queued_bytes = 0
+        self.blocked_since: float | None = None
+        """Loop time since which the socket took nothing although there is something to send."""
+        self._task = self._loop.create_task(self._run())
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._items
+
+    def put(self, packet: bytes, slices: tuple[FrameSlice, ...] = ()) -> None:
+        """Queues a packet and the slices that are its payload."""
+        if self._closed:
+            for part in slices:
+                part.release()
+            return
+        self._items.append(packet)
+        self._items.extend(slices)
+        self.queued_bytes += len(packet) + _ITEM_OVERHEAD + sum(part.length for part in slices)
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
+
+    def close(self) -> None:
+        """Drops what was not sent. The caller closes the socket after this, in the same turn of the loop."""
+        if self._closed:
+            return
+        self._closed = True
+        self._loop.remove_writer(self._fd)
+        self._task.cancel()
+        for item in self._items:
+            if not isinstance(item, bytes | memoryview):
+                item.release()
+        self._items.clear()
+        self.queued_bytes = 0
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                if not self._items:
+                    self._wakeup = self._loop.create_future()
+                    await self._wakeup
+                if isinstance(self._items[0], bytes | memoryview):
+                    await self._send_bytes()
+                else:
+                    await self._send_slice(self._items[0])
+                self._on_sent()
+        except OSError as error:
+            self._on_broken(error.strerror or str(error))
+
+    async def _send_bytes(self) -> None:
+        """Sends the run of bytes at the head of the queue, or some of it."""
+        run: list[bytes | memoryview] = []
+        payload_follows = False
+        for item in islice(self._items, _BUFFERS_PER_SEND):
+            if not isinstance(item, bytes | memoryview):
+                payload_follows = True
+                break
+            run.append(item)
+        try:
+            sent = self._sock.sendmsg(run, (), socket.MSG_MORE if payload_follows else 0)
+        except (BlockingIOError, InterruptedError):
+            await self._writable()
+            return
+        self._progress(sent)
+        for item in run:
+            if sent < len(item):
+                self._items[0] = memoryview(item)[sent:]
+                self.queued_bytes -= sent
+                return
+            self._items.popleft()
+            sent -= len(item)
+            self.queued_bytes -= len(item) + _ITEM_OVERHEAD
+
+    async def _send_slice(self, part: FrameSlice) -> None:
+        file = part.file
+        if file is None or not await self._send_file(file[0], file[1], part.length):
+            await self._send_all(memoryview(await part.read()).cast("B")[: part.length], part.length)
+        self._items.popleft()
+        part.release()
+
+    async def _send_file(self, fd: int, position: int, length: int) -> bool:
+        """False, with nothing sent, where the file system has no sendfile."""
+        end, turn = position + length, 0
+        while position < end:
+            try:
+                sent = os.sendfile(self._fd, fd, position, min(end - position, _BYTES_PER_TURN))
+            except (BlockingIOError, InterruptedError):
+                await self._writable()
+                continue
+            except OSError as error:
+                if error.errno in _NO_SENDFILE and position == end - length:
+                    return False
+                raise
+            if sent == 0:
+                raise OSError(errno.EIO, "stored bytes are shorter than announced")
+            position += sent
+            turn += sent
+            self.queued_bytes -= sent
+            self._progress(sent)
+            if turn >= _BYTES_PER_TURN:
+                turn = 0
+                await asyncio.sleep(0)
+        return True
+
+    async def _send_all(self, data: memoryview, length: int) -> None:
+        if len(data) != length:
+            raise OSError(errno.EIO, "stored bytes are shorter than announced")
+        while data:
+            try:
+                sent = self._sock.send(data[:_BYTES_PER_TURN])
+            except (BlockingIOError, InterruptedError):
+                await self._writable()
+                continue
+            self.queued_bytes -= sent
+            self._progress(sent)
+            data = data[sent:]
+            if data:
+                await asyncio.sleep(0)
+
+    def _progress(self, sent: int) -> None:
+        self.blocked_since = None
+        self._counts.bytes_sent += sent
+
+    async def _writable(self) -> None:
+        if self.blocked_since is None:
+            self.blocked_since = self._loop.time()
+        ready: asyncio.Future[None] = self._loop.create_future()
+        self._loop.add_writer(self._fd, _set, ready)
+        try:
+            await ready
+        finally:
+            if not self._closed:
+                self._loop.remove_writer(self._fd)
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,37 @@
+"""How much a client of the native port may hold, and for how long. All bounds are per connection unless said."""
+
+import msgspec
+
+from quiver.model.limits import MIB
+
+
+class NativeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    handshake_seconds: float = 10.0
+    stall_seconds: float = 30.0
+    """A client that takes no byte of its answers, or sends no byte of a begun request, for so long is disconnected."""
+    linger_seconds: float = 1.0
+    """After a last answer: the time a client gets to read it and hang up."""
+    requests_in_flight: int = 1024
+    request_bytes_in_flight: int = 64 * MIB
+    """Beyond either, reading pauses until some requests are answered."""
+    answer_bytes_queued: int = 64 * MIB
+    """Beyond it, reading pauses until the client has taken some."""
+    message_bytes: int = MIB
+    """The MessagePack part of a request; frames are not in it."""
+    connections: int = 10_000
+    """In all."""
+    max_wait_ms: int = 300_000
+    """The longest that one fetch may wait for data."""
+
+
+class NativeCounts(msgspec.Struct):
+    """What went through the port since it was opened."""
+
+    connections_open: int = 0
+    connections_total: int = 0
+    connections_refused: int = 0
+    clients_stalled: int = 0
+    requests: int = 0
+    failures: int = 0
+    bytes_received: int = 0
+    bytes_sent: int = 0

@@ -1,0 +1,168 @@
+"""A log of frames in memory, in segments like the one on disk so that retention works alike."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from quiver.log.append_check import AppendPlan, out_of_range
+from quiver.log.retention import SegmentAge, count_to_drop, is_due_to_roll
+from quiver.model.errors import InvalidRequest
+from quiver.records.header import StampedFrame
+
+
+class _MemorySegment:
+    """Parallel lists, one entry a frame. Frames are copies: a body may be a view into a larger network buffer."""
+
+    __slots__ = ("base_offset", "bases", "ends", "epochs", "frames", "size_bytes", "times")
+
+    def __init__(self, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self.frames: list[bytes] = []
+        self.bases: list[int] = []
+        self.ends: list[int] = []
+        self.times: list[int] = []
+        self.epochs: list[int] = []
+        self.size_bytes = 0
+
+    def add(self, frame: StampedFrame) -> None:
+        header = frame.header
+        self.frames.append(b"".join((frame.header_bytes, frame.body)))
+        self.bases.append(header.base_offset)
+        self.ends.append(header.base_offset + header.last_offset_delta + 1)
+        self.times.append(header.append_time_ms)
+        self.epochs.append(header.leader_epoch)
+        self.size_bytes += header.frame_bytes
+
+    def cut(self, count: int) -> None:
+        for column in (self.frames, self.bases, self.ends, self.times, self.epochs):
+            del column[count:]
+        self.size_bytes = sum(map(len, self.frames))
+
+
+class MemoryFrames:
+    """Nothing here waits or touches a file. One caller at a time; `start_offset` is where the log begins when empty."""
+
+    def __init__(self, log_id: str, start_offset: int, *, segment_bytes: int, roll_after_ms: int) -> None:
+        self.log_id = log_id
+        self.segment_bytes = segment_bytes
+        self.roll_after_ms = roll_after_ms
+        self.end_offset = start_offset
+        self.size_bytes = 0
+        self.last_append_time_ms = 0
+        self.last_epoch = -1
+        self._segments = [_MemorySegment(start_offset)]
+
+    @property
+    def start_offset(self) -> int:
+        return self._segments[0].base_offset
+
+    def append(self, frames: Sequence[StampedFrame]) -> None:
+        if not frames:
+            return
+        plan = AppendPlan(
+            frames, end_offset=self.end_offset, epoch=self.last_epoch, append_time_ms=self.last_append_time_ms
+        )
+        active = self._segments[-1]
+        too_large = active.size_bytes + plan.size_bytes > self.segment_bytes
+        if active.frames and (too_large or plan.append_time_ms - active.times[0] >= self.roll_after_ms):
+            self.roll()
+            active = self._segments[-1]
+        for frame in frames:
+            active.add(frame)
+        self.size_bytes += plan.size_bytes
+        self.last_append_time_ms = plan.append_time_ms
+        self.last_epoch = plan.epoch
+        self.end_offset = plan.end_offset
+
+    def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> list[bytes] | None:
+        """Whole frames from the one that holds `offset`, or the first after it; None when there is none below the end."""
+        end = self.end_offset if end_offset is None else min(end_offset, self.end_offset)
+        if not self.start_offset <= offset <= self.end_offset:
+            raise out_of_range(self.log_id, offset, self.start_offset, self.end_offset)
+        for segment in self._segments[self._segment_index(offset) :]:
+            first = bisect_right(segment.ends, offset)
+            stop = bisect_right(segment.ends, end)
+            if first >= stop:
+                continue
+            size = 0
+            for index in range(first, stop):
+                size += len(segment.frames[index])
+                if size > max_bytes and index > first:
+                    stop = index
+                    break
+            return segment.frames[first:stop]
+        return None
+
+    def frames_from(self, offset: int) -> list[bytes]:
+        """Every frame that begins at an offset or above it."""
+        return [
+            frame
+            for segment in self._segments
+            for base, frame in zip(segment.bases, segment.frames, strict=True)
+            if base >= offset
+        ]
+
+    def offset_for_time(self, time_ms: int) -> int:
+        for segment in self._segments:
+            index = bisect_left(segment.times, time_ms)
+            if index < len(segment.times):
+                return segment.bases[index]
+        return self.end_offset
+
+    def end_offset_of_epoch(self, epoch: int) -> int:
+        for segment in reversed(self._segments):
+            index = bisect_right(segment.epochs, epoch)
+            if index:
+                return segment.ends[index - 1]
+        return self.start_offset
+
+    def truncate(self, offset: int) -> None:
+        if offset >= self.end_offset:
+            return
+        if offset < self.start_offset:
+            raise out_of_range(self.log_id, offset, self.start_offset, self.end_offset)
+        index = self._segment_index(offset)
+        segment = self._segments[index]
+        count = bisect_right(segment.ends, offset)
+        if count < len(segment.bases) and segment.bases[count] < offset:
+            raise InvalidRequest(problem=f"offset {offset} is inside a frame")
+        segment.cut(count)
+        del self._segments[index + 1 :]
+        self.end_offset = offset
+        self._recount()
+
+    def drop_front(self, offset: int) -> int:
+        keep = min(self._segment_index(offset), len(self._segments) - 1)
+        del self._segments[:keep]
+        self._recount()
+        return self.start_offset
+
+    def roll(self) -> None:
+        if self._segments[-1].frames:
+            self._segments.append(_MemorySegment(self.end_offset))
+
+    def retain(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
+        active = self._segments[-1]
+        if active.frames and is_due_to_roll(
+            size_bytes=active.size_bytes,
+            first_append_time_ms=active.times[0],
+            now_ms=now_ms,
+            roll_after_ms=self.roll_after_ms,
+            retention_bytes=retention_bytes,
+        ):
+            self.roll()
+        count = count_to_drop(
+            [SegmentAge(segment.size_bytes, segment.times[-1]) for segment in self._segments[:-1]],
+            total_bytes=self.size_bytes,
+            now_ms=now_ms,
+            retention_ms=retention_ms,
+            retention_bytes=retention_bytes,
+        )
+        del self._segments[:count]
+        self._recount()
+        return self.start_offset
+
+    def _segment_index(self, offset: int) -> int:
+        return max(0, bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1)
+
+    def _recount(self) -> None:
+        self.size_bytes = sum(segment.size_bytes for segment in self._segments)

@@ -1,0 +1,45 @@
+"""Which segments are too old or too much, and when an active one is closed."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_SIZE_SHARE = 4  # an active segment above this share of retention_bytes is closed, so that size limits hold on it too
+
+
+class SegmentAge(NamedTuple):
+    size_bytes: int
+    last_append_time_ms: int
+
+
+def is_due_to_roll(
+    *,
+    size_bytes: int,
+    first_append_time_ms: int,
+    now_ms: int,
+    roll_after_ms: int,
+    retention_bytes: int | None,
+) -> bool:
+    """Whether a non-empty active segment is closed now."""
+    if now_ms - first_append_time_ms >= roll_after_ms:
+        return True
+    return retention_bytes is not None and size_bytes * _SIZE_SHARE >= retention_bytes
+
+
+def count_to_drop(
+    closed: Sequence[SegmentAge],
+    *,
+    total_bytes: int,
+    now_ms: int,
+    retention_ms: int | None,
+    retention_bytes: int | None,
+) -> int:
+    """How many of the closed segments, oldest first, are to be removed. `total_bytes` counts the active one too."""
+    count = 0
+    for segment in closed:
+        too_old = retention_ms is not None and now_ms - segment.last_append_time_ms > retention_ms
+        too_much = retention_bytes is not None and total_bytes > retention_bytes
+        if not (too_old or too_much):
+            break
+        total_bytes -= segment.size_bytes
+        count += 1
+    return count

@@ -1,0 +1,55 @@
+"""Single messages on their way into shared frames."""
+
+import asyncio
+
+from quiver.model.limits import MIB
+from quiver.model.message import NewMessage
+from quiver.records.build import build_frame
+
+FUSED_BYTES = MIB
+FUSED_MESSAGES = 10_000
+_OVERHEAD_BYTES = 32
+
+
+class FusedMessages:
+    """Messages of one priority that wait for the partition's writer, and become one frame when it takes them."""
+
+    __slots__ = ("futures", "messages", "priority", "sealed", "size")
+
+    def __init__(self, priority: int) -> None:
+        self.priority = priority
+        self.messages: list[NewMessage] = []
+        self.futures: list[asyncio.Future[int]] = []
+        self.size = 0
+        self.sealed = False
+
+    @property
+    def is_full(self) -> bool:
+        return self.sealed or self.size >= FUSED_BYTES or len(self.messages) >= FUSED_MESSAGES
+
+    def add(self, message: NewMessage, size: int, future: "asyncio.Future[int]") -> None:
+        self.messages.append(message)
+        self.futures.append(future)
+        self.size += size + _OVERHEAD_BYTES
+
+    def build(self, now_ms: int) -> bytes:
+        """The frame. No more messages may be added after this."""
+        self.sealed = True
+        messages = self.messages
+        return build_frame(
+            [m.value for m in messages],
+            keys=[m.key for m in messages],
+            timestamps_ms=[now_ms if m.timestamp_ms is None else m.timestamp_ms for m in messages],
+            headers=[m.headers for m in messages],
+            expires_at_ms=[m.expires_at_ms for m in messages],
+            ids=[m.id for m in messages],
+            priority=self.priority,
+        )
+
+
+def message_size(message: NewMessage) -> int:
+    """Bytes of key, value and headers: what the message limit is about."""
+    size = len(message.value or b"") + len(message.key or b"")
+    if message.headers:
+        size += sum(len(name.encode()) + len(value) for name, value in message.headers.items())
+    return size

@@ -1,0 +1,284 @@
+"""One partition: its log, its writer, its producers and those who wait for news."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from quiver.model.errors import MessageTooLarge, Overloaded, PartitionOffline, QuiverError, ShuttingDown
+from quiver.model.limits import MIB, Limits
+from quiver.model.message import NewMessage
+from quiver.model.topic import TopicConfig
+from quiver.partition.fusion import FusedMessages, message_size
+from quiver.partition.state import ProducerState, ProducerTable
+from quiver.records.check import check_frame
+from quiver.records.header import FrameHeader, StampedFrame, stamp
+from quiver.records.read import split_frames
+from quiver.storage.port import FrameSlice, Log, LogOptions
+from quiver.storage.writer import SerialWriter
+from quiver.system.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+Frame = bytes | bytearray | memoryview
+
+_BATCH_BYTES = 16 * MIB
+_REPLAY_BYTES = 4 * MIB
+_SNAPSHOT_BYTES = 4 * MIB
+_SNAPSHOT_SECONDS = 1.0
+
+
+class Appended(NamedTuple):
+    base_offset: int
+    append_time_ms: int
+    duplicate: bool = False
+
+
+class _PendingFrame(NamedTuple):
+    frame: Frame
+    header: FrameHeader
+    future: "asyncio.Future[Appended]"
+
+
+_Pending = _PendingFrame | FusedMessages
+
+
+def log_options(config: TopicConfig) -> LogOptions:
+    return LogOptions(
+        durability=config.durability, segment_bytes=config.segment_bytes, roll_after_ms=config.roll_after_ms
+    )
+
+
+class Partition:
+    """Appends go through one writer; reads run beside it. Belongs to one event loop."""
+
+    def __init__(self, name: str, log: Log, *, epoch: int, clock: Clock, limits: Limits) -> None:
+        self.name = name
+        self.log = log
+        self.epoch = epoch
+        self._clock = clock
+        self._limits = limits
+        self._writer: SerialWriter[_Pending] = SerialWriter(self._write, batch_bytes=_BATCH_BYTES)
+        self._producers = ProducerTable()
+        self._open_fusions: dict[int, FusedMessages] = {}
+        self._watchers: set[Callable[[], None]] = set()
+        self._closing = False
+        self._bytes_since_snapshot = 0
+        self._snapshot_at = clock.monotonic()
+        self._snapshot_task: asyncio.Task[None] | None = None
+
+    async def recover(self) -> None:
+        """Brings the producer table up to date: the newest snapshot, then the frames behind it."""
+        offset = self.log.start_offset
+        snapshot = await self.log.load_snapshot()
+        if snapshot is not None:
+            self._producers = ProducerTable.decode(snapshot.data)
+            offset = max(offset, snapshot.offset)
+        end = self.log.end_offset
+        while offset < end:
+            part = await self.log.read(offset, max_bytes=_REPLAY_BYTES, end_offset=end)
+            if part is None:
+                break
+            try:
+                data = await part.read()
+            finally:
+                part.release()
+            for _, header in split_frames(data):
+                self._producers.record(header)
+                self._bytes_since_snapshot += header.frame_bytes
+                offset = header.next_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.readable_offset
+
+    def append(self, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
+        """Queues a checked frame; the future answers when it is as durable as the topic asks for."""
+        self._check_writable(header.frame_bytes)
+        future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        self._writer.submit(_PendingFrame(frame, header, future), header.frame_bytes)
+        return future
+
+    def append_message(self, message: NewMessage) -> "asyncio.Future[int]":
+        """Queues one message, in a frame that it shares with others that wait; the future answers its offset."""
+        size = message_size(message)
+        if size > self._limits.message_bytes:
+            raise MessageTooLarge(size=size, limit=self._limits.message_bytes)
+        self._check_writable(size)
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        fusion = self._open_fusions.get(message.priority)
+        if fusion is None or fusion.is_full:
+            fusion = self._open_fusions[message.priority] = FusedMessages(message.priority)
+            self._writer.submit(fusion, size)
+        fusion.add(message, size, future)
+        return future
+
+    async def read(self, offset: int, max_bytes: int) -> FrameSlice | None:
+        return await self.log.read(offset, max_bytes=max_bytes)
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Calls `wake` whenever there is more to read, until unwatch."""
+        self._watchers.add(wake)
+
+    def unwatch(self, wake: Callable[[], None]) -> None:
+        self._watchers.discard(wake)
+
+    def reconfigure(self, config: TopicConfig, limits: Limits) -> None:
+        self._limits = limits
+        self.log.configure(log_options(config))
+
+    async def retain(self, config: TopicConfig) -> None:
+        """Applies the topic's retention."""
+        if "delete" not in config.cleanup:
+            return
+        await self._writer.exclusive(
+            lambda: self.log.retain(
+                now_ms=self._clock.now_ms(),
+                retention_ms=config.retention_ms,
+                retention_bytes=config.retention_bytes,
+            )
+        )
+
+    async def purge(self) -> None:
+        """Removes every message; the offsets go on where they were."""
+
+        async def empty() -> None:
+            await self.log.roll()
+            await self.log.drop_front(self.log.end_offset)
+
+        await self._writer.exclusive(empty)
+
+    async def snapshot(self) -> None:
+        """Saves the producer table, so that the next start does not read the log."""
+        if self._bytes_since_snapshot and self.log.failure is None:
+            await self._writer.exclusive(self._begin_snapshot)
+        if self._snapshot_task is not None:
+            await self._snapshot_task
+
+    async def close(self) -> None:
+        """Finishes what was accepted, then closes the log."""
+        self._closing = True
+        await self._writer.drain()
+        await self.snapshot()
+        self._wake_watchers()
+        await self.log.close()
+
+    def abandon(self) -> None:
+        """Refuses further work, for a partition that is about to be deleted."""
+        self._closing = True
+        self._wake_watchers()
+
+    async def drain(self) -> None:
+        await self._writer.drain()
+
+    def _check_writable(self, size: int) -> None:
+        if self._closing:
+            raise ShuttingDown()
+        if self.log.failure is not None:
+            raise PartitionOffline(partition=self.name, problem=self.log.failure)
+        waiting = self._writer.queued_bytes
+        if waiting and waiting + size > self._limits.partition_queue_bytes:
+            raise Overloaded(problem=f"{waiting} bytes wait for {self.name}")
+
+    def _wake_watchers(self) -> None:
+        for wake in list(self._watchers):
+            wake()
+
+    async def _write(self, batch: list[_Pending]) -> None:
+        undo: dict[int, ProducerState | None] = {}
+        frames: list[StampedFrame] = []
+        outcomes: list[tuple[_Pending, Appended]] = []
+        now_ms = max(self._clock.now_ms(), self.log.last_append_time_ms)
+        try:
+            for pending in batch:
+                self._place(pending, now_ms, frames, outcomes, undo)
+            if frames:
+                await self.log.append(frames)
+        except Exception as error:
+            self._fail(error, batch, undo)
+            return
+        if frames:
+            self._bytes_since_snapshot += sum(stamped.header.frame_bytes for stamped in frames)
+            self._wake_watchers()
+        for pending, appended in outcomes:
+            _answer(pending, appended)
+        await self._snapshot_if_due()
+
+    def _place(
+        self,
+        pending: _Pending,
+        now_ms: int,
+        frames: list[StampedFrame],
+        outcomes: list[tuple[_Pending, Appended]],
+        undo: dict[int, ProducerState | None],
+    ) -> None:
+        """Gives a frame its offset, or recognises it as a repeat, or refuses it."""
+        if isinstance(pending, FusedMessages):
+            frame: Frame = pending.build(now_ms)
+            header = check_frame(frame, self._limits)
+        else:
+            frame, header = pending.frame, pending.header
+            try:
+                repeat = self._producers.find_repeat(header)
+            except QuiverError as error:
+                _refuse(pending, error)
+                return
+            if repeat is not None:
+                outcomes.append((pending, Appended(repeat.base_offset, repeat.append_time_ms, duplicate=True)))
+                return
+        base = frames[-1].header.next_offset if frames else self.log.end_offset
+        stamped = stamp(frame, header, base_offset=base, leader_epoch=self.epoch, append_time_ms=now_ms)
+        if header.producer_id not in undo:
+            undo[header.producer_id] = self._producers.get(header.producer_id)
+        self._producers.record(stamped.header)
+        frames.append(stamped)
+        outcomes.append((pending, Appended(base, now_ms)))
+
+    def _fail(self, error: Exception, batch: list[_Pending], undo: dict[int, ProducerState | None]) -> None:
+        if not isinstance(error, QuiverError):
+            logger.error("writing to %s failed", self.name, exc_info=error)
+            error = QuiverError()
+        for producer_id, state in undo.items():
+            self._producers.put_back(producer_id, state)
+        for pending in batch:
+            _refuse(pending, error)
+
+    async def _snapshot_if_due(self) -> None:
+        if self._bytes_since_snapshot < _SNAPSHOT_BYTES:
+            return
+        if self._clock.monotonic() - self._snapshot_at >= _SNAPSHOT_SECONDS:
+            await self._begin_snapshot()
+
+    async def _begin_snapshot(self) -> None:
+        """Runs in the writer only, so the table is the one at the end of the log; saving goes on beside it."""
+        if self._snapshot_task is not None:
+            return
+        self._producers.expire(self._clock.now_ms())
+        offset, data = self.log.end_offset, self._producers.encode()
+        self._bytes_since_snapshot, self._snapshot_at = 0, self._clock.monotonic()
+        self._snapshot_task = asyncio.get_running_loop().create_task(self._save_snapshot(offset, data))
+
+    async def _save_snapshot(self, offset: int, data: bytes) -> None:
+        try:
+            await self.log.sync()
+            await self.log.save_snapshot(offset, data)
+        except (QuiverError, OSError) as error:
+            logger.warning("no snapshot of %s: %s", self.name, error)
+        finally:
+            self._snapshot_task = None
+
+
+def _answer(pending: _Pending, appended: Appended) -> None:
+    if isinstance(pending, FusedMessages):
+        for index, future in enumerate(pending.futures):
+            if not future.done():
+                future.set_result(appended.base_offset + index)
+    elif not pending.future.done():
+        pending.future.set_result(appended)
+
+
+def _refuse(pending: _Pending, error: QuiverError) -> None:
+    futures = pending.futures if isinstance(pending, FusedMessages) else [pending.future]
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)

@@ -1,0 +1,104 @@
+"""A look at an Arrow IPC message before Arrow opens it.
+
+Arrow checks that the metadata is a sound flatbuffer, but it also allocates what compressed buffers claim to hold, and it
+takes buffers that lie over each other. Both let a small body stand for a large one, so both are refused here.
+"""
+
+import struct
+
+from quiver.model.errors import InvalidFrame
+from quiver.records.columns import Layout
+
+_PREFIX = struct.Struct("<II")  # the continuation marker and the length of the metadata
+_CONTINUATION = 0xFFFFFFFF
+_U16 = struct.Struct("<H")
+_U32 = struct.Struct("<I")
+_I32 = struct.Struct("<i")
+_I64 = struct.Struct("<q")
+
+# Positions in the tables of Arrow's Message.fbs.
+_MESSAGE_HEADER_TYPE, _MESSAGE_HEADER, _MESSAGE_BODY_LENGTH = 1, 2, 3
+_BATCH_NODES, _BATCH_BUFFERS, _BATCH_COMPRESSION = 1, 2, 3
+_RECORD_BATCH = 3
+
+
+def check_message(message: memoryview, layout: Layout) -> None:
+    """InvalidFrame unless this is one record batch message, without compressed or overlapping buffers.
+
+    Where a column takes no nulls, the metadata must say so. Everything else is left to Arrow's own checks.
+    """
+    try:
+        _check(message, layout)
+    except struct.error as error:
+        raise InvalidFrame(problem="the body is not an Arrow message: its metadata is cut off") from error
+
+
+def _check(message: memoryview, layout: Layout) -> None:
+    continuation, metadata_length = _PREFIX.unpack_from(message)
+    if continuation != _CONTINUATION:
+        raise InvalidFrame(problem="the body is not an Arrow message")
+    body_position = _PREFIX.size + metadata_length
+    metadata = message[_PREFIX.size : body_position]
+    (root,) = _U32.unpack_from(metadata)
+    header_type = _field(metadata, root, _MESSAGE_HEADER_TYPE)
+    if not header_type or metadata[header_type] != _RECORD_BATCH:
+        raise InvalidFrame(problem="the body is not an Arrow record batch")
+    length_at = _field(metadata, root, _MESSAGE_BODY_LENGTH)
+    body_length = _I64.unpack_from(metadata, length_at)[0] if length_at else 0
+    if body_position + body_length != len(message):
+        raise InvalidFrame(problem="the Arrow message does not end where the body ends")
+    batch = _reference(metadata, _field(metadata, root, _MESSAGE_HEADER))
+    if _field(metadata, batch, _BATCH_COMPRESSION):
+        raise InvalidFrame(problem="Arrow's own buffer compression is not taken; compress the whole body instead")
+    _check_buffers(metadata, batch, layout.buffer_count, body_length)
+    if layout.required_nodes:
+        _check_nodes(metadata, batch, layout)
+
+
+def _check_buffers(metadata: memoryview, batch: int, count: int, body_length: int) -> None:
+    places = _pairs(metadata, _field(metadata, batch, _BATCH_BUFFERS), count, "buffers")
+    end = 0
+    for index in range(0, 2 * count, 2):
+        length = places[index + 1]
+        if length:
+            position = places[index]
+            if length < 0 or position < end:
+                raise InvalidFrame(problem="the buffers of the Arrow message are not one behind the other")
+            end = position + length
+    if end > body_length:
+        raise InvalidFrame(problem="the buffers of the Arrow message go beyond its end")
+
+
+def _check_nodes(metadata: memoryview, batch: int, layout: Layout) -> None:
+    nodes = _pairs(metadata, _field(metadata, batch, _BATCH_NODES), layout.node_count, "arrays")
+    for index in layout.required_nodes:
+        if nodes[2 * index + 1]:
+            raise InvalidFrame(problem="there are nulls where none are allowed (timestamp, offset_delta, header)")
+
+
+def _field(metadata: memoryview, table: int, number: int) -> int:
+    """Where a field of a table lies, 0 when it is left out."""
+    vtable = table - int(_I32.unpack_from(metadata, table)[0])
+    if vtable < 0:
+        raise InvalidFrame(problem="the body is not an Arrow message: its metadata is broken")
+    entry = 4 + 2 * number
+    if entry + 2 > _U16.unpack_from(metadata, vtable)[0]:
+        return 0
+    (offset,) = _U16.unpack_from(metadata, vtable + entry)
+    return table + int(offset) if offset else 0
+
+
+def _reference(metadata: memoryview, position: int) -> int:
+    """Where the table or vector lies that a field points to."""
+    if not position:
+        raise InvalidFrame(problem="the body is not an Arrow message: its metadata is incomplete")
+    return position + int(_U32.unpack_from(metadata, position)[0])
+
+
+def _pairs(metadata: memoryview, field: int, count: int, what: str) -> tuple[int, ...]:
+    """The numbers of a vector of `count` structs of two int64."""
+    vector = _reference(metadata, field)
+    (stored,) = _U32.unpack_from(metadata, vector)
+    if stored != count:
+        raise InvalidFrame(problem=f"the Arrow message has {stored} {what}, its columns need {count}")
+    return struct.unpack_from(f"<{2 * count}q", metadata, vector + 4)

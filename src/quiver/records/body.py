@@ -1,0 +1,61 @@
+"""From the stored bytes of a body to an Arrow record batch, without copying when they are not compressed."""
+
+import pyarrow as pa
+
+from quiver.model.errors import FrameTooLarge, InvalidFrame
+from quiver.model.limits import Limits
+from quiver.records.arrow_message import check_message
+from quiver.records.columns import layout_for
+from quiver.records.compression import decompress
+from quiver.records.header import (
+    COMPRESSION_NONE,
+    COMPRESSION_ZSTD,
+    ENCODING_ARROW,
+    ENCRYPTED,
+    KNOWN_ATTRIBUTES,
+    KNOWN_COLUMNS,
+    FrameHeader,
+)
+
+
+def check_readable(header: FrameHeader, limits: Limits) -> None:
+    """InvalidFrame when this version cannot read such a body, FrameTooLarge when opening it would take too much memory."""
+    attributes = header.attributes
+    if attributes & ~KNOWN_ATTRIBUTES or header.compression > COMPRESSION_ZSTD:
+        raise InvalidFrame(problem=f"attributes {attributes:#06x} are not known")
+    if attributes & ENCRYPTED:
+        raise InvalidFrame(problem="encrypted bodies are not taken")
+    if header.encoding != ENCODING_ARROW:
+        raise InvalidFrame(problem=f"body encoding {header.encoding} is not known")
+    if header.columns & ~KNOWN_COLUMNS:
+        raise InvalidFrame(problem=f"columns {header.columns:#06x} are not known")
+    stored = header.length - header.padding
+    if header.compression == COMPRESSION_NONE:
+        if header.uncompressed_length != stored:
+            raise InvalidFrame(problem="length and uncompressed length do not match")
+    elif header.uncompressed_length > limits.frame_bytes:
+        raise FrameTooLarge(size=header.uncompressed_length, limit=limits.frame_bytes)
+    if stored <= 0:
+        raise InvalidFrame(problem="it has no body")
+
+
+def open_body(body: memoryview, header: FrameHeader, *, trusted: bool = False) -> pa.RecordBatch:
+    """The record batch in a body; `check_readable` comes first.
+
+    With `trusted` the checks that keep a bad body from crashing a reader are left out: only for bytes that passed them.
+    """
+    layout = layout_for(header.columns)
+    message = pa.py_buffer(body[: header.length - header.padding])
+    if header.compression != COMPRESSION_NONE:
+        message = decompress(message, header.compression, header.uncompressed_length)
+    if not trusted:
+        check_message(memoryview(message), layout)
+    try:
+        batch = pa.ipc.read_record_batch(message, layout.schema)
+        if not trusted:
+            batch.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InvalidFrame(problem=f"the body is not sound Arrow data ({error})") from error
+    if batch.num_rows != header.record_count:
+        raise InvalidFrame(problem=f"it has {batch.num_rows} messages, its header says {header.record_count}")
+    return batch

@@ -1,0 +1,77 @@
+"""The columns of a frame's body, and the Arrow schema and layout for each set of them."""
+
+from functools import cache
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from quiver.records.header import (
+    COLUMN_DELIVER_AT,
+    COLUMN_EXPIRES_AT,
+    COLUMN_HEADERS,
+    COLUMN_ID,
+    COLUMN_KEY,
+    COLUMN_OFFSET_DELTA,
+    COLUMN_TIMESTAMP,
+)
+
+MAX_TIMESTAMP_MS = 253_402_300_799_999  # the last millisecond of the year 9999
+HEADERS_TYPE = pa.map_(pa.string(), pa.binary())
+
+
+class Column(NamedTuple):
+    """`nodes` and `buffers` are how Arrow's columnar format lays the column out, nested arrays included."""
+
+    bit: int
+    field: pa.Field
+    nodes: int = 1
+    buffers: int = 3
+    required_nodes: tuple[int, ...] = ()
+    """The nodes, counted from the column's first, that never have nulls."""
+
+
+VALUE = Column(0, pa.field("value", pa.binary()))
+KEY = Column(COLUMN_KEY, pa.field("key", pa.binary()))
+TIMESTAMP = Column(
+    COLUMN_TIMESTAMP, pa.field("timestamp", pa.int64(), nullable=False), buffers=2, required_nodes=(0,)
+)
+HEADERS = Column(COLUMN_HEADERS, pa.field("headers", HEADERS_TYPE), nodes=4, buffers=9, required_nodes=(1, 2, 3))
+DELIVER_AT = Column(COLUMN_DELIVER_AT, pa.field("deliver_at", pa.int64()), buffers=2)
+EXPIRES_AT = Column(COLUMN_EXPIRES_AT, pa.field("expires_at", pa.int64()), buffers=2)
+ID = Column(COLUMN_ID, pa.field("id", pa.binary()))
+OFFSET_DELTA = Column(
+    COLUMN_OFFSET_DELTA, pa.field("offset_delta", pa.int32(), nullable=False), buffers=2, required_nodes=(0,)
+)
+
+_BODY_ORDER = (KEY, VALUE, TIMESTAMP, HEADERS, DELIVER_AT, EXPIRES_AT, ID, OFFSET_DELTA)
+
+
+class Layout(NamedTuple):
+    """What a body with a certain set of columns looks like."""
+
+    columns: tuple[Column, ...]
+    schema: pa.Schema
+    node_count: int
+    buffer_count: int
+    required_nodes: tuple[int, ...]
+
+    def index(self, column: Column) -> int:
+        return self.columns.index(column)
+
+
+@cache
+def layout_for(bits: int) -> Layout:
+    """The layout of a body whose header has these column bits. They must be known ones, so there are at most 128."""
+    columns = tuple(column for column in _BODY_ORDER if column is VALUE or column.bit & bits)
+    required: list[int] = []
+    node_count = 0
+    for column in columns:
+        required += [node_count + node for node in column.required_nodes]
+        node_count += column.nodes
+    return Layout(
+        columns,
+        pa.schema([column.field for column in columns]),
+        node_count,
+        sum(column.buffers for column in columns),
+        tuple(required),
+    )

@@ -1,0 +1,21 @@
+"""What a read of frames in memory gives."""
+
+from collections.abc import Sequence
+
+
+class MemorySlice:
+    """Frames that are not in a file."""
+
+    __slots__ = ("_frames", "length")
+
+    file: tuple[int, int] | None = None
+
+    def __init__(self, frames: Sequence[bytes]) -> None:
+        self._frames = frames
+        self.length = sum(map(len, frames))
+
+    async def read(self) -> bytes | memoryview:
+        return self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
+
+    def release(self) -> None:
+        pass

@@ -1,0 +1,78 @@
+"""One writer per log: whatever wants to change a log queues here and is done one after the other."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class SerialWriter(Generic[Item]):
+    """Hands queued items to `write` in batches, and runs exclusive operations between the batches.
+
+    While one batch is being written the next one gathers, so a slow disk makes batches larger, not queues longer:
+    this is what group commit rests on. There is no task while there is nothing to do.
+    """
+
+    def __init__(self, write: Callable[[list[Item]], Awaitable[None]], *, batch_bytes: int) -> None:
+        self._write = write
+        self._batch_bytes = batch_bytes
+        self._items: deque[tuple[Item, int]] = deque()
+        self._operations: deque[tuple[Callable[[], Awaitable[Any]], asyncio.Future[Any]]] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self.queued_bytes = 0
+
+    def submit(self, item: Item, size: int) -> None:
+        """Queues an item; `write` gets it together with its neighbours and must not raise."""
+        self._items.append((item, size))
+        self.queued_bytes += size
+        self._start()
+
+    async def exclusive(self, operation: Callable[[], Awaitable[Result]]) -> Result:
+        """Runs an operation while nothing is being written, and returns what it returns."""
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._operations.append((operation, future))
+        self._start()
+        return await future
+
+    async def drain(self) -> None:
+        """Returns when everything queued so far has been written."""
+        while self._task is not None:
+            await asyncio.shield(self._task)
+
+    def _start(self) -> None:
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            while self._items or self._operations:
+                while self._operations:
+                    await self._operate(*self._operations.popleft())
+                if self._items:
+                    await self._write(self._take())
+        finally:
+            self._task = None
+
+    def _take(self) -> list[Item]:
+        batch: list[Item] = []
+        total = 0
+        while self._items and (not batch or total + self._items[0][1] <= self._batch_bytes):
+            item, size = self._items.popleft()
+            batch.append(item)
+            total += size
+        self.queued_bytes -= total
+        return batch
+
+    @staticmethod
+    async def _operate(operation: Callable[[], Awaitable[Any]], future: "asyncio.Future[Any]") -> None:
+        try:
+            result = await operation()
+        except Exception as error:
+            if not future.done():
+                future.set_exception(error)
+        else:
+            if not future.done():
+                future.set_result(result)

@@ -1,0 +1,113 @@
+"""Log lines on standard error, as text or JSON, written by a thread so that a blocked pipe never stalls the loop."""
+
+import logging
+import sys
+import threading
+import traceback
+from collections import deque
+from typing import Any, TextIO
+
+import msgspec
+
+from quiver.model.times import format_time
+
+MAX_WAITING_LINES = 10_000
+_PLAIN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_BREAKS = str.maketrans({"\n": "\\n", "\r": "\\r"})
+
+
+def start_logging(level: str = "info", format: str = "text", stream: TextIO | None = None) -> "LogWriter":
+    """Sends the log lines of the process to a stream (standard error). Call `stop` on the result at the end."""
+    writer = LogWriter(stream or sys.stderr, format)
+    root = logging.getLogger()
+    root.handlers[:] = [writer]
+    root.setLevel(level.upper())
+    return writer
+
+
+class LogWriter(logging.Handler):
+    """Takes records without blocking and without losing order; beyond the bound it drops and counts."""
+
+    def __init__(self, stream: TextIO, format: str = "text", max_waiting: int = MAX_WAITING_LINES) -> None:
+        super().__init__()
+        self._stream = stream
+        self._line = json_line if format == "json" else text_line
+        self._max_waiting = max_waiting
+        self._waiting: deque[logging.LogRecord] = deque()
+        self._dropped = 0
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="quiver-log", daemon=True)
+        self._thread.start()
+
+    def createLock(self) -> None:  # noqa: N802 - the name is logging's
+        """None: a deque's append is atomic, so callers never wait for each other or for the stream."""
+        self.lock = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if len(self._waiting) >= self._max_waiting:
+            self._dropped += 1
+            return
+        self._waiting.append(record)
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def stop(self, timeout: float = 1.0) -> None:
+        """Writes what waits, for at most `timeout` seconds: a reader that is gone does not hold the process."""
+        self._stopping = True
+        self._wake.set()
+        self._thread.join(timeout)
+        logging.getLogger().removeHandler(self)
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            self._write_waiting()
+            if self._stopping and not self._waiting:
+                return
+
+    def _write_waiting(self) -> None:
+        while self._waiting:
+            lines = [self._line(self._waiting.popleft()) for _ in range(min(len(self._waiting), 1000))]
+            if dropped := self._dropped:
+                self._dropped -= dropped
+                lines.append(self._line(_notice(f"{dropped} log lines were dropped: the log is read too slowly")))
+            try:
+                self._stream.write("".join(lines))
+                self._stream.flush()
+            except (OSError, ValueError):
+                continue  # nobody reads any more; the broker goes on
+
+
+def text_line(record: logging.LogRecord) -> str:
+    """`2026-01-31T12:00:00.000Z INFO    quiver.app: started port=7480`; a traceback follows on its own lines."""
+    fields = "".join(f" {name}={value}" for name, value in _extra(record).items())
+    message = (record.getMessage() + fields).translate(_BREAKS)
+    line = f"{format_time(int(record.created * 1000))} {record.levelname:<7} {record.name}: {message}\n"
+    return line + _traceback(record)
+
+
+def json_line(record: logging.LogRecord) -> str:
+    line = {
+        "time": format_time(int(record.created * 1000)),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "message": record.getMessage(),
+        **_extra(record),
+    }
+    if trace := _traceback(record):
+        line["traceback"] = trace
+    return msgspec.json.encode(line, enc_hook=str).decode() + "\n"
+
+
+def _extra(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name not in _PLAIN_FIELDS}
+
+
+def _traceback(record: logging.LogRecord) -> str:
+    return "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
+
+
+def _notice(message: str) -> logging.LogRecord:
+    return logging.makeLogRecord({"name": "quiver.log", "levelname": "WARNING", "msg": message})
