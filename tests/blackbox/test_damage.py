@@ -1,5 +1,5 @@
-"""Damaged files: cut, filled with zeros or garbage, or with one bit flipped. What is good is still read, what is bad
-is named, nothing is deleted in silence.
+"""Damaged segments: cut, filled with zeros or garbage, or with one bit flipped. What is good is still read, what is
+bad is named, nothing is deleted in silence.
 
 One start of the broker checks many damages: each partition of a topic gets another one.
 """
@@ -7,63 +7,70 @@ One start of the broker checks many damages: each partition of a topic gets anot
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import quiver
-from blackbox.broker_process import BrokerExited, BrokerProcess
+from blackbox.broker_process import BrokerProcess
 from blackbox.data_files import append_bytes, flip_bit, partition_directory, segments, stored_frames
 from quiver.model.errors import CorruptData, QuiverError
 from quiver.records.header import HEADER_BYTES
 
 MESSAGES = [b"first", b"second", b"third"]
+FIRST_OF_LAST_FRAME = 2
 
 
-def _fill(broker: BrokerProcess, partitions: int) -> None:
-    """A topic with the same three messages, one a frame, in every partition."""
+def fill(broker: BrokerProcess, partitions: int) -> int:
+    """A topic with the same three messages, one a frame, in every partition; returns the bytes of a frame."""
     with quiver.connect(broker.address) as q:
         q.topics.create("orders", partitions=partitions)
         for value in MESSAGES:
             with q.producer("orders") as producer:
                 for partition in range(partitions):
                     producer.send(value, partition=partition)
+    return stored_frames(last_segment(broker, 0))[-1].header.frame_bytes
 
 
-def _segment(broker: BrokerProcess, partition: int) -> Path:
+def fill_a_partition_for_each_byte(broker: BrokerProcess) -> int:
+    """As `fill`, with at least as many partitions as a frame has bytes."""
+    frame_bytes = fill(broker, 1)
+    with quiver.connect(broker.address) as q:
+        q.topics.delete("orders")
+    assert fill(broker, frame_bytes + 1) == frame_bytes
+    return frame_bytes
+
+
+def last_segment(broker: BrokerProcess, partition: int) -> Path:
     return segments(partition_directory(broker.data_dir, partition))[-1]
 
 
-def _values(q: object, partition: int, start: int | str = "earliest") -> list[bytes]:
-    read = q.read("orders", start=start, end="latest", partitions=[partition])  # type: ignore[attr-defined]
-    return [message.value for message in read]
-
-
-def _frame_bytes(broker: BrokerProcess) -> int:
-    return stored_frames(_segment(broker, 0))[-1].header.frame_bytes
+def read_until_error(q: Any, partition: int, start: int | str = "earliest") -> tuple[list[bytes], QuiverError | None]:
+    """The values up to the end or to the first error, and that error."""
+    values: list[bytes] = []
+    try:
+        for message in q.read("orders", start=start, end="latest", partitions=[partition]):
+            values.append(message.value)  # noqa: PERF401 what came before an error is kept
+    except QuiverError as error:
+        return values, error
+    return values, None
 
 
 def test_the_last_segment_cut_at_every_byte_of_its_last_frame(broker: BrokerProcess) -> None:
-    _fill(broker, 1)
-    frame_bytes = _frame_bytes(broker)
-    with quiver.connect(broker.address) as q:
-        q.topics.delete("orders")
-    _fill(broker, frame_bytes + 1)
+    frame_bytes = fill_a_partition_for_each_byte(broker)
     broker.kill()
-    for partition in range(frame_bytes):
-        segment = _segment(broker, partition)
-        last = stored_frames(segment)[-1]
-        assert last.header.frame_bytes == frame_bytes
+    for length in range(frame_bytes):
+        segment = last_segment(broker, length)
         with segment.open("r+b") as file:
-            file.truncate(last.position + partition)
+            file.truncate(stored_frames(segment)[-1].position + length)
     broker.start()
     with quiver.connect(broker.address) as q:
-        for partition in range(frame_bytes):
-            assert _values(q, partition) == MESSAGES[:2], f"cut to {partition} bytes of the last frame"
-        assert _values(q, frame_bytes) == MESSAGES
-        for partition in range(0, frame_bytes + 1, 9):
-            answer = q.publish("orders", b"new", partition=partition)
-            assert answer.offset >= 2
-            assert _values(q, partition)[-1] == b"new"
+        for length in range(frame_bytes):
+            assert read_until_error(q, length) == (MESSAGES[:2], None), f"{length} bytes of the last frame are left"
+        assert read_until_error(q, frame_bytes) == (MESSAGES, None)
+        for length in range(0, frame_bytes + 1, 9):
+            assert q.publish("orders", b"new", partition=length).offset >= FIRST_OF_LAST_FRAME
+            assert read_until_error(q, length)[0][-1] == b"new"
 
 
 TAILS = {
@@ -82,64 +89,60 @@ TAILS = {
 
 
 def test_zero_filled_and_random_tails(broker: BrokerProcess) -> None:
-    _fill(broker, len(TAILS))
+    fill(broker, len(TAILS))
     broker.kill()
     for partition, tail in enumerate(TAILS.values()):
-        append_bytes(_segment(broker, partition), tail)
+        append_bytes(last_segment(broker, partition), tail)
     broker.start()
     with quiver.connect(broker.address) as q:
         for partition, name in enumerate(TAILS):
-            assert _values(q, partition) == MESSAGES, name
-            assert q.publish("orders", b"new", partition=partition).offset >= 3, name
-        broker.restart(kill=True)
+            assert read_until_error(q, partition) == (MESSAGES, None), name
+            assert q.publish("orders", b"new", partition=partition).offset >= len(MESSAGES), name
+    broker.restart(kill=True)
     with quiver.connect(broker.address) as q:
         for partition, name in enumerate(TAILS):
-            assert _values(q, partition) == [*MESSAGES, b"new"], name
+            assert read_until_error(q, partition) == ([*MESSAGES, b"new"], None), name
     kept = {path.parent.parent.name for path in (broker.data_dir / "logs").rglob("quarantine/*")}
-    garbage = {str(partition) for partition, tail in enumerate(TAILS.values()) if tail.strip(b"\0")}
-    assert kept == garbage
+    assert kept == {str(partition) for partition, tail in enumerate(TAILS.values()) if tail.strip(b"\0")}
 
 
 @pytest.mark.parametrize("stop", [BrokerProcess.kill, BrokerProcess.terminate], ids=["killed", "stopped"])
 def test_a_flipped_bit_in_the_log_is_named_and_read_around(
     broker: BrokerProcess, stop: Callable[[BrokerProcess], object]
 ) -> None:
-    _fill(broker, 1)
-    frame_bytes = _frame_bytes(broker)
-    with quiver.connect(broker.address) as q:
-        q.topics.delete("orders")
+    """In the second of three frames: every byte of its header, and some of its body."""
+    frame_bytes = fill_a_partition_for_each_byte(broker)
     positions = [*range(HEADER_BYTES), *range(HEADER_BYTES, frame_bytes, 5)]
-    _fill(broker, len(positions))
     stop(broker)
     for partition, position in enumerate(positions):
-        segment = _segment(broker, partition)
+        segment = last_segment(broker, partition)
         flip_bit(segment, stored_frames(segment)[1].position + position, partition % 8)
     broker.start()
     with quiver.connect(broker.address) as q:
         for partition, position in enumerate(positions):
-            _check_middle_is_damaged(q, partition, f"bit {partition % 8} of byte {position}")
+            what = f"bit {partition % 8} of byte {position}"
+            values, error = read_until_error(q, partition)
+            assert values == MESSAGES[:1], what
+            assert isinstance(error, CorruptData), f"{what}: {error!r}"
+            assert "offset 2" in error.message, f"{what}: {error.message}"
+            assert read_until_error(q, partition, start=2) == (MESSAGES[2:], None), what
+            assert q.publish("orders", b"new", partition=partition).offset >= len(MESSAGES), what
+            assert read_until_error(q, partition, start=2) == ([MESSAGES[2], b"new"], None), what
 
 
-def _check_middle_is_damaged(q: object, partition: int, what: str) -> None:
-    read: list[bytes] = []
-    with pytest.raises(CorruptData) as caught:
-        read.extend(_ValuesInto(read, q, partition))
-    assert read == MESSAGES[:1], what
-    assert "2" in caught.value.message, f"{what}: the next readable offset is named"
-    assert _values(q, partition, start=2) == MESSAGES[2:], what
-    assert q.publish("orders", b"new", partition=partition).offset >= 3, what  # type: ignore[attr-defined]
-    assert _values(q, partition, start=2) == [MESSAGES[2], b"new"], what
-
-
-class _ValuesInto:
-    """Iterates a read and keeps what came before an error."""
-
-    def __init__(self, kept: list[bytes], q: object, partition: int) -> None:
-        self._kept, self._q, self._partition = kept, q, partition
-
-    def __iter__(self) -> "_ValuesInto":
-        raise NotImplementedError
-
-
-def test_a_flipped_bit_in_the_index_changes_nothing(broker: BrokerProcess) -> None:
-    raise NotImplementedError
+def test_a_flipped_bit_in_the_last_frame_after_a_clean_stop_is_not_cut_in_silence(broker: BrokerProcess) -> None:
+    """The broker said that this was on disk and stopped cleanly: it is damage, not a torn tail."""
+    frame_bytes = fill_a_partition_for_each_byte(broker)
+    assert broker.terminate() == 0
+    positions = range(0, frame_bytes, 3)
+    for partition, position in enumerate(positions):
+        segment = last_segment(broker, partition)
+        flip_bit(segment, stored_frames(segment)[2].position + position, partition % 8)
+    broker.start()
+    with quiver.connect(broker.address) as q:
+        for partition, position in enumerate(positions):
+            what = f"bit {partition % 8} of byte {position}"
+            values, error = read_until_error(q, partition)
+            assert values == MESSAGES[:2], what
+            assert isinstance(error, CorruptData), f"{what}: {error!r}"
+            assert q.publish("orders", b"new", partition=partition).offset >= len(MESSAGES), what

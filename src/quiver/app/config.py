@@ -23,7 +23,7 @@ from quiver.app.config_values import (
 )
 from quiver.model.errors import InvalidSetting, QuiverError
 from quiver.model.limits import KIB, MIB, Limits
-from quiver.model.times import parse_duration_ms
+from quiver.model.times import format_duration, parse_duration_ms
 from quiver.model.topic import SETTING_NAMES, TopicConfig
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -51,8 +51,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     shutdown_timeout_ms: int = 10_000
     log_level: str = "info"
     log_format: str = "text"
-    topic_defaults: dict[str, Any] = {}
-    """Settings, by users' names, of topics that are created without them."""
+    topic_defaults: TopicConfig = TopicConfig()
+    """What topics have that are created without a setting."""
 
     @property
     def limits(self) -> Limits:
@@ -134,7 +134,7 @@ class _Reading:
         self._environment = environment
         self._fields: dict[str, Any] = {}
         self._topic: dict[str, Any] = {}
-        self._origins = {name: "default" for name in (*_BY_NAME, *(f"topic.{name}" for name in SETTING_NAMES))}
+        self._origins = dict.fromkeys((*_BY_NAME, *(f"topic.{name}" for name in SETTING_NAMES)), "default")
         self._problems: list[str] = []
 
     def read_file(self, given: str | Path | None) -> None:
@@ -174,7 +174,7 @@ class _Reading:
             self._take_topic(name, value, "flag --topic")
 
     def result(self) -> LoadedConfig:
-        config = Config(**self._fields, topic_defaults=self._topic)
+        config = Config(**self._fields, topic_defaults=TopicConfig().changed(self._topic))
         self._check_together(config)
         if self._problems:
             raise InvalidSetting("\n".join(self._problems), problems=list(self._problems))
@@ -219,15 +219,12 @@ def shown_values(config: Config) -> dict[str, Any]:
     """Every setting by the name users write it, topic defaults included, as plain values."""
     shown: dict[str, Any] = {}
     for setting in SETTINGS:
-        value = getattr(config, setting.attribute)
-        shown[setting.name] = _shown(setting, value)
-    defaults = TopicConfig().changed(config.topic_defaults).settings()
+        shown[setting.name] = _shown(setting, getattr(config, setting.attribute))
+    defaults = config.topic_defaults.settings()
     return shown | {f"topic.{name}": defaults[name] for name in SETTING_NAMES}
 
 
 def _shown(setting: Setting, value: Any) -> Any:
     if setting.attribute.endswith("_ms"):
-        from quiver.model.times import format_duration
-
         return format_duration(value)
     return str(value) if isinstance(value, Path) else value

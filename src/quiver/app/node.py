@@ -36,7 +36,7 @@ async def start_broker(config: Config) -> RunningBroker:
     broker = Broker(
         storage,
         limits=config.limits,
-        settings=BrokerSettings(auto_create=config.auto_create, topic_defaults=dict(config.topic_defaults)),
+        settings=BrokerSettings(auto_create=config.auto_create, topic_defaults=config.topic_defaults),
     )
     try:
         await broker.start()

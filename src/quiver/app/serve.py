@@ -17,7 +17,7 @@ from quiver.app.config import Config
 from quiver.app.node import RunningBroker, start_broker
 from quiver.gateways.http import HttpGateway, NodeInfo
 from quiver.gateways.tcp import NativeGateway
-from quiver.model.errors import InvalidSetting
+from quiver.model.errors import Closed, InvalidSetting
 from quiver.system.clock import Clock, SystemClock
 from quiver.system.files import Files
 
@@ -92,7 +92,8 @@ class Server:
 
     @property
     def addresses(self) -> Addresses:
-        assert self._native is not None and self._http is not None, "the server is not started"
+        if self._native is None or self._http is None:
+            raise Closed(what="the server")
         config = self._config
         host = config.advertise or ("localhost" if config.host in _WILDCARDS else config.host)
         return Addresses(host, self._http.port, self._native.port)

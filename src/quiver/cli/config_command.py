@@ -1,6 +1,5 @@
 """`quiver config`: what is in force, and where each value came from."""
 
-
 from quiver.app.config import LoadedConfig, shown_values
 from quiver.cli.config_options import with_config
 from quiver.cli.output import Output, OutputOption, show_rows

@@ -15,7 +15,14 @@ def progress(what: str, total_bytes: int | None, *, wanted: bool | None = None) 
         yield _ignore
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
 
     counted = TextColumn("{task.fields[messages]:,} messages")
     bar = Progress(

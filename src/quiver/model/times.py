@@ -6,13 +6,14 @@ epoch milliseconds and are shown as RFC 3339 in UTC.
 
 import math
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from quiver.model.errors import InvalidRequest
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _MAX_MS = 2**53
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_TIME_MS = 253_402_300_799_999  # the last millisecond of the year 9999
 
 
@@ -60,7 +61,7 @@ def parse_time_ms(value: object, what: str = "time") -> int:
         if 0 <= value <= _MAX_TIME_MS:
             return int(value)
     elif isinstance(value, datetime):
-        return round(value.astimezone(UTC).timestamp() * 1000)
+        return _since_epoch_ms(value)
     elif isinstance(value, str):
         text = value.strip()
         if text.isdigit() and len(text) > 4:
@@ -70,15 +71,21 @@ def parse_time_ms(value: object, what: str = "time") -> int:
         except ValueError:
             pass
         else:
-            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            return parse_time_ms(round(moment.timestamp() * 1000), what)
+            return parse_time_ms(_since_epoch_ms(moment), what)
     raise InvalidRequest(
         problem=f"{what} {value!r} is neither RFC 3339 (2026-01-31T12:00:00Z) nor epoch milliseconds"
     )
+
+
+def _since_epoch_ms(moment: datetime) -> int:
+    """Whole milliseconds, in integers: a float cannot hold every one of them. Without a zone it is UTC."""
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 def format_time(ms: int) -> str:
     """RFC 3339 in UTC, with milliseconds; a time outside the calendar is shown as its number."""
     if not 0 <= ms <= _MAX_TIME_MS:
         return str(ms)
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    moment = _EPOCH + timedelta(milliseconds=ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,6 +1,6 @@
 """A look at an Arrow IPC message before Arrow opens it.
 
-Arrow checks that the metadata is a sound flatbuffer, but it also allocates what compressed buffers claim to hold, and it
+Arrow checks that the metadata is a sound flatbuffer. But it allocates what compressed buffers claim to hold, and it
 takes buffers that lie over each other. Both let a small body stand for a large one, so both are refused here.
 """
 

@@ -19,7 +19,7 @@ from quiver.records.header import (
 
 
 def check_readable(header: FrameHeader, limits: Limits) -> None:
-    """InvalidFrame when this version cannot read such a body, FrameTooLarge when opening it would take too much memory."""
+    """InvalidFrame for a body that this version cannot read, FrameTooLarge for one that takes too much memory."""
     attributes = header.attributes
     if attributes & ~KNOWN_ATTRIBUTES or header.compression > COMPRESSION_ZSTD:
         raise InvalidFrame(problem=f"attributes {attributes:#06x} are not known")
@@ -42,7 +42,7 @@ def check_readable(header: FrameHeader, limits: Limits) -> None:
 def open_body(body: memoryview, header: FrameHeader, *, trusted: bool = False) -> pa.RecordBatch:
     """The record batch in a body; `check_readable` comes first.
 
-    With `trusted` the checks that keep a bad body from crashing a reader are left out: only for bytes that passed them.
+    `trusted` leaves out the checks that keep a bad body from crashing a reader: only for bytes that once passed them.
     """
     layout = layout_for(header.columns)
     message = pa.py_buffer(body[: header.length - header.padding])

@@ -1,10 +1,10 @@
-"""Building frames: from lists, from one message, from Arrow."""
+"""Building frames: from lists of values (of one or many), and from Arrow."""
 
-import struct
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
-from typing import Any, TypedDict, Unpack
+from itertools import chain
+from typing import Any, Unpack
 
+import numpy as np
 import pyarrow as pa
 
 from quiver.model.errors import FrameTooLarge, InvalidRequest
@@ -20,39 +20,10 @@ from quiver.records.columns import (
     TIMESTAMP,
     VALUE,
     Column,
-    layout_for,
 )
-from quiver.records.compression import compress, compression_code
-from quiver.records.header import (
-    ALIGNMENT,
-    COMPRESSION_NONE,
-    CONTROL,
-    HEADER_BYTES,
-    NO_PRODUCER,
-    PADDING_SHIFT,
-    TRANSACTIONAL,
-    FrameHeader,
-    body_crc,
-    pack_header,
-)
+from quiver.records.seal import Arrays, FrameOptions, seal
 
-_CRC = struct.Struct("<I")
-_CRC_POSITION = 4
-_MAX_BODY_BYTES = 2**31 - 1
-_LOWEST_PRIORITY = 4
-
-
-class FrameOptions(TypedDict, total=False):
-    """What holds for a frame as a whole."""
-
-    priority: int
-    compression: str
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    schema_id: int
-    transactional: bool
-    control: bool
+_MAX_COLUMN_BYTES = 2**31 - 1
 
 
 def build_frame(
@@ -69,23 +40,25 @@ def build_frame(
 ) -> bytes:
     """A producer's frame, one message a value; a value of None is a tombstone.
 
-    Either `timestamp_ms`, one for all, or `timestamps_ms` is needed. Columns that are None throughout take no room.
-    InvalidRequest says what does not fit. The limits of the broker are checked there, by `check_frame`.
+    Needs `timestamp_ms`, one for all, or `timestamps_ms`. Columns that are None throughout take no room.
+    InvalidRequest says what does not fit; size limits are the broker's and are checked by `check_frame`.
     """
     count = len(values)
-    columns = [(VALUE, _array(VALUE, values, count))]
-    low, high = _add_timestamps(columns, timestamp_ms, timestamps_ms, count)
-    if keys is not None:
-        _add(columns, KEY, keys, count)
+    if count == 0:
+        raise InvalidRequest(problem="a frame needs at least one message")
+    arrays: Arrays = {VALUE.bit: _array(VALUE, values, count)}
+    if timestamps_ms is not None:
+        low, high = _add_timestamps(arrays, timestamps_ms, count)
+    elif timestamp_ms is not None:
+        low = high = timestamp_ms
+    else:
+        raise InvalidRequest(problem="a frame needs timestamp_ms or timestamps_ms")
     if headers is not None:
-        _add_headers(columns, headers, count)
-    if deliver_at_ms is not None:
-        _add(columns, DELIVER_AT, deliver_at_ms, count)
-    if expires_at_ms is not None:
-        _add(columns, EXPIRES_AT, expires_at_ms, count)
-    if ids is not None:
-        _add(columns, ID, ids, count)
-    return _seal(columns, low, high, **options)
+        _add_headers(arrays, headers, count)
+    for column, items in ((KEY, keys), (DELIVER_AT, deliver_at_ms), (EXPIRES_AT, expires_at_ms), (ID, ids)):
+        if items is not None:
+            _add(arrays, column, items, count)
+    return seal(arrays, low, high, **options)
 
 
 def build_frame_from_arrow(
@@ -93,8 +66,63 @@ def build_frame_from_arrow(
 ) -> bytes:
     """A producer's frame from Arrow columns: `value`, and if there `key`, `timestamp`, `headers`.
 
-    `timestamp_ms` is for rows without a timestamp. InvalidRequest names a column that is missing, unknown or of a type
-    that does not fit.
+    `timestamp_ms` is for rows without a timestamp of their own. InvalidRequest names the column that is missing,
+    unknown, or of a type that does not fit.
     """
-    columns = arrow_columns(batch, timestamp_ms)
-    return _seal(*columns, **options)
+    arrays, low, high = arrow_columns(batch, timestamp_ms)
+    return seal(arrays, low, high, **options)
+
+
+def _array(column: Column, items: Sequence[Any], count: int) -> pa.Array:
+    name = column.field.name
+    if len(items) != count:
+        raise InvalidRequest(problem=f"there are {count} values and {len(items)} of {name}")
+    try:
+        array = pa.array(items, column.field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidRequest(problem=f"{name}: {error}") from error
+    if isinstance(array, pa.ChunkedArray):
+        raise FrameTooLarge(size=array.nbytes, limit=_MAX_COLUMN_BYTES)
+    return array
+
+
+def _add(arrays: Arrays, column: Column, items: Sequence[Any], count: int) -> None:
+    array = _array(column, items, count)
+    if array.null_count == count:
+        return
+    if column in (DELIVER_AT, EXPIRES_AT):
+        times = array.drop_null().to_numpy()
+        if times.min() < 0 or times.max() > MAX_TIMESTAMP_MS:
+            raise InvalidRequest(problem=f"{column.field.name} must be within the years 1970 to 9999")
+    arrays[column.bit] = array
+
+
+def _add_timestamps(arrays: Arrays, timestamps_ms: Sequence[int], count: int) -> tuple[int, int]:
+    """Adds the column unless all are equal; returns the least and the greatest."""
+    array = _array(TIMESTAMP, timestamps_ms, count)
+    if array.null_count:
+        raise InvalidRequest(problem="timestamp: every message needs one")
+    times = array.to_numpy()
+    low, high = int(times.min()), int(times.max())
+    if low != high:
+        arrays[TIMESTAMP.bit] = array
+    return low, high
+
+
+def _add_headers(arrays: Arrays, headers: Sequence[Mapping[str, bytes] | None], count: int) -> None:
+    if len(headers) != count:
+        raise InvalidRequest(problem=f"there are {count} values and {len(headers)} of headers")
+    if not any(headers):
+        return
+    rows = [row or {} for row in headers]
+    ends = np.zeros(count + 1, np.int32)
+    np.cumsum([len(row) for row in rows], out=ends[1:])
+    try:
+        names = pa.array(list(chain.from_iterable(rows)), HEADERS_TYPE.key_type)
+        contents = pa.array(list(chain.from_iterable(row.values() for row in rows)), HEADERS_TYPE.item_type)
+        column = pa.MapArray.from_arrays(ends, names, contents)
+    except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
+        raise InvalidRequest(problem=f"headers: {error}") from error
+    if names.null_count or contents.null_count:
+        raise InvalidRequest(problem="headers: neither a name nor a value may be None")
+    arrays[HEADERS.bit] = column

@@ -55,7 +55,7 @@ class Layout(NamedTuple):
     buffer_count: int
     required_nodes: tuple[int, ...]
 
-    def index(self, column: Column) -> int:
+    def place(self, column: Column) -> int:
         return self.columns.index(column)
 
 

@@ -22,7 +22,7 @@ def compress(data: pa.Buffer, code: int) -> pa.Buffer:
 
 
 def decompress(data: pa.Buffer, code: int, length: int) -> pa.Buffer:
-    """Exactly `length` bytes, or InvalidFrame. Allocates no more than `length` and a constant: limit `length` first."""
+    """Exactly `length` bytes, or InvalidFrame. Allocates `length` and a constant: check `length` first."""
     try:
         if code == COMPRESSION_LZ4:
             # The one-shot LZ4 decoder fills a longer buffer only in part and does not say so. A stream tells.

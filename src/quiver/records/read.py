@@ -1,6 +1,7 @@
 """Reading frames: as Python objects or as Arrow, without copying."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ class OpenFrame:
             return [{} for _ in range(self.header.record_count)]
         names, values = column.keys.to_pylist(), column.items.to_pylist()
         ends = column.offsets.to_pylist()
-        found = [dict(zip(names[a:b], values[a:b], strict=True)) for a, b in zip(ends, ends[1:], strict=False)]
+        found = [dict(zip(names[a:b], values[a:b], strict=True)) for a, b in pairwise(ends)]
         if column.null_count:
             return [row if there else {} for row, there in zip(found, column.is_valid().to_pylist(), strict=True)]
         return found
@@ -94,7 +95,7 @@ class OpenFrame:
         """The Arrow array of a column, None when the frame does not have it."""
         if column.bit and not self.header.columns & column.bit:
             return None
-        return self.batch.column(layout_for(self.header.columns).index(column))
+        return self.batch.column(layout_for(self.header.columns).place(column))
 
     def to_arrow(self) -> pa.RecordBatch:
         """The messages with the columns of ARROW_SCHEMA; absent keys and headers are nulls. Values are not copied."""
@@ -150,7 +151,10 @@ def open_frame(
 
 
 def split_frames(buffer: bytes | bytearray | memoryview) -> Iterator[tuple[int, FrameHeader]]:
-    """Position and header of each whole frame. A last frame that is cut off is left out, a bad header is InvalidFrame."""
+    """Position and header of each whole stored frame; InvalidFrame at a bad header.
+
+    A last frame that is cut off is left out.
+    """
     position, end = 0, len(buffer)
     while end - position >= HEADER_BYTES:
         header = read_stamped_header(buffer, position)

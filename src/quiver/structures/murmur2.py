@@ -12,6 +12,8 @@ _ROTATION = 24
 _MASK = 0xFFFFFFFF
 _POSITIVE = 0x7FFFFFFF
 
+# Fewer keys than this are hashed one by one: numpy's fixed cost is that of about twenty keys.
+_FEW_KEYS = 16
 # Keys longer than this are hashed one by one: in a column, every further four bytes cost a pass over all long keys.
 _COLUMN_KEY_BYTES = 256
 
@@ -53,8 +55,8 @@ def murmur2_column(keys: pa.Array) -> Hashes:
     count = len(keys)
     if keys.null_count:
         raise ValueError("null has no hash: take the rows without a key out first")
-    if count == 0:
-        return np.zeros(0, np.uint32)
+    if count < _FEW_KEYS:
+        return np.array([murmur2(key) for key in keys.cast(pa.binary()).to_pylist()], np.uint32)
     _, offset_buffer, data_buffer = keys.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32, count + 1, keys.offset * 4).astype(np.int64)
     starts, lengths = offsets[:-1], np.diff(offsets)
@@ -64,12 +66,15 @@ def murmur2_column(keys: pa.Array) -> Hashes:
         data[:-4] = np.frombuffer(data_buffer, np.uint8, int(offsets[-1]))
     hashes = _hash_rows(data, starts, np.minimum(lengths, _COLUMN_KEY_BYTES), lengths)
     for row in np.flatnonzero(lengths > _COLUMN_KEY_BYTES).tolist():
-        hashes[row] = murmur2(keys[row].as_py())
+        hashes[row] = murmur2(data[offsets[row] : offsets[row + 1]].tobytes())
     return hashes
 
 
 def _hash_rows(
-    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], spans: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+    data: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.int64],
+    spans: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
 ) -> Hashes:
     """Hashes data[start : start + span] of every row, a word of all rows at a time, longest rows first."""
     # A word at every byte position; numpy gathers from such an unaligned view correctly.

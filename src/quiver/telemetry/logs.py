@@ -40,13 +40,22 @@ class LogWriter(logging.Handler):
         self._thread = threading.Thread(target=self._run, name="quiver-log", daemon=True)
         self._thread.start()
 
-    def createLock(self) -> None:  # noqa: N802 - the name is logging's
-        """None: a deque's append is atomic, so callers never wait for each other or for the stream."""
-        self.lock = None
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Without logging's lock: a deque's append is atomic, so callers never wait for each other."""
+        if not self.filter(record):
+            return False
+        self.emit(record)
+        return True
 
     def emit(self, record: logging.LogRecord) -> None:
         if len(self._waiting) >= self._max_waiting:
             self._dropped += 1
+            return
+        try:
+            # Now, because the arguments may have changed by the time the line is written.
+            record.msg, record.args = record.getMessage(), None
+        except Exception:
+            self.handleError(record)
             return
         self._waiting.append(record)
         if not self._wake.is_set():

@@ -142,7 +142,8 @@ def test_topic_defaults_come_from_file_environment_and_flags(tmp_path: Path) -> 
     loaded = load(
         config_file=path, environment={"QUIVER_TOPIC_RETENTION": "2d"}, topic_flags={"durability": "memory"}
     )
-    assert loaded.config.topic_defaults == {"partitions": 6, "retention": "2d", "durability": "memory"}
+    defaults = loaded.config.topic_defaults.settings()
+    assert (defaults["partitions"], defaults["retention"], defaults["durability"]) == (6, "2d", "memory")
     assert loaded.origins["topic.retention"] == "environment QUIVER_TOPIC_RETENTION"
     assert loaded.origins["topic.ttl"] == "default"
 
@@ -158,7 +159,9 @@ def test_the_home_directory_is_understood(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_variables_of_others_are_left_alone() -> None:
     """Kubernetes sets QUIVER_SERVICE_HOST and QUIVER_PORT for a service of that name."""
-    assert load(environment={"QUIVER_SERVICE_HOST": "10.0.0.1", "QUIVER_PORT": "tcp://10.0.0.1:80"}).config == Config()
+    assert (
+        load(environment={"QUIVER_SERVICE_HOST": "10.0.0.1", "QUIVER_PORT": "tcp://10.0.0.1:80"}).config == Config()
+    )
 
 
 def test_shown_values_can_be_read_again() -> None:

@@ -27,7 +27,12 @@ class Outbox:
     """
 
     def __init__(
-        self, sock: socket.socket, counts: NativeCounts, *, on_sent: Callable[[], None], on_broken: Callable[[str], None]
+        self,
+        sock: socket.socket,
+        counts: NativeCounts,
+        *,
+        on_sent: Callable[[], None],
+        on_broken: Callable[[str], None],
     ) -> None:
         self._sock, self._fd = sock, sock.fileno()
         self._counts = counts
@@ -81,8 +86,9 @@ class Outbox:
                 else:
                     await self._send_slice(self._items[0])
                 self._on_sent()
-        except OSError as error:
-            self._on_broken(error.strerror or str(error))
+        except Exception as error:
+            # Half a packet may have left: whatever failed, a socket or a stored slice, the stream cannot go on.
+            self._on_broken(str(error))
 
     async def _send_bytes(self) -> None:
         """Sends the run of bytes at the head of the queue, or some of it."""

@@ -1,0 +1,94 @@
+"""The ASGI application: routing, errors as objects of the catalogue, and a log line a request."""
+
+import logging
+from time import perf_counter
+from typing import Any
+
+from starlette.routing import Route, Router
+
+from quiver.gateways.http.answer import error_answer, send_answer
+from quiver.gateways.http.budget import BodyBudget
+from quiver.gateways.http.operation import REQUEST_KEY, Resource, Routes
+from quiver.gateways.http.request import ClientGone, Receive, Request, Scope, Send
+from quiver.model.errors import InvalidRequest, QuiverError, RouteNotFound
+from quiver.model.limits import Limits
+
+_log = logging.getLogger("quiver.http")
+
+_PREFIX = "/v1"
+_BODY_BUDGET_SHARE = 4
+"""Bodies of all requests together may hold this many times the largest single one."""
+_SHOWN_PATH = 200
+
+
+class Application:
+    """Serves the routes, each also under /v1. Routes are tried in their order: the busiest come first."""
+
+    def __init__(self, routes: Routes, limits: Limits) -> None:
+        self._max_body_bytes = limits.request_bytes
+        self._budget = BodyBudget(_BODY_BUDGET_SHARE * limits.request_bytes)
+        self._router = Router(
+            [Route(path, Resource(path, operations)) for path, operations in routes.items()],
+            redirect_slashes=False,
+            default=_no_route,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = perf_counter()
+        _use_raw_path(scope)
+        request = Request(scope, receive, self._max_body_bytes, self._budget)
+        scope[REQUEST_KEY] = request
+        status = 0
+
+        async def send_noting_status(event: Any) -> None:
+            nonlocal status
+            if not status:
+                status = event["status"]
+            await send(event)
+
+        try:
+            _refuse_foreign_pages(request)
+            await self._router(scope, receive, send_noting_status)
+        except ClientGone:
+            pass
+        except Exception as error:
+            if status:
+                _log.exception("the answer to %s %s broke off", request.method, request.path[:_SHOWN_PATH])
+            else:
+                await send_answer(request, error_answer(_known(error, request)), send_noting_status)
+        finally:
+            request.release()
+            self._write_line(request, status, perf_counter() - started)
+
+    def _write_line(self, request: Request, status: int, seconds: float) -> None:
+        if _log.isEnabledFor(logging.INFO):
+            _log.info("%s %s %d %.2f ms", request.method, request.path[:_SHOWN_PATH], status, seconds * 1000)
+
+
+def _use_raw_path(scope: Scope) -> None:
+    """Routes by the path as it was sent, so that a quoted slash stays inside its part; without the version."""
+    path: str = scope["path"]
+    raw: bytes | None = scope.get("raw_path")
+    if raw is not None and b"%" in raw:
+        path = raw.decode("latin-1")
+    if path.startswith(_PREFIX) and path[len(_PREFIX) : len(_PREFIX) + 1] in ("/", ""):
+        path = path[len(_PREFIX) :] or "/"
+    scope["path"] = path
+
+
+def _refuse_foreign_pages(request: Request) -> None:
+    """A page of another site must not use the visitor's browser to change a broker that only he can reach."""
+    if request.headers.get(b"sec-fetch-site") == b"cross-site" and request.method not in ("GET", "HEAD"):
+        raise InvalidRequest(problem="requests that change something are not taken from pages of other sites")
+
+
+def _known(error: Exception, request: Request) -> QuiverError:
+    if isinstance(error, QuiverError):
+        return error
+    _log.error("%s %s failed", request.method, request.path[:_SHOWN_PATH], exc_info=error)
+    return QuiverError()
+
+
+async def _no_route(scope: Scope, receive: Receive, send: Send) -> None:
+    request: Request = scope[REQUEST_KEY]
+    raise RouteNotFound(method=request.method, path=request.path[:_SHOWN_PATH])

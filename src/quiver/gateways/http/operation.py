@@ -1,0 +1,54 @@
+"""What a route offers: one operation a method, with the types that serve both the handler and the OpenAPI document."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from quiver.gateways.http.answer import Answer, StreamedAnswer, send_answer, send_stream
+from quiver.gateways.http.request import Receive, Request, Scope, Send
+from quiver.model.errors import MethodNotAllowed, QuiverError
+
+Handler = Callable[[Request], Awaitable[Answer | StreamedAnswer]]
+REQUEST_KEY = "quiver.request"
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    handler: Handler
+    summary: str
+    tag: str
+    answer: Any
+    """The struct of a successful answer, or None where the answer is a page."""
+    body: Any = None
+    query: Any = None
+    status: int = 200
+    errors: tuple[type[QuiverError], ...] = ()
+
+
+Routes = Mapping[str, Mapping[str, Operation]]
+"""Path template -> method -> operation."""
+
+
+class Resource:
+    """The ASGI end of one path: picks the operation by method and sends what its handler answers."""
+
+    __slots__ = ("_allowed", "_operations", "_path")
+
+    def __init__(self, path: str, operations: Mapping[str, Operation]) -> None:
+        self._path = path
+        self._operations = dict(operations)
+        if "GET" in operations:
+            self._operations["HEAD"] = operations["GET"]
+        self._allowed = ", ".join(self._operations)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request: Request = scope[REQUEST_KEY]
+        request.params, request.route = scope["path_params"], self._path
+        operation = self._operations.get(request.method)
+        if operation is None:
+            raise MethodNotAllowed(path=request.path, method=request.method, allowed=self._allowed)
+        answer = await operation.handler(request)
+        if isinstance(answer, Answer):
+            await send_answer(request, answer, send)
+        else:
+            await send_stream(request, answer, send)

@@ -1,0 +1,36 @@
+"""Fetch: from the request to the message and the stored slices behind it."""
+
+from quiver.broker.broker import Broker
+from quiver.broker.fetch import FetchedSlice, FetchPart
+from quiver.gateways.native.settings import NativeSettings
+from quiver.protocol.failure import failure_of
+from quiver.protocol.messages import Fetch, Fetched, FetchedPart
+from quiver.storage.port import FrameSlice
+
+
+async def fetch_slices(
+    broker: Broker, request: Fetch, settings: NativeSettings
+) -> tuple[Fetched, tuple[FrameSlice, ...]]:
+    """The answer and its payload. The caller owns the slices and must release each."""
+    fetched = await broker.fetch(
+        [FetchPart(part.topic_id, part.partition, part.offset, part.max_bytes) for part in request.parts],
+        max_wait_ms=max(0, min(request.max_wait_ms, settings.max_wait_ms)),
+        min_bytes=request.min_bytes,
+        max_bytes=max(0, min(request.max_bytes, broker.limits.fetch_bytes)),
+    )
+    slices = tuple(part.slice for part in fetched if part.slice is not None)
+    return Fetched([_part(part) for part in fetched]), slices
+
+
+def _part(fetched: FetchedSlice) -> FetchedPart:
+    return FetchedPart(
+        fetched.part.topic_id,
+        fetched.part.partition,
+        0 if fetched.slice is None else fetched.slice.length,
+        fetched.log_start,
+        fetched.high_watermark,
+        fetched.last_stable,
+        fetched.epoch,
+        list(fetched.aborted),
+        None if fetched.error is None else failure_of(fetched.error),
+    )

@@ -1,0 +1,163 @@
+"""The native port: listens, accepts, watches over its connections."""
+
+import asyncio
+import errno
+import logging
+import socket
+
+from quiver.broker.broker import Broker
+from quiver.gateways.native.connection import Connection
+from quiver.gateways.native.listening import listen
+from quiver.gateways.native.settings import NativeCounts, NativeSettings
+from quiver.model.errors import Overloaded, QuiverError, ShuttingDown
+from quiver.model.limits import Limits
+from quiver.protocol.failure import failure_of
+from quiver.protocol.packet import NO_CORRELATION, encode_packet
+
+logger = logging.getLogger(__name__)
+
+_ACCEPTS_PER_TURN = 64
+_OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_ACCEPT_PAUSE_SECONDS = 1.0
+
+
+class NativeGateway:
+    """Serves a broker over TCP after `start`, and over any connected stream socket with `serve_socket`.
+
+    Everything happens on the loop that runs `start` or the first `serve_socket`.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        limits: Limits | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        settings: NativeSettings = NativeSettings(),  # noqa: B008 - frozen
+    ) -> None:
+        self.host, self.port = host, port
+        self.counts = NativeCounts()
+        self._broker, self._settings = broker, settings
+        self._limits = broker.limits if limits is None else limits
+        self._listeners: list[socket.socket] = []
+        self._connections: set[Connection] = set()
+        self._watch: asyncio.Task[None] | None = None
+        self._all_closed = asyncio.Event()
+        self._stopped = False
+
+    async def start(self) -> None:
+        """Binds and listens; `port` then says where. InvalidSetting when the address cannot be had."""
+        self._listeners, self.port = await listen(self.host, self.port)
+        for listener in self._listeners:
+            self._accept_from(listener)
+
+    def serve_socket(self, sock: socket.socket) -> None:
+        """Serves a connected stream socket, which is the gateway's from here on."""
+        sock.setblocking(False)
+        if sock.family in (socket.AF_INET, socket.AF_INET6):
+            _tune(sock)
+        self.counts.connections_total += 1
+        if self._stopped:
+            self._turn_away(sock, ShuttingDown())
+            return
+        if len(self._connections) >= self._settings.connections:
+            self._turn_away(sock, Overloaded(problem=f"{len(self._connections)} connections"))
+            return
+        connection = Connection(
+            sock,
+            self._broker,
+            peer=_peer(sock),
+            limits=self._limits,
+            settings=self._settings,
+            counts=self.counts,
+            on_closed=self._on_closed,
+        )
+        self._connections.add(connection)
+        self.counts.connections_open = len(self._connections)
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().create_task(self._watch_deadlines())
+
+    async def stop(self, grace: float = 5.0) -> None:
+        """Takes no more connections or requests, answers what was begun for at most `grace` seconds, closes all."""
+        self._stopped = True
+        loop = asyncio.get_running_loop()
+        for listener in self._listeners:
+            loop.remove_reader(listener.fileno())
+            listener.close()
+        self._listeners.clear()
+        for connection in list(self._connections):
+            connection.finish()
+        if self._connections:
+            self._all_closed.clear()
+            try:
+                await asyncio.wait_for(self._all_closed.wait(), grace)
+            except TimeoutError:
+                for connection in list(self._connections):
+                    connection.abort("the broker stops")
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+    def _accept_from(self, listener: socket.socket) -> None:
+        if listener.fileno() >= 0:
+            asyncio.get_running_loop().add_reader(listener.fileno(), self._on_connect, listener)
+
+    def _on_connect(self, listener: socket.socket) -> None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            try:
+                sock, _ = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_RESOURCES:
+                    raise
+                logger.warning("no connection can be accepted for a moment: %s", error.strerror)
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(listener.fileno())
+                loop.call_later(_ACCEPT_PAUSE_SECONDS, self._accept_from, listener)
+                return
+            try:
+                self.serve_socket(sock)
+            except OSError:
+                sock.close()
+
+    def _turn_away(self, sock: socket.socket, error: QuiverError) -> None:
+        self.counts.connections_refused += 1
+        with sock:
+            try:
+                sock.send(encode_packet(NO_CORRELATION, failure_of(error)))
+            except OSError:
+                logger.debug("a connection that was turned away is gone already")
+
+    def _on_closed(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        self.counts.connections_open = len(self._connections)
+        if not self._connections:
+            self._all_closed.set()
+
+    async def _watch_deadlines(self) -> None:
+        settings = self._settings
+        interval = min(1.0, settings.handshake_seconds / 4, settings.stall_seconds / 4, settings.linger_seconds / 4)
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(interval)
+            now = loop.time()
+            for connection in list(self._connections):
+                connection.check_deadlines(now)
+
+
+def _tune(sock: socket.socket) -> None:
+    """Answers leave at once, and a peer that vanished without a word is noticed."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def _peer(sock: socket.socket) -> str:
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return "the embedding process"
+    host, port = sock.getpeername()[:2]
+    return f"{host}:{port}"

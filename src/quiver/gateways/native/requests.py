@@ -1,0 +1,131 @@
+"""What each request asks of the broker. Produce is not here: it is begun by the connection, in the order received."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from quiver.broker.broker import Broker
+from quiver.model.errors import QuiverError, TopicNotFound
+from quiver.model.topic import Topic
+from quiver.protocol.failure import failure_of
+from quiver.protocol.messages import (
+    AddPartitions,
+    AlterTopic,
+    CreateTopic,
+    DeleteTopic,
+    DescribeTopic,
+    Done,
+    FoundOffset,
+    GetMetadata,
+    InitProducer,
+    ListOffsets,
+    Message,
+    Metadata,
+    OffsetPart,
+    Offsets,
+    Ping,
+    ProducerIdentity,
+    PurgeTopic,
+    TopicDescription,
+    TopicInfo,
+)
+
+
+async def _metadata(broker: Broker, request: GetMetadata) -> Message:
+    missing: list[str] = []
+    if request.topics is None:
+        found = broker.topics()
+    else:
+        found = []
+        for name in request.topics:
+            try:
+                found.append(broker.topic(name))
+            except TopicNotFound:
+                missing.append(name)
+    return Metadata([_info(broker, topic) for topic in found], missing)
+
+
+def _info(broker: Broker, topic: Topic) -> TopicInfo:
+    limit = topic.config.max_message_bytes
+    return TopicInfo(
+        topic.id, topic.name, topic.config.partitions, broker.limits.message_bytes if limit is None else limit
+    )
+
+
+async def _list_offsets(broker: Broker, request: ListOffsets) -> Message:
+    return Offsets([await _find_offset(broker, part) for part in request.parts])
+
+
+async def _find_offset(broker: Broker, part: OffsetPart) -> FoundOffset:
+    try:
+        return FoundOffset(await broker.find_offset(part.topic_id, part.partition, part.position))
+    except QuiverError as error:
+        return FoundOffset(-1, failure_of(error))
+
+
+async def _init_producer(broker: Broker, request: InitProducer) -> Message:
+    return ProducerIdentity(*await broker.init_producer(request.producer_id, request.epoch))
+
+
+async def _create_topic(broker: Broker, request: CreateTopic) -> Message:
+    await broker.create_topic(request.name, request.settings)
+    return _description(broker, request.name)
+
+
+async def _alter_topic(broker: Broker, request: AlterTopic) -> Message:
+    await broker.alter_topic(request.name, request.settings)
+    return _description(broker, request.name)
+
+
+async def _add_partitions(broker: Broker, request: AddPartitions) -> Message:
+    await broker.add_partitions(request.name, request.count)
+    return _description(broker, request.name)
+
+
+async def _describe_topic(broker: Broker, request: DescribeTopic) -> Message:
+    return _description(broker, request.name)
+
+
+def _description(broker: Broker, name: str) -> TopicDescription:
+    details = broker.describe(name)
+    topic = details.topic
+    return TopicDescription(
+        topic.id,
+        topic.name,
+        topic.created_at_ms,
+        topic.config.settings(),
+        details.size_bytes,
+        [(part.start_offset, part.end_offset) for part in details.partitions],
+    )
+
+
+async def _delete_topic(broker: Broker, request: DeleteTopic) -> Message:
+    await broker.delete_topic(request.name)
+    return Done()
+
+
+async def _purge_topic(broker: Broker, request: PurgeTopic) -> Message:
+    await broker.purge_topic(request.name)
+    return Done()
+
+
+async def _ping(broker: Broker, request: Ping) -> Message:
+    return Done()
+
+
+_ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+    GetMetadata: _metadata,
+    ListOffsets: _list_offsets,
+    InitProducer: _init_producer,
+    CreateTopic: _create_topic,
+    DescribeTopic: _describe_topic,
+    AlterTopic: _alter_topic,
+    DeleteTopic: _delete_topic,
+    AddPartitions: _add_partitions,
+    PurgeTopic: _purge_topic,
+    Ping: _ping,
+}
+
+
+async def answer_request(broker: Broker, request: Message) -> Message:
+    """The answer to any request but Hello, Produce and Fetch; raises QuiverError."""
+    return await _ANSWERS[type(request)](broker, request)

@@ -1,0 +1,38 @@
+"""How late the event loop runs what is due: the sign of something holding it."""
+
+import asyncio
+from collections import deque
+
+_INTERVAL_S = 0.1
+_KEPT = 100
+
+
+class LoopLag:
+    """Sets a timer ten times a second and notes how late it fires."""
+
+    def __init__(self) -> None:
+        self._lags: deque[float] = deque(maxlen=_KEPT)
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def worst_ms(self) -> float:
+        """The longest delay of the last ten seconds."""
+        return max(self._lags, default=0.0) * 1000
+
+    def start(self) -> None:
+        """Begins to measure the running loop; nothing happens when it does already."""
+        if self._timer is None:
+            self._arm(asyncio.get_running_loop())
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
+        due = loop.time() + _INTERVAL_S
+        self._timer = loop.call_at(due, self._fired, loop, due)
+
+    def _fired(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        self._lags.append(max(0.0, loop.time() - due))
+        self._arm(loop)

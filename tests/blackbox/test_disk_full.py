@@ -1,0 +1,117 @@
+"""The disk fills up: writes are refused with a clear error, reads go on, writes resume when there is room."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import quiver
+from blackbox.broker_process import BrokerProcess, wait_until
+from blackbox.load import Acked, check_stored
+from blackbox.small_disks import small_tmpfs
+from quiver.model.errors import DiskFull, QuiverError
+
+MIB = 1024 * 1024
+DISK = 48 * MIB
+ROOM = 8 * MIB
+RESUME_SECONDS = 30
+FILLING = 100_000
+
+StartBroker = Callable[..., BrokerProcess]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_tmpfs(tmp_path / "disk", DISK) as mounted:
+        yield mounted
+
+
+@pytest.fixture
+def ballast(disk: Path) -> Path:
+    """A file that leaves little room; removing it is the operator who cleans up."""
+    path = disk / "ballast"
+    path.write_bytes(bytes(DISK - ROOM))
+    return path
+
+
+def _publish(q: Any, number: int) -> Acked:
+    answer = q.publish("orders", b"%0*d" % (FILLING, number), partition=number % 2)
+    return Acked(answer.partition, answer.offset, number)
+
+
+def _publish_until_refused(q: Any) -> tuple[list[Acked], QuiverError]:
+    acked: list[Acked] = []
+    with pytest.raises(QuiverError) as caught:
+        while len(acked) * FILLING < 2 * DISK:
+            acked.append(_publish(q, len(acked)))
+    return acked, caught.value
+
+
+@pytest.mark.parametrize(
+    ("min_free_bytes", "durability"),
+    [(2 * MIB, "fsync"), (0, "fsync"), (0, "interval")],
+    ids=["below the threshold", "full, fsync", "full, interval"],
+)
+def test_writes_are_refused_reads_go_on_and_writes_resume(
+    start_broker: StartBroker, disk: Path, ballast: Path, min_free_bytes: int, durability: str
+) -> None:
+    broker = start_broker("--min-free-bytes", str(min_free_bytes), data_dir=disk / "data")
+    with quiver.connect(broker.address) as q:
+        q.topics.create("orders", partitions=2, durability=durability)
+        acked, refusal = _publish_until_refused(q)
+        assert isinstance(refusal, DiskFull), refusal
+        assert acked
+        assert check_stored(q, "orders", acked) == len(acked)
+        assert broker.request("GET", "/livez")[0] == 200
+        ballast.unlink()
+        number = len(acked)
+        wait_until(lambda: _resumed(q, acked, number), RESUME_SECONDS, "writes resume")
+        assert broker.request("GET", "/readyz")[0] == 200
+    broker.restart(kill=True)
+    with quiver.connect(broker.address) as q:
+        assert check_stored(q, "orders", acked) == len(acked)
+
+
+def _resumed(q: Any, acked: list[Acked], number: int) -> bool:
+    try:
+        acked.append(_publish(q, number))
+    except DiskFull:
+        return False
+    return True
+
+
+def test_below_the_threshold_readiness_names_the_disk(start_broker: StartBroker, disk: Path, ballast: Path) -> None:
+    broker = start_broker("--min-free-bytes", str(2 * MIB), data_dir=disk / "data")
+    with quiver.connect(broker.address) as q:
+        q.topics.create("orders", partitions=2)
+        _publish_until_refused(q)
+    status, ready = broker.request("GET", "/readyz?verbose=true")
+    assert (status, ready["checks"]["disk"]["status"]) == (503, "fail"), ready
+    free_bytes = _free_bytes(disk)
+    assert free_bytes > MIB, "writes are refused before the disk is full"
+    status, answer = broker.request("POST", "/topics/orders/messages", {"messages": [{"value": "x" * FILLING}]})
+    assert status == 507 or answer["results"][0]["error"], answer
+
+
+def _free_bytes(path: Path) -> int:
+    import os
+
+    stat = os.statvfs(path)
+    return stat.f_bavail * stat.f_frsize
+
+
+def test_a_broker_starts_on_a_full_disk_and_reads(start_broker: StartBroker, disk: Path, ballast: Path) -> None:
+    broker = start_broker("--min-free-bytes", "0", data_dir=disk / "data")
+    with quiver.connect(broker.address) as q:
+        q.topics.create("orders", partitions=2)
+        acked, _ = _publish_until_refused(q)
+    broker.kill()
+    with (disk / "more").open("wb") as file, pytest.raises(OSError):
+        while file.write(bytes(4096)):
+            file.flush()
+    broker.start(ready=False)
+    with quiver.connect(broker.address) as q:
+        assert check_stored(q, "orders", acked) >= len(acked)
+        ballast.unlink()
+        wait_until(lambda: _resumed(q, acked, len(acked)), RESUME_SECONDS, "writes resume")

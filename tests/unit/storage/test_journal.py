@@ -1,0 +1,68 @@
+import asyncio
+
+import pytest
+
+from quiver.model.errors import CorruptData
+from quiver.storage.journal import OPTIONS, Journal
+from quiver.storage.memory import MemoryStorage
+from quiver.system.clock import SystemClock
+
+
+class Owner:
+    """A state machine that remembers its records."""
+
+    def __init__(self) -> None:
+        self.records: list[str] = []
+
+    async def open(self, storage: MemoryStorage) -> Journal:
+        return await Journal.open(
+            storage,
+            "internal/test",
+            epoch=await storage.next_epoch(),
+            clock=SystemClock(),
+            restore=lambda data: self.records.extend(data.decode().split()),
+            apply=lambda record: self.records.append(record.decode()),
+        )
+
+    def encode(self) -> bytes:
+        return " ".join(self.records).encode()
+
+
+async def test_records_are_applied_once_live_and_again_at_the_next_start() -> None:
+    storage, owner = MemoryStorage(), Owner()
+    journal = await owner.open(storage)
+    offsets = await asyncio.gather(*(journal.append(f"r{i}".encode()) for i in range(20)))
+    assert offsets == list(range(20))
+    await journal.close()
+
+    again = Owner()
+    await (await again.open(storage)).close()
+    assert again.records == owner.records == [f"r{i}" for i in range(20)]
+
+
+async def test_a_snapshot_replaces_the_records_before_it() -> None:
+    storage, owner = MemoryStorage(), Owner()
+    journal = await owner.open(storage)
+    await journal.append(b"a")
+    assert journal.snapshot_due(after_seconds=0)
+    await journal.snapshot(owner.encode)
+    assert not journal.snapshot_due(after_seconds=0)
+    await journal.append(b"b")
+    await journal.close()
+
+    again = Owner()
+    await again.open(storage)
+    assert again.records == ["a", "b"]
+
+
+async def test_a_snapshot_that_the_log_does_not_reach_back_to_is_an_error_not_a_loss() -> None:
+    storage, owner = MemoryStorage(), Owner()
+    journal = await owner.open(storage)
+    await journal.append(b"a")
+    await journal.snapshot(owner.encode)
+    await journal.append(b"b")
+    log = await storage.open_log("internal/test", OPTIONS)
+    await log.roll()
+    await log.drop_front(log.end_offset)
+    with pytest.raises(CorruptData):
+        await Owner().open(storage)

@@ -1,0 +1,73 @@
+import asyncio
+
+import pytest
+
+from quiver.storage.writer import SerialWriter
+
+
+async def test_what_gathers_during_a_write_is_the_next_batch() -> None:
+    gate, batches = asyncio.Event(), []
+
+    async def write(items: list[str]) -> None:
+        batches.append(items)
+        await gate.wait()
+
+    writer = SerialWriter(write, batch_bytes=100)
+    writer.submit("a", 1)
+    await asyncio.sleep(0)
+    writer.submit("b", 1)
+    writer.submit("c", 1)
+    assert writer.queued_bytes == 2
+    gate.set()
+    await writer.drain()
+    assert batches == [["a"], ["b", "c"]]
+    assert writer.queued_bytes == 0
+
+
+async def test_a_batch_is_bounded_but_never_empty() -> None:
+    batches = []
+
+    async def write(items: list[str]) -> None:
+        batches.append(items)
+
+    writer = SerialWriter(write, batch_bytes=10)
+    for item, size in [("huge", 99), ("a", 6), ("b", 4), ("c", 1)]:
+        writer.submit(item, size)
+    await writer.drain()
+    assert batches == [["huge"], ["a", "b"], ["c"]]
+
+
+async def test_an_exclusive_operation_runs_between_writes_and_gives_its_result() -> None:
+    seen = []
+
+    async def write(items: list[str]) -> None:
+        seen.append("write begins")
+        await asyncio.sleep(0)
+        seen.append("write ends")
+
+    async def operation() -> int:
+        seen.append("operation")
+        return 7
+
+    writer = SerialWriter(write, batch_bytes=10)
+    writer.submit("a", 1)
+    await asyncio.sleep(0)
+    assert await writer.exclusive(operation) == 7
+    assert seen == ["write begins", "write ends", "operation"]
+
+
+async def test_a_failing_operation_fails_its_caller_only() -> None:
+    written = []
+
+    async def write(items: list[str]) -> None:
+        written.extend(items)
+
+    async def operation() -> None:
+        raise OSError("no")
+
+    writer = SerialWriter(write, batch_bytes=10)
+    with pytest.raises(OSError, match="no"):
+        await writer.exclusive(operation)
+    writer.submit("a", 1)
+    await writer.drain()
+    assert written == ["a"]
