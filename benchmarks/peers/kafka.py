@@ -135,13 +135,15 @@ class Kafka(Subject):
         return consumer
 
     def _create(self) -> None:
-        from confluent_kafka.admin import NewTopic  # type: ignore[import-not-found,unused-ignore]
+        from confluent_kafka.admin import NewTopic
 
-        for done in self._admin().create_topics([NewTopic(self.topic, 1, 1)]).values():
+        admin = self._admin()  # its answers come only while it lives
+        for done in admin.create_topics([NewTopic(self.topic, 1, 1)]).values():
             done.result(30)
 
     def _delete(self) -> None:
-        for done in self._admin().delete_topics([self.topic]).values():
+        admin = self._admin()
+        for done in admin.delete_topics([self.topic]).values():
             done.result(30)
 
     def _admin(self) -> Any:

@@ -76,7 +76,7 @@ def stored_numbers(q: Any, topic: str) -> dict[int, list[tuple[int, int]]]:
 
 
 def check_stored(q: Any, topic: str, acked: Sequence[Acked]) -> int:
-    """Every acked message is at its offset, and nothing is stored twice or out of order; returns how many there are."""
+    """Every acked message is at its offset, nothing is there twice or out of order; returns how many there are."""
     found = stored_numbers(q, topic)
     for partition, entries in found.items():
         offsets, numbers = [offset for offset, _ in entries], [number for _, number in entries]

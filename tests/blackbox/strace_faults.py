@@ -28,7 +28,7 @@ class Injection:
 
 @contextlib.contextmanager
 def inject(pid: int, fault: str, calls: str = "fsync,fdatasync") -> Iterator[Injection]:
-    """`fault` as strace writes it, such as `error=EIO` or `delay_exit=300000`; skips the test where it is not permitted."""
+    """`fault` as strace writes it, such as `error=EIO` or `delay_exit=300000`; skips where it is not permitted."""
     skip_without_strace()
     with tempfile.TemporaryDirectory() as directory:
         trace, messages = Path(directory) / "trace", Path(directory) / "messages"

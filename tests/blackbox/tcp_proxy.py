@@ -39,7 +39,8 @@ class Fault(enum.Enum):
 class TcpProxy:
     """Listens on `address` and passes connections on to `target` (host:port).
 
-    `produce_requests` are the requests as they came; `late_after` further produce requests are passed on before those with the fault LATE are delivered.
+    `produce_requests` are the produce requests as they came. Those with the fault LATE are delivered after
+    `late_after` further ones.
     """
 
     def __init__(self, target: str, choose: Callable[[int], Fault], *, late_after: int = 5) -> None:

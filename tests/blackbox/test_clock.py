@@ -1,4 +1,4 @@
-"""A wall clock that goes backwards. The broker's own `time` is shifted by what a file says, from its first import on."""
+"""A wall clock that goes backwards: the `time` of the broker process is shifted by what a file says."""
 
 from collections.abc import Callable
 from pathlib import Path

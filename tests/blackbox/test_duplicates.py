@@ -1,4 +1,4 @@
-"""Repeated, swapped, cut off and delayed produce requests: no message is stored twice, none that was acked is lost."""
+"""Repeated, swapped, cut off and delayed produce requests: no message is stored twice, none is lost."""
 
 import random
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -18,12 +18,12 @@ ROUNDS = 6
 
 
 @pytest.fixture(scope="module")
-def filled(shared_broker: BrokerProcess) -> Iterator[BrokerProcess]:
+def filled(shared_broker: BrokerProcess) -> BrokerProcess:
     with quiver.connect(shared_broker.address) as q:
         q.topics.create("orders", partitions=1, durability="interval")
         with q.producer("orders") as producer:
             producer.send_many([b"%0100d" % number for number in range(MESSAGES)])
-    yield shared_broker
+    return shared_broker
 
 
 class Pings(threading.Thread):
@@ -66,7 +66,7 @@ def _read_slowly(broker: BrokerProcess, topic_id: int) -> None:
                 taken += len(wire.socket.recv(4096))
 
 
-def _http_pages(broker: BrokerProcess) -> None:
+def _http_pages(broker: BrokerProcess, topic_id: int) -> None:
     for page in range(3):
         status, answer = broker.request(
             "GET", f"/topics/orders/messages?partition=0&offset={page * PAGE}&limit={PAGE}"
@@ -75,14 +75,16 @@ def _http_pages(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize("read", [_read_slowly, _http_pages], ids=["native", "http"])
-def test_no_stall_over_50_ms_while_10_000_messages_at_a_time_are_read(filled: BrokerProcess, read: object) -> None:
+def test_no_stall_over_50_ms_while_10_000_messages_at_a_time_are_read(
+    filled: BrokerProcess, read: Callable[[BrokerProcess, int], None]
+) -> None:
     """A stall of the broker's own making comes in every round, noise of the machine does not."""
     topic_id = _topic_id(filled)
     longest = []
     for _ in range(ROUNDS):
         pings = Pings(filled)
         pings.start()
-        _http_pages(filled) if read is _http_pages else _read_slowly(filled, topic_id)
+        read(filled, topic_id)
         longest.append(pings.finish())
         assert pings.count > 0
     print("longest waits, ms:", [round(seconds * 1000, 1) for seconds in longest])

@@ -1,5 +1,5 @@
-"""A power cut: the data directory lies on an ext4 image, the broker is stopped where it is, the image is copied, and a
-new broker starts on the copy. What was synced is in the copy, what only the page cache had is gone."""
+"""A power cut: the data directory lies on an ext4 image, the broker is stopped where it is, the image is copied, and
+a new broker starts on the copy. What was synced is in the copy, what only the page cache had is gone."""
 
 import contextlib
 import signal

@@ -1,6 +1,5 @@
 """A broker on a data directory, without ports: what `serve` and the embedded broker have in common."""
 
-import asyncio
 import logging
 from dataclasses import dataclass
 
@@ -31,7 +30,7 @@ async def start_broker(config: Config) -> RunningBroker:
 
     Raises DataDirectoryInUse when another process holds the directory; nothing stays open after a failure.
     """
-    storage = open_storage(config)
+    storage = _storage(config)
     await storage.open()
     broker = Broker(
         storage,
@@ -46,7 +45,7 @@ async def start_broker(config: Config) -> RunningBroker:
     return RunningBroker(storage, broker)
 
 
-def open_storage(config: Config) -> LocalStorage:
+def _storage(config: Config) -> LocalStorage:
     more = {"max_open_files": config.max_open_files} if config.max_open_files else {}
     return LocalStorage(
         config.data_dir, min_free_bytes=config.min_free_bytes, sync_threads=config.sync_threads, **more
@@ -55,8 +54,8 @@ def open_storage(config: Config) -> LocalStorage:
 
 async def _abandon(broker: Broker, storage: LocalStorage) -> None:
     """Closes a broker whose start failed; the first error is the one worth reporting."""
-    results = await asyncio.gather(broker.stop(), return_exceptions=True)
-    results += await asyncio.gather(storage.close(), return_exceptions=True)
-    for error in results:
-        if isinstance(error, Exception):
-            _log.debug("while abandoning the start: %s", error)
+    for end in (broker.stop, storage.close):
+        try:
+            await end()
+        except Exception:
+            _log.warning("while giving up the start", exc_info=True)

@@ -16,7 +16,8 @@ from quiver.app.build_info import BuildInfo, build_info
 from quiver.app.config import Config
 from quiver.app.node import RunningBroker, start_broker
 from quiver.gateways.http import HttpGateway, NodeInfo
-from quiver.gateways.tcp import NativeGateway
+from quiver.gateways.native.gateway import NativeGateway
+from quiver.gateways.native.settings import NativeSettings
 from quiver.model.errors import Closed, InvalidSetting
 from quiver.system.clock import Clock, SystemClock
 from quiver.system.files import Files
@@ -72,23 +73,28 @@ class Server:
         return addresses
 
     async def _start_parts(self) -> None:
-        config, build = self._config, build_info()
+        config = self._config
+        slow_client_seconds = config.slow_client_timeout_ms / 1000
         self._running = await start_broker(config)
-        broker = self._running.broker
-        native = NativeGateway(
-            broker,
+        self._native = NativeGateway(
+            self._running.broker,
             limits=config.limits,
             host=config.host,
             port=config.native_port,
-            slow_reader_seconds=config.slow_client_timeout_ms / 1000,
+            settings=NativeSettings(stall_seconds=slow_client_seconds),
         )
-        await _bind("native_port", config.native_port, native.start)
-        self._native = native
-        http = HttpGateway(
-            broker, host=config.host, port=config.http_port, limits=config.limits, node=self._node_info(build)
+        await _bind("native_port", config.native_port, self._native.start)
+        self._http = HttpGateway(
+            self._running.broker,
+            host=config.host,
+            port=config.http_port,
+            limits=config.limits,
+            node=self._node_info(build_info()),
+            data_dir=config.data_dir,
+            min_free_bytes=config.min_free_bytes,
+            slow_client_s=slow_client_seconds,
         )
-        await _bind("http_port", config.http_port, http.start)
-        self._http = http
+        await _bind("http_port", config.http_port, self._http.start)
 
     @property
     def addresses(self) -> Addresses:
@@ -122,8 +128,8 @@ class Server:
         if self._native is not None:
             ends.append(self._native.stop(total * 0.1))
         if self._http is not None:
-            ends.append(self._http.stop())
-        results = await asyncio.gather(*(_within(total * 0.2, "closing connections", end) for end in ends))
+            ends.append(self._http.stop(total * 0.1))
+        results = await asyncio.gather(*(_within(total * 0.15, "closing connections", end) for end in ends))
         return all(results)
 
     def _node_info(self, build: BuildInfo) -> NodeInfo:

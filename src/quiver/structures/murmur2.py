@@ -51,12 +51,13 @@ def partitions_for(keys: pa.Array, partition_count: int) -> npt.NDArray[np.int32
 
 
 def murmur2_column(keys: pa.Array) -> Hashes:
-    """The hash of each key of a binary (or string) array without nulls."""
+    """The hash of each key of a binary array (or one that casts to it) without nulls."""
+    keys = keys.cast(pa.binary())
     count = len(keys)
     if keys.null_count:
         raise ValueError("null has no hash: take the rows without a key out first")
     if count < _FEW_KEYS:
-        return np.array([murmur2(key) for key in keys.cast(pa.binary()).to_pylist()], np.uint32)
+        return np.array([murmur2(key) for key in keys.to_pylist()], np.uint32)
     _, offset_buffer, data_buffer = keys.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32, count + 1, keys.offset * 4).astype(np.int64)
     starts, lengths = offsets[:-1], np.diff(offsets)

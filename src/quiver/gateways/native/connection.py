@@ -1,56 +1,34 @@
-"""One client: packets in, requests begun in order, answers out as they are ready."""
+"""One client's socket: bytes in, as fast as its requests are answered, until either side ends it."""
 
 import asyncio
 import logging
 import socket
 from collections import deque
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from quiver.broker.broker import Broker
-from quiver.gateways.native.fetching import fetch_slices
-from quiver.gateways.native.handshake import welcome
 from quiver.gateways.native.outbox import Outbox
-from quiver.gateways.native.requests import answer_request
+from quiver.gateways.native.session import Session
 from quiver.gateways.native.settings import NativeCounts, NativeSettings
-from quiver.model.errors import InvalidRequest, ProtocolError, QuiverError, ShuttingDown
+from quiver.model.errors import ProtocolError, QuiverError, ShuttingDown
 from quiver.model.limits import KIB, Limits
-from quiver.protocol.failure import failure_of
-from quiver.protocol.messages import (
-    ACKS_ALL,
-    ACKS_LEADER,
-    ACKS_NONE,
-    Fetch,
-    Hello,
-    Message,
-    Produce,
-    Produced,
-    Request,
-)
-from quiver.protocol.packet import NO_CORRELATION, Packet, PacketReader, decode_request, encode_packet
-from quiver.storage.port import FrameSlice
-
-if TYPE_CHECKING:
-    from quiver.partition.partition import Appended
+from quiver.protocol.packet import NO_CORRELATION, Packet, PacketReader
 
 logger = logging.getLogger(__name__)
-
-_ACKS = (ACKS_NONE, ACKS_LEADER, ACKS_ALL)
 
 
 def _uncleared(size: int) -> memoryview:
     """Memory that the kernel hands out page by page as bytes arrive, so that a mere length field costs none."""
-    return memoryview(np.empty(size, np.uint8))
+    return np.empty(size, np.uint8).data
 
 
 class Connection:
-    """Lives from construction (inside the running loop) until `on_closed`.
+    """Lives from construction (inside the running loop) until it calls `on_closed`.
 
-    Phases: open, then either finishing (nothing more is read; what was begun is answered, then it lingers until the
-    client hangs up) or closed at once by `abort`.
+    It is open; then, after `finish`, it reads no more, answers what was begun and lingers until the client hangs up;
+    then it is closed. `abort` closes it at once.
     """
 
     def __init__(
@@ -64,9 +42,8 @@ class Connection:
         counts: NativeCounts,
         on_closed: Callable[["Connection"], None],
     ) -> None:
-        self.peer = peer
+        self._peer, self._settings, self._counts = peer, settings, counts
         self._sock, self._fd = sock, sock.fileno()
-        self._broker, self._limits, self._settings, self._counts = broker, limits, settings, counts
         self._on_closed = on_closed
         self._loop = asyncio.get_running_loop()
         self._reader = PacketReader(
@@ -76,18 +53,106 @@ class Connection:
             allocate=_uncleared,
         )
         self._buffer = self._reader.get_buffer()
-        self._outbox = Outbox(sock, counts, on_sent=self._on_sent, on_broken=self.abort)
-        self._waiting: deque[Packet] = deque()
-        self._in_flight = self._in_flight_bytes = 0
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._fetches: set[asyncio.Task[None]] = set()
-        self._greeted = self._finishing = self._lingering = self._closed = False
-        self._reading = False
-        self._last_heard = self._opened = self._loop.time()
+        self._received: deque[Packet] = deque()
+        self._outbox = Outbox(sock, counts, on_sent=self._on_room, on_broken=self.abort)
+        self._session = Session(
+            broker,
+            self._outbox,
+            peer=peer,
+            limits=limits,
+            settings=settings,
+            counts=counts,
+            on_done=self._on_room,
+        )
+        self._reading = self._finishing = self._lingering = self._closed = False
+        self._opened = self._last_heard = self._loop.time()
         self._linger_until = 0.0
         self._resume()
 
-    # Reading
+    def finish(self) -> None:
+        """Takes no more requests, answers those begun, and closes when the client has taken the answers."""
+        self._finish(ShuttingDown())
+
+    def abort(self, reason: str) -> None:
+        """Closes at once. Requests that the broker has taken are carried out; their answers are dropped."""
+        if self._closed:
+            return
+        self._closed = True
+        logger.debug("the connection with %s ends: %s", self._peer, reason)
+        self._pause()
+        self._received.clear()
+        self._outbox.close()
+        self._session.end_fetches(None)
+        self._sock.close()
+        self._on_closed(self)
+
+    def check_deadlines(self, now: float) -> None:
+        """Disconnects a client that keeps the broker waiting for too long."""
+        handshake, stall = self._settings.handshake_seconds, self._settings.stall_seconds
+        blocked_since = self._outbox.blocked_since
+        if self._lingering:
+            if now >= self._linger_until:
+                self.abort("the client did not hang up")
+        elif blocked_since is not None and now - blocked_since > stall:
+            self._drop(f"took no answers for {stall:g} s")
+        elif not self._session.greeted and now - self._opened > handshake:
+            self._refuse(ProtocolError(problem=f"no handshake within {handshake:g} s"))
+        elif self._reading and not self._reader.is_between_packets and now - self._last_heard > stall:
+            self._drop(f"sent half a request and nothing more for {stall:g} s")
+
+    def _on_readable(self) -> None:
+        try:
+            count = self._sock.recv_into(self._buffer)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self.abort(str(error))
+            return
+        if count == 0:
+            self._on_hangup()
+            return
+        self._last_heard = self._loop.time()
+        self._counts.bytes_received += count
+        if self._lingering:
+            return
+        try:
+            self._received.extend(self._reader.received(count))
+        except QuiverError as error:
+            self._refuse(error)
+        else:
+            self._begin_received()
+
+    def _begin_received(self) -> None:
+        """Begins requests as far as the bounds allow; the rest waits, and reading with it."""
+        try:
+            while self._received:
+                if self._is_full:
+                    self._pause()
+                    return
+                self._session.begin(self._received.popleft())
+            self._buffer = self._reader.get_buffer()
+        except QuiverError as error:
+            self._refuse(error)
+
+    @property
+    def _is_full(self) -> bool:
+        return (
+            self._session.in_flight >= self._settings.requests_in_flight
+            or self._session.in_flight_bytes >= self._settings.request_bytes_in_flight
+            or self._outbox.queued_bytes >= self._settings.answer_bytes_queued
+        )
+
+    def _on_room(self) -> None:
+        """A request was answered or an answer was sent: goes on with what had to wait for it."""
+        if self._closed or self._lingering:
+            return
+        if self._finishing:
+            if not self._session.in_flight and self._outbox.is_empty:
+                self._linger()
+        elif not self._reading:
+            self._begin_received()
+            if not self._received and not self._finishing:
+                self._resume()
 
     def _resume(self) -> None:
         if not self._reading:
@@ -100,233 +165,45 @@ class Connection:
             self._reading = False
             self._loop.remove_reader(self._fd)
 
-    def _on_readable(self) -> None:
-        try:
-            count = self._sock.recv_into(self._buffer)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
-            self.abort(error.strerror or str(error))
-            return
-        if count == 0:
-            self._on_hangup()
-            return
-        self._last_heard = self._loop.time()
-        self._counts.bytes_received += count
-        if self._lingering:
-            return
-        try:
-            self._waiting.extend(self._reader.received(count))
-            self._begin_waiting()
-            self._buffer = self._reader.get_buffer()
-        except QuiverError as error:
-            self._refuse(error)
-
     def _on_hangup(self) -> None:
-        if self._lingering:
-            self.abort("closed")
-        elif self._greeted:
-            self.finish()
+        """The client sends no more; it may still read what it asked for, but has no use for what it waits for."""
+        if self._lingering or not self._session.greeted:
+            self.abort("the client hung up")
         else:
-            self.abort("hung up before the handshake")
+            self._finish(None)
 
-    @property
-    def _is_full(self) -> bool:
-        settings = self._settings
-        return (
-            self._in_flight >= settings.requests_in_flight
-            or self._in_flight_bytes >= settings.request_bytes_in_flight
-            or self._outbox.queued_bytes >= settings.answer_bytes_queued
-        )
-
-    def _begin_waiting(self) -> None:
-        """Begins what was received as far as the bounds allow; the rest waits, and reading with it."""
-        while self._waiting and not self._finishing:
-            if self._is_full:
-                self._pause()
-                return
-            self._begin(self._waiting.popleft())
-
-    def _on_room(self) -> None:
-        if self._closed or self._lingering:
-            return
-        if self._finishing:
-            if not self._in_flight and self._outbox.is_empty:
-                self._linger()
-        elif not self._reading and not self._is_full:
-            self._begin_waiting()
-            if not self._waiting and not self._is_full and not self._finishing:
-                self._resume()
-
-    # Requests
-
-    def _begin(self, packet: Packet) -> None:
-        correlation = packet.correlation
-        self._counts.requests += 1
-        try:
-            request = decode_request(packet.message_bytes)
-            if not self._greeted:
-                self._greet(correlation, request)
-            elif isinstance(request, Produce):
-                self._produce(correlation, request, packet.payload)
-            elif packet.payload:
-                raise ProtocolError(problem=f"{type(request).__name__} carries no payload")
-            elif isinstance(request, Hello):
-                raise ProtocolError(problem="Hello was sent twice")
-            else:
-                self._start(correlation, request)
-        except QuiverError as error:
-            if not self._greeted:
-                self._refuse(error, correlation)
-            else:
-                self._fail(correlation, error)
-
-    def _greet(self, correlation: int, request: Request) -> None:
-        if not isinstance(request, Hello):
-            raise ProtocolError(problem=f"a connection begins with Hello, not with {type(request).__name__}")
-        self._answer(correlation, welcome(request, self._broker.node_id, self._limits))
-        self._greeted = True
-
-    def _produce(self, correlation: int, request: Produce, frame: memoryview) -> None:
-        wanted = request.acks != ACKS_NONE
-        try:
-            if request.acks not in _ACKS:
-                raise InvalidRequest(problem=f"acks {request.acks} is not one of 0, 1 and -1")
-            appended = self._broker.produce(
-                request.topic_id, request.partition, frame, partition_count=request.partition_count
-            )
-        except Exception as error:
-            if wanted:
-                self._fail(correlation, error)
-            return
-        self._in_flight += 1
-        self._in_flight_bytes += len(frame)
-        appended.add_done_callback(partial(self._on_produced, correlation if wanted else None, len(frame)))
-
-    def _on_produced(self, correlation: int | None, size: int, appended: "asyncio.Future[Appended]") -> None:
-        self._in_flight -= 1
-        self._in_flight_bytes -= size
-        error = ShuttingDown() if appended.cancelled() else appended.exception()
-        if correlation is not None and not self._closed:
-            if error is not None:
-                self._fail(correlation, error)
-            else:
-                result = appended.result()
-                self._answer(correlation, Produced(result.base_offset, result.append_time_ms, result.duplicate))
-        self._on_room()
-
-    def _start(self, correlation: int, request: Request) -> None:
-        self._in_flight += 1
-        if isinstance(request, Fetch):
-            task = self._loop.create_task(self._fetch(correlation, request))
-            self._fetches.add(task)
-        else:
-            task = self._loop.create_task(self._carry_out(correlation, request))
-        self._tasks.add(task)
-        task.add_done_callback(self._on_done)
-
-    def _on_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._fetches.discard(task)
-        self._in_flight -= 1
-        self._on_room()
-
-    async def _fetch(self, correlation: int, request: Fetch) -> None:
-        try:
-            answer, slices = await fetch_slices(self._broker, request, self._settings)
-        except asyncio.CancelledError:
-            self._fail(correlation, ShuttingDown())
-        except Exception as error:
-            self._fail(correlation, error)
-        else:
-            self._answer(correlation, answer, slices)
-
-    async def _carry_out(self, correlation: int, request: Request) -> None:
-        try:
-            answer = await answer_request(self._broker, request)
-        except Exception as error:
-            self._fail(correlation, error)
-        else:
-            self._answer(correlation, answer)
-
-    # Answers
-
-    def _answer(self, correlation: int, message: Message, slices: tuple[FrameSlice, ...] = ()) -> None:
-        self._outbox.put(encode_packet(correlation, message, sum(part.length for part in slices)), slices)
-
-    def _fail(self, correlation: int, error: BaseException) -> None:
-        self._counts.failures += 1
-        if not isinstance(error, QuiverError):
-            logger.error("a request from %s failed unexpectedly", self.peer, exc_info=error)
-        self._answer(correlation, failure_of(error))
-
-    def _on_sent(self) -> None:
-        self._on_room()
-
-    # The end
-
-    def _refuse(self, error: QuiverError, correlation: int | None = None) -> None:
+    def _refuse(self, error: QuiverError) -> None:
         """Answers an error behind which the stream cannot be read on, then finishes."""
-        logger.info("refused %s: %s", self.peer, error)
-        if correlation is None:
-            correlation = error.details.get("correlation", NO_CORRELATION)
-        self._fail(correlation, error)
-        self.finish()
+        logger.info("refused %s: %s", self._peer, error)
+        self._received.clear()
+        self._session.fail(error.details.get("correlation", NO_CORRELATION), error)
+        self._finish(error)
 
-    def finish(self) -> None:
-        """Reads no more, answers what was begun, and closes when the client has taken the answers."""
+    def _finish(self, error: QuiverError | None) -> None:
         if self._finishing or self._closed:
             return
         self._finishing = True
         self._pause()
-        for packet in self._waiting:
-            self._fail(packet.correlation, ShuttingDown())
-        self._waiting.clear()
-        for task in self._fetches:
-            task.cancel()
+        if error is not None:
+            for packet in self._received:
+                self._session.fail(packet.correlation, error)
+        self._received.clear()
+        self._session.end_fetches(error)
         self._on_room()
 
     def _linger(self) -> None:
-        """Waits for the client to hang up: closing with unread bytes would reset the connection under its answers."""
+        """Waits for the client to hang up: closing over unread bytes would reset the connection under its answers."""
         self._lingering = True
         self._linger_until = self._loop.time() + self._settings.linger_seconds
         self._buffer = memoryview(bytearray(64 * KIB))
         try:
             self._sock.shutdown(socket.SHUT_WR)
         except OSError as error:
-            self.abort(error.strerror or str(error))
-            return
-        self._resume()
-
-    def abort(self, reason: str) -> None:
-        """Closes at once. Requests that the broker has taken are carried out; their answers are dropped."""
-        if self._closed:
-            return
-        self._closed = True
-        logger.debug("connection with %s ends: %s", self.peer, reason)
-        self._pause()
-        self._outbox.close()
-        for task in self._fetches:
-            task.cancel()
-        self._waiting.clear()
-        self._sock.close()
-        self._on_closed(self)
-
-    def check_deadlines(self, now: float) -> None:
-        """Disconnects a client that keeps the broker waiting for too long."""
-        stall = self._settings.stall_seconds
-        blocked_since = self._outbox.blocked_since
-        if self._lingering:
-            if now >= self._linger_until:
-                self.abort("the client did not hang up")
-        elif blocked_since is not None and now - blocked_since > stall:
-            self._drop(f"took no answers for {stall:g} s")
-        elif not self._greeted and now - self._opened > self._settings.handshake_seconds:
-            self._refuse(ProtocolError(problem=f"no handshake within {self._settings.handshake_seconds:g} s"))
-        elif self._reading and not self._reader.is_between_packets and now - self._last_heard > stall:
-            self._drop(f"sent half a request and nothing more for {stall:g} s")
+            self.abort(str(error))
+        else:
+            self._resume()
 
     def _drop(self, what: str) -> None:
         self._counts.clients_stalled += 1
-        logger.warning("disconnected %s: it %s", self.peer, what)
+        logger.warning("disconnected %s: it %s", self._peer, what)
         self.abort(what)

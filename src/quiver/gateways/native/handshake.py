@@ -11,7 +11,7 @@ def welcome(hello: Hello, node_id: str, limits: Limits) -> Welcome:
     """The answer to a client's Hello; UnsupportedVersion when the two cannot understand each other."""
     if PROTOCOL_VERSION not in hello.versions:
         raise UnsupportedVersion(
-            problem=f"the client speaks versions {hello.versions[:20]} of the protocol, this broker {PROTOCOL_VERSION}"
+            problem=f"the client speaks protocol versions {hello.versions[:20]}, this broker {PROTOCOL_VERSION}"
         )
     if not set(hello.encodings) & set(ENCODINGS):
         raise UnsupportedVersion(

@@ -20,10 +20,10 @@ _NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class Outbox:
-    """Sends in the order of `put`, from one task. Owns the slices put into it: each is released once, whatever happens.
+    """Sends in the order of `put`, from one task. Owns the slices put into it and releases each once, come what may.
 
-    `on_sent` is called after bytes have left, `on_broken` when no more can. Answers that become ready in one turn of the
-    loop leave in one system call.
+    `on_sent` is called after bytes have left, `on_broken` when no more can. Answers that become ready in one turn of
+    the loop leave in one system call.
     """
 
     def __init__(

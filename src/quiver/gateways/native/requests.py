@@ -37,6 +37,7 @@ async def _metadata(broker: Broker, request: GetMetadata) -> Message:
     else:
         found = []
         for name in request.topics:
+            await broker.ensure_topic(name)
             try:
                 found.append(broker.topic(name))
             except TopicNotFound:

@@ -8,7 +8,7 @@ from quiver.model.limits import MIB
 class NativeSettings(msgspec.Struct, frozen=True, kw_only=True):
     handshake_seconds: float = 10.0
     stall_seconds: float = 30.0
-    """A client that takes no byte of its answers, or sends no byte of a begun request, for so long is disconnected."""
+    """A client that for so long takes no byte of its answers, or sends none of a begun request, is disconnected."""
     linger_seconds: float = 1.0
     """After a last answer: the time a client gets to read it and hang up."""
     requests_in_flight: int = 1024

@@ -1,0 +1,46 @@
+"""`quiver consume TOPIC`: prints messages from a position on."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, connect
+from quiver.cli.message_format import FORMAT_HELP, Render, Row, parse_format
+from quiver.model.errors import InvalidRequest
+
+_POSITION = "earliest, latest, an offset, a time ago such as -2h, or a time (RFC 3339)"
+
+
+def consume(
+    topic: TopicArgument,
+    start: Annotated[str, typer.Option("--from", help=f"Where to start: {_POSITION}.")] = "earliest",
+    end: Annotated[
+        str | None, typer.Option("--to", help="Where to stop, in the same words; by default what is there now.")
+    ] = None,
+    count: Annotated[int | None, typer.Option("-n", "--count", help="Stop after this many messages.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-F", help="Wait for more instead of stopping.")] = False,
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", help="Only this partition; may be repeated.")
+    ] = None,
+    format: Annotated[str, typer.Option("--format", help=FORMAT_HELP)] = "value",
+    address: AddressOption = DEFAULT_ADDRESS,
+) -> None:
+    """Print messages; without --follow it stops at the end."""
+    if follow and end is not None:
+        raise InvalidRequest(problem="give either --follow or --to, not both")
+    if count is not None and count < 1:
+        raise InvalidRequest(problem="-n must be 1 or more")
+    render = parse_format(format)
+    stop = None if follow else (end or "latest")
+    with connect(address) as q:
+        reader = q.read(topic, start=start, end=stop, partitions=partition or None)
+        try:
+            _print(_row_batches(topic, reader.batches()), count, render)
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            _discard_output()

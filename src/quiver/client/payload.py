@@ -1,0 +1,81 @@
+"""From what users pass as value, key and headers to the bytes that are stored."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from quiver.model.errors import InvalidRequest
+
+_encode_json = msgspec.json.Encoder().encode
+
+
+def value_bytes(value: object) -> bytes | None:
+    """Bytes as they are, text as UTF-8, None as a tombstone, anything else as JSON."""
+    if type(value) is bytes or value is None:
+        return value
+    if isinstance(value, str):
+        return _utf8(value, "value")
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    try:
+        return _encode_json(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequest(problem=f"a value of type {type(value).__name__} does not become JSON: {error}") from None
+
+
+def key_bytes(key: object) -> bytes | None:
+    """Bytes as they are, text as UTF-8, None for no key."""
+    if type(key) is bytes or key is None:
+        return key
+    if isinstance(key, str):
+        return _utf8(key, "key")
+    if isinstance(key, bytes | bytearray | memoryview):
+        return bytes(key)
+    raise InvalidRequest(problem=f"a key is text or bytes, not {type(key).__name__}")
+
+
+def header_bytes(headers: object) -> dict[str, bytes] | None:
+    """A mapping of names to bytes or text; None and an empty one mean no headers."""
+    if not headers:
+        return None
+    if not isinstance(headers, Mapping):
+        raise InvalidRequest(problem=f"headers are a mapping of names to bytes or text, not {type(headers).__name__}")
+    return {_header_name(name): _header_value(name, value) for name, value in headers.items()}
+
+
+def all_value_bytes(values: Iterable[object]) -> list[bytes | None]:
+    return [value if type(value) is bytes else value_bytes(value) for value in values]
+
+
+def all_key_bytes(keys: Iterable[object]) -> list[bytes | None]:
+    return [key if type(key) is bytes else key_bytes(key) for key in keys]
+
+
+def message_bytes(value: bytes | None, key: bytes | None, headers: Mapping[str, bytes] | None) -> int:
+    """What counts against the size limit of a message."""
+    size = (len(value) if value else 0) + (len(key) if key else 0)
+    if headers:
+        size += sum(len(name.encode()) + len(content) for name, content in headers.items())
+    return size
+
+
+def _header_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise InvalidRequest(problem=f"header name {name!r} is not text")
+    _utf8(name, "header name")
+    return name
+
+
+def _header_value(name: object, value: object) -> bytes:
+    if isinstance(value, str):
+        return _utf8(value, f"header {name!r}")
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise InvalidRequest(problem=f"header {name!r} is text or bytes, not {type(value).__name__}")
+
+
+def _utf8(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(problem=f"the {what} is not valid text: {error}") from None

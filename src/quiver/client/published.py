@@ -1,0 +1,20 @@
+"""Where messages ended up."""
+
+from typing import NamedTuple
+
+
+class Published(NamedTuple):
+    """The place of one message. The offset is -1 with acks `none`, where nobody learns it."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Span(NamedTuple):
+    """The place of a run of messages that were stored together."""
+
+    topic: str
+    partition: int
+    offset: int
+    count: int

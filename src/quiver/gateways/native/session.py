@@ -1,0 +1,164 @@
+"""The requests of one client: begun in the order received, answered as they are ready."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from quiver.broker.broker import Broker
+from quiver.gateways.native.fetching import fetch_slices
+from quiver.gateways.native.handshake import welcome
+from quiver.gateways.native.outbox import Outbox
+from quiver.gateways.native.requests import answer_request
+from quiver.gateways.native.settings import NativeCounts, NativeSettings
+from quiver.model.errors import InvalidRequest, ProtocolError, QuiverError, ShuttingDown
+from quiver.model.limits import Limits
+from quiver.partition.partition import Appended
+from quiver.protocol import messages
+from quiver.protocol.failure import failure_of
+from quiver.protocol.messages import Fetch, Hello, Message, Produce, Produced, Request
+from quiver.protocol.packet import Packet, decode_request, encode_packet
+from quiver.storage.port import FrameSlice
+
+logger = logging.getLogger(__name__)
+
+_ACKS = (messages.ACKS_NONE, messages.ACKS_LEADER, messages.ACKS_ALL)
+
+
+class Session:
+    """Turns packets into calls of the broker. `on_done` is called whenever a request is no longer in flight."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        outbox: Outbox,
+        *,
+        peer: str,
+        limits: Limits,
+        settings: NativeSettings,
+        counts: NativeCounts,
+        on_done: Callable[[], None],
+    ) -> None:
+        self._broker, self._outbox = broker, outbox
+        self._peer, self._limits, self._settings, self._counts = peer, limits, settings, counts
+        self._on_done = on_done
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._fetches: set[asyncio.Task[None]] = set()
+        self._fetch_end: QuiverError | None = None
+        self.greeted = False
+        self.in_flight = 0
+        self.in_flight_bytes = 0
+
+    def begin(self, packet: Packet) -> None:
+        """Begins a request; its frame, if any, is in the partition's queue on return.
+
+        Errors become answers, except before the handshake is done: then they are raised and the client must go.
+        """
+        self._counts.requests += 1
+        try:
+            request = decode_request(packet.message_bytes)
+            if not self.greeted:
+                self._greet(packet.correlation, request)
+            elif isinstance(request, Produce):
+                self._produce(packet.correlation, request, packet.payload)
+            elif packet.payload:
+                raise ProtocolError(problem=f"{type(request).__name__} carries no payload")
+            elif isinstance(request, Hello):
+                raise ProtocolError(problem="Hello was sent twice")
+            else:
+                self._start(packet.correlation, request)
+        except QuiverError as error:
+            if not self.greeted:
+                error.details["correlation"] = packet.correlation
+                raise
+            self.fail(packet.correlation, error)
+
+    def fail(self, correlation: int, error: BaseException) -> None:
+        self._counts.failures += 1
+        if not isinstance(error, QuiverError):
+            logger.error("a request from %s failed unexpectedly", self._peer, exc_info=error)
+        self._answer(correlation, failure_of(error))
+
+    def end_fetches(self, error: QuiverError | None) -> None:
+        """Ends fetches that wait for data, with an answer or without."""
+        self._fetch_end = error
+        for task in self._fetches:
+            task.cancel()
+
+    def _greet(self, correlation: int, request: Request) -> None:
+        if not isinstance(request, Hello):
+            raise ProtocolError(problem=f"a connection begins with Hello, not with {type(request).__name__}")
+        self._answer(correlation, welcome(request, self._broker.node_id, self._limits))
+        self.greeted = True
+
+    def _produce(self, correlation: int, request: Produce, frame: memoryview) -> None:
+        wanted = correlation if request.acks != messages.ACKS_NONE else None
+        try:
+            if request.acks not in _ACKS:
+                raise InvalidRequest(problem=f"acks {request.acks} is not one of 0, 1 and -1")
+            appended = self._broker.produce(
+                request.topic_id, request.partition, frame, partition_count=request.partition_count
+            )
+        except Exception as error:
+            self._fail_produce(wanted, error)
+            return
+        self.in_flight += 1
+        self.in_flight_bytes += len(frame)
+        appended.add_done_callback(partial(self._on_produced, wanted, len(frame)))
+
+    def _on_produced(self, wanted: int | None, size: int, appended: "asyncio.Future[Appended]") -> None:
+        self.in_flight -= 1
+        self.in_flight_bytes -= size
+        error = ShuttingDown() if appended.cancelled() else appended.exception()
+        if error is not None:
+            self._fail_produce(wanted, error)
+        elif wanted is not None:
+            self._answer(wanted, Produced(*appended.result()))
+        self._on_done()
+
+    def _fail_produce(self, wanted: int | None, error: BaseException) -> None:
+        if wanted is not None:
+            self.fail(wanted, error)
+        else:
+            self._counts.failures += 1
+            logger.info("a frame from %s that wants no answer is lost: %s", self._peer, error)
+
+    def _start(self, correlation: int, request: Request) -> None:
+        self.in_flight += 1
+        if isinstance(request, Fetch):
+            task = self._loop.create_task(self._fetch(correlation, request))
+            self._fetches.add(task)
+        else:
+            task = self._loop.create_task(self._carry_out(correlation, request))
+        self._tasks.add(task)
+        task.add_done_callback(self._on_task_done)
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._fetches.discard(task)
+        self.in_flight -= 1
+        self._on_done()
+
+    async def _fetch(self, correlation: int, request: Fetch) -> None:
+        try:
+            answer, slices = await fetch_slices(self._broker, request, self._settings)
+        except asyncio.CancelledError:
+            if self._fetch_end is None:
+                raise
+            self.fail(correlation, self._fetch_end)
+        except Exception as error:
+            self.fail(correlation, error)
+        else:
+            self._answer(correlation, answer, slices)
+
+    async def _carry_out(self, correlation: int, request: Request) -> None:
+        try:
+            answer = await answer_request(self._broker, request)
+        except Exception as error:
+            self.fail(correlation, error)
+        else:
+            self._answer(correlation, answer)
+
+    def _answer(self, correlation: int, message: Message, slices: tuple[FrameSlice, ...] = ()) -> None:
+        self._outbox.put(encode_packet(correlation, message, sum(part.length for part in slices)), slices)
