@@ -1,5 +1,7 @@
 """The work that every subject does: bulk publish, bulk consume, both at once, and latency at a steady rate."""
 
+from collections.abc import Sequence
+
 from benchmarks.percentiles import latency_metrics
 from benchmarks.roles import Role, run_roles, span
 from benchmarks.run import Run
@@ -11,20 +13,24 @@ LATENCY_WARM_UP = 200
 WORKLOADS = ("publish", "consume", "both", "latency")
 
 
-def compare(run: Run, subject: Subject, workloads: set[str]) -> None:
-    """All repetitions of the wanted workloads; the latency is of the smallest messages only."""
+def compare(run: Run, subjects: Sequence[Subject], workloads: set[str]) -> None:
+    """All repetitions of the wanted workloads; the subjects take turns, so that they share the machine's moods.
+
+    The latency is of the smallest messages only.
+    """
     for size in run.scale.sizes:
         for _ in run.repetitions():
-            if workloads & {"publish", "consume"}:
-                publish_and_consume(run, subject, size)
-            if "both" in workloads:
-                both_at_once(run, subject, size)
-            if "latency" in workloads and size == min(run.scale.sizes):
-                latency(run, subject, size)
+            for subject in subjects:
+                if workloads & {"publish", "consume"}:
+                    publish_and_consume(run, subject, size)
+                if "both" in workloads:
+                    both_at_once(run, subject, size)
+                if "latency" in workloads and size == min(run.scale.sizes):
+                    latency(run, subject, size)
 
 
 def publish_and_consume(run: Run, subject: Subject, size: int) -> None:
-    count = _count(run, subject.bulk_messages, size)
+    count = bulk_count(run, subject, subject.bulk_messages, size)
     subject.reset()
     bulk(run, subject, "publish", size, Role(subject.produce, (count, size)), count)
     bulk(run, subject, "consume", size, Role(subject.consume, (count,)), count)
@@ -43,7 +49,7 @@ def bulk(run: Run, subject: Subject, workload: str, size: int, role: Role, count
 
 def both_at_once(run: Run, subject: Subject, size: int) -> None:
     """One producer and one consumer; from the start of both until the last message is received and acknowledged."""
-    count = _count(run, subject.both_messages, size)
+    count = bulk_count(run, subject, subject.both_messages, size)
     subject.reset()
     with run.measuring(
         subject.name, "both", size=size, durability=subject.durability, server_pids=subject.pids()
@@ -69,6 +75,5 @@ def latency(run: Run, subject: Subject, size: int) -> None:
         metrics["rate_achieved"] = count / outcomes["produce"].seconds
 
 
-def _count(run: Run, full: int, size: int) -> int:
-    """Fewer of the large messages: half as many at 1 KB."""
-    return run.scale.count(full if size < 1000 else full // 2)
+def bulk_count(run: Run, subject: Subject, full: int, size: int) -> int:
+    return run.scale.count(full if size < 1000 else int(full * subject.large_share))

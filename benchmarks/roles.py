@@ -4,10 +4,10 @@ A role connects, calls `watch.start()` (which waits until all roles of the run a
 `watch.stop()` when its last message is acknowledged or received; connecting and closing are not timed.
 """
 
-import contextlib
 import multiprocessing
 import os
 import queue
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -70,11 +70,15 @@ def run_roles(roles: dict[str, Role], timeout: float = 120) -> dict[str, Outcome
         process.start()
     try:
         return _collect(processes, answers, len(roles), time.monotonic() + timeout)
+    except BaseException:
+        for process in processes:
+            process.terminate()
+        raise
     finally:
         for process in processes:
-            process.join(5)
+            process.join(10)
             if process.is_alive():
-                process.terminate()
+                process.kill()
                 process.join()
 
 
@@ -89,14 +93,15 @@ def _play(name: str, role: Role, barrier: Any, answers: Any) -> None:
         result = role.work(*role.arguments, watch)
         watch.stop()
         answers.put((name, Outcome(watch.started, watch.ended, watch.cpu_seconds, result), None))
+    except threading.BrokenBarrierError:
+        answers.put((name, None, None))  # another role failed, and says why
     except BaseException:
         barrier.abort()
         answers.put((name, None, traceback.format_exc()))
     finally:
         answers.close()
         answers.join_thread()
-        with contextlib.suppress(Exception):
-            os._exit(0)  # clients' left-over threads must not hold up the next run
+        os._exit(0)  # clients' left-over threads must not hold up the next run
 
 
 def _collect(processes: list[Any], answers: Any, count: int, deadline: float) -> dict[str, Outcome]:
@@ -113,5 +118,6 @@ def _collect(processes: list[Any], answers: Any, count: int, deadline: float) ->
             continue
         if error is not None:
             raise RoleFailed(f"{name}: {error}")
-        outcomes[name] = outcome
+        if outcome is not None:
+            outcomes[name] = outcome
     return outcomes

@@ -24,6 +24,8 @@ class Subject:
     """For bulk publish and consume at full scale: about two seconds of work."""
     both_messages = 100_000
     """For both at once."""
+    large_share = 0.5
+    """Of these numbers, when messages have 1 KB."""
 
     def __init__(self) -> None:
         self._processes: list[Popen[bytes]] = []

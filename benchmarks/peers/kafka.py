@@ -59,6 +59,8 @@ class Kafka(Subject):
                 raise RuntimeError(str(error))
             delivered += 1
 
+        producer.produce(topic, body)  # the first message waits for a producer id
+        producer.flush()
         watch.start()
         for _ in range(count):
             while True:
@@ -135,7 +137,7 @@ class Kafka(Subject):
         return consumer
 
     def _create(self) -> None:
-        from confluent_kafka.admin import NewTopic
+        from confluent_kafka.admin import NewTopic  # type: ignore[import-not-found,unused-ignore]
 
         admin = self._admin()  # its answers come only while it lives
         for done in admin.create_topics([NewTopic(self.topic, 1, 1)]).values():

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from quiver.app.config import Config
 from quiver.broker.broker import Broker, BrokerSettings
+from quiver.model.errors import InvalidSetting
 from quiver.storage.local import LocalStorage
 
 _log = logging.getLogger(__name__)
@@ -28,10 +29,15 @@ class RunningBroker:
 async def start_broker(config: Config) -> RunningBroker:
     """Opens the data directory and starts a broker on it.
 
-    Raises DataDirectoryInUse when another process holds the directory; nothing stays open after a failure.
+    Raises DataDirectoryInUse when another process holds the directory, InvalidSetting when it cannot be used;
+    nothing stays open after a failure.
     """
     storage = _storage(config)
-    await storage.open()
+    try:
+        await storage.open()
+    except OSError as error:
+        problem = f"cannot use {config.data_dir}: {error.strerror or error}"
+        raise InvalidSetting(setting="data_dir", problem=problem) from error
     broker = Broker(
         storage,
         limits=config.limits,

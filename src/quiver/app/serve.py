@@ -8,6 +8,7 @@ import resource
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 import msgspec
@@ -160,9 +161,7 @@ class Server:
 async def serve(config: Config, *, on_ready: Callable[[Addresses], None]) -> bool:
     """Runs a broker until SIGTERM or SIGINT; True when it ended cleanly. `on_ready` is called once it answers."""
     stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _on_signal, number, stopping)
+    stop_on_signals(stopping)
     raise_open_file_limit()
     server = Server(config)
     starting = asyncio.ensure_future(server.start())
@@ -189,11 +188,23 @@ def raise_open_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _on_signal(number: int, stopping: asyncio.Event) -> None:
-    if stopping.is_set():
-        _log.info("%s: already stopping", signal.Signals(number).name)
-        return
-    _log.info("%s: stopping", signal.Signals(number).name)
+def stop_on_signals(stopping: asyncio.Event) -> None:
+    """SIGTERM and SIGINT set the event, also when they come more than once.
+
+    The handlers outlive the loop (the loop's own do not), so that a late second signal cannot change the exit status.
+    """
+    loop = asyncio.get_running_loop()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_begin_stop, signal.Signals(number).name, stopping)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+
+
+def _begin_stop(name: str, stopping: asyncio.Event) -> None:
+    _log.info("%s: %s", name, "already stopping" if stopping.is_set() else "stopping")
     stopping.set()
 
 

@@ -10,9 +10,13 @@ import msgspec
 
 from quiver.broker.browse import Browse, MessagePage
 from quiver.broker.fetch import Fetch, FetchedSlice, FetchPart
+from quiver.broker.groups import Groups
 from quiver.broker.partitions import Partitions
+from quiver.broker.poll import Poll
 from quiver.broker.publish import Publish, Published
 from quiver.broker.upkeep import Upkeep
+from quiver.groups.service import GroupService
+from quiver.groups.state import TopicSize
 from quiver.metadata.service import MetadataService
 from quiver.model.errors import QuiverError, ShuttingDown, TopicExists, TopicNotFound
 from quiver.model.limits import Limits
@@ -80,15 +84,17 @@ class Broker:
         self.clock = clock or SystemClock()
         self.settings = settings or BrokerSettings()
         self._storage = storage
+        randomness = randomness or SystemRandomness()
         self._metadata = MetadataService(
-            clock=self.clock,
-            randomness=randomness or SystemRandomness(),
-            defaults=self.settings.topic_defaults,
+            clock=self.clock, randomness=randomness, defaults=self.settings.topic_defaults
         )
         self._partitions = Partitions(storage, clock=self.clock, limits=self.limits)
         self._publish = Publish(self._metadata, self._partitions)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
         self._browse = Browse(self._partitions)
+        self._group_service = GroupService(clock=self.clock, randomness=randomness, topics=self._topic_sizes)
+        self.groups = Groups(self._group_service, self._metadata, self._partitions, clock=self.clock)
+        self.poll = Poll(self.groups, self._browse, self._metadata, self._partitions, clock=self.clock)
         self._upkeep = Upkeep(self._metadata, self._partitions, every_seconds=self.settings.upkeep_seconds)
         self._admin = asyncio.Lock()
         self._unowned: set[int] = set()
@@ -106,6 +112,7 @@ class Broker:
         for topic_id in self._unowned:
             logger.error("the files of topic id %d belong to no topic; they are kept", topic_id)
         await self._partitions.open_topics(topics)
+        await self._group_service.open(self._storage, self._partitions.epoch)
         self._upkeep.start()
         self._running = True
 
@@ -113,6 +120,7 @@ class Broker:
         """Refuses new work and finishes what was accepted. The storage is closed by whoever opened it."""
         self._running = False
         await self._upkeep.stop()
+        await self._group_service.close()
         await self._partitions.close()
         await self._metadata.close()
 
@@ -135,15 +143,18 @@ class Broker:
             free_id = max(self._unowned, default=0) + 1
             topic = await self._metadata.create(name, settings, free_id=free_id)
             await self._partitions.open_topic(topic)
+            await self._group_service.topics_changed()
             return topic
 
     async def alter_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         """Changes settings while the topic is in use; `partitions` may only grow."""
         self._check_running()
         async with self._admin:
-            _, topic = await self._metadata.alter(name, settings)
-            await self._partitions.open_topic(topic)
+            old, topic = await self._metadata.alter(name, settings)
             self._partitions.reconfigure(topic)
+            if topic.config.partitions > old.config.partitions:
+                await self._partitions.open_topic(topic)
+                await self._group_service.topics_changed()
             return topic
 
     async def add_partitions(self, name: str, count: int) -> tuple[int, int]:
@@ -156,7 +167,10 @@ class Broker:
         """Returns when the files are gone."""
         self._check_running()
         async with self._admin:
-            await self._remove_files(await self._metadata.delete(name))
+            topic = await self._metadata.delete(name)
+            await self._group_service.topics_changed()
+            await self._group_service.forget_topic(topic.id)
+            await self._remove_files(topic)
 
     async def purge_topic(self, name: str) -> None:
         """Removes all messages; offsets go on."""
@@ -246,6 +260,9 @@ class Broker:
     async def stats(self) -> BrokerStats:
         uptime = self.clock.monotonic() - self._started_at
         return BrokerStats(uptime, [self.describe(topic.name) for topic in self.topics()])
+
+    def _topic_sizes(self) -> dict[str, TopicSize]:
+        return {t.name: TopicSize(t.id, t.config.partitions) for t in self._metadata.topics()}
 
     def _check_running(self) -> None:
         if not self._running:

@@ -2,6 +2,7 @@
 
 from quiver.app.config import LoadedConfig, shown_values
 from quiver.cli.config_options import with_config
+from quiver.cli.lazy_group import command_app
 from quiver.cli.output import Output, OutputOption, show_rows
 
 
@@ -11,3 +12,6 @@ def config(loaded: LoadedConfig, output: OutputOption = Output.TABLE) -> None:
     values = shown_values(loaded.config)
     rows = [{"setting": name, "value": value, "origin": loaded.origins[name]} for name, value in values.items()]
     show_rows(rows, output)
+
+
+app = command_app(config)

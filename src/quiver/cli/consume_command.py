@@ -3,15 +3,17 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import repeat
 from typing import Annotated, Any
 
 import typer
 
 from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, connect
+from quiver.cli.lazy_group import command_app
 from quiver.cli.message_format import FORMAT_HELP, Render, Row, parse_format
 from quiver.model.errors import InvalidRequest
 
+_ROWS_PER_PRINT = 10_000
 _POSITION = "earliest, latest, an offset, a time ago such as -2h, or a time (RFC 3339)"
 
 
@@ -44,3 +46,48 @@ def consume(
             raise typer.Exit(130) from None
         except BrokenPipeError:
             _discard_output()
+
+
+def _print(batches: Iterable[list[Row]], count: int | None, render: Render) -> None:
+    """Writes each batch as it comes, so that a follower sees messages at once."""
+    left = sys.maxsize if count is None else count
+    for rows in batches:
+        shown = rows[:left]
+        sys.stdout.buffer.write(render(shown))
+        sys.stdout.buffer.flush()
+        left -= len(shown)
+        if left == 0:
+            return
+
+
+def _row_batches(topic: str, batches: Iterable[Any]) -> Iterator[list[Row]]:
+    """Rows of Arrow batches, in slices that bound the memory for one print."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, _ROWS_PER_PRINT):
+            yield _rows(topic, batch.slice(start, _ROWS_PER_PRINT))
+
+
+def _rows(topic: str, batch: Any) -> list[Row]:
+    columns = batch.to_pydict()
+    headers = [dict(items or ()) for items in columns["headers"]]
+    return list(
+        map(
+            Row,
+            repeat(topic),
+            columns["partition"],
+            columns["offset"],
+            columns["timestamp"],
+            columns["key"],
+            columns["value"],
+            headers,
+            columns["priority"],
+        )
+    )
+
+
+def _discard_output() -> None:
+    """The reader of our output is gone (`| head`): there is nobody left to tell."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+app = command_app(consume)

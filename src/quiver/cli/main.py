@@ -1,18 +1,26 @@
-"""The `quiver` command: its subcommands, and how errors become exit statuses.
-
-Commands import what they need when they run, so that `quiver --help` loads neither the SDK nor pyarrow.
-"""
+"""The `quiver` command: its subcommands, and how errors become exit statuses."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
-from quiver.cli import config_command, consume_command, produce_command, serve_command, topic_commands
+from quiver.cli.lazy_group import LazyGroup, Subcommand
 from quiver.model.errors import QuiverError
 
+
+class _Commands(LazyGroup):
+    subcommands: ClassVar[dict[str, Subcommand]] = {
+        "serve": Subcommand("quiver.cli.serve_command", "Run a broker."),
+        "topic": Subcommand("quiver.cli.topic_commands", "List, create, describe, alter and delete topics."),
+        "produce": Subcommand("quiver.cli.produce_command", "Send messages from arguments, standard input or files."),
+        "consume": Subcommand("quiver.cli.consume_command", "Print messages."),
+        "config": Subcommand("quiver.cli.config_command", "Show the configuration and where each value came from."),
+    }
+
+
 app = typer.Typer(
-    help="Quiver: a message broker. One log for streams, queues and tables.",
+    cls=_Commands,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -35,13 +43,6 @@ def _options(
     ] = False,
 ) -> None:
     """Quiver: a message broker. One log for streams, queues and tables."""
-
-
-app.command("serve")(serve_command.serve)
-app.add_typer(topic_commands.app, name="topic")
-app.command("produce")(produce_command.produce)
-app.command("consume")(consume_command.consume)
-app.command("config")(config_command.config)
 
 
 def run(arguments: list[str]) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, connect
+from quiver.cli.lazy_group import command_app
 from quiver.cli.line_input import known_size, read_chunks, split_keys
 from quiver.cli.output import Output, OutputOption, show_record, show_rows
 from quiver.cli.progress import progress
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def produce(
     topic: TopicArgument,
     values: Annotated[
-        list[str] | None, typer.Argument(metavar="[VALUE]...", help="Messages; without any, lines of standard input.")
+        list[str] | None, typer.Argument(metavar="VALUE", help="Messages; without any, lines of standard input.")
     ] = None,
     file: Annotated[
         list[str] | None, typer.Option("--file", "-f", help="Send each line of a file; - is standard input.")
@@ -49,19 +50,63 @@ def produce(
         raise InvalidRequest(problem="give either messages as arguments or lines (--file, --key-separator), not both")
     if key is not None and key_separator is not None:
         raise InvalidRequest(problem="give either --key or --key-separator, not both")
-    options = {
-        "headers": parse_headers(header),
-        "partition": partition,
-        "priority": priority,
-        "ttl": ttl,
-        "delay": delay,
-        "deliver_at": deliver_at,
-    }
-    options = {name: value for name, value in options.items() if value is not None}
-    producing = {"compression": compression, "acks": acks}
-    with connect(address) as q:
+    options = {"headers": parse_headers(header), "partition": partition, "priority": priority, "ttl": ttl}
+    options |= {"delay": delay, "deliver_at": deliver_at}
+    sending = {name: value for name, value in options.items() if value is not None}
+    with connect(address) as q, q.producer(topic, compression=compression, acks=acks) as out:
         if values:
-            _send_values(q, topic, values, key, options, producing, output)
+            show_rows(_send_values(out, topic, values, key, sending), output)
         else:
-            separator = None if key_separator is None else _unescaped(key_separator)
-            _send_lines(q, topic, file or ["-"], key, separator, options, producing, output)
+            with ExitStack() as stack:
+                files = [_open(name, stack) for name in file or ["-"]]
+                show_record({"topic": topic, **_send_lines(out, files, key, key_separator, sending)}, output)
+
+
+def parse_headers(words: list[str] | None) -> dict[str, bytes] | None:
+    headers: dict[str, bytes] = {}
+    for word in words or []:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise InvalidRequest(problem=f"header {word!r} is not NAME=VALUE")
+        headers[name] = value.encode()
+    return headers or None
+
+
+def _open(name: str, stack: ExitStack) -> BinaryIO:
+    if name == "-":
+        if sys.stdin.isatty():
+            typer.echo("Type messages, one a line; Ctrl-D ends.", err=True)
+        return sys.stdin.buffer
+    try:
+        return stack.enter_context(Path(name).open("rb"))
+    except OSError as error:
+        raise InvalidRequest(problem=f"cannot read {name}: {error.strerror}") from None
+
+
+def _send_values(
+    out: "Producer", topic: str, values: list[str], key: str | None, sending: dict[str, Any]
+) -> list[dict[str, Any]]:
+    tickets = [out.send(value, key=key, **sending) for value in values]
+    out.flush()
+    results = [ticket.result() for ticket in tickets]
+    return [{"topic": topic, "partition": r.partition, "offset": r.offset} for r in results]
+
+
+def _send_lines(
+    out: "Producer", files: list[BinaryIO], key: str | None, separator: str | None, sending: dict[str, Any]
+) -> dict[str, Any]:
+    """Sends every line; stops at the first error. What was sent before an error stays sent."""
+    began, messages, sent_bytes = monotonic(), 0, 0
+    with progress("sending", known_size(files)) as advance:
+        for file in files:
+            for lines, size_bytes in read_chunks(file):
+                _send_chunk(out, lines, key, separator, sending)
+                messages += len(lines)
+                sent_bytes += size_bytes
+                advance(len(lines), size_bytes)
+        out.flush()
+    seconds = monotonic() - began
+    return {"messages": messages, "bytes": sent_bytes, "seconds": round(seconds, 3)}
+
+
+app = command_app(produce)

@@ -9,6 +9,7 @@ import typer
 
 from quiver.app.config import Config, LoadedConfig
 from quiver.cli.config_options import with_config
+from quiver.cli.lazy_group import command_app
 
 if TYPE_CHECKING:
     from quiver.app.serve import Addresses
@@ -70,3 +71,6 @@ def _end_at_once() -> None:
     """Ends without waiting for threads that hang in the kernel (a dead disk); the shutdown has timed out already."""
     sys.stdout.flush()
     os._exit(1)
+
+
+app = command_app(serve)

@@ -13,7 +13,13 @@ from quiver.cli.signature import option, with_options
 from quiver.model.errors import InvalidRequest
 from quiver.model.topic import SETTING_NAMES, TopicConfig
 
-app = typer.Typer(help="List, create, describe, alter and delete topics.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, create, describe, alter and delete topics.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
 
 _HELP = {
     "partitions": "How many partitions; may grow later, which moves keys.",

@@ -39,7 +39,7 @@ class _MemorySegment:
 
 
 class MemoryFrames:
-    """Nothing here waits or touches a file. One caller at a time; `start_offset` is where the log begins when empty."""
+    """A log that waits for nothing. One caller at a time; `start_offset` is where it begins while empty."""
 
     def __init__(self, log_id: str, start_offset: int, *, segment_bytes: int, roll_after_ms: int) -> None:
         self.log_id = log_id
@@ -74,7 +74,7 @@ class MemoryFrames:
         self.end_offset = plan.end_offset
 
     def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> list[bytes] | None:
-        """Whole frames from the one that holds `offset`, or the first after it; None when there is none below the end."""
+        """Whole frames from the one that holds `offset`, or the first after it; None when there is none."""
         end = self.end_offset if end_offset is None else min(end_offset, self.end_offset)
         if not self.start_offset <= offset <= self.end_offset:
             raise out_of_range(self.log_id, offset, self.start_offset, self.end_offset)
@@ -129,6 +129,9 @@ class MemoryFrames:
         del self._segments[index + 1 :]
         self.end_offset = offset
         self._recount()
+        kept = [segment for segment in self._segments if segment.frames]
+        self.last_epoch = kept[-1].epochs[-1] if kept else -1
+        self.last_append_time_ms = kept[-1].times[-1] if kept else 0
 
     def drop_front(self, offset: int) -> int:
         keep = min(self._segment_index(offset), len(self._segments) - 1)

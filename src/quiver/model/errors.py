@@ -153,6 +153,36 @@ class StaleEpoch(QuiverError):
     sentence = "epoch {epoch} is over, {current} has begun; fetch metadata again"
 
 
+class GroupNotFound(QuiverError):
+    code, status = "group_not_found", 404
+    sentence = "there is no group {group!r}; it begins when its first member joins"
+
+
+class MemberNotFound(QuiverError):
+    code, status = "member_not_found", 404
+    sentence = "{member!r} is not a member of this group; join first"
+
+
+class MemberFenced(QuiverError):
+    code, status = "member_fenced", 409
+    sentence = "member {member!r} was put out of the group (it was silent too long, or replaced); join again"
+
+
+class GenerationMismatch(QuiverError):
+    code, status = "generation_mismatch", 409
+    sentence = "generation {generation} is not the group's, which is {current}; heartbeat, then try again"
+
+
+class GroupProtocolMismatch(QuiverError):
+    code, status = "group_protocol_mismatch", 409
+    sentence = "the group's members use the {protocol} protocol with the {assignor} assignor; join with the same"
+
+
+class GroupNotEmpty(QuiverError):
+    code, status = "group_not_empty", 409
+    sentence = "group {group!r} has {members} members; stop them first"
+
+
 class NotSupported(QuiverError):
     code, status = "not_supported", 501
     sentence = "{feature} is not available in this version"

@@ -29,7 +29,7 @@ def check_message(message: memoryview, layout: Layout) -> None:
     """
     try:
         _check(message, layout)
-    except struct.error as error:
+    except (struct.error, IndexError) as error:
         raise InvalidFrame(problem="the body is not an Arrow message: its metadata is cut off") from error
 
 

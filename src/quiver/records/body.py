@@ -54,7 +54,7 @@ def open_body(body: memoryview, header: FrameHeader, *, trusted: bool = False) -
         batch = pa.ipc.read_record_batch(message, layout.schema)
         if not trusted:
             batch.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
         raise InvalidFrame(problem=f"the body is not sound Arrow data ({error})") from error
     if batch.num_rows != header.record_count:
         raise InvalidFrame(problem=f"it has {batch.num_rows} messages, its header says {header.record_count}")

@@ -1,5 +1,6 @@
 """Log lines: both formats, order, bounded memory, and a reader that is gone or stuck."""
 
+import contextlib
 import io
 import json
 import logging
@@ -120,10 +121,8 @@ def test_a_closed_pipe_does_no_harm() -> None:
         writer = LogWriter(stream)
         writer.emit(record("nobody reads this"))
         writer.stop()
-        try:
+        with contextlib.suppress(BrokenPipeError):
             stream.close()
-        except BrokenPipeError:
-            pass
 
 
 class StuckStream(io.TextIOBase):

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.routing import Route, Router
 
 from quiver.gateways.http.answer import error_answer, send_answer
-from quiver.gateways.http.budget import BodyBudget
+from quiver.gateways.http.budget import MemoryBudget
 from quiver.gateways.http.operation import REQUEST_KEY, Resource, Routes
 from quiver.gateways.http.request import ClientGone, Receive, Request, Scope, Send
 from quiver.model.errors import InvalidRequest, QuiverError, RouteNotFound
@@ -16,8 +16,8 @@ from quiver.model.limits import Limits
 _log = logging.getLogger("quiver.http")
 
 _PREFIX = "/v1"
-_BODY_BUDGET_SHARE = 4
-"""Bodies of all requests together may hold this many times the largest single one."""
+_BUDGET_IN_BODIES = 4
+"""All requests together may hold this many times the largest body."""
 _SHOWN_PATH = 200
 
 
@@ -26,7 +26,7 @@ class Application:
 
     def __init__(self, routes: Routes, limits: Limits) -> None:
         self._max_body_bytes = limits.request_bytes
-        self._budget = BodyBudget(_BODY_BUDGET_SHARE * limits.request_bytes)
+        self._budget = MemoryBudget(_BUDGET_IN_BODIES * limits.request_bytes)
         self._router = Router(
             [Route(path, Resource(path, operations)) for path, operations in routes.items()],
             redirect_slashes=False,
@@ -58,11 +58,14 @@ class Application:
                 await send_answer(request, error_answer(_known(error, request)), send_noting_status)
         finally:
             request.release()
-            self._write_line(request, status, perf_counter() - started)
+            _write_line(request, status, perf_counter() - started)
 
-    def _write_line(self, request: Request, status: int, seconds: float) -> None:
-        if _log.isEnabledFor(logging.INFO):
-            _log.info("%s %s %d %.2f ms", request.method, request.path[:_SHOWN_PATH], status, seconds * 1000)
+
+def _write_line(request: Request, status: int, seconds: float) -> None:
+    """One line a request. The record is made here because `info` would search the stack for its caller each time."""
+    if _log.isEnabledFor(logging.INFO):
+        values = (request.method, request.path[:_SHOWN_PATH], status, seconds * 1000)
+        _log.handle(logging.LogRecord(_log.name, logging.INFO, __file__, 0, "%s %s %d %.2f ms", values, None))
 
 
 def _use_raw_path(scope: Scope) -> None:

@@ -83,10 +83,17 @@ def _open_gzip(data: bytes, limit: int) -> bytes:
 
 
 def _open_zstd(data: bytes, limit: int) -> bytes:
-    pieces, size = [], 0
+    """First counts what comes out, piece by piece, then opens it: only the second way tells a cut-off body."""
     # The window bounds what the decompressor itself allocates, whatever the frame header claims.
-    with zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(data) as reader:
-        while size <= limit and (piece := reader.read(_PIECE_BYTES)):
-            pieces.append(piece)
+    decompressor = zstandard.ZstdDecompressor(max_window_size=2**27)
+    size = 0
+    with decompressor.stream_reader(data) as reader:
+        while piece := reader.read(_PIECE_BYTES):
             size += len(piece)
-    return b"".join(pieces)
+            if size > limit:
+                raise RequestTooLarge(size=f"over {limit}", limit=limit)
+    opener = decompressor.decompressobj()
+    result = opener.decompress(data)
+    if not opener.eof:
+        raise EOFError("it ends too early")
+    return result

@@ -1,4 +1,4 @@
-"""What a route offers: one operation a method, with the types that serve both the handler and the OpenAPI document."""
+"""What a route offers: an operation a method, with the types that its handler and the OpenAPI document share."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -20,6 +20,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     answer: Any
     """The struct of a successful answer, or None where the answer is a page."""
     body: Any = None
+    example: Any = None
+    """A body to begin with, for the documents."""
     query: Any = None
     status: int = 200
     errors: tuple[type[QuiverError], ...] = ()

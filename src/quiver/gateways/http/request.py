@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from quiver.gateways.http.budget import BodyBudget
+from quiver.gateways.http.budget import MemoryBudget
 from quiver.gateways.http.compression import decompress
 from quiver.gateways.http.media import Media, media_of_answer, media_of_request
 from quiver.model.errors import InvalidRequest, RequestTooLarge
@@ -40,7 +40,7 @@ class Request:
         "route",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, max_bytes: int, budget: BodyBudget) -> None:
+    def __init__(self, scope: Scope, receive: Receive, max_bytes: int, budget: MemoryBudget) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -67,6 +67,13 @@ class Request:
     def topic(self) -> str:
         """The topic the path names; InvalidName when it cannot be one."""
         return check_name(unquote(self.params["topic"]))
+
+    def partition(self) -> int:
+        """The partition the path names."""
+        text = unquote(self.params["partition"])
+        if not text.isascii() or not text.isdigit() or len(text) > 9:
+            raise InvalidRequest(problem=f"{text[:50]!r} is not a partition: partitions are numbered from 0")
+        return int(text)
 
     def query(self, kind: type[T]) -> T:
         """The query string as a struct; an empty value counts as absent, unknown names are ignored."""
@@ -97,16 +104,16 @@ class Request:
         encoding = self.headers.get(b"content-encoding")
         if encoding is None or not content:
             return content
-        self._take(self._max_bytes - self._taken_bytes)
+        self.hold(self._max_bytes - self._taken_bytes)
         return await decompress(encoding, content, self._max_bytes)
 
     async def _read(self, declared: int | None) -> bytes:
         if declared:
-            self._take(declared)
+            self.hold(declared)
         event = await self._receive()
         if not event.get("more_body"):
             return self._piece(event)
-        pieces, size = [self._piece(event)], 0
+        pieces = [self._piece(event)]
         size = len(pieces[0])
         while event.get("more_body"):
             event = await self._receive()
@@ -114,8 +121,7 @@ class Request:
             size += len(pieces[-1])
             if size > self._max_bytes:
                 raise RequestTooLarge(size=f"over {self._max_bytes}", limit=self._max_bytes)
-            if size > self._taken_bytes:
-                self._take(size - self._taken_bytes)
+            self.hold(size - self._taken_bytes)
         return b"".join(pieces)
 
     @staticmethod
@@ -125,13 +131,14 @@ class Request:
         piece: bytes = event.get("body", b"")
         return piece
 
-    def _take(self, size: int) -> None:
+    def hold(self, size: int) -> None:
+        """Counts memory that this request needs until it is answered; Overloaded when there is no room for it."""
         if size > 0:
             self._budget.take(size)
             self._taken_bytes += size
 
     def release(self) -> None:
-        """Gives the memory of the body back; called once, when the request has been answered."""
+        """Gives back what was held."""
         if self._taken_bytes:
             self._budget.give_back(self._taken_bytes)
             self._taken_bytes = 0

@@ -1,0 +1,134 @@
+"""`python -m benchmarks`: measure, print the tables, leave a result file."""
+
+import argparse
+import datetime
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.comparison import WORKLOADS, compare
+from benchmarks.goals import judge
+from benchmarks.limits import measure_limits
+from benchmarks.machine import machine, source, versions
+from benchmarks.peers import all_peers
+from benchmarks.report import report
+from benchmarks.result import RESULTS, Result, read_result, write_result
+from benchmarks.run import Run
+from benchmarks.scale import SCALES
+from benchmarks.subject import Subject
+from benchmarks.workloads import OWN_WORKLOADS
+from benchmarks.workloads.quiver_comparison import compare_quiver
+
+ALL_WORKLOADS = (*WORKLOADS, *OWN_WORKLOADS)
+
+
+def main() -> int:
+    arguments = _arguments()
+    if arguments.show is not None:
+        print(report(read_result(arguments.show)))
+        return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are stopped
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    with tempfile.TemporaryDirectory(
+        prefix="quiver-bench-", dir=arguments.scratch, ignore_cleanup_errors=True
+    ) as folder:
+        scratch = Path(folder)
+        scratch.chmod(0o755)  # PostgreSQL runs as a user of its own
+        run = Run(SCALES[arguments.scale], scratch)
+        subjects = _measure(run, arguments.only, arguments.workloads)
+        result = _result(run, subjects, started)
+    print(report(result))
+    print(f"result: {write_result(result, arguments.results)}", file=sys.stderr)
+    return 1 if run.failed else 0
+
+
+def _measure(run: Run, only: list[str], workloads: set[str]) -> list[Subject]:
+    """The machine, then Quiver, then the peers; returns the subjects that were measured."""
+    measure_limits(run)
+    measured: list[Subject] = []
+    if _wanted("quiver", only):
+        run.attempt("quiver", lambda: measured.extend(compare_quiver(run, workloads)))
+    peers = [peer for peer in all_peers() if _wanted(peer.name, only)]
+    if workloads & set(WORKLOADS):
+        measured += [peer for peer in peers if _measure_peer(run, peer, workloads)]
+    if _wanted("quiver", only):
+        for name, measure in OWN_WORKLOADS.items():
+            if name in workloads:
+                run.attempt(f"quiver {name}", lambda measure=measure: measure(run))  # type: ignore[misc]
+    return measured
+
+
+def _measure_peer(run: Run, peer: Subject, workloads: set[str]) -> bool:
+    reason = peer.missing()
+    if reason is not None:
+        run.skip(peer.name, reason)
+        return False
+
+    def measure() -> None:
+        try:
+            peer.start(run.scratch)
+            run.say(f"{peer.name}: {peer.version}")
+            compare(run, [peer], workloads)
+        finally:
+            peer.stop()
+
+    run.attempt(peer.name, measure)
+    return True
+
+
+def _result(run: Run, subjects: list[Subject], started: str) -> Result:
+    peers = [subject.name for subject in subjects if not subject.name.startswith("quiver")]
+    return Result(
+        started=started,
+        seconds=round(run.seconds(), 1),
+        scale=run.scale.name,
+        repetitions=run.scale.repetitions,
+        command=sys.argv[1:],
+        machine=machine(run.scratch),
+        source=source(),
+        versions=versions(),
+        subjects={s.name: {"version": s.version, "client": s.client, "ack": s.durability} for s in subjects},
+        peers=peers,
+        limits=run.limits,
+        measurements=run.results.all,
+        goals=judge(run.results, set(peers)),
+        skipped=run.skipped,
+        failed=run.failed,
+    )
+
+
+def _wanted(name: str, only: list[str]) -> bool:
+    return not only or any(name.startswith(prefix) for prefix in only)
+
+
+def _names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _workloads(text: str) -> set[str]:
+    names = set(_names(text))
+    if unknown := names - set(ALL_WORKLOADS):
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: choose from {', '.join(ALL_WORKLOADS)}")
+    return names
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    scale = parser.add_mutually_exclusive_group()
+    scale.add_argument("--scale", choices=SCALES, default="full", help="how much is measured (default: full)")
+    scale.add_argument("--quick", dest="scale", action="store_const", const="quick", help="under three minutes")
+    parser.add_argument(
+        "--only", type=_names, default=[], help="subjects, by the beginning of their names: quiver,nats"
+    )
+    parser.add_argument("--workloads", type=_workloads, default=set(ALL_WORKLOADS), help=", ".join(ALL_WORKLOADS))
+    parser.add_argument("--scratch", type=Path, default=Path("/var/tmp"), help="where data is written (a real disk)")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where the result file goes")
+    parser.add_argument(
+        "--show", type=Path, metavar="FILE", help="print the tables of a result file and do nothing else"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""What Quiver must reach, figure by figure, and whether a run reached it."""
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from benchmarks.measurement import Measurement, Results
+
+Outcome = Literal["met", "best run only", "missed", "not measured"]
+SIZE = 100
+
+
+class Figure(NamedTuple):
+    """One measured number: the median of its repetitions, and the best."""
+
+    median: float
+    best: float
+
+    def over(self, other: "Figure | None") -> "Figure | None":
+        return None if other is None else Figure(self.median / other.median, self.best / other.best)
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    figure: str
+    target: str
+    unit: str
+    outcome: Outcome
+    median: float | None = None
+    best: float | None = None
+
+
+def judge(results: Results, peers: set[str]) -> list[Verdict]:
+    """A verdict for each figure; the median decides, a figure that only the best repetition reached is named so."""
+    return [*_publish(results, peers), *_consume(results, peers), *_latency(results), *_operation(results)]
+
+
+def _publish(results: Results, peers: set[str]) -> Iterable[Verdict]:
+    many, arrow = _rate(results, "quiver", "publish", "fsync"), _rate(results, "quiver-arrow", "publish", "fsync")
+    single = _rate(results, "quiver-single", "publish", "fsync")
+    interval = _rate(results, "quiver-interval", "publish", "interval")
+    best_bulk = max((figure for figure in (many, arrow) if figure is not None), default=None)
+    peer = _best_peer(results, "publish", peers)
+    yield at_least("publish with send_many() or send_arrow(), fsync", 3e6, "msg/s", best_bulk)
+    yield at_least("publish with send(), one call a message, fsync", 0.8e6, "msg/s", single)
+    yield at_least("publish in bulk against the best peer", 4, "times", best_bulk and best_bulk.over(peer))
+    yield at_least("publish with fsync against interval", 0.8, "times", many and many.over(interval))
+
+
+def _consume(results: Results, peers: set[str]) -> Iterable[Verdict]:
+    batches = _rate(results, "quiver", "consume", "fsync")
+    single = _rate(results, "quiver-single", "consume", "fsync")
+    peer = _best_peer(results, "consume", peers)
+    yield at_least("consume as batches", 5e6, "msg/s", batches)
+    yield at_least("consume as single message objects", 1.2e6, "msg/s", single)
+    yield at_least("consume as batches against the best peer", 3, "times", batches and batches.over(peer))
+    yield at_least("consume as single objects against the best peer", 3, "times", single and single.over(peer))
+    yield at_least("both at once", 1e6, "msg/s", _rate(results, "quiver", "both", "fsync"))
+
+
+def _latency(results: Results) -> Iterable[Verdict]:
+    fsync = results.find("quiver", "latency", size=SIZE, durability="fsync")
+    interval = results.find("quiver-interval", "latency", size=SIZE, durability="interval")
+    raw = _figure(_first(results, "paced fdatasync", ""), "sync_p99_ms")
+    ack = _figure(fsync, "ack_p99_ms")
+    above = Figure(ack.median - raw.median, ack.best - raw.best) if ack and raw else None
+    yield at_most("publish to ack p99 with fsync, above the raw fdatasync p99", 3, "ms", above)
+    yield at_most("publish to ack p99 with fsync", 10, "ms", ack)
+    yield at_most("publish to ack p99 with interval", 3, "ms", _figure(interval, "ack_p99_ms"))
+    yield at_most("publish to ack p50 with interval", 0.5, "ms", _figure(interval, "ack_p50_ms"))
+    yield at_most("publish to receive p99 with interval", 5, "ms", _figure(interval, "receive_p99_ms"))
+
+
+def _operation(results: Results) -> Iterable[Verdict]:
+    http = _first(results, "http", "32 connections", "fsync")
+    startup = _first(results, "startup", "clean stop")
+    yield at_least("HTTP single publishes, 32 connections, fsync", 5_000, "msg/s", _figure(http, "rate"))
+    yield at_most("HTTP publish p99, 32 connections, fsync", 25, "ms", _figure(http, "ack_p99_ms"))
+    memory = _figure(_first(results, "memory", "GB"), "growth_mb")
+    yield at_most("growth of resident memory while 5 GB pass", 100, "MB", memory)
+    yield at_most("start-up with 5 GB and 1,000 partitions", 2, "s", _figure(startup, "ready_s"))
+    yield at_most("import quiver", 100, "ms", _figure(_first(results, "import", "import quiver"), "took_ms"))
+    stall = _figure(_first(results, "stall", "with slow clients"), "probe_max_ms")
+    yield at_most("longest stall while slow clients read", 50, "ms", stall)
+
+
+def at_least(figure: str, target: float, unit: str, measured: Figure | None) -> Verdict:
+    if measured is None:
+        return Verdict(figure=figure, target=f"at least {_number(target)}", unit=unit, outcome="not measured")
+    outcome: Outcome = (
+        "met" if measured.median >= target else "best run only" if measured.best >= target else "missed"
+    )
+    return _verdict(figure, f"at least {_number(target)}", unit, outcome, measured)
+
+
+def at_most(figure: str, target: float, unit: str, measured: Figure | None) -> Verdict:
+    if measured is None:
+        return Verdict(figure=figure, target=f"under {_number(target)}", unit=unit, outcome="not measured")
+    outcome: Outcome = "met" if measured.median < target else "best run only" if measured.best < target else "missed"
+    return _verdict(figure, f"under {_number(target)}", unit, outcome, measured)
+
+
+def best_of(measurements: Iterable[Measurement]) -> Figure | None:
+    """The figure with the highest median rate."""
+    figures = (_figure(measurement, "rate") for measurement in measurements)
+    return max((figure for figure in figures if figure is not None), default=None)
+
+
+def _verdict(figure: str, target: str, unit: str, outcome: Outcome, measured: Figure) -> Verdict:
+    return Verdict(
+        figure=figure, target=target, unit=unit, outcome=outcome, median=measured.median, best=measured.best
+    )
+
+
+def _best_peer(results: Results, workload: str, peers: set[str]) -> Figure | None:
+    return best_of(m for m in results.of(workload, SIZE) if m.subject in peers)
+
+
+def _rate(results: Results, subject: str, workload: str, durability: str) -> Figure | None:
+    return _figure(results.find(subject, workload, size=SIZE, durability=durability), "rate")
+
+
+def _first(results: Results, workload: str, detail: str, durability: str | None = None) -> Measurement | None:
+    """The first measurement of a workload whose detail holds the text."""
+    for measurement in results.of(workload):
+        if detail in measurement.detail and durability in (None, measurement.durability):
+            return measurement
+    return None
+
+
+def _figure(measurement: Measurement | None, metric: str) -> Figure | None:
+    if measurement is None or not measurement.values(metric):
+        return None
+    return Figure(measurement.median(metric), measurement.best(metric))
+
+
+def _number(value: float) -> str:
+    return f"{value / 1e6:g} M" if value >= 1e5 else f"{value:,g}"

@@ -1,0 +1,140 @@
+"""Quiver through its public SDK, in the ways a user can choose: how to publish, how to read, how durable."""
+
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+import quiver
+from benchmarks.broker import Broker
+from benchmarks.payload import age_seconds, paced, payload, stamped
+from benchmarks.roles import Watch
+from benchmarks.subject import Subject
+
+PublishWith = Literal["send_many", "send_arrow", "send"]
+ReadWith = Literal["batches", "messages"]
+CHUNK = 10_000
+
+
+class QuiverSubject(Subject):
+    """Uses a broker that somebody else has started."""
+
+    large_share = 0.1
+
+    def __init__(
+        self, name: str, broker: Broker, *, durability: str, publish_with: PublishWith, read_with: ReadWith
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.durability = durability
+        self.publish_with = publish_with
+        self.read_with = read_with
+        self.client = f"quiver SDK; producer.{publish_with}(), " + (
+            "read().batches()" if read_with == "batches" else "read(), a message at a time"
+        )
+        self.version = f"Quiver {quiver.__version__}"
+        self.address = broker.address
+        self.resets = 0
+        self.bulk_messages = 2_000_000 if publish_with == "send" else 6_000_000
+        self.both_messages = 1_500_000 if publish_with == "send" else 4_000_000
+        self._broker = broker
+
+    @property
+    def topic(self) -> str:
+        return f"{self.name}-{self.resets}"
+
+    def missing(self) -> str | None:
+        return None
+
+    def start(self, scratch: Path) -> None:
+        pass
+
+    def pids(self) -> list[int]:
+        return [self._broker.pid]
+
+    def reset(self) -> None:
+        with quiver.connect(self.address) as client:
+            if self.resets:
+                client.topics.delete(self.topic)
+            self.resets += 1
+            client.topics.create(self.topic, durability=self.durability)
+
+    def stop(self) -> None:
+        if self.resets:
+            with quiver.connect(self.address) as client:
+                client.topics.delete(self.topic)
+
+    def produce(self, count: int, size: int, watch: Watch) -> None:
+        with quiver.connect(self.address) as client, client.producer(self.topic) as producer:
+            publish = getattr(self, f"_{self.publish_with}")
+            publish(producer, count, payload(size), watch)
+            producer.flush()
+            watch.stop()
+            stored = message_count(client, self.topic)
+        if stored != count:
+            raise RuntimeError(f"{stored} messages are stored after {count} were published")
+
+    def consume(self, count: int, watch: Watch) -> None:
+        received = 0
+        with quiver.connect(self.address) as client:
+            reader = client.read(self.topic, start="earliest")
+            watch.start()
+            if self.read_with == "batches":
+                for batch in reader.batches():
+                    received += batch.num_rows
+                    if received >= count:
+                        break
+            else:
+                for message in reader:
+                    received += message.value is not None
+                    if received == count:
+                        break
+            watch.stop()
+
+    def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
+        body, took = payload(size), []
+        with quiver.connect(self.address) as client:
+            client.topics.describe(self.topic)
+            watch.start()
+            for _ in paced(count, rate):
+                begin = time.monotonic()
+                client.publish(self.topic, stamped(body))
+                took.append(time.monotonic() - begin)
+            watch.stop()
+        return took
+
+    def consume_stamped(self, count: int, watch: Watch) -> list[float]:
+        ages: list[float] = []
+        with quiver.connect(self.address) as client:
+            reader = client.read(self.topic, start="earliest")
+            watch.start()
+            for message in reader:
+                ages.append(age_seconds(message.value))
+                if len(ages) == count:
+                    break
+            watch.stop()
+        return ages
+
+    def _send_many(self, producer: Any, count: int, body: bytes, watch: Watch) -> None:
+        values = [body] * CHUNK
+        watch.start()
+        for start in range(0, count, CHUNK):
+            producer.send_many(values if count - start >= CHUNK else values[: count - start])
+
+    def _send_arrow(self, producer: Any, count: int, body: bytes, watch: Watch) -> None:
+        import pyarrow
+
+        table = pyarrow.table({"value": pyarrow.array([body] * CHUNK, pyarrow.binary())})
+        watch.start()
+        for start in range(0, count, CHUNK):
+            producer.send_arrow(table.slice(0, count - start))
+
+    def _send(self, producer: Any, count: int, body: bytes, watch: Watch) -> None:
+        send = producer.send
+        watch.start()
+        for _ in range(count):
+            send(body)
+
+
+def message_count(client: Any, topic: str) -> int:
+    """Messages in the topic, by its offsets."""
+    raise NotImplementedError

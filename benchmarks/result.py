@@ -1,0 +1,52 @@
+"""The file a run leaves: what was measured, on what, how, with every repetition."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchmarks.goals import Verdict
+from benchmarks.measurement import Measurement, Metrics
+
+RESULTS = Path(__file__).resolve().parent / "results"
+METHOD = (
+    "Client and broker on the same machine. Every producer and consumer is a Python process of its own; they connect "
+    "first and start together; the time runs until the last message is acknowledged or received. Each subject starts "
+    "with an empty stream or queue for each repetition, and the system's dirty pages are written out before. Peers "
+    "use their usual Python client in the fastest way we know, with batches and acks in windows; consumers of peers "
+    "acknowledge or commit what they read, readers of Quiver keep their own position. The latency is that of one "
+    "producer that waits for each ack and paces itself to 1,000 messages a second, beside one consumer that follows. "
+    "foreign_cores and stolen_cores say how much of the machine others used during a repetition."
+)
+
+
+class Result(msgspec.Struct, kw_only=True):
+    started: str
+    seconds: float
+    scale: str
+    repetitions: int
+    command: list[str]
+    machine: dict[str, Any]
+    source: dict[str, Any]
+    versions: dict[str, str]
+    subjects: dict[str, dict[str, str]]
+    """Of each: version, client and what an ack means."""
+    peers: list[str]
+    limits: dict[str, Metrics]
+    measurements: list[Measurement]
+    goals: list[Verdict]
+    skipped: dict[str, str]
+    failed: dict[str, str]
+    method: str = METHOD
+
+
+def write_result(result: Result, directory: Path = RESULTS) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    stamp = result.started.replace(":", "").replace("-", "")[:13]
+    path = directory / f"{stamp}-{result.scale}-{str(result.source['commit'])[:8]}.json"
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
+    return path
+
+
+def read_result(path: Path) -> Result:
+    return msgspec.json.decode(path.read_bytes(), type=Result)

@@ -1,0 +1,28 @@
+"""What is measured of Quiver alone; each workload has a broker of its own on an empty directory."""
+
+from collections.abc import Callable
+
+from benchmarks.run import Run
+from benchmarks.workloads.batch_sizes import measure_batch_sizes
+from benchmarks.workloads.fan import measure_fan
+from benchmarks.workloads.http_publish import measure_http_publish
+from benchmarks.workloads.import_time import measure_import_time
+from benchmarks.workloads.index_curve import measure_index_curve
+from benchmarks.workloads.loop_stall import measure_loop_stall
+from benchmarks.workloads.memory import measure_memory
+from benchmarks.workloads.partition_curve import measure_partition_curve
+from benchmarks.workloads.partitions_at_once import measure_partitions_at_once
+from benchmarks.workloads.startup import measure_startup
+
+OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
+    "http": measure_http_publish,
+    "memory": measure_memory,
+    "startup": measure_startup,
+    "import": measure_import_time,
+    "stall": measure_loop_stall,
+    "batches": measure_batch_sizes,
+    "fan": measure_fan,
+    "partitions-at-once": measure_partitions_at_once,
+    "partition-curve": measure_partition_curve,
+    "index-curve": measure_index_curve,
+}

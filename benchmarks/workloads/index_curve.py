@@ -1,0 +1,68 @@
+"""Rates, look-ups, memory and start-up as the log grows, on a log of the same shape at 1/256 of its size.
+
+A gigabyte in the default settings is 1,024 frames of 1 MiB in 16 segments of 64 MiB, with an index entry for each
+frame. Here frames have 4 KiB and segments 256 KiB: as many frames, entries and segments, a 256th of the bytes.
+"""
+
+import quiver
+from benchmarks.broker import Broker
+from benchmarks.measurement import Metrics
+from benchmarks.payload import payload
+from benchmarks.percentiles import latency_metrics
+from benchmarks.roles import Role, Watch, run_roles
+from benchmarks.run import Run
+from benchmarks.server import resident_bytes
+
+TOPIC = "index"
+FRAMES_PER_GIGABYTE = 1_024
+FRAME_BYTES, SEGMENT_BYTES = 4_096, 256 * 1_024
+LOOKUPS = 500
+
+
+def measure_index_curve(run: Run) -> None:
+    broker = Broker(run.scratch / "index").start()
+    try:
+        with quiver.connect(broker.address) as client:
+            client.topics.create(TOPIC, partitions=1, durability="interval", segment_bytes=SEGMENT_BYTES)
+        written = 0
+        for gigabytes in run.scale.index_gigabytes:
+            frames = gigabytes * FRAMES_PER_GIGABYTE - written
+            with run.measuring(
+                "quiver",
+                "index-curve",
+                size=FRAME_BYTES,
+                durability="interval",
+                detail=f"index of {gigabytes} GB",
+                server_pids=[broker.pid],
+            ) as metrics:
+                _measure(broker, frames, written + frames, metrics)
+            written += frames
+    finally:
+        broker.kill()
+
+
+def _measure(broker: Broker, frames: int, total: int, metrics: Metrics) -> None:
+    outcome = run_roles({"grow": Role(_grow, (broker.address, frames))}, timeout=300)["grow"]
+    metrics["rate_frames"] = frames / outcome.seconds
+    metrics["resident_mb"] = resident_bytes(broker.pid) / 1e6
+    outcome = run_roles({"look up": Role(_look_up, (broker.address, total))})["look up"]
+    by_time, by_offset = outcome.result
+    metrics |= latency_metrics("time_lookup", by_time) | latency_metrics("offset_read", by_offset)
+    broker.stop()
+    broker.start()
+    metrics["ready_s"] = broker.start_seconds
+
+
+def _grow(address: str, frames: int, watch: Watch) -> None:
+    body = payload(FRAME_BYTES)
+    with quiver.connect(address) as client, client.producer(TOPIC, batch_bytes=FRAME_BYTES) as producer:
+        watch.start()
+        for _ in range(frames):
+            producer.send(body)
+        producer.flush()
+        watch.stop()
+
+
+def _look_up(address: str, total: int, watch: Watch) -> tuple[list[float], list[float]]:
+    """Seconds of each: the offset for a time anywhere in the log, and a read of one message at any offset."""
+    raise NotImplementedError

@@ -1,0 +1,195 @@
+"""Stream groups as gateways use them: with topic names, start positions, lag and resets."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from quiver.broker.partitions import Partitions
+from quiver.groups.assignors import AssignorName, TopicPartition
+from quiver.groups.member import Subscription
+from quiver.groups.service import GroupService, MemberView
+from quiver.groups.state import Protocol
+from quiver.metadata.service import MetadataService
+from quiver.model.errors import GroupNotEmpty, InvalidRequest, QuiverError
+from quiver.model.position import EARLIEST, Position
+from quiver.records.header import HEADER_BYTES, read_stamped_header
+from quiver.storage.port import Log
+from quiver.system.clock import Clock
+
+
+class PartitionLag(NamedTuple):
+    topic: str
+    partition: int
+    committed: int | None
+    end_offset: int
+    messages: int
+    time_ms: int
+    """Age of the oldest message that the group has not committed; 0 when there is none."""
+    owner: str | None
+    metadata: str = ""
+
+
+class ResetOffset(NamedTuple):
+    partition: int
+    old: int | None
+    new: int
+
+
+class Groups:
+    def __init__(
+        self, service: GroupService, metadata: MetadataService, partitions: Partitions, *, clock: Clock
+    ) -> None:
+        self.service = service
+        self._metadata = metadata
+        self._partitions = partitions
+        self._clock = clock
+
+    async def join(
+        self,
+        group: str,
+        subscription: Subscription,
+        *,
+        member_id: str | None = None,
+        protocol: Protocol = "cooperative",
+        assignor: AssignorName | None = None,
+        start: Position = EARLIEST,
+    ) -> MemberView:
+        """Joins; where the group has no position in a topic yet, it begins at `start`."""
+        if not subscription.topics and subscription.pattern is None:
+            raise InvalidRequest(problem="a member needs topics, or a pattern that topics match")
+        for name in subscription.topics:
+            self._metadata.topic(name)
+        view = await self.service.join(group, subscription, member_id=member_id, protocol=protocol, assignor=assignor)
+        if start != EARLIEST:
+            await self._begin_at(group, subscription, start)
+        return view
+
+    def committed(self, group: str) -> dict[str, dict[int, int]]:
+        """The next offset to read, by topic and partition."""
+        found: dict[str, dict[int, int]] = {}
+        for partition, committed in self.service.group(group).offsets.items():
+            name = self.topic_name(partition.topic_id)
+            if name is not None:
+                found.setdefault(name, {})[partition.partition] = committed.offset
+        return found
+
+    def next_offset(self, group: str, partition: TopicPartition) -> int:
+        """Where a new owner begins: at the group's position, or at the earliest there is."""
+        log = self._partitions.get(*partition).log
+        committed = self.service.group(group).offsets.get(partition)
+        return log.start_offset if committed is None else max(committed.offset, log.start_offset)
+
+    async def commit(
+        self,
+        group: str,
+        offsets: Mapping[str, Mapping[int, int]],
+        *,
+        member_id: str | None = None,
+        generation: int | None = None,
+        metadata: str = "",
+    ) -> None:
+        """Commits by topic name; every partition must exist and every offset be one that the log has reached."""
+        named: dict[TopicPartition, tuple[int, str]] = {}
+        for name, by_partition in offsets.items():
+            topic = self._metadata.topic(name)
+            for number, offset in by_partition.items():
+                self._check_offset(name, number, offset, self._partitions.get(topic.id, number).log)
+                named[TopicPartition(topic.id, number)] = (offset, metadata)
+        await self.service.commit(group, named, member_id=member_id, generation=generation)
+
+    async def reset(self, group: str, topic_name: str, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:
+        """Moves a group without members in one topic: to a position, or (`to` as an int) by a number of messages."""
+        topic = self._metadata.topic(topic_name)
+        members = self.service.group(group).membership.members
+        if members and not dry_run:
+            raise GroupNotEmpty(group=group, members=len(members))
+        changes: list[ResetOffset] = []
+        for number, partition in enumerate(self._partitions.of(topic.id)):
+            committed = self.service.group(group).offsets.get(TopicPartition(topic.id, number))
+            old = None if committed is None else committed.offset
+            new = await _resolve(partition.log, to, old)
+            changes.append(ResetOffset(number, old, new))
+        if not dry_run:
+            await self.service.commit(
+                group, {TopicPartition(topic.id, change.partition): (change.new, "") for change in changes}
+            )
+        return changes
+
+    async def lag(self, group: str) -> list[PartitionLag]:
+        """How far behind the group is in every partition that it reads or has read."""
+        state = self.service.group(group)
+        owners = {p: member.id for member in state.membership.members.values() for p in member.owned}
+        found = []
+        for partition in sorted({*state.offsets, *owners}):
+            name = self.topic_name(partition.topic_id)
+            if name is None:
+                continue
+            log = self._partitions.get(*partition).log
+            committed = state.offsets.get(partition)
+            at = max(log.start_offset, committed.offset if committed else 0)
+            found.append(
+                PartitionLag(
+                    name,
+                    partition.partition,
+                    None if committed is None else committed.offset,
+                    log.readable_offset,
+                    max(0, log.readable_offset - at),
+                    await self._age_ms(log, at),
+                    owners.get(partition),
+                    committed.metadata if committed else "",
+                )
+            )
+        return found
+
+    def topic_name(self, topic_id: int) -> str | None:
+        """None when the topic is gone."""
+        try:
+            return self._metadata.topic_by_id(topic_id).name
+        except QuiverError:
+            return None
+
+    async def _age_ms(self, log: Log, offset: int) -> int:
+        if offset >= log.readable_offset:
+            return 0
+        try:
+            piece = await log.read(offset, max_bytes=1)
+        except QuiverError:
+            return 0
+        if piece is None:
+            return 0
+        try:
+            header = read_stamped_header((await piece.read())[:HEADER_BYTES])
+        finally:
+            piece.release()
+        return max(0, self._clock.now_ms() - header.append_time_ms)
+
+    async def _begin_at(self, group: str, subscription: Subscription, start: Position) -> None:
+        known = {partition.topic_id for partition in self.service.group(group).offsets}
+        first: dict[TopicPartition, int] = {}
+        for name in subscription.topics:
+            topic = self._metadata.topic(name)
+            if topic.id not in known:
+                for number, partition in enumerate(self._partitions.of(topic.id)):
+                    first[TopicPartition(topic.id, number)] = await _resolve(partition.log, start, None)
+        await self.service.begin_at(group, first)
+
+    @staticmethod
+    def _check_offset(topic: str, number: int, offset: int, log: Log) -> None:
+        if not 0 <= offset <= log.end_offset:
+            problem = f"offset {offset} of {topic}-{number} is not one of 0 to {log.end_offset}"
+            raise InvalidRequest(problem=problem)
+
+
+async def _resolve(log: Log, to: Position | int, old: int | None) -> int:
+    """The offset a reset means, within what the log has."""
+    first, last = log.start_offset, log.readable_offset
+    if isinstance(to, int):
+        wanted = (first if old is None else old) + to
+    elif to.kind == "earliest":
+        wanted = first
+    elif to.kind == "latest":
+        wanted = last
+    elif to.kind == "offset":
+        wanted = to.value
+    else:
+        wanted = await log.offset_for_time(to.value)
+    return min(max(wanted, first), last)

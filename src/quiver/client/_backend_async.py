@@ -1,0 +1,151 @@
+"""What the SDK needs from asyncio. `_backend_sync` has the same names for threads and blocking sockets."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+_T = TypeVar("_T")
+Buffer = bytes | bytearray | memoryview
+
+Lock = asyncio.Lock
+
+
+class Signal:
+    """Set by anybody, waited for and cleared by one."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    def clear(self) -> None:
+        self._event.clear()
+
+    async def wait(self, timeout: float | None) -> None:
+        """Returns when it is set or the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+
+
+class Waiter(Generic[_T]):
+    """One value, handed over once."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self) -> None:
+        self._future: asyncio.Future[_T | None] = asyncio.get_running_loop().create_future()
+
+    def set(self, value: _T | None = None) -> None:
+        if not self._future.done():
+            self._future.set_result(value)
+
+    async def wait(self, timeout: float | None) -> _T | None:
+        """The value; TimeoutError when it does not come in time."""
+        if self._future.done() or timeout is None:
+            return await self._future
+        timer = asyncio.get_running_loop().call_later(max(0.0, timeout), self._expire)
+        try:
+            return await self._future
+        finally:
+            timer.cancel()
+
+    def _expire(self) -> None:
+        if not self._future.done():
+            self._future.set_exception(TimeoutError())
+
+
+class Task:
+    def __init__(self, run: Callable[[], Awaitable[None]], name: str) -> None:
+        async def body() -> None:
+            await run()
+
+        self._task = asyncio.get_running_loop().create_task(body(), name=name)
+
+    def cancel(self) -> None:
+        """Ends a task that waits, unless it is the one that asks."""
+        if not self.is_current:
+            self._task.cancel()
+
+    @property
+    def is_current(self) -> bool:
+        return asyncio.current_task() is self._task
+
+    async def join(self, timeout: float | None = None) -> None:
+        if not self.is_current:
+            await asyncio.wait([self._task], timeout=timeout)
+
+
+async def sleep(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+def flatten(groups: AsyncIterator[Iterable[_T]]) -> AsyncIterator[_T]:
+    return _flattened(groups)
+
+
+async def _flattened(groups: AsyncIterator[Iterable[_T]]) -> AsyncIterator[_T]:
+    async for group in groups:
+        for item in group:
+            yield item
+
+
+class Stream:
+    """A connected socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self._loop = asyncio.get_running_loop()
+
+    async def receive_into(self, buffer: memoryview, whole: bool = False) -> int:
+        """Some bytes; 0 at the end. `whole` is a hint that nothing short of all of them is of use."""
+        return await self._loop.sock_recv_into(self._socket, buffer)
+
+    async def send(self, buffers: Sequence[Buffer]) -> None:
+        try:
+            sent = self._socket.sendmsg(buffers)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        for buffer in buffers:
+            size = len(buffer)
+            if sent >= size:
+                sent -= size
+                continue
+            await self._loop.sock_sendall(self._socket, memoryview(buffer)[sent:])
+            sent = 0
+
+    def set_no_delay(self) -> None:
+        """Small requests go out at once; nothing to do on a socket pair."""
+        if self._socket.family in (socket.AF_INET, socket.AF_INET6):
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def abort(self) -> None:
+        """Wakes whoever waits in receive or send; they get an error or the end."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+async def dial(host: str, port: int, timeout: float) -> socket.socket:
+    """A connected TCP socket; OSError or TimeoutError when that fails."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(timeout):
+        found: list[Any] = list(await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        for position, (family, kind, protocol, _, address) in enumerate(found):
+            sock = socket.socket(family, kind, protocol)
+            sock.setblocking(False)
+            try:
+                await loop.sock_connect(sock, address)
+            except BaseException as error:
+                sock.close()
+                if not isinstance(error, OSError) or position == len(found) - 1:
+                    raise
+            else:
+                return sock
+    raise OSError(f"{host} has no address")

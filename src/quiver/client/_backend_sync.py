@@ -1,0 +1,125 @@
+"""What the SDK needs from threads and blocking sockets. `_backend_async` has the same names for asyncio."""
+
+import contextlib
+import itertools
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+_T = TypeVar("_T")
+Buffer = bytes | bytearray | memoryview
+
+Lock = threading.Lock
+
+_IOV_MAX = 1024
+_SEND_TIMEOUT_SECONDS = 60
+
+
+class Signal:
+    """Set by anybody, waited for and cleared by one."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    def clear(self) -> None:
+        self._event.clear()
+
+    def wait(self, timeout: float | None) -> None:
+        """Returns when it is set or the time is over."""
+        self._event.wait(timeout)
+
+
+class Waiter(Generic[_T]):
+    """One value, handed over once."""
+
+    __slots__ = ("_gate", "_value")
+
+    def __init__(self) -> None:
+        self._gate = threading.Lock()
+        self._gate.acquire()
+        self._value: _T | None = None
+
+    def set(self, value: _T | None = None) -> None:
+        if self._gate.locked():
+            self._value = value
+            with contextlib.suppress(RuntimeError):
+                self._gate.release()
+
+    def wait(self, timeout: float | None) -> _T | None:
+        """The value; TimeoutError when it does not come in time."""
+        if not self._gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+            raise TimeoutError
+        return self._value
+
+
+class Task:
+    def __init__(self, run: Callable[[], None], name: str) -> None:
+        self._thread = threading.Thread(target=run, name=name, daemon=True)
+        self._thread.start()
+
+    def cancel(self) -> None:
+        """Threads end by themselves once what they wait for is aborted."""
+
+    @property
+    def is_current(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def join(self, timeout: float | None = None) -> None:
+        if not self.is_current:
+            self._thread.join(timeout)
+
+
+def sleep(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def flatten(groups: Iterator[Iterable[_T]]) -> Iterator[_T]:
+    return itertools.chain.from_iterable(groups)
+
+
+class Stream:
+    """A connected socket, blocking: each call gives up the interpreter lock once, however many bytes it moves."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(True)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_TIMEOUT_SECONDS, 0))
+        self._socket = sock
+
+    def receive_into(self, buffer: memoryview, whole: bool = False) -> int:
+        """Some bytes; 0 at the end. `whole` is a hint that nothing short of all of them is of use."""
+        return self._socket.recv_into(buffer, len(buffer), socket.MSG_WAITALL if whole else 0)
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        pending = list(buffers)
+        while pending:
+            sent = self._socket.sendmsg(pending[:_IOV_MAX])
+            while pending and sent >= len(pending[0]):
+                sent -= len(pending.pop(0))
+            if sent:
+                pending[0] = memoryview(pending[0])[sent:]
+
+    def set_no_delay(self) -> None:
+        """Small requests go out at once; nothing to do on a socket pair."""
+        if self._socket.family in (socket.AF_INET, socket.AF_INET6):
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def abort(self) -> None:
+        """Wakes whoever waits in receive or send; they get an error or the end."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def dial(host: str, port: int, timeout: float) -> socket.socket:
+    """A connected TCP socket; OSError or TimeoutError when that fails."""
+    sock = socket.create_connection((host, port), timeout)
+    sock.settimeout(None)
+    return sock

@@ -1,0 +1,34 @@
+"""Where a broker listens."""
+
+from typing import NamedTuple
+
+from quiver.model.errors import InvalidRequest
+
+DEFAULT_PORT = 7481
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: object) -> Address:
+    """`host`, `host:port`, `[::1]:port`; without a port the default one."""
+    if isinstance(text, str):
+        host, port = _split(text.strip())
+        if host and port.isdigit() and 0 < int(port) < 65536:
+            return Address(host, int(port))
+    raise InvalidRequest(problem=f"address {text!r} is not of the form host:port, such as localhost:{DEFAULT_PORT}")
+
+
+def _split(text: str) -> tuple[str, str]:
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        return host, rest[1:] if rest.startswith(":") else rest or str(DEFAULT_PORT)
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        return text, str(DEFAULT_PORT)
+    return ("", "") if ":" in host else (host, port)

@@ -1,0 +1,149 @@
+"""Messages that are gathered until they are worth a frame."""
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+from quiver.client.delivery import Delivery
+from quiver.client.rows import Rows
+
+SMALL_VALUE_BYTES = 1024
+SMALL_KEY_BYTES = 256
+_STEP = 512
+
+_Item = TypeVar("_Item")
+
+
+class Route(NamedTuple):
+    """What messages must have in common to share a chunk."""
+
+    priority: int
+    partition: int | None
+    """None: by the key, or any."""
+
+
+class Outgoing(NamedTuple):
+    """One message, ready to be gathered."""
+
+    value: bytes | None
+    key: bytes | None
+    headers: Mapping[str, bytes] | None
+    timestamp_ms: int | None
+    expires_at_ms: int | None
+
+
+class Chunk:
+    """Columns of messages with one route.
+
+    A producer may append small messages to `values` (and `keys`) itself, under its mutex, while their index is below
+    `plain_until` (a value alone) or `keyed_until` (with a key). Both stay so close that the chunk cannot grow far
+    beyond its limit unseen; `measure` counts what came in this way.
+    """
+
+    __slots__ = (
+        "_expiries",
+        "_headers",
+        "_measured",
+        "_timestamps",
+        "delivery",
+        "keyed_until",
+        "keys",
+        "opened_at",
+        "plain_until",
+        "route",
+        "size",
+        "timestamp_ms",
+        "values",
+    )
+
+    def __init__(self, topic: str, route: Route) -> None:
+        self.route = route
+        self.delivery = Delivery(topic)
+        self.values: list[bytes | None] = []
+        self.keys: list[bytes | None] | None = None
+        self._headers: list[Mapping[str, bytes] | None] | None = None
+        self._timestamps: list[int | None] | None = None
+        self._expiries: list[int | None] | None = None
+        self.opened_at = 0.0
+        self.timestamp_ms = 0
+        self.size = 0
+        self._measured = 0
+        self.plain_until = 0
+        self.keyed_until = 0
+
+    def add(self, message: Outgoing, size: int) -> int:
+        """Appends a message and returns its index."""
+        self.measure()
+        index = len(self.values)
+        self.keys = _extended(self.keys, message.key, index)
+        self._headers = _extended(self._headers, message.headers, index)
+        self._timestamps = _extended(self._timestamps, message.timestamp_ms, index)
+        self._expiries = _extended(self._expiries, message.expires_at_ms, index)
+        self.values.append(message.value)
+        self.size += size
+        self._measured = index + 1
+        return index
+
+    def open_window(self, max_bytes: int, max_count: int) -> None:
+        """Lets the producer append the next small messages itself."""
+        count = len(self.values)
+        average = max(1, self.size // max(1, count))
+        step = min(_STEP, (max_bytes - self.size) // average, max_count - count)
+        until = count + max(0, step)
+        is_simple = self._headers is None and self._timestamps is None and self._expiries is None
+        self.plain_until = until if is_simple and self.keys is None else 0
+        self.keyed_until = until if is_simple and self.keys is not None else 0
+
+    def close_window(self) -> None:
+        self.plain_until = self.keyed_until = 0
+
+    def measure(self) -> int:
+        """The bytes of all messages in the chunk."""
+        since = self._measured
+        if since < len(self.values):
+            self.size += sum(map(len, self.values[since:]))  # type: ignore[arg-type]
+            if self.keys is not None:
+                self.size += sum(len(key) for key in self.keys[since:] if key is not None)
+            self._measured = len(self.values)
+        return self.size
+
+    def rows(self) -> Rows:
+        """The messages as columns; the chunk is empty afterwards."""
+        rows = Rows.from_lists(
+            self.values,
+            timestamp_ms=self.timestamp_ms,
+            keys=self.keys,
+            headers=self._headers,
+            timestamps_ms=self._timestamps,
+            expires_at_ms=self._expiries,
+        )
+        self.values = []
+        self.keys = self._headers = self._timestamps = self._expiries = None
+        return rows
+
+
+class BulkPiece:
+    """Rows that came as a whole, in the place of a chunk."""
+
+    __slots__ = ("_rows", "delivery", "route", "size")
+
+    def __init__(self, rows: Rows, route: Route, delivery: Delivery, size: int) -> None:
+        self._rows = rows
+        self.route = route
+        self.delivery = delivery
+        self.size = size
+
+    def rows(self) -> Rows:
+        return self._rows
+
+
+Parcel = Chunk | BulkPiece
+
+
+def _extended(column: list[_Item | None] | None, item: _Item | None, index: int) -> list[_Item | None] | None:
+    """A column that begins with its first item that is not None."""
+    if column is None:
+        if item is None:
+            return None
+        column = [None] * index
+    column.append(item)
+    return column

@@ -1,0 +1,231 @@
+"""What becomes of messages: batches on their way, and where each row of a set of messages went."""
+
+import copy
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from quiver.client.published import Published, Span
+from quiver.client.rows import Indices, Rows, renumbered
+from quiver.client.watchers import Watchers
+from quiver.model.errors import QuiverError
+
+UNNUMBERED = -1
+
+
+class Batch:
+    """Messages of one partition and priority that travel as one frame."""
+
+    __slots__ = (
+        "base_offset",
+        "chosen",
+        "count",
+        "deadline",
+        "delivery",
+        "error",
+        "error_seen",
+        "frame",
+        "hashed",
+        "identity",
+        "is_head",
+        "is_uncertain",
+        "last_error",
+        "partition",
+        "placement",
+        "priority",
+        "rows",
+        "sent_at",
+        "sequence",
+        "serial",
+        "size",
+    )
+
+    def __init__(
+        self,
+        delivery: "Delivery",
+        rows: Rows,
+        partition: int,
+        *,
+        chosen: int | None,
+        hashed: bool,
+        priority: int,
+        size: int,
+        deadline: float,
+    ) -> None:
+        self.delivery = delivery
+        self.rows: Rows | None = rows
+        self.partition = partition
+        self.chosen = chosen
+        """The partition the user named."""
+        self.priority = priority
+        self.hashed = hashed
+        self.count = len(rows)
+        self.size = size
+        self.deadline = deadline
+        self.serial = 0
+        self.sequence = UNNUMBERED
+        self.identity = (-1, -1)
+        self.frame: bytes | None = None
+        self.sent_at = 0.0
+        self.is_head = False
+        """Sent while nothing in front of it was unanswered, so an answer `out of sequence` is meant for it."""
+        self.is_uncertain = False
+        """A connection broke before it was answered: it may be stored already."""
+        self.base_offset: int | None = None
+        self.last_error: QuiverError | None = None
+        """Why it had to be sent again."""
+        self.error: QuiverError | None = None
+        self.error_seen = False
+        self.placement: Placement | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        return self.base_offset is not None or self.error is not None
+
+    def build(self, identity: tuple[int, int], compression: str) -> bytes:
+        """The frame under this identity and the batch's sequence; built once, and renumbered if need be."""
+        producer_id, epoch = identity
+        sequence = self.sequence if producer_id >= 0 else -1
+        if self.frame is None:
+            assert self.rows is not None
+            self.frame = self.rows.seal(
+                priority=self.priority,
+                compression=compression,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=sequence,
+            )
+            self.rows = None
+        elif self.identity != (producer_id, epoch):
+            self.frame = renumbered(
+                self.frame, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
+            )
+        self.identity = (producer_id, epoch)
+        return self.frame
+
+    def open_rows(self) -> Rows:
+        if self.rows is not None:
+            return self.rows
+        assert self.frame is not None
+        return Rows.from_frame(self.frame)
+
+    def release(self) -> None:
+        self.rows = self.frame = None
+
+
+class Placement:
+    """How rows were put into batches: row `order[n]` is the n-th of the batches laid end to end."""
+
+    __slots__ = ("_places", "batches", "order", "starts")
+
+    def __init__(self, batches: Sequence[Batch], order: Indices | None = None) -> None:
+        self.batches = batches
+        self.order = order
+        self.starts = [0]
+        for batch in batches:
+            self.starts.append(self.starts[-1] + batch.count)
+        self._places: Indices | None = None
+
+    def locate(self, row: int) -> tuple[Batch, int]:
+        """The batch a row is in now, and its place there."""
+        if self.order is not None:
+            if self._places is None:
+                places = np.empty(len(self.order), np.int64)
+                places[self.order] = np.arange(len(self.order))
+                self._places = places
+            row = int(self._places[row])
+        number = bisect_right(self.starts, row) - 1
+        batch, place = self.batches[number], row - self.starts[number]
+        return (batch, place) if batch.placement is None else batch.placement.locate(place)
+
+    def leaves(self) -> Iterator[Batch]:
+        for batch in self.batches:
+            if batch.placement is None:
+                yield batch
+            else:
+                yield from batch.placement.leaves()
+
+
+class Delivery:
+    """What became of a set of messages, for those who hold its tickets."""
+
+    __slots__ = ("count", "error", "is_complete", "placements", "topic", "watchers")
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.placements: list[Placement] = []
+        self.error: QuiverError | None = None
+        """Why messages never got as far as a batch."""
+        self.is_complete = False
+        """No further placement will come."""
+        self.count = 0
+        self.watchers = Watchers()
+
+    def place(self, placement: Placement) -> None:
+        self.placements.append(placement)
+        self.count += placement.starts[-1]
+
+    def fail(self, error: QuiverError) -> None:
+        self.error = error
+        self.is_complete = True
+        self.watchers.changed()
+
+    def is_known(self, row: int) -> bool:
+        """Whether `outcome` has an answer."""
+        if not self.placements:
+            return self.error is not None
+        return self.placements[0].locate(row)[0].is_settled
+
+    def outcome(self, row: int) -> Published | QuiverError | None:
+        """The place of a message, why it has none, or None while that is open."""
+        if not self.placements:
+            return self.error
+        batch, place = self.placements[0].locate(row)
+        if batch.error is not None:
+            batch.error_seen = True
+            return batch.error
+        if batch.base_offset is None:
+            return None
+        return Published(self.topic, batch.partition, batch.base_offset + place if batch.base_offset >= 0 else -1)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything has an outcome."""
+        return self.is_complete and all(batch.is_settled for batch in self._leaves())
+
+    def spans(self) -> list[Span] | QuiverError:
+        """Where everything went, or the first error; for a settled delivery."""
+        found: list[Span] = []
+        error = self.error
+        for batch in self._leaves():
+            if batch.error is not None:
+                batch.error_seen = True
+                error = error or batch.error
+            elif batch.base_offset is not None:
+                found.append(Span(self.topic, batch.partition, batch.base_offset, batch.count))
+        return found if error is None else error
+
+    def when_known(self, is_known: Callable[[], bool], then: Callable[[], object]) -> None:
+        """Calls `then` once, as soon as `is_known` holds: now, or at a later change."""
+        once = threading.Lock()
+
+        def look() -> None:
+            if not is_known():
+                self.watchers.add(look)
+                if not is_known():
+                    return
+            if once.acquire(blocking=False):
+                then()
+
+        look()
+
+    def _leaves(self) -> Iterator[Batch]:
+        for placement in self.placements:
+            yield from placement.leaves()
+
+
+def fresh(error: QuiverError) -> QuiverError:
+    """A copy to raise, so that tickets that share an error do not share a traceback."""
+    return copy.copy(error)

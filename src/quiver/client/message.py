@@ -1,0 +1,105 @@
+"""Messages as readers get them."""
+
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from typing import Any
+
+import msgspec
+
+from quiver.model.errors import InvalidRequest
+from quiver.model.priority import Priority
+from quiver.records.header import COLUMN_HEADERS, COLUMN_TIMESTAMP
+from quiver.records.read import OpenFrame
+
+_LEVELS = tuple(level.name.lower() for level in Priority)
+
+
+class MessageSource:
+    """What the messages of one frame have in common. Holds the frame's bytes only while columns of them are needed."""
+
+    __slots__ = ("_headers", "_offsets", "_read_headers", "_timestamps", "append_time_ms", "partition", "priority",
+                 "timestamp_ms", "topic")  # fmt: skip
+
+    def __init__(self, frame: OpenFrame, topic: str, partition: int) -> None:
+        header = frame.header
+        self.topic = topic
+        self.partition = partition
+        self.priority = _LEVELS[header.priority]
+        self.append_time_ms = header.append_time_ms
+        self.timestamp_ms = header.min_timestamp_ms
+        self._offsets = frame.offsets()
+        self._timestamps = frame.timestamps() if header.columns & COLUMN_TIMESTAMP else None
+        self._headers: list[dict[str, bytes]] | None = None
+        self._read_headers: Callable[[], list[dict[str, bytes]]] | None = (
+            frame.headers if header.columns & COLUMN_HEADERS else None
+        )
+
+    def timestamp_of(self, offset: int) -> int:
+        return self.timestamp_ms if self._timestamps is None else self._timestamps[self._offsets.index(offset)]
+
+    def headers_of(self, offset: int) -> dict[str, bytes]:
+        if self._read_headers is not None:
+            self._headers = self._read_headers()
+            self._read_headers = None
+        return {} if self._headers is None else self._headers[self._offsets.index(offset)]
+
+
+class Message(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
+    """A message that was read. A value of None is a tombstone."""
+
+    source: MessageSource
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+    @property
+    def topic(self) -> str:
+        return self.source.topic
+
+    @property
+    def partition(self) -> int:
+        return self.source.partition
+
+    @property
+    def timestamp(self) -> int:
+        """The message's own time, epoch milliseconds."""
+        return self.source.timestamp_of(self.offset)
+
+    @property
+    def append_time(self) -> int:
+        """When the broker stored it, epoch milliseconds."""
+        return self.source.append_time_ms
+
+    @property
+    def headers(self) -> dict[str, bytes]:
+        return self.source.headers_of(self.offset)
+
+    @property
+    def priority(self) -> str:
+        return self.source.priority
+
+    def json(self) -> Any:
+        """The value read as JSON; InvalidRequest when it is not."""
+        try:
+            return msgspec.json.decode(self.value or b"")
+        except msgspec.DecodeError as error:
+            where = f"{self.topic}-{self.partition} offset {self.offset}"
+            raise InvalidRequest(problem=f"the message at {where} is not JSON: {error}") from None
+
+    def __repr__(self) -> str:
+        place = f"topic={self.topic!r}, partition={self.partition}, offset={self.offset}"
+        return f"Message({place}, key={self.key!r}, value={self.value!r})"
+
+
+def messages_of(frame: OpenFrame, topic: str, partition: int, start: int, stop: int) -> Iterable[Message]:
+    """The messages of a frame with offsets from start to below stop."""
+    offsets = frame.offsets()
+    first, count = 0, len(offsets)
+    if offsets[0] < start or offsets[-1] >= stop:
+        first = next((place for place, offset in enumerate(offsets) if offset >= start), count)
+        count = next((place for place, offset in enumerate(offsets) if offset >= stop), count)
+    source = MessageSource(frame, topic, partition)
+    messages = map(Message, repeat(source), offsets, frame.keys(), frame.values())
+    if first == 0 and count == len(offsets):
+        return messages
+    return list(messages)[first:count]

@@ -1,0 +1,82 @@
+"""How a producer batches, waits and retries."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+import msgspec
+
+from quiver.model.errors import InvalidRequest
+from quiver.model.limits import KIB, MIB
+from quiver.model.times import parse_duration_ms
+from quiver.protocol.messages import ACKS_ALL, ACKS_LEADER, ACKS_NONE, CODECS
+
+_ACKS = {"none": ACKS_NONE, "leader": ACKS_LEADER, "all": ACKS_ALL}
+IN_FLIGHT_PER_PARTITION = 16
+"""The broker recognises repeats among the last 16 frames of a producer."""
+
+
+class SendOptions(TypedDict, total=False):
+    """What can be said about a message beside its value and key."""
+
+    headers: Mapping[str, bytes | str] | None
+    timestamp: Any
+    """RFC 3339 or epoch milliseconds; the time of sending if absent."""
+    partition: int | None
+    priority: str | int | None
+    ttl: str | float | None
+    delay: str | float | None
+    deliver_at: Any
+
+
+class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    linger_seconds: float = 0.005
+    batch_bytes: int = MIB
+    batch_messages: int = 65_536
+    max_buffer_bytes: int = 64 * MIB
+    timeout_seconds: float = 30.0
+    """How long a call waits for room in the buffer, or for a first connection."""
+    delivery_seconds: float = 120.0
+    """How long a message is tried before it fails."""
+    request_seconds: float = 30.0
+    """A request without an answer for this long means that the connection is dead."""
+    acks: int = ACKS_ALL
+    compression: str = "none"
+    idempotent: bool = True
+
+
+def producer_options(
+    *,
+    linger: object = "5ms",
+    batch_bytes: int = MIB,
+    batch_messages: int = 65_536,
+    max_buffer_bytes: int = 64 * MIB,
+    timeout: object = 30,
+    delivery_timeout: object = 120,
+    acks: str = "all",
+    compression: str = "none",
+    idempotent: bool = True,
+) -> ProducerOptions:
+    """The options in users' words, checked."""
+    if acks not in _ACKS:
+        raise InvalidRequest(problem=f"acks {acks!r} is not one of {', '.join(_ACKS)}")
+    if compression not in CODECS:
+        raise InvalidRequest(problem=f"compression {compression!r} is not one of {', '.join(CODECS)}")
+    _check_number("batch_bytes", batch_bytes, 1, 8 * MIB)
+    _check_number("batch_messages", batch_messages, 1, 1_000_000)
+    _check_number("max_buffer_bytes", max_buffer_bytes, 64 * KIB, 2**40)
+    return ProducerOptions(
+        linger_seconds=parse_duration_ms(linger, "linger") / 1000,
+        batch_bytes=batch_bytes,
+        batch_messages=batch_messages,
+        max_buffer_bytes=max_buffer_bytes,
+        timeout_seconds=parse_duration_ms(timeout, "timeout") / 1000,
+        delivery_seconds=parse_duration_ms(delivery_timeout, "delivery_timeout") / 1000,
+        acks=_ACKS[acks],
+        compression=compression,
+        idempotent=idempotent and acks != "none",
+    )
+
+
+def _check_number(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidRequest(problem=f"{name} {value!r} is not a whole number from {low} to {high}")

@@ -1,0 +1,159 @@
+"""Messages as Arrow columns on their way into frames: cut by size, split by partition, sealed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from quiver.model.errors import InvalidRequest, MessageTooLarge
+from quiver.records.arrow_input import arrow_columns
+from quiver.records.columns import EXPIRES_AT, HEADERS, HEADERS_TYPE, KEY, TIMESTAMP, VALUE, layout_for
+from quiver.records.header import FrameHeader, body_crc, pack_header, unpack_header
+from quiver.records.read import open_frame
+from quiver.records.seal import seal
+from quiver.structures.murmur2 import partitions_for
+
+Sizes = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
+
+
+class Rows:
+    """A run of messages: columns by their header bit, and the timestamp of those that have none of their own."""
+
+    __slots__ = ("arrays", "timestamp_ms")
+
+    def __init__(self, arrays: dict[int, pa.Array], timestamp_ms: int) -> None:
+        self.arrays = arrays
+        self.timestamp_ms = timestamp_ms
+
+    @classmethod
+    def from_lists(
+        cls,
+        values: Sequence[bytes | None],
+        *,
+        timestamp_ms: int,
+        keys: Sequence[bytes | None] | None = None,
+        headers: Sequence[Mapping[str, bytes] | None] | None = None,
+        timestamps_ms: Sequence[int | None] | None = None,
+        expires_at_ms: Sequence[int | None] | None = None,
+    ) -> "Rows":
+        arrays = {VALUE.bit: _array(values, VALUE.field.type, "value")}
+        if keys is not None:
+            arrays[KEY.bit] = _array(keys, KEY.field.type, "key")
+        if headers is not None:
+            pairs = [list(row.items()) if row else None for row in headers]
+            arrays[HEADERS.bit] = _array(pairs, HEADERS_TYPE, "headers")
+        if timestamps_ms is not None:
+            filled = [timestamp_ms if time is None else time for time in timestamps_ms]
+            arrays[TIMESTAMP.bit] = _array(filled, TIMESTAMP.field.type, "timestamp")
+        if expires_at_ms is not None:
+            arrays[EXPIRES_AT.bit] = _array(expires_at_ms, EXPIRES_AT.field.type, "expires_at")
+        return cls(arrays, timestamp_ms)
+
+    @classmethod
+    def from_arrow(cls, batch: pa.RecordBatch | pa.Table, timestamp_ms: int) -> "Rows":
+        arrays, low, high = arrow_columns(batch, timestamp_ms)
+        return cls(arrays, low if low == high else timestamp_ms)
+
+    @classmethod
+    def from_frame(cls, frame: bytes) -> "Rows":
+        """The rows of a frame that this client built."""
+        opened = open_frame(frame, verify=False)
+        columns = layout_for(opened.header.columns).columns
+        arrays = {column.bit: opened.batch.column(place) for place, column in enumerate(columns)}
+        return cls(arrays, opened.header.min_timestamp_ms)
+
+    def __len__(self) -> int:
+        return len(self.arrays[VALUE.bit])
+
+    @property
+    def has_keys(self) -> bool:
+        keys = self.arrays.get(KEY.bit)
+        return keys is not None and keys.null_count < len(keys)
+
+    def slice(self, start: int, stop: int) -> "Rows":
+        if start == 0 and stop == len(self):
+            return self
+        return Rows({bit: array.slice(start, stop - start) for bit, array in self.arrays.items()}, self.timestamp_ms)
+
+    def take(self, order: Indices) -> "Rows":
+        chosen = pa.array(order)
+        return Rows({bit: array.take(chosen) for bit, array in self.arrays.items()}, self.timestamp_ms)
+
+    def partitions(self, count: int, without_key: int) -> npt.NDArray[np.int32]:
+        """The partition of each row: by the hash of its key, or `without_key`."""
+        keys = self.arrays[KEY.bit]
+        if not keys.null_count:
+            return partitions_for(keys, count)
+        hashed = partitions_for(keys.fill_null(b""), count)
+        hashed[keys.is_null().to_numpy(zero_copy_only=False)] = without_key
+        return hashed
+
+    def sizes(self) -> Sizes:
+        """Bytes of each message as they count against limits, headers on average."""
+        sizes = np.diff(_offsets(self.arrays[VALUE.bit])).astype(np.int64)
+        if KEY.bit in self.arrays:
+            sizes += np.diff(_offsets(self.arrays[KEY.bit]))
+        if HEADERS.bit in self.arrays and len(sizes):
+            sizes += self.arrays[HEADERS.bit].nbytes // len(sizes)
+        return sizes
+
+    def cuts(self, max_bytes: int, max_count: int, max_message_bytes: int) -> Iterator[tuple[int, int, int]]:
+        """Start, stop and bytes of runs that fit a batch; a message over its limit is MessageTooLarge."""
+        sizes = self.sizes()
+        if int(sizes.max(initial=0)) > max_message_bytes:
+            raise MessageTooLarge(size=int(sizes.max()), limit=max_message_bytes)
+        return _runs(np.cumsum(sizes), max_bytes, max_count)
+
+    def seal(self, **options: Any) -> bytes:
+        """The frame of these rows; `options` are those of the frame."""
+        arrays, low = dict(self.arrays), self.timestamp_ms
+        high = low
+        if TIMESTAMP.bit in arrays:
+            times = arrays[TIMESTAMP.bit].to_numpy()
+            low, high = int(times.min()), int(times.max())
+            if low == high:
+                del arrays[TIMESTAMP.bit]
+        for bit in (KEY.bit, HEADERS.bit, EXPIRES_AT.bit):
+            if bit in arrays and arrays[bit].null_count == len(self):
+                del arrays[bit]
+        return seal(arrays, low, high, **options)
+
+
+def renumbered(frame: bytes, *, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
+    """The same frame under another producer identity."""
+    fields = unpack_header(frame)._replace(
+        producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence, body_crc=0
+    )
+    body = memoryview(frame)[len(pack_header(fields)) :]
+    header = pack_header(FrameHeader._make(fields._replace(body_crc=body_crc(pack_header(fields), body))))
+    return b"".join((header, body))
+
+
+def _runs(ends: Sizes, max_bytes: int, max_count: int) -> Iterator[tuple[int, int, int]]:
+    start, before, count = 0, 0, len(ends)
+    while start < count:
+        stop = int(np.searchsorted(ends, before + max_bytes, side="right"))
+        stop = max(start + 1, min(stop, start + max_count))
+        end = int(ends[stop - 1])
+        yield start, stop, end - before
+        start, before = stop, end
+
+
+def _array(items: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array:
+    try:
+        array = pa.array(items, kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidRequest(problem=f"{name}: {error}") from error
+    if isinstance(array, pa.ChunkedArray):
+        raise InvalidRequest(problem=f"{name}: more than 2 GiB at once")
+    return array
+
+
+def _offsets(array: pa.Array) -> npt.NDArray[np.int32]:
+    """Where the items of a binary array begin and end."""
+    if len(array) == 0:
+        return np.zeros(1, np.int32)
+    return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)

@@ -1,0 +1,29 @@
+"""Those who want to hear of the next change."""
+
+import threading
+from collections.abc import Callable
+
+
+class Watchers:
+    """Each is called once, at the next change after it was added; safe between threads.
+
+    Add first and look at the state afterwards: a change in between then calls the watcher.
+    """
+
+    __slots__ = ("_mutex", "_waiting")
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._waiting: list[Callable[[], object]] = []
+
+    def add(self, watcher: Callable[[], object]) -> None:
+        with self._mutex:
+            self._waiting.append(watcher)
+
+    def changed(self) -> None:
+        if not self._waiting:
+            return
+        with self._mutex:
+            called, self._waiting = self._waiting, []
+        for watcher in called:
+            watcher()

@@ -1,0 +1,35 @@
+"""The routes, a file a subject."""
+
+from typing import TYPE_CHECKING
+
+from quiver.gateways.http.node import NodeInfo
+from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.routes.documents import DocumentRoutes
+from quiver.gateways.http.routes.health import Readiness, health_routes
+from quiver.gateways.http.routes.node import node_routes
+from quiver.gateways.http.routes.publish import publish_routes
+from quiver.gateways.http.routes.read import read_routes
+from quiver.gateways.http.routes.topics import topic_routes
+
+if TYPE_CHECKING:
+    from quiver.broker.broker import Broker
+
+
+def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes:
+    """Every route; the busiest first, because they are tried in this order."""
+    routes = _merged(
+        publish_routes(broker),
+        read_routes(broker),
+        topic_routes(broker),
+        health_routes(broker, readiness),
+        node_routes(broker, node),
+    )
+    return DocumentRoutes(routes, node.version).routes
+
+
+def _merged(*parts: Routes) -> dict[str, dict[str, Operation]]:
+    merged: dict[str, dict[str, Operation]] = {}
+    for part in parts:
+        for path, operations in part.items():
+            merged.setdefault(path, {}).update(operations)
+    return merged

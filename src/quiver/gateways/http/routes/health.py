@@ -1,0 +1,173 @@
+"""Health: alive, ready, and what stands in the way."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from quiver.gateways.http.answer import Answer
+from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.request import Request
+from quiver.model.limits import MIB
+from quiver.model.times import format_time
+from quiver.system.files import Files
+from quiver.telemetry.loop_lag import LoopLag
+
+if TYPE_CHECKING:
+    from quiver.broker.broker import Broker
+
+_MAX_LAG_MS = 1000.0
+_MAX_MEMORY_SHARE = 0.95
+_SHOWN_PROBLEMS = 3
+_PAGE_BYTES = 4096
+_OWN_MEMORY = Path("/proc/self/statm")
+_MACHINE_MEMORY = Path("/proc/meminfo")
+_GROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
+
+Verdict = tuple[bool, str]
+Status = Literal["pass", "fail"]
+
+
+class CheckAnswer(msgspec.Struct):
+    status: Status
+    message: str
+    latency: Annotated[float, Meta(description="Seconds the check took.")]
+
+
+class HealthAnswer(msgspec.Struct, kw_only=True):
+    status: Literal["ok", "pass", "fail"]
+    timestamp: str
+    uptime: Annotated[float, Meta(description="Seconds.")]
+
+
+class ReadinessAnswer(HealthAnswer, kw_only=True):
+    checks: dict[str, CheckAnswer]
+    problems: Annotated[
+        dict[str, str] | UnsetType, Meta(description="With ?verbose=true: all that takes no writes, and why.")
+    ] = UNSET
+
+
+class ReadinessQuery(msgspec.Struct):
+    verbose: bool = False
+
+
+class Readiness:
+    """The checks behind /readyz."""
+
+    def __init__(
+        self, broker: "Broker", *, lag: LoopLag, files: Files, data_dir: Path | None, min_free_bytes: int
+    ) -> None:
+        self._broker = broker
+        self._lag = lag
+        self._files = files
+        self._data_dir = data_dir
+        self._min_free_bytes = min_free_bytes
+        self.stopping = False
+
+    async def checks(self) -> dict[str, CheckAnswer]:
+        checks: dict[str, Callable[[], Awaitable[Verdict]]] = {
+            "disk": self._disk,
+            "storage": self._storage,
+            "event_loop_lag": self._event_loop_lag,
+            "memory": self._memory,
+        }
+        return {name: await self._timed(check) for name, check in checks.items()}
+
+    async def _timed(self, check: Callable[[], Awaitable[Verdict]]) -> CheckAnswer:
+        started = self._broker.clock.monotonic()
+        try:
+            good, message = await check()
+        except OSError as error:
+            good, message = False, f"the check itself failed: {error}"
+        latency = round(self._broker.clock.monotonic() - started, 6)
+        return CheckAnswer("pass" if good else "fail", message, latency)
+
+    async def _disk(self) -> Verdict:
+        if self._data_dir is None:
+            return True, "not watched here; the storage check covers it"
+        free = await asyncio.to_thread(self._files.free_bytes, self._data_dir)
+        return free >= self._min_free_bytes, f"{free // MIB} MiB free, {self._min_free_bytes // MIB} needed"
+
+    async def _storage(self) -> Verdict:
+        if self.stopping:
+            return False, "the broker is shutting down"
+        problems = self._broker.problems()
+        if not problems:
+            return True, "all partitions take writes"
+        shown = [f"{name}: {why}" for name, why in list(problems.items())[:_SHOWN_PROBLEMS]]
+        more = len(problems) - len(shown)
+        return False, "; ".join(shown) + (f"; and {more} more" if more else "")
+
+    async def _event_loop_lag(self) -> Verdict:
+        worst = self._lag.worst_ms
+        return worst <= _MAX_LAG_MS, f"at most {worst:.1f} ms in the last 10 s"
+
+    async def _memory(self) -> Verdict:
+        used, limit = await asyncio.to_thread(self._memory_bytes)
+        return used <= limit * _MAX_MEMORY_SHARE, f"{used // MIB} of {limit // MIB} MiB"
+
+    def _memory_bytes(self) -> tuple[int, int]:
+        """What this process uses, and what it may use: the machine's memory or its group's, if that is less."""
+        used = int(self._files.read_file(_OWN_MEMORY).split()[1]) * _PAGE_BYTES
+        limit = int(self._files.read_file(_MACHINE_MEMORY).split()[1]) * 1024
+        with contextlib.suppress(OSError, ValueError):  # no control group, or one without a limit
+            limit = min(limit, int(self._files.read_file(_GROUP_MEMORY)))
+        return used, limit
+
+
+class HealthRoutes:
+    def __init__(self, broker: "Broker", readiness: Readiness) -> None:
+        self._broker = broker
+        self._readiness = readiness
+        self._started = broker.clock.monotonic()
+
+    async def health(self, request: Request) -> Answer:
+        return self._alive("ok")
+
+    async def live(self, request: Request) -> Answer:
+        return self._alive("pass")
+
+    def _alive(self, status: Literal["ok", "pass"]) -> Answer:
+        return Answer(HealthAnswer(status=status, timestamp=self._now(), uptime=self._uptime()))
+
+    async def ready(self, request: Request) -> Answer:
+        query = request.query(ReadinessQuery)
+        checks = await self._readiness.checks()
+        good = all(check.status == "pass" for check in checks.values())
+        answer = ReadinessAnswer(
+            status="pass" if good else "fail", timestamp=self._now(), uptime=self._uptime(), checks=checks
+        )
+        if query.verbose:
+            answer.problems = self._broker.problems()
+        return Answer(answer, 200 if good else 503)
+
+    def _now(self) -> str:
+        return format_time(self._broker.clock.now_ms())
+
+    def _uptime(self) -> float:
+        return round(self._broker.clock.monotonic() - self._started, 3)
+
+
+def health_routes(broker: "Broker", readiness: Readiness) -> Routes:
+    routes = HealthRoutes(broker, readiness)
+    alive = Operation(handler=routes.live, summary="Is the process alive", tag="Health", answer=HealthAnswer)
+    return {
+        "/health": {
+            "GET": Operation(handler=routes.health, summary="A short answer", tag="Health", answer=HealthAnswer)
+        },
+        "/healthz": {"GET": alive},
+        "/livez": {"GET": alive},
+        "/readyz": {
+            "GET": Operation(
+                handler=routes.ready,
+                summary="Does it take reads and writes; 503 and the reasons when it does not",
+                tag="Health",
+                query=ReadinessQuery,
+                answer=ReadinessAnswer,
+            )
+        },
+    }

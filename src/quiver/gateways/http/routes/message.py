@@ -1,0 +1,73 @@
+"""Stored messages as answers show them."""
+
+from binascii import b2a_base64
+from functools import lru_cache
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from quiver.model.message import StoredMessage
+from quiver.model.priority import NAMES
+from quiver.model.times import format_time
+
+_shown_time = lru_cache(maxsize=4096)(format_time)
+
+
+class MessageAnswer(msgspec.Struct, kw_only=True):
+    """`value` when the bytes are UTF-8, `value_base64` otherwise; key and headers likewise."""
+
+    partition: int
+    offset: int
+    timestamp: str
+    appended_at: str
+    priority: str
+    key: str | UnsetType = UNSET
+    key_base64: str | UnsetType = UNSET
+    value: str | UnsetType | None = UNSET
+    value_base64: str | UnsetType = UNSET
+    tombstone: bool | UnsetType = UNSET
+    headers: dict[str, str] | UnsetType = UNSET
+    headers_base64: dict[str, str] | UnsetType = UNSET
+
+
+def message_answer(message: StoredMessage) -> MessageAnswer:
+    shown = MessageAnswer(
+        partition=message.partition,
+        offset=message.offset,
+        timestamp=_shown_time(message.timestamp_ms),
+        appended_at=_shown_time(message.append_time_ms),
+        priority=NAMES[message.priority],
+    )
+    value = message.value
+    if value is None:
+        shown.value, shown.tombstone = None, True
+    else:
+        try:
+            shown.value = value.decode()
+        except UnicodeDecodeError:
+            shown.value_base64 = _base64(value)
+    if message.key is not None:
+        try:
+            shown.key = message.key.decode()
+        except UnicodeDecodeError:
+            shown.key_base64 = _base64(message.key)
+    if message.headers:
+        _show_headers(shown, message.headers)
+    return shown
+
+
+def _show_headers(shown: MessageAnswer, headers: dict[str, bytes]) -> None:
+    texts, others = {}, {}
+    for name, value in headers.items():
+        try:
+            texts[name] = value.decode()
+        except UnicodeDecodeError:
+            others[name] = _base64(value)
+    if texts:
+        shown.headers = texts
+    if others:
+        shown.headers_base64 = others
+
+
+def _base64(data: bytes) -> str:
+    return b2a_base64(data, newline=False).decode("ascii")

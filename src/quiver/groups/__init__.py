@@ -1,0 +1,1 @@
+"""Stream groups: who reads which partition, and how far each has come."""

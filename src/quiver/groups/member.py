@@ -1,0 +1,59 @@
+"""A member of a group, as the broker sees it."""
+
+from typing import Literal
+
+import msgspec
+
+from quiver.groups.assignors import TopicPartition
+
+MemberState = Literal["none", "pending_revoke", "pending_assign", "complete"]
+
+SESSION_MS = 30_000
+HEARTBEAT_MS = 3_000
+REVOCATION_MS = 60_000
+
+
+class Subscription(msgspec.Struct, frozen=True, kw_only=True):
+    """What a member asks for when it joins."""
+
+    client_id: str
+    topics: frozenset[str] = frozenset()
+    pattern: str | None = None
+    """A regular expression; topics whose whole name matches belong to the subscription, also later ones."""
+    instance_id: str | None = None
+    session_ms: int = SESSION_MS
+
+
+class Member(msgspec.Struct, kw_only=True):
+    """`owned` is what nobody else may have; a partition leaves it only when the member has let go of it."""
+
+    id: str
+    subscription: Subscription
+    joined_at_ms: int
+    heartbeat_at_ms: int
+    owned: set[TopicPartition] = msgspec.field(default_factory=set)
+    target: set[TopicPartition] = msgspec.field(default_factory=set)
+    revoking: set[TopicPartition] = msgspec.field(default_factory=set)
+    """Owned partitions that the member has been asked to let go of."""
+    revocation_deadline_ms: int | None = None
+
+    @property
+    def assigned(self) -> set[TopicPartition]:
+        """What the member may read now."""
+        return self.owned - self.revoking
+
+    @property
+    def state(self) -> MemberState:
+        if self.revoking:
+            return "pending_revoke"
+        return "pending_assign" if self.target - self.owned else "complete"
+
+    @property
+    def is_settled(self) -> bool:
+        return not self.revoking and self.owned == self.target
+
+    def release(self, partitions: set[TopicPartition]) -> None:
+        self.owned -= partitions
+        self.revoking -= partitions
+        if not self.revoking:
+            self.revocation_deadline_ms = None

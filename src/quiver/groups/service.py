@@ -1,0 +1,329 @@
+"""Groups on their journal: every change is on disk before anybody hears of it."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from quiver.groups.assignors import AssignorName, TopicPartition
+from quiver.groups.events import (
+    Committed,
+    Event,
+    GroupCreated,
+    GroupDeleted,
+    GroupSettings,
+    MembershipChanged,
+    OffsetsCommitted,
+    OffsetsForgotten,
+    SettingsChanged,
+)
+from quiver.groups.member import Member, MemberState, Subscription
+from quiver.groups.state import Membership, Protocol, Topics
+from quiver.groups.table import Group, GroupTable
+from quiver.model.errors import GroupNotEmpty, GroupNotFound, QuiverError
+from quiver.model.names import check_name
+from quiver.storage.journal import Journal
+from quiver.storage.port import Storage
+from quiver.system.clock import Clock
+from quiver.system.randomness import Randomness
+
+logger = logging.getLogger(__name__)
+
+LOG_ID = "internal/groups"
+_SNAPSHOT_AFTER_SECONDS = 300.0
+_TICK_SECONDS = 0.25
+_OFFSET_EXPIRY_EVERY_SECONDS = 60.0
+_EVENT = msgspec.json.Decoder(Event)
+
+
+class MemberView(NamedTuple):
+    """What a member is told. `version` changes with every change of the group."""
+
+    member_id: str
+    generation: int
+    version: int
+    state: MemberState
+    assigned: frozenset[TopicPartition]
+    revoke: frozenset[TopicPartition]
+    revocation_ms: int | None
+    """Milliseconds left to let go of `revoke`."""
+
+
+class _Live:
+    """What a group has in memory only."""
+
+    __slots__ = ("changed", "lock", "version")
+
+    def __init__(self, version: int) -> None:
+        self.lock = asyncio.Lock()
+        self.version = version
+        self.changed = asyncio.Event()
+
+    def announce(self) -> None:
+        self.version += 1
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+class GroupService:
+    def __init__(self, *, clock: Clock, randomness: Randomness, topics: Callable[[], Topics]) -> None:
+        self._clock = clock
+        self._randomness = randomness
+        self._topics = topics
+        self._table = GroupTable()
+        self._live: dict[str, _Live] = {}
+        self._journal: Journal | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._first_version = 0
+        self._offsets_checked_at = clock.monotonic()
+
+    async def open(self, storage: Storage, epoch: int) -> None:
+        self._first_version = epoch << 32
+        self._journal = await Journal.open(
+            storage,
+            LOG_ID,
+            epoch=epoch,
+            clock=self._clock,
+            restore=self._table.restore,
+            apply=lambda record: self._table.apply(_EVENT.decode(record)),
+        )
+        for group in self._table.groups.values():
+            group.membership.restarted(self._now_ms())
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for live in self._live.values():
+            live.announce()
+        if self._journal is not None:
+            if self._journal.snapshot_due(0):
+                await self._journal.snapshot(self._table.encode)
+            await self._journal.close()
+
+    # members
+
+    async def join(
+        self,
+        name: str,
+        subscription: Subscription,
+        *,
+        member_id: str | None = None,
+        protocol: Protocol = "cooperative",
+        assignor: AssignorName | None = None,
+    ) -> MemberView:
+        """Makes the caller a member, and the group if it is the first. What it gets may come by heartbeat later."""
+        check_name(name, "group")
+        live = self._live_of(name)
+        async with live.lock:
+            if name not in self._table.groups:
+                await self._append(GroupCreated(name, self._clock.now_ms()))
+            draft = self._draft(name)
+            member = draft.join(
+                subscription,
+                self._topics(),
+                self._now_ms(),
+                new_id=lambda: f"{subscription.client_id}-{self._randomness.token(8).hex()}",
+                joined_at_ms=self._clock.now_ms(),
+                member_id=member_id,
+                protocol=protocol,
+                assignor=assignor,
+            )
+            await self._install(name, draft)
+            return self._view(name, member.id)
+
+    async def heartbeat(
+        self,
+        name: str,
+        member_id: str,
+        *,
+        generation: int | None = None,
+        revoked: frozenset[TopicPartition] = frozenset(),
+        seen_version: int | None = None,
+        wait_ms: int = 0,
+    ) -> MemberView:
+        """A sign of life, with the partitions the member has let go of.
+
+        With `seen_version` the answer waits, up to `wait_ms`, until the group is no longer as the member saw it last.
+        """
+        group, live = self.group(name), self._live_of(name)
+        group.membership.heartbeat(member_id, generation, self._now_ms())
+        if revoked:
+            async with live.lock:
+                draft = self._draft(name)
+                if draft.revoked(member_id, set(revoked), self._now_ms()):
+                    await self._install(name, draft)
+        if seen_version == live.version and wait_ms > 0:
+            session_ms = group.membership.member(member_id).subscription.session_ms
+            await _wait(live.changed, min(wait_ms, session_ms // 3) / 1000)
+            self.group(name).membership.heartbeat(member_id, None, self._now_ms())
+        return self._view(name, member_id)
+
+    async def leave(self, name: str, member_id: str) -> None:
+        async with self._live_of(name).lock:
+            self.group(name)
+            draft = self._draft(name)
+            draft.leave(member_id, self._topics(), self._now_ms())
+            await self._install(name, draft)
+
+    def view(self, name: str, member_id: str) -> MemberView:
+        return self._view(name, member_id)
+
+    def changed(self, name: str) -> asyncio.Event:
+        """Set when the group changes next."""
+        return self._live_of(name).changed
+
+    def silence_ms(self, member: Member) -> int:
+        """How long ago the member's last sign of life was."""
+        return max(0, self._now_ms() - member.heartbeat_at_ms)
+
+    # offsets
+
+    async def commit(
+        self,
+        name: str,
+        offsets: Mapping[TopicPartition, tuple[int, str]],
+        *,
+        member_id: str | None = None,
+        generation: int | None = None,
+    ) -> None:
+        """Records how far the group has come: next offset and metadata by partition.
+
+        A member commits what it owns. Without a member the group must be empty: that is for tools.
+        """
+        group = self.group(name)
+        for partition in offsets:
+            if member_id is not None:
+                group.membership.check_owner(member_id, generation, partition)
+        if member_id is None and group.membership.members:
+            raise GroupNotEmpty(group=name, members=len(group.membership.members))
+        now_ms = self._clock.now_ms()
+        committed = [(p, Committed(offset, now_ms, note)) for p, (offset, note) in offsets.items()]
+        # No await since the check: commits are journaled in the order in which they were allowed.
+        await self._append(OffsetsCommitted(name, committed))
+
+    async def begin_at(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Sets first positions, where the group has none yet."""
+        group, now_ms = self.group(name), self._clock.now_ms()
+        fresh = [(p, Committed(offset, now_ms)) for p, offset in offsets.items() if p not in group.offsets]
+        if fresh:
+            await self._append(OffsetsCommitted(name, fresh))
+
+    async def forget_topic(self, topic_id: int) -> None:
+        """The topic is gone, and with it every group's place in it."""
+        for name, group in list(self._table.groups.items()):
+            if any(partition.topic_id == topic_id for partition in group.offsets):
+                await self._append(OffsetsForgotten(name, topic_id))
+
+    # groups
+
+    def group(self, name: str) -> Group:
+        group = self._table.groups.get(name)
+        if group is None:
+            raise GroupNotFound(group=name)
+        return group
+
+    def groups(self) -> dict[str, Group]:
+        return self._table.groups
+
+    async def change_settings(self, name: str, settings: GroupSettings) -> None:
+        self.group(name)
+        await self._append(SettingsChanged(name, settings))
+
+    async def delete(self, name: str) -> None:
+        async with self._live_of(name).lock:
+            group = self.group(name)
+            if group.membership.members:
+                raise GroupNotEmpty(group=name, members=len(group.membership.members))
+            await self._append(GroupDeleted(name))
+        self._live.pop(name, None)
+
+    async def topics_changed(self) -> None:
+        """New topics and partitions reach the groups that asked for them."""
+        topics = self._topics()
+        for name, group in list(self._table.groups.items()):
+            if group.membership.members:
+                async with self._live_of(name).lock:
+                    draft = self._draft(name)
+                    if draft.topics_changed(topics, self._now_ms()):
+                        await self._install(name, draft)
+
+    # inside
+
+    def _now_ms(self) -> int:
+        return int(self._clock.monotonic() * 1000)
+
+    def _live_of(self, name: str) -> _Live:
+        live = self._live.get(name)
+        if live is None:
+            live = self._live[name] = _Live(self._first_version)
+        return live
+
+    def _draft(self, name: str) -> Membership:
+        """A copy to work on: it takes effect when it is on disk, and not at all when that fails."""
+        membership = self._table.groups[name].membership
+        return msgspec.json.decode(msgspec.json.encode(membership), type=Membership)
+
+    async def _install(self, name: str, draft: Membership) -> None:
+        await self._append(MembershipChanged(name, draft, self._clock.now_ms()))
+        self._live_of(name).announce()
+
+    async def _append(self, event: Event) -> None:
+        assert self._journal is not None, "open comes first"
+        await self._journal.append(msgspec.json.encode(event))
+
+    def _view(self, name: str, member_id: str) -> MemberView:
+        membership = self.group(name).membership
+        member = membership.member(member_id)
+        deadline = member.revocation_deadline_ms
+        return MemberView(
+            member_id,
+            membership.generation,
+            self._live_of(name).version,
+            member.state,
+            frozenset(member.assigned),
+            frozenset(member.revoking),
+            None if deadline is None else max(0, deadline - self._now_ms()),
+        )
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            try:
+                await self._expire_members()
+                await self._expire_offsets()
+                if self._journal is not None and self._journal.snapshot_due(_SNAPSHOT_AFTER_SECONDS):
+                    await self._journal.snapshot(self._table.encode)
+            except (QuiverError, OSError) as error:
+                logger.warning("groups could not be kept up, will try again: %s", error)
+
+    async def _expire_members(self) -> None:
+        for name, group in list(self._table.groups.items()):
+            deadline = group.membership.next_deadline_ms()
+            if deadline is None or deadline >= self._now_ms():
+                continue
+            async with self._live_of(name).lock:
+                draft = self._draft(name)
+                if gone := draft.expire(self._topics(), self._now_ms()):
+                    logger.info("group %s: put out %s", name, ", ".join(gone))
+                    await self._install(name, draft)
+
+    async def _expire_offsets(self) -> None:
+        if self._clock.monotonic() - self._offsets_checked_at < _OFFSET_EXPIRY_EVERY_SECONDS:
+            return
+        self._offsets_checked_at = self._clock.monotonic()
+        for name, group in list(self._table.groups.items()):
+            expires_at_ms = group.expires_at_ms
+            if expires_at_ms is not None and expires_at_ms < self._clock.now_ms():
+                logger.info("group %s: unused for longer than its offsets are kept, forgotten", name)
+                await self._append(GroupDeleted(name))
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

@@ -1,0 +1,83 @@
+"""All groups: their members, offsets and settings. Pure: events in, state out."""
+
+from typing import Literal
+
+import msgspec
+
+from quiver.groups.assignors import TopicPartition
+from quiver.groups.events import (
+    Committed,
+    Event,
+    GroupCreated,
+    GroupDeleted,
+    GroupSettings,
+    MembershipChanged,
+    OffsetsCommitted,
+    OffsetsForgotten,
+    SettingsChanged,
+)
+from quiver.groups.state import Membership
+
+
+class Group(msgspec.Struct, kw_only=True):
+    created_at_ms: int
+    kind: Literal["stream"] = "stream"
+    membership: Membership = msgspec.field(default_factory=Membership)
+    offsets: dict[TopicPartition, Committed] = msgspec.field(default_factory=dict)
+    settings: GroupSettings = GroupSettings()
+    changed_at_ms: int = 0
+    """When the group was last used, in wall-clock time: what the expiry of its offsets counts from."""
+
+    @property
+    def expires_at_ms(self) -> int | None:
+        """When the group may be forgotten; None while it has members."""
+        if self.membership.members:
+            return None
+        return self.changed_at_ms + self.settings.offsets_retention_ms
+
+
+class _SavedGroup(msgspec.Struct):
+    """A group in a snapshot: JSON has no tuples as keys."""
+
+    name: str
+    group: Group
+    offsets: list[tuple[TopicPartition, Committed]]
+
+
+class GroupTable:
+    def __init__(self) -> None:
+        self.groups: dict[str, Group] = {}
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case GroupCreated(name, at_ms):
+                self.groups[name] = Group(created_at_ms=at_ms, changed_at_ms=at_ms)
+            case MembershipChanged(name, membership, at_ms):
+                group = self.groups[name]
+                group.membership, group.changed_at_ms = membership, at_ms
+            case OffsetsCommitted(name, offsets):
+                group = self.groups[name]
+                for partition, committed in offsets:
+                    group.offsets[partition] = committed
+                    group.changed_at_ms = max(group.changed_at_ms, committed.at_ms)
+            case OffsetsForgotten(name, topic_id):
+                group = self.groups[name]
+                group.offsets = {p: c for p, c in group.offsets.items() if p.topic_id != topic_id}
+            case SettingsChanged(name, settings):
+                self.groups[name].settings = settings
+            case GroupDeleted(name):
+                self.groups.pop(name, None)
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(
+            [
+                _SavedGroup(name, msgspec.structs.replace(group, offsets={}), list(group.offsets.items()))
+                for name, group in self.groups.items()
+            ]
+        )
+
+    def restore(self, data: bytes) -> None:
+        self.groups = {}
+        for saved in msgspec.json.decode(data, type=list[_SavedGroup]):
+            saved.group.offsets = dict(saved.offsets)
+            self.groups[saved.name] = saved.group

@@ -1,0 +1,64 @@
+"""Writing frames behind the committed end of a segment."""
+
+from collections.abc import Sequence
+
+from quiver.log.open_files import OpenFiles
+from quiver.log.segment import Segment
+from quiver.records.header import HEADER_BYTES, StampedFrame
+from quiver.system.files import IOV_MAX, Buffer
+
+
+def write_frames(open_files: OpenFiles, segment: Segment, frames: Sequence[StampedFrame]) -> None:
+    """Writes headers and bodies as they are, without joining them; the segment does not count them yet.
+
+    OSError when the file system takes less; some bytes may then be in the file.
+    """
+    buffers: list[Buffer] = []
+    size = 0
+    for header, header_bytes, body in frames:
+        buffers.append(header_bytes)
+        buffers.append(body)
+        size += HEADER_BYTES + header.length
+    fd = open_files.pin(segment.file)
+    try:
+        segment.file.dirty = True
+        files = open_files.files
+        if len(buffers) > IOV_MAX:
+            files.write_all(fd, buffers, segment.size)
+            return
+        written = files.pwritev(fd, buffers, segment.size)
+        if written != size:
+            files.write_all(fd, _after(buffers, written), segment.size + written)
+    finally:
+        open_files.unpin(segment.file)
+
+
+def split_runs(
+    frames: Sequence[StampedFrame], room: int, segment_bytes: int, *, is_empty: bool
+) -> list[list[StampedFrame]]:
+    """Frames by segments: the first run fits into `room` (it may be empty), each other makes a new segment.
+
+    A frame larger than a segment gets one to itself, or goes into the active one when that `is_empty`.
+    """
+    runs: list[list[StampedFrame]] = [[]]
+    for frame in frames:
+        size = frame.header.frame_bytes
+        starts_segment = is_empty if len(runs) == 1 and not runs[0] else not runs[-1]
+        if size > room and not starts_segment:
+            runs.append([])
+            room = segment_bytes
+        runs[-1].append(frame)
+        room -= size
+    return runs
+
+
+def _after(buffers: Sequence[Buffer], count: int) -> list[Buffer]:
+    """What is left of buffers behind their first `count` bytes."""
+    rest: list[Buffer] = []
+    for buffer in buffers:
+        if count >= len(buffer):
+            count -= len(buffer)
+        else:
+            rest.append(memoryview(buffer)[count:])
+            count = 0
+    return rest

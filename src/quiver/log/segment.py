@@ -1,0 +1,196 @@
+"""One segment: a file of frames and its index."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from quiver.log.frame_scan import FrameFile
+from quiver.log.open_files import OpenFile, OpenFiles
+from quiver.log.segment_index import (
+    ENTRY_BYTES,
+    INDEX_INTERVAL_BYTES,
+    DamagedIndex,
+    IndexEntry,
+    SegmentIndex,
+)
+from quiver.records.header import FrameHeader, StampedFrame
+
+_NO_TIMESTAMP = -(2**63)
+_REBUILD_WINDOW_BYTES = 256 * 1024
+
+
+def segment_path(directory: Path, base_offset: int) -> Path:
+    return directory / f"{base_offset:020d}.log"
+
+
+class Place(NamedTuple):
+    """Where a frame is."""
+
+    position: int
+    header: FrameHeader
+
+
+class Gap(NamedTuple):
+    """Bytes without a readable frame header, and the frame behind them (None: there is none in the segment)."""
+
+    position: int
+    behind: Place | None
+
+
+class Segment:
+    """The frames from `base_offset` on. `size` counts committed bytes: what a failed append left is not in it."""
+
+    def __init__(
+        self, directory: Path, base_offset: int, open_files: OpenFiles, *, size: int, index_size: int
+    ) -> None:
+        path = segment_path(directory, base_offset)
+        self.base_offset = base_offset
+        self.file = OpenFile(path)
+        self.index = SegmentIndex(OpenFile(path.with_suffix(".index")), open_files, index_size // ENTRY_BYTES)
+        self.size = size
+        self.max_timestamp_ms = _NO_TIMESTAMP
+        self.first_append_time_ms: int | None = None
+        self.last_append_time_ms: int | None = None
+        self._open_files = open_files
+
+    @property
+    def path(self) -> Path:
+        return self.file.path
+
+    def commit(self, frames: Sequence[StampedFrame]) -> None:
+        """Counts frames that were written behind the end."""
+        position = self.size
+        index, latest = self.index, self.max_timestamp_ms
+        for header, _, _ in frames:
+            if header.max_timestamp_ms > latest:
+                latest = header.max_timestamp_ms
+            index.add(header.base_offset, position, header.append_time_ms, latest)
+            position += header.frame_bytes
+        self.max_timestamp_ms = latest
+        if self.first_append_time_ms is None and not self.size:
+            self.first_append_time_ms = frames[0].header.append_time_ms
+        self.last_append_time_ms = frames[-1].header.append_time_ms
+        self.size = position
+
+    def truncated(self, position: int) -> None:
+        """Takes into account that the file was cut at a frame boundary."""
+        self.size = position
+        self.last_append_time_ms = None
+        if not position:
+            self.first_append_time_ms = None
+            self.max_timestamp_ms = _NO_TIMESTAMP
+        try:
+            self.index.cut(position)
+        except DamagedIndex:
+            self.rebuild_index()
+
+    @contextmanager
+    def frames(self, *, window_bytes: int = 8 * 1024) -> Iterator[FrameFile]:
+        fd = self._open_files.pin(self.file)
+        try:
+            yield FrameFile(self._open_files.files, fd, self.size, window_bytes=window_bytes)
+        finally:
+            self._open_files.unpin(self.file)
+
+    def find(
+        self, *, passed: Callable[[IndexEntry], bool], wanted: Callable[[FrameHeader], bool]
+    ) -> tuple[Place | None, list[Gap]]:
+        """The first frame that is wanted, and the damage met on the way to it.
+
+        `passed` says of an index entry that the wanted frame is not before it; `wanted` is false for frames up to
+        some place and true from there on.
+        """
+        try:
+            return self._walk_to(self.index.last_where(passed), wanted, check_index=True)
+        except DamagedIndex:
+            self.rebuild_index()
+        try:
+            return self._walk_to(self.index.last_where(passed), wanted, check_index=False)
+        except DamagedIndex:
+            return self._walk_to(None, wanted, check_index=False)
+
+    def _walk_to(
+        self, entry: IndexEntry | None, wanted: Callable[[FrameHeader], bool], *, check_index: bool
+    ) -> tuple[Place | None, list[Gap]]:
+        gaps: list[Gap] = []
+        start = 0 if entry is None else entry.position
+        with self.frames() as frames:
+            if entry is not None and not _points_well(entry, frames.header_at(entry.position)):
+                raise DamagedIndex
+            for position, header in _walk_past_gaps(frames, start, gaps):
+                if check_index and position - start >= INDEX_INTERVAL_BYTES and not gaps and not wanted(header):
+                    raise DamagedIndex  # this frame should have had an entry
+                if wanted(header):
+                    return Place(position, header), gaps
+        return None, gaps
+
+    def frame_before(self, position: int) -> Place | None:
+        """The last readable frame in front of a position."""
+        place: Place | None = None
+        try:
+            entry = self.index.last_where(lambda entry: entry.position < position)
+        except DamagedIndex:
+            entry = None
+        with self.frames() as frames:
+            if entry is not None and not _points_well(entry, frames.header_at(entry.position)):
+                entry = None
+            for at, header in _walk_past_gaps(frames, entry.position if entry else 0, []):
+                if at >= position:
+                    break
+                place = Place(at, header)
+        return place
+
+    def first_frame(self) -> FrameHeader | None:
+        with self.frames() as frames:
+            return frames.header_at(0)
+
+    def last_frame(self) -> Place | None:
+        """The last frame with a good header."""
+        return self.frame_before(self.size)
+
+    def times(self) -> tuple[int, int]:
+        """Append times of the first and the last frame, zeros when there is none."""
+        if self.first_append_time_ms is None:
+            first = self.first_frame()
+            self.first_append_time_ms = first.append_time_ms if first else 0
+        if self.last_append_time_ms is None:
+            last = self.last_frame()
+            self.last_append_time_ms = last.header.append_time_ms if last else self.first_append_time_ms
+        return self.first_append_time_ms, self.last_append_time_ms
+
+    def rebuild_index(self) -> None:
+        self.index.rebuild(self._entries_from_log)
+
+    def _entries_from_log(self, stop: int | None) -> Iterator[IndexEntry]:
+        latest, due = _NO_TIMESTAMP, 0
+        with self.frames(window_bytes=_REBUILD_WINDOW_BYTES) as frames:
+            for position, header in _walk_past_gaps(frames, 0, []):
+                if stop is not None and position >= stop:
+                    return
+                latest = max(latest, header.max_timestamp_ms)
+                if position >= due:
+                    due = position + INDEX_INTERVAL_BYTES
+                    yield IndexEntry(header.base_offset, position, header.append_time_ms, latest)
+
+    def forget(self) -> None:
+        """Lets go of the files."""
+        self._open_files.forget(self.file)
+        self._open_files.forget(self.index.file)
+
+
+def _points_well(entry: IndexEntry, header: FrameHeader | None) -> bool:
+    return header is not None and header.base_offset == entry.offset
+
+
+def _walk_past_gaps(frames: FrameFile, position: int, gaps: list[Gap]) -> Iterator[Place]:
+    while position < frames.end:
+        for at, header in frames.walk(position):
+            if header is None:
+                behind = frames.next_good(at + 8)
+                gaps.append(Gap(at, Place(*behind) if behind else None))
+                position = behind[0] if behind else frames.end
+                break
+            yield Place(at, header)
+        else:
+            return

@@ -1,0 +1,347 @@
+"""A log of segment files: the writing side. Blocking calls; one caller at a time changes a log, others may read.
+
+`quiver.storage.local_log` runs these calls on the loop or in threads. Used alone, a log needs nothing else of Quiver.
+"""
+
+import errno
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from quiver.log.append_check import AppendPlan, out_of_range
+from quiver.log.frame_write import split_runs, write_frames
+from quiver.log.open_files import OpenFiles
+from quiver.log.reservation import Reservation
+from quiver.log.reserved_file import LogState
+from quiver.log.retention import SegmentAge, count_to_drop, is_due_to_roll
+from quiver.log.segment import Segment
+from quiver.log.segment_index import DamagedIndex
+from quiver.log.segment_view import SegmentView, Tail
+from quiver.log.snapshots import SnapshotFiles
+from quiver.model.errors import DiskFull, InvalidRequest, PartitionOffline
+from quiver.records.header import StampedFrame
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_Run = tuple[Segment, Sequence[StampedFrame]]
+_logger = logging.getLogger(__name__)
+
+
+class SegmentLog(SegmentView):
+    """Made by `quiver.log.opening.open_segment_log`."""
+
+    def __init__(
+        self,
+        log_id: str,
+        directory: Path,
+        root: Path,
+        open_files: OpenFiles,
+        *,
+        segment_bytes: int,
+        roll_after_ms: int,
+        snapshots: SnapshotFiles,
+        reservation: Reservation,
+    ) -> None:
+        super().__init__(log_id, open_files)
+        self.directory = directory
+        self.segment_bytes = segment_bytes
+        self.roll_after_ms = roll_after_ms
+        self.snapshots = snapshots
+        self.reservation = reservation
+        self.failure: str | None = None
+        self._root = root
+        self._files = open_files.files
+        self._synced_tail = self.tail
+
+    def publish(self, segments: tuple[Segment, ...], tail: Tail, *, synced: bool) -> None:
+        """Shows readers a new state of the log. `synced`: everything up to the tail is on disk."""
+        if segments is not self.segments:
+            for segment in segments:
+                segment.file.on_sync_failure = self.fail_sync
+            self.segments = segments
+        self.tail = tail
+        if synced:
+            self._synced_tail = tail
+
+    def plan(self, frames: Sequence[StampedFrame]) -> AppendPlan:
+        """Checks frames; what cannot be appended is refused here, before anything is written."""
+        tail = self.tail
+        return AppendPlan(
+            frames, end_offset=tail.end_offset, epoch=tail.last_epoch, append_time_ms=tail.last_append_time_ms
+        )
+
+    def is_ready(self, plan: AppendPlan) -> bool:
+        """Whether an append is one write to an open file, so that it may run on the loop."""
+        segment = self.tail.segment
+        if segment is None or segment.file.fd < 0 or segment.index.is_full or self.failure is not None:
+            return False
+        return self._has_room(segment, plan)
+
+    def append(self, frames: Sequence[StampedFrame], plan: AppendPlan, *, sync: bool) -> None:
+        """Writes all frames or none. `plan` comes from the same frames, and nothing was appended since."""
+        self.check_writable()
+        segment = self.tail.segment
+        if segment is not None and self._has_room(segment, plan):
+            runs: list[_Run] = [(segment, frames)]
+            try:
+                write_frames(self.open_files, segment, frames)
+            except OSError as error:
+                self._undo(runs, error)
+        else:
+            runs = self._append_over_segments(segment, frames, plan)
+        if sync:
+            self._sync_segment(runs[-1][0])
+        self._commit(runs, plan, synced=sync)
+
+    def check_writable(self) -> None:
+        if self.failure is not None:
+            raise PartitionOffline(partition=self.log_id, problem=self.failure)
+
+    def sync(self) -> None:
+        """Returns when everything appended so far is on disk."""
+        tail = self.tail
+        self.check_writable()
+        if tail.segment is None or self._synced_tail.end_offset >= tail.end_offset:
+            return
+        self._sync_segment(tail.segment)
+        if self._synced_tail.end_offset < tail.end_offset:
+            self._synced_tail = tail
+
+    def roll(self) -> None:
+        segment = self.tail.segment
+        if segment is None or not segment.size:
+            return
+        self.check_writable()
+        self._close_segment(segment)
+        try:
+            new = self._create_segment(self.tail.end_offset)
+        except OSError as error:
+            self._undo([], error)
+        self.publish((*self.segments, new), self.tail._replace(segment=new, size=0), synced=True)
+
+    def drop_front(self, offset: int) -> int:
+        segments = self.segments
+        count = sum(1 for following in segments[1:] if following.base_offset <= offset)
+        self._drop(count)
+        return self.start_offset
+
+    def retain(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
+        active = self.tail.segment
+        if active is not None and active.size and self.failure is None:
+            due = is_due_to_roll(
+                size_bytes=active.size,
+                first_append_time_ms=active.times()[0],
+                now_ms=now_ms,
+                roll_after_ms=self.roll_after_ms,
+                retention_bytes=retention_bytes,
+            )
+            if due:
+                self.roll()
+        closed = self.segments[:-1]
+        times = [segment.times()[1] for segment in closed] if retention_ms is not None else [0] * len(closed)
+        count = count_to_drop(
+            [SegmentAge(segment.size, time) for segment, time in zip(closed, times, strict=True)],
+            total_bytes=self.size_bytes,
+            now_ms=now_ms,
+            retention_ms=retention_ms,
+            retention_bytes=retention_bytes,
+        )
+        self._drop(count)
+        return self.start_offset
+
+    def truncate(self, offset: int) -> None:
+        """Removes frames at and above an offset. The state on disk is cut first, so that recovery agrees."""
+        if offset >= self.end_offset:
+            return
+        if offset < self.start_offset:
+            raise out_of_range(self.log_id, offset, self.start_offset, self.end_offset)
+        self.check_writable()
+        segments = tuple(segment for segment in self.segments if segment.base_offset <= offset)
+        position = self._boundary(segments[-1], offset) if segments else 0
+        try:
+            self.reservation.save(LogState(reserved_offset=offset), sync=True)
+            self.snapshots.remove_above(offset)
+            self._remove(self.segments[len(segments) :][::-1])
+            if segments:
+                self._cut(segments[-1], position)
+        except OSError as error:
+            self.fail(f"truncating to {offset} failed: {error}")
+            self.check_writable()
+        last = next((place for each in reversed(segments) if each.size and (place := each.last_frame())), None)
+        self.forget_positions()
+        tail = self.tail._replace(
+            end_offset=offset,
+            segment=segments[-1] if segments else None,
+            size=position,
+            last_append_time_ms=last.header.append_time_ms if last else 0,
+            last_epoch=last.header.leader_epoch if last else -1,
+        )
+        self.publish(segments, tail, synced=True)
+
+    def state(self) -> LogState:
+        """The synced part of the log, as a place to begin recovery at."""
+        tail = self._synced_tail
+        if tail.segment is None:
+            return LogState(end_offset=tail.end_offset)
+        return LogState(
+            segment_base=tail.segment.base_offset,
+            segment_size=tail.size,
+            end_offset=tail.end_offset,
+            last_append_time_ms=tail.last_append_time_ms,
+            max_timestamp_ms=tail.max_timestamp_ms,
+            last_epoch=tail.last_epoch,
+        )
+
+    def close(self, end_offset: int) -> None:
+        """Syncs, notes the exact end and closes the files. `end_offset` may be above what is in the files."""
+        try:
+            if self.failure is None:
+                self.sync()
+                for segment in self.segments[-1:]:
+                    segment.index.flush()
+                self.reservation.save(self.state()._replace(reserved_offset=end_offset, is_clean=True), sync=False)
+        except OSError as error:
+            _logger.warning("%s: the state could not be saved on closing: %s", self.log_id, error)
+        finally:
+            self.forget_files()
+
+    def forget_files(self) -> None:
+        for segment in self.segments:
+            segment.forget()
+
+    def fail(self, problem: str) -> None:
+        """Takes the log offline for writes, for good."""
+        if self.failure is None:
+            self.failure = problem
+            _logger.error("%s is offline for writes: %s", self.log_id, problem)
+
+    def fail_sync(self, error: OSError) -> None:
+        self.fail(f"a sync failed ({error.strerror or error}), what was written before it may be lost")
+
+    def _has_room(self, segment: Segment, plan: AppendPlan) -> bool:
+        return segment.size + plan.size_bytes <= self.segment_bytes and not self._is_old(segment, plan)
+
+    def _is_old(self, segment: Segment, plan: AppendPlan) -> bool:
+        if not segment.size:
+            return False
+        first = segment.first_append_time_ms
+        if first is None:
+            first = segment.times()[0]
+        return plan.append_time_ms - first >= self.roll_after_ms
+
+    def _append_over_segments(
+        self, segment: Segment | None, frames: Sequence[StampedFrame], plan: AppendPlan
+    ) -> list[_Run]:
+        """Writes what fits to the active segment, and the rest to as many new ones as it takes."""
+        room, is_empty = 0, False
+        if segment is not None and not self._is_old(segment, plan):
+            room, is_empty = self.segment_bytes - segment.size, not segment.size
+        runs: list[_Run] = []
+        try:
+            for number, run in enumerate(split_runs(frames, room, self.segment_bytes, is_empty=is_empty)):
+                if number:
+                    if segment is not None:
+                        self._close_segment(segment)
+                    segment = self._create_segment(run[0].header.base_offset)
+                if segment is not None and run:
+                    runs.append((segment, run))
+                    write_frames(self.open_files, segment, run)
+        except OSError as error:
+            self._undo(runs, error)
+        return runs
+
+    def _commit(self, runs: list[_Run], plan: AppendPlan, *, synced: bool) -> None:
+        before = self.tail
+        for segment, run in runs:
+            segment.commit(run)
+            if segment.index.is_full:
+                segment.index.flush()
+        segment = runs[-1][0]
+        known = self.segments
+        new = (
+            tuple(each for each, _ in runs if each not in known)
+            if len(runs) > 1 or before.segment is not segment
+            else ()
+        )
+        self.remember(before.end_offset, runs[0][0], runs[0][0].size - sum(f.header.frame_bytes for f in runs[0][1]))
+        tail = Tail(plan.end_offset, segment, segment.size, plan.append_time_ms, segment.max_timestamp_ms, plan.epoch)
+        self.publish((*known, *new) if new else known, tail, synced=synced)
+
+    def _undo(self, runs: list[_Run], error: OSError) -> NoReturn:
+        """Removes what a failed append wrote. Lack of room is told and the log goes on; anything else is final."""
+        known = self.segments
+        try:
+            self._remove([segment for segment, _ in runs if segment not in known][::-1])
+            for segment, _ in runs:
+                if segment in known:
+                    fd = self.open_files.pin(segment.file)
+                    try:
+                        self._files.truncate(fd, segment.size)
+                    finally:
+                        self.open_files.unpin(segment.file)
+        except OSError as second:
+            self.fail(f"a write failed ({error}) and could not be undone ({second})")
+        if error.errno in _NO_ROOM and self.failure is None:
+            raise DiskFull(problem=f"no space left for {self.directory}") from error
+        self.fail(f"a write failed: {error}")
+        raise PartitionOffline(partition=self.log_id, problem=self.failure) from error
+
+    def _sync_segment(self, segment: Segment) -> None:
+        fd = self.open_files.pin(segment.file)
+        try:
+            segment.file.dirty = False
+            self._files.fdatasync(fd)
+        except OSError as error:
+            self.fail_sync(error)
+        finally:
+            self.open_files.unpin(segment.file)
+        self.check_writable()
+
+    def _close_segment(self, segment: Segment) -> None:
+        self._sync_segment(segment)
+        segment.index.flush()
+
+    def _create_segment(self, base_offset: int) -> Segment:
+        segment = Segment(self.directory, base_offset, self.open_files, size=0, index_size=0)
+        self.open_files.pin(segment.file, create=True)
+        self.open_files.unpin(segment.file)
+        directory = self.directory
+        self._files.sync_directory(directory)
+        while not self.segments and directory != self._root:
+            directory = directory.parent
+            self._files.sync_directory(directory)
+        return segment
+
+    def _drop(self, count: int) -> None:
+        if not count:
+            return
+        dropped = self.segments[:count]
+        self.snapshots.make_durable()
+        self.publish(self.segments[count:], self.tail, synced=False)
+        self._remove(dropped)
+
+    def _remove(self, segments: Sequence[Segment]) -> None:
+        """Removes files one by one: whatever a crash leaves is a log without holes."""
+        for segment in segments:
+            segment.forget()
+            self._files.remove(segment.index.file.path)
+            self._files.remove(segment.path)
+        if segments:
+            self._files.sync_directory(self.directory)
+
+    def _boundary(self, segment: Segment, offset: int) -> int:
+        place, _ = segment.find(
+            passed=lambda entry: entry.offset <= offset, wanted=lambda header: header.last_offset >= offset
+        )
+        if place is not None and place.header.base_offset < offset:
+            raise InvalidRequest(problem=f"offset {offset} is inside a frame")
+        return segment.size if place is None else place.position
+
+    def _cut(self, segment: Segment, position: int) -> None:
+        fd = self.open_files.pin(segment.file)
+        try:
+            self._files.truncate(fd, position)
+            self._files.fdatasync(fd)
+        finally:
+            self.open_files.unpin(segment.file)
+        segment.truncated(position)

@@ -1,0 +1,252 @@
+"""The reading side of a log of segments. Reads run beside the writer, on the loop or in threads, without a lock.
+
+Readers see the tuple of segments and the tail as they were published, each replaced whole; so a frame is seen
+entirely or not at all. A segment that is dropped meanwhile stays readable through its pinned file.
+"""
+
+from bisect import bisect_right
+from threading import Lock
+from typing import NamedTuple
+
+from quiver.log.append_check import out_of_range
+from quiver.log.damage import Damage
+from quiver.log.open_files import OpenFile, OpenFiles
+from quiver.log.segment import Gap, Place, Segment
+from quiver.log.segment_index import DamagedIndex
+from quiver.records.header import HEADER_BYTES, FrameHeader
+
+_REMEMBERED_POSITIONS = 128
+
+
+class Tail(NamedTuple):
+    """Where a log ends, as one value."""
+
+    end_offset: int
+    segment: Segment | None
+    size: int
+    last_append_time_ms: int = 0
+    max_timestamp_ms: int = -(2**63)
+    last_epoch: int = -1
+
+
+class Extent(NamedTuple):
+    """Bytes of a pinned file; whoever holds it unpins the file."""
+
+    file: OpenFile
+    fd: int
+    position: int
+    length: int
+
+
+class SegmentView:
+    def __init__(self, log_id: str, open_files: OpenFiles) -> None:
+        self.log_id = log_id
+        self.open_files = open_files
+        self.segments: tuple[Segment, ...] = ()
+        self.tail = Tail(0, None, 0)
+        self.damage: list[Damage] = []
+        self._positions: dict[int, tuple[Segment, int]] = {}
+        self._positions_lock = Lock()
+
+    @property
+    def start_offset(self) -> int:
+        segments = self.segments
+        return segments[0].base_offset if segments else self.tail.end_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self.tail.end_offset
+
+    @property
+    def size_bytes(self) -> int:
+        return sum([segment.size for segment in self.segments])
+
+    def remember(self, offset: int, segment: Segment, position: int) -> None:
+        """Notes where the first frame at or behind an offset begins, so that a read there costs no search."""
+        with self._positions_lock:
+            positions = self._positions
+            if len(positions) >= _REMEMBERED_POSITIONS:
+                del positions[next(iter(positions))]
+            positions[offset] = (segment, position)
+
+    def forget_positions(self) -> None:
+        with self._positions_lock:
+            self._positions.clear()
+
+    def read_hot(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> Extent | None:
+        """As read, but only what needs no search and was appended or read just now; None otherwise. Never blocks."""
+        tail = self.tail
+        known = self._positions.get(offset)
+        if known is None or self.damage or (end_offset is not None and end_offset < tail.end_offset):
+            return None
+        segment, position = known
+        if segment is not tail.segment or segment.file.fd < 0 or not position < tail.size <= position + max_bytes:
+            return None
+        with segment.frames(window_bytes=HEADER_BYTES) as frames:
+            header = frames.header_at(position)
+            if header is None or header.base_offset < offset:
+                return None
+            return Extent(segment.file, self.open_files.pin(segment.file), position, tail.size - position)
+
+    def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> Extent | None:
+        """Bytes from the frame that holds an offset, or the first after it; None when there is none below the end."""
+        tail, segments = self.tail, self.segments
+        end = tail.end_offset if end_offset is None else min(end_offset, tail.end_offset)
+        if not self.start_offset <= offset <= tail.end_offset:
+            raise out_of_range(self.log_id, offset, self.start_offset, tail.end_offset)
+        for index in range(_segment_index(segments, offset), len(segments)):
+            if offset >= end:
+                return None
+            segment = segments[index]
+            next_base = segments[index + 1].base_offset if index + 1 < len(segments) else None
+            place = self._place_of(segment, offset, next_base if next_base is not None else tail.end_offset)
+            if place is None:
+                continue
+            if place.header.base_offset >= end:
+                return None
+            limit = self._limit(segment, end, next_base, tail)
+            return self._extent(segment, place, limit, max_bytes)
+        return None
+
+    def offset_for_time(self, time_ms: int) -> int:
+        """The first offset appended at or after a time; the end when there is none."""
+        tail = self.tail
+        if time_ms > tail.last_append_time_ms:
+            return tail.end_offset
+        for segment in self.segments:
+            if segment.times()[1] < time_ms:
+                continue
+            place, _ = segment.find(
+                passed=lambda entry: entry.append_time_ms < time_ms,
+                wanted=lambda header: header.append_time_ms >= time_ms,
+            )
+            if place is not None:
+                return place.header.base_offset
+        return tail.end_offset
+
+    def end_offset_of_epoch(self, epoch: int) -> int:
+        """Behind the last frame whose epoch is at most this; the start when there is none."""
+        for segment in reversed(self.segments):
+            first = segment.first_frame() if segment.size else None
+            if first is None or first.leader_epoch > epoch:
+                continue
+            last = segment.last_frame()
+            if last is None or last.header.leader_epoch <= epoch:
+                return (last.header if last else first).next_offset
+            return self._end_of_epoch_in(segment, epoch)
+        return self.start_offset
+
+    def _end_of_epoch_in(self, segment: Segment, epoch: int) -> int:
+        end = segment.base_offset
+
+        def is_later(header: FrameHeader) -> bool:
+            nonlocal end
+            if header.leader_epoch > epoch:
+                return True
+            end = header.next_offset
+            return False
+
+        with segment.frames() as frames:
+            segment.find(
+                passed=lambda entry: _epoch_of(frames.header_at(entry.position)) <= epoch,
+                wanted=is_later,
+            )
+        return end
+
+    def _place_of(self, segment: Segment, offset: int, end_offset: int) -> Place | None:
+        """The first frame of a segment that ends behind an offset; CorruptData when it cannot be read."""
+        known = self._positions.get(offset)
+        if known is not None and known[0] is segment:
+            with segment.frames() as frames:
+                header = frames.header_at(known[1])
+            if header is not None and header.base_offset >= offset:
+                return self._unless_damaged(segment, Place(known[1], header))
+        place, gaps = segment.find(
+            passed=lambda entry: entry.offset <= offset,
+            wanted=lambda header: header.base_offset + header.last_offset_delta >= offset,
+        )
+        for gap in gaps:
+            self._note_gap(segment, gap, end_offset)
+        if gaps and (gaps[-1].behind == place):
+            self._refuse_inside_gap(segment, gaps[-1], offset)
+        return None if place is None else self._unless_damaged(segment, place)
+
+    def _unless_damaged(self, segment: Segment, place: Place) -> Place:
+        for damage in self.damage:
+            if damage.segment_base == segment.base_offset and damage.position <= place.position < damage.end_position:
+                raise damage.error()
+        return place
+
+    def _refuse_inside_gap(self, segment: Segment, gap: Gap, offset: int) -> None:
+        for damage in self.damage:
+            inside = damage.segment_base == segment.base_offset and damage.position == gap.position
+            if inside and damage.first_offset <= offset < damage.next_offset:
+                raise damage.error()
+
+    def _note_gap(self, segment: Segment, gap: Gap, end_offset: int) -> None:
+        if any(known.segment_base == segment.base_offset and known.position == gap.position for known in self.damage):
+            return
+        before = segment.frame_before(gap.position)
+        behind = gap.behind
+        self.note_damage(
+            Damage(
+                where=str(segment.path),
+                segment_base=segment.base_offset,
+                position=gap.position,
+                end_position=behind.position if behind else segment.size,
+                first_offset=before.header.next_offset if before else segment.base_offset,
+                next_offset=behind.header.base_offset if behind else end_offset,
+                problem="a frame header fails its checksum",
+            )
+        )
+
+    def note_damage(self, damage: Damage) -> None:
+        self.damage = [*self.damage, damage]
+
+    def _limit(self, segment: Segment, end: int, next_base: int | None, tail: Tail) -> int:
+        """The position in a segment where a read up to an offset stops."""
+        if next_base is not None and next_base <= end:
+            return segment.size
+        if end == tail.end_offset and segment is tail.segment:
+            return tail.size
+        known = self._positions.get(end)
+        if known is not None and known[0] is segment:
+            return known[1]
+        place, _ = segment.find(
+            passed=lambda entry: entry.offset <= end, wanted=lambda header: header.base_offset >= end
+        )
+        return place.position if place else segment.size
+
+    def _extent(self, segment: Segment, place: Place, limit: int, max_bytes: int) -> Extent:
+        position = place.position
+        for damage in self.damage:
+            if damage.segment_base == segment.base_offset and position < damage.position:
+                limit = min(limit, damage.position)
+        length = limit - position
+        if length > max_bytes:
+            length = self._aligned_length(segment, place, position + max_bytes) or max(
+                place.header.frame_bytes, min(length, max_bytes)
+            )
+        fd = self.open_files.pin(segment.file)
+        return Extent(segment.file, fd, position, length)
+
+    def _aligned_length(self, segment: Segment, place: Place, stop: int) -> int:
+        """Up to the last frame boundary that the index knows below a position; 0 when it knows none."""
+        try:
+            entry = segment.index.last_where(lambda entry: entry.position <= stop)
+        except DamagedIndex:
+            return 0
+        if entry is None or entry.position <= place.position:
+            return 0
+        self.remember(entry.offset, segment, entry.position)
+        return entry.position - place.position
+
+
+def _segment_index(segments: tuple[Segment, ...], offset: int) -> int:
+    return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)
+
+
+def _epoch_of(header: FrameHeader | None) -> int:
+    if header is None:
+        raise DamagedIndex
+    return header.leader_epoch

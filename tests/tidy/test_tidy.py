@@ -1,0 +1,244 @@
+"""Style that a formatter cannot see, as tests: each failure names the place and what to do instead."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidy.source_tree import (
+    ROOT,
+    calls_in,
+    functions_in,
+    imported_modules,
+    is_generated,
+    module_name,
+    project_files,
+    python_files,
+    text_of,
+    tree_of,
+)
+
+CLOCK = "take a quiver.system Clock and ask it"
+CHANCE = "take a quiver.system Randomness and ask it"
+FILES = "take a quiver.system Files and ask it"
+BANNED_CALLS = {
+    "time.time": CLOCK,
+    "time.time_ns": CLOCK,
+    "datetime.datetime.now": CLOCK,
+    "datetime.datetime.utcnow": CLOCK,
+    "datetime.datetime.today": CLOCK,
+    "os.urandom": CHANCE,
+    "uuid.uuid1": CHANCE,
+    "uuid.uuid4": CHANCE,
+    "os.fsync": FILES,
+    "os.fdatasync": FILES,
+    "os.pwrite": FILES,
+    "os.pwritev": FILES,
+    "os.replace": FILES,
+    "os.rename": FILES,
+    "pickle.loads": "decode with msgspec, which runs no code",
+    "pickle.load": "decode with msgspec, which runs no code",
+    "eval": "parse the text",
+    "exec": "write the code",
+    "asyncio.get_event_loop": "asyncio.get_running_loop",
+    "breakpoint": "remove it",
+}
+BANNED_PREFIXES = {"random.": CHANCE, "secrets.": CHANCE}
+FILE_LAYERS = ("log", "storage", "partition", "metadata", "broker")
+FILE_CALLS = (
+    "open",
+    "os.open",
+    "os.unlink",
+    "os.remove",
+    "os.listdir",
+    "os.mkdir",
+    "os.makedirs",
+    "os.stat",
+    "shutil.rmtree",
+)
+
+LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK|WIP)\b|\b(?i:phase|milestone|iteration) \d")
+EMPTY_WORDS = {"utils", "util", "manager", "helper", "helpers", "impl", "base", "misc", "common", "stuff"}
+UNEXPLAINED = re.compile(r"#\s*(?:type:\s*ignore(?!\[)|noqa(?!:)|pragma: no cover\s*$)")
+RULER = re.compile(r"^\s*#\s*[-=#*~_]{4,}|[\u2500-\u257f]")
+
+DOORS = {"quiver.storage.memory"}
+"""Imported by nobody, and alive: the engine for tests and for users of the storage port."""
+
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+LONG_FUNCTION_LINES = 30
+LONG_FUNCTION_SHARE = 0.05
+MAX_BLOB_BYTES = 1024 * 1024
+STRAY = re.compile(
+    r"(\.(pyc|pyo|swp|swo|orig|rej|bak|log|pid|sqlite|whl|o|so|zip|gz)|~|\.DS_Store|\.env)$|(^|/)core$"
+)
+SLEEPERS = {
+    "tests/blackbox/broker_process.py": "polls a process that gives no event",
+    "tests/blackbox/test_kill.py": "kills at a random moment of the start",
+}
+"""Tests that sleep, and why that decides nothing."""
+
+SOURCES = [path for path in python_files("src") if not is_generated(path)]
+EVERYTHING = python_files("src", "tests", "benchmarks", "scripts")
+
+
+def _found(places: list[str]) -> str:
+    return f"{len(places)} places:\n" + "\n".join(places)
+
+
+def test_the_outside_world_comes_in_through_system() -> None:
+    bad = []
+    for path in SOURCES:
+        if path.parts[2] == "system":
+            continue
+        for call, line in calls_in(path):
+            instead = BANNED_CALLS.get(call) or next(
+                (i for p, i in BANNED_PREFIXES.items() if call.startswith(p)), None
+            )
+            if instead is None and path.parts[2] in FILE_LAYERS and call in FILE_CALLS:
+                instead = FILES
+            if instead is not None:
+                bad.append(f"{path}:{line}: {call}: {instead}")
+    assert not bad, _found(bad)
+
+
+def test_nothing_prints_but_the_command_line() -> None:
+    bad = [
+        f"{path}:{line}: print: log it"
+        for path in SOURCES
+        if path.parts[2] != "cli"
+        for call, line in calls_in(path)
+        if call == "print"
+    ]
+    assert not bad, _found(bad)
+
+
+def test_no_leftovers() -> None:
+    this = Path(__file__).relative_to(ROOT)
+    texts = [path for path in project_files() if path.suffix in (".py", ".md", ".toml") and path != this]
+    bad = [
+        f"{path}:{number}: {line.strip()}"
+        for path in texts
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if LEFTOVER.search(line)
+    ]
+    assert not bad, _found(bad)
+
+
+def test_no_rulers_and_boxes_in_code() -> None:
+    bad = [
+        f"{path}:{number}: {line.strip()}"
+        for path in SOURCES
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if RULER.search(line)
+    ]
+    assert not bad, _found(bad)
+
+
+def test_exceptions_to_the_checkers_name_their_rule() -> None:
+    bad = [
+        f"{path}:{number}: {line.strip()}"
+        for path in EVERYTHING
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if UNEXPLAINED.search(line)
+    ]
+    assert not bad, _found(bad)
+
+
+def test_names_say_something() -> None:
+    bad = [str(path) for path in EVERYTHING if EMPTY_WORDS & set(re.split(r"[_./]", str(path).lower()))]
+    assert not bad, _found(bad)
+
+
+def test_every_module_says_what_it_is() -> None:
+    bad = [str(path) for path in SOURCES if not ast.get_docstring(tree_of(path))]
+    assert not bad, _found(bad)
+
+
+def test_files_and_functions_are_short() -> None:
+    bad = [f"{path}: {n} lines" for path in SOURCES if (n := text_of(path).count("\n")) > MAX_FILE_LINES]
+    functions = [(path, *function) for path in SOURCES for function in functions_in(path)]
+    bad += [f"{path}:{line}: {name} has {n} lines" for path, name, line, n in functions if n > MAX_FUNCTION_LINES]
+    assert not bad, _found(bad)
+    long = [f"{path}:{line}: {name} {n}" for path, name, line, n in functions if n > LONG_FUNCTION_LINES]
+    assert len(long) <= LONG_FUNCTION_SHARE * len(functions), f"of {len(functions)} functions " + _found(long)
+
+
+def test_no_dead_modules() -> None:
+    """A module that nothing imports is dead, unless it is a door: the command, or what users' tests may take."""
+    imported = {name for path in python_files("src", "scripts") for name in imported_modules(path)}
+    bad = [
+        str(path)
+        for path in python_files("src")
+        if path.name not in ("__init__.py", "__main__.py")
+        and module_name(path) not in imported
+        and path.parts[2] != "testing"
+        and module_name(path) not in DOORS
+    ]
+    assert not bad, _found(bad)
+
+
+def test_tests_have_names_of_their_own() -> None:
+    """One import name a file: two test files of one name would shadow each other."""
+    seen: dict[str, Path] = {}
+    bad = []
+    for path in python_files("tests"):
+        if path.name in ("conftest.py", "__init__.py"):
+            continue
+        if path.name in seen:
+            bad.append(f"{path} and {seen[path.name]}")
+        seen[path.name] = path
+    assert not bad, _found(bad)
+
+
+def test_tests_do_not_sleep() -> None:
+    """`asyncio.sleep(0)` lets others run and is fine; waiting is done for an event or a state."""
+    bad = [
+        f"{path}:{line}: {call}: wait for what is to happen"
+        for path in python_files("tests")
+        if str(path) not in SLEEPERS
+        for call, line in calls_in(path)
+        if call == "time.sleep"
+        or (call == "asyncio.sleep" and "sleep(0)" not in text_of(path).splitlines()[line - 1])
+    ]
+    assert not bad, _found(bad)
+
+
+def test_no_blobs_and_no_strays() -> None:
+    bad = [str(path) for path in project_files() if STRAY.search(str(path))]
+    bad += [
+        f"{path}: {size} bytes" for path in project_files() if (size := (ROOT / path).stat().st_size) > MAX_BLOB_BYTES
+    ]
+    assert not bad, _found(bad)
+
+
+def test_links_in_the_documents_lead_somewhere() -> None:
+    bad = [
+        f"{path}: {target}"
+        for path in project_files()
+        if path.suffix == ".md"
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text_of(path))
+        if "://" not in target and not (ROOT / path.parent / target).exists()
+    ]
+    assert not bad, _found(bad)
+
+
+GATES = {
+    "format": ["ruff", "format", "--check", "--quiet", "."],
+    "lint": ["ruff", "check", "--quiet", "--output-format", "concise", "."],
+    "layers": ["lint-imports", "--no-cache"],
+    "generated code": ["python", "scripts/unasync.py", "--check"],
+}
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_gate(gate: str) -> None:
+    """What `make check` runs beside the tests and the types, so that CI runs it too."""
+    program, *arguments = GATES[gate]
+    command = [str(Path(sys.executable).parent / program), *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]

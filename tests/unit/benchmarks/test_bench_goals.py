@@ -1,0 +1,60 @@
+"""Verdicts: the median decides, a lucky repetition is called one, what was not measured is said."""
+
+import pytest
+from benchmarks.goals import Figure, Verdict, at_least, at_most, judge
+from benchmarks.measurement import Results
+
+
+@pytest.mark.parametrize(
+    ("figure", "outcome"),
+    [
+        (Figure(median=3.0, best=4.0), "met"),
+        (Figure(median=2.9, best=3.1), "best run only"),
+        (Figure(median=2.0, best=2.5), "missed"),
+        (None, "not measured"),
+    ],
+)
+def test_at_least(figure: Figure | None, outcome: str) -> None:
+    assert at_least("x", 3.0, "msg/s", figure).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("figure", "outcome"),
+    [
+        (Figure(median=2.0, best=1.0), "met"),
+        (Figure(median=3.5, best=2.9), "best run only"),
+        (Figure(median=3.5, best=3.0), "missed"),
+        (None, "not measured"),
+    ],
+)
+def test_at_most(figure: Figure | None, outcome: str) -> None:
+    assert at_most("x", 3.0, "ms", figure).outcome == outcome
+
+
+def test_the_best_peer_is_the_one_with_the_highest_median() -> None:
+    results = Results()
+    for rate in (4.0e6, 4.2e6, 4.4e6):
+        results.add("quiver", "publish", {"rate": rate}, size=100, durability="fsync")
+    for rate in (100e3, 110e3, 900e3):
+        results.add("lucky", "publish", {"rate": rate}, size=100)
+    for rate in (390e3, 400e3, 410e3):
+        results.add("steady", "publish", {"rate": rate}, size=100)
+    verdict = _verdict(results, "publish in bulk against the best peer")
+    assert verdict.median == pytest.approx(10.5)
+    assert verdict.outcome == "met"
+
+
+def test_fsync_latency_is_judged_above_the_raw_disk() -> None:
+    results = Results()
+    results.add("machine", "paced fdatasync", {"sync_p99_ms": 9.0}, detail="1,000 a second")
+    results.add("quiver", "latency", {"ack_p99_ms": 11.0, "ack_p50_ms": 1.0}, size=100, durability="fsync")
+    assert _verdict(results, "publish to ack p99 with fsync, above the raw fdatasync p99").outcome == "met"
+    assert _verdict(results, "publish to ack p99 with fsync").outcome == "missed"
+
+
+def test_nothing_measured_is_no_success() -> None:
+    assert {verdict.outcome for verdict in judge(Results(), set())} == {"not measured"}
+
+
+def _verdict(results: Results, figure: str) -> Verdict:
+    return next(verdict for verdict in judge(results, {"lucky", "steady"}) if verdict.figure == figure)

@@ -1,0 +1,160 @@
+"""The bytes of version 1 messages: they may get new fields at the end, and nothing else may change."""
+
+import subprocess
+import sys
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quiver.model.errors import CATALOGUE, ProtocolError, QuiverError, TopicNotFound
+from quiver.model.position import EARLIEST, Position
+from quiver.protocol import messages as m
+from quiver.protocol.failure import error_of, failure_of
+from quiver.protocol.packet import PREFIX_BYTES, decode_answer, decode_request, encode_packet
+
+REQUESTS: list[tuple[m.Message, str]] = [
+    (m.Hello([1], ["none", "lz4"], ["arrow"], "me"), "95009101 92a46e6f6e65a36c7a34 91a56172726f77 a26d65"),
+    (m.GetMetadata(None), "9201c0"),
+    (m.GetMetadata(["a", "b"]), "920192a161a162"),
+    (m.Produce(7, 2, 3, m.ACKS_LEADER), "950207020301"),
+    (m.Produce(7, 2, 0), "9502070200ff"),
+    (
+        m.Fetch([m.FetchPart(7, 0, 1000, 65536)], 500, 1, 1 << 20),
+        "96039194 0700cd03e8ce00010000 cd01f401ce00100000c3",
+    ),
+    (m.ListOffsets([m.OffsetPart(7, 1, EARLIEST)]), "92049193070192a86561726c6965737400"),
+    (m.ListOffsets([m.OffsetPart(7, 1, Position("time", 9))]), "92049193070192a474696d6509"),
+    (m.InitProducer(), "9305ffff"),
+    (m.InitProducer(12, 3), "93050c03"),
+    (m.CreateTopic("t", {"partitions": 6}), "9306a17481aa706172746974696f6e7306"),
+    (m.DescribeTopic("t"), "9207a174"),
+    (m.AlterTopic("t", {"ttl": None}), "9308a17481a374746cc0"),
+    (m.DeleteTopic("t"), "9209a174"),
+    (m.AddPartitions("t", 9), "930aa17409"),
+    (m.PurgeTopic("t"), "920ba174"),
+    (m.Ping(), "910c"),
+]
+ANSWERS: list[tuple[m.Message, str]] = [
+    (m.Failure("internal", "no", True), "9464a8696e7465726e616ca26e6fc3"),
+    (m.Welcome(1, "n", ["none"], ["arrow"], 3, 2, 1, "q"), "996501a16e91a46e6f6e6591a56172726f77030201a171"),
+    (m.Metadata([m.TopicInfo(1, "t", 3, 9)], ["u"]), "9366919401a174030991a175"),
+    (m.Produced(1 << 40, 5), "9467cf000001000000000005c2"),
+    (
+        m.Fetched([m.FetchedPart(7, 0, 88, 1, 2, 2, 4, [(5, 6)], m.Failure("x", "y"))]),
+        "92689199070058010202 0491920506 9464a178a179c2",
+    ),
+    (m.Offsets([m.FoundOffset(4), m.FoundOffset(-1, m.Failure("x", "y"))]), "9269929204c092ff9464a178a179c2"),
+    (m.ProducerIdentity(9, 0), "936a0900"),
+    (m.TopicDescription(1, "t", 2, {"ttl": None}, 3, [(0, 5)]), "976b01a1740281a374746cc003919200 05"),
+    (m.Done(), "916c"),
+]
+
+
+@pytest.mark.parametrize(("message", "golden"), REQUESTS)
+def test_request_bytes(message: m.Message, golden: str) -> None:
+    encoded = encode_packet(1, message)[PREFIX_BYTES:]
+    assert encoded.hex() == golden.replace(" ", "")
+    assert decode_request(encoded) == message
+
+
+@pytest.mark.parametrize(("message", "golden"), ANSWERS)
+def test_answer_bytes(message: m.Message, golden: str) -> None:
+    encoded = encode_packet(1, message)[PREFIX_BYTES:]
+    assert encoded.hex() == golden.replace(" ", "")
+    assert decode_answer(encoded) == message
+
+
+def test_every_message_has_golden_bytes() -> None:
+    assert {type(message) for message, _ in REQUESTS} == set(get_args(m.Request))
+    assert {type(message) for message, _ in ANSWERS} == set(get_args(m.Answer))
+
+
+@pytest.mark.parametrize(("message", "golden"), REQUESTS)
+def test_fields_of_a_later_version_are_ignored(message: m.Message, golden: str) -> None:
+    longer = [*msgspec.msgpack.decode(bytes.fromhex(golden)), "new", {"more": 1}]
+    assert decode_request(msgspec.msgpack.encode(longer)) == message
+
+
+def test_fields_with_defaults_may_be_left_out() -> None:
+    assert decode_request(msgspec.msgpack.encode([3, []])) == m.Fetch([])
+    assert decode_request(msgspec.msgpack.encode([2, 1, 2, 3])) == m.Produce(1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        [99],
+        ["0"],
+        [2],
+        [2, 1, 2, "3"],
+        [3, [[1, 2]]],
+        [4, [[1, 0, ["soon", 0]]]],
+        [6, 5, {}],
+        {"tag": 1},
+        12,
+        None,
+    ],
+)
+def test_wrong_shapes_are_protocol_errors(wrong: Any) -> None:
+    with pytest.raises(ProtocolError, match="a request cannot be read"):
+        decode_request(msgspec.msgpack.encode(wrong))
+
+
+@given(st.binary(max_size=300))
+def test_arbitrary_bytes_are_a_message_or_a_protocol_error(data: bytes) -> None:
+    for decode in (decode_request, decode_answer):
+        try:
+            decode(data)
+        except ProtocolError:
+            continue
+
+
+_BOMBS = """
+import resource, sys
+from quiver.model.errors import ProtocolError
+from quiver.protocol.packet import decode_request
+resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
+for bomb in sys.argv[1:]:
+    data = bytes.fromhex(bomb)
+    try:
+        decode_request(data)
+    except ProtocolError:
+        continue
+    sys.exit(f"{bomb} was taken for a request")
+"""
+
+
+def test_claimed_lengths_and_nesting_take_neither_memory_nor_stack() -> None:
+    bombs = [
+        "ddffffffff",
+        "9201ddffffffff",
+        "9201dd03ffffff",
+        "9306a161dfffffffff",
+        "9306a16181a162c6ffffffff",
+        "9306dbffffffff",
+        "9306a16181a162" + "91" * 50_000,
+        "9306a16181a162" + "81a161" * 15_000,
+    ]
+    subprocess.run([sys.executable, "-c", _BOMBS, *bombs], check=True)
+
+
+def test_errors_survive_the_wire() -> None:
+    for kind in CATALOGUE.values():
+        failure = failure_of(kind("what to do"))
+        back = error_of(failure)
+        assert (type(back), back.message, back.retryable) == (kind, "what to do", kind.retryable)
+    assert failure_of(TopicNotFound(topic="t")).message.startswith("there is no topic 't'")
+
+
+def test_a_foreign_error_tells_the_client_nothing_of_its_cause() -> None:
+    failure = failure_of(KeyError("/etc/secret"))
+    assert (failure.code, "secret" in failure.message) == ("internal", False)
+
+
+def test_an_unknown_code_keeps_its_name() -> None:
+    error = error_of(m.Failure("from_the_future", "wait", True))
+    assert (type(error), error.code, error.retryable) == (QuiverError, "from_the_future", True)
