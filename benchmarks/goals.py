@@ -73,10 +73,10 @@ def _latency(results: Results) -> Iterable[Verdict]:
 
 def _operation(results: Results) -> Iterable[Verdict]:
     http = _first(results, "http", "32 connections", "fsync")
-    startup = _first(results, "startup", "clean stop")
+    startup = _first(results, "startup", "5 GB, 1000 partitions, clean stop")
     yield at_least("HTTP single publishes, 32 connections, fsync", 5_000, "msg/s", _figure(http, "rate"))
     yield at_most("HTTP publish p99, 32 connections, fsync", 25, "ms", _figure(http, "ack_p99_ms"))
-    memory = _figure(_first(results, "memory", "GB"), "growth_mb")
+    memory = _figure(_first(results, "memory", "5 GB written and read"), "growth_mb")
     yield at_most("growth of resident memory while 5 GB pass", 100, "MB", memory)
     yield at_most("start-up with 5 GB and 1,000 partitions", 2, "s", _figure(startup, "ready_s"))
     yield at_most("import quiver", 100, "ms", _figure(_first(results, "import", "import quiver"), "took_ms"))
@@ -121,9 +121,9 @@ def _rate(results: Results, subject: str, workload: str, durability: str) -> Fig
 
 
 def _first(results: Results, workload: str, detail: str, durability: str | None = None) -> Measurement | None:
-    """The first measurement of a workload whose detail holds the text."""
+    """The first measurement of a workload whose detail begins with the text."""
     for measurement in results.of(workload):
-        if detail in measurement.detail and durability in (None, measurement.durability):
+        if measurement.detail.startswith(detail) and durability in (None, measurement.durability):
             return measurement
     return None
 

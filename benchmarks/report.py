@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from benchmarks.goals import best_of
 from benchmarks.measurement import Measurement, Results
+from benchmarks.noise import NOISY_CORES
 from benchmarks.result import Result
 
 NOISE = ("foreign_cores", "stolen_cores")
@@ -29,8 +30,15 @@ def _heading(result: Result) -> str:
         f"# Benchmark of {result.started}, {result.scale} scale\n\n"
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, Python "
         f"{result.versions['python']}, commit {str(source['commit'])[:12]}{changed}; {result.seconds:.0f} s. Medians "
-        f'of the repetitions, the best in brackets; "x" is the ratio to the best peer\'s median.'
+        f"of {result.repetitions} repetitions, the best in brackets; 'x' is the ratio to the best peer's median. "
+        f"{_noisy(result)}"
     )
+
+
+def _noisy(result: Result) -> str:
+    repetitions = [repetition for m in result.measurements for repetition in m.repetitions]
+    noisy = sum(max(r.get(name, 0.0) for name in NOISE) > NOISY_CORES for r in repetitions)
+    return f"Others used more than {NOISY_CORES} cores in {noisy} of {len(repetitions)} repetitions."
 
 
 def _comparison(result: Result, results: Results, size: int) -> str:
@@ -47,7 +55,7 @@ def _comparison(result: Result, results: Results, size: int) -> str:
         for workload, figure in best.items():
             rate = found[workload].median("rate") if workload in found else None
             row.append(_with_best(found.get(workload), "rate"))
-            row.append(f"{rate / figure.median:.2g}" if rate and figure else "")
+            row.append(f"{rate / figure.median:.1f}" if rate and figure else "")
         row += [_pair(found.get("latency"), "ack"), _pair(found.get("latency"), "receive")]
         rows.append([*row, next(iter(found.values())).durability])
     return table(header, rows)

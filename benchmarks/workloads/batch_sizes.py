@@ -1,4 +1,4 @@
-"""How the rate depends on the batch: one producer, each batch sent at once and acknowledged before the next."""
+"""How the rate depends on the batch: frames of a fixed number of messages, one after the other or many in flight."""
 
 import time
 
@@ -11,6 +11,9 @@ from benchmarks.run import Run
 
 MESSAGE_BYTES = 100
 FULL_BATCHES, FULL_MESSAGES = 3_000, 3_000_000
+IN_FLIGHT_FACTOR = 4
+"""With many in flight there are more of them, so that a run takes as long."""
+CHUNK = 10_000
 
 
 def measure_batch_sizes(run: Run) -> None:
@@ -18,10 +21,11 @@ def measure_batch_sizes(run: Run) -> None:
         for _ in run.repetitions():
             for durability in ("fsync", "interval"):
                 for batch in run.scale.batch_sizes:
-                    _measure(run, broker, durability, batch)
+                    _measure(run, broker, durability, batch, in_flight=False)
+                    _measure(run, broker, durability, batch, in_flight=True)
 
 
-def _measure(run: Run, broker: Broker, durability: str, batch: int) -> None:
+def _measure(run: Run, broker: Broker, durability: str, batch: int, in_flight: bool) -> None:
     batches = max(20, int(min(FULL_BATCHES, FULL_MESSAGES // batch) * run.scale.share))
     topic = f"batches-{durability}"
     with quiver.connect(broker.address) as client:
@@ -32,18 +36,24 @@ def _measure(run: Run, broker: Broker, durability: str, batch: int) -> None:
             "batches",
             size=MESSAGE_BYTES,
             durability=durability,
-            detail=f"batches of {batch}",
+            detail=f"batches of {batch}, " + ("many in flight" if in_flight else "one after the other"),
             server_pids=[broker.pid],
         ) as metrics:
-            outcome = run_roles({"produce": Role(_produce, (broker.address, topic, batch, batches))})["produce"]
-            metrics["rate"] = batch * batches / outcome.seconds
-            metrics |= latency_metrics("ack", outcome.result)
+            if in_flight:
+                count = batch * batches * IN_FLIGHT_FACTOR
+                outcome = run_roles({"produce": Role(_stream, (broker.address, topic, batch, count))})["produce"]
+                metrics["rate"] = count / outcome.seconds
+            else:
+                outcome = run_roles({"produce": Role(_step, (broker.address, topic, batch, batches))})["produce"]
+                metrics["rate"] = batch * batches / outcome.seconds
+                metrics |= latency_metrics("ack", outcome.result)
     finally:
         with quiver.connect(broker.address) as client:
             client.topics.delete(topic)
 
 
-def _produce(address: str, topic: str, batch: int, batches: int, watch: Watch) -> list[float]:
+def _step(address: str, topic: str, batch: int, batches: int, watch: Watch) -> list[float]:
+    """Each batch is acknowledged before the next is sent; the seconds of each."""
     values, took = [payload(MESSAGE_BYTES)] * batch, []
     with quiver.connect(address) as client, client.producer(topic, linger=0) as producer:
         producer.send_many(values)
@@ -56,3 +66,17 @@ def _produce(address: str, topic: str, batch: int, batches: int, watch: Watch) -
             took.append(time.monotonic() - begin)
         watch.stop()
     return took
+
+
+def _stream(address: str, topic: str, batch: int, count: int, watch: Watch) -> None:
+    """As many batches in flight as the producer allows."""
+    values = [payload(MESSAGE_BYTES)] * CHUNK
+    with (
+        quiver.connect(address) as client,
+        client.producer(topic, batch_messages=batch, batch_bytes=4 << 20) as producer,
+    ):
+        watch.start()
+        for start in range(0, count, CHUNK):
+            producer.send_many(values if count - start >= CHUNK else values[: count - start])
+        producer.flush()
+        watch.stop()

@@ -150,11 +150,11 @@ class Broker:
         """Changes settings while the topic is in use; `partitions` may only grow."""
         self._check_running()
         async with self._admin:
-            old, topic = await self._metadata.alter(name, settings)
+            # New partitions are open before anybody can hear of them.
+            await self._partitions.open_topic(self._metadata.altered(name, settings))
+            topic = await self._metadata.alter(name, settings)
             self._partitions.reconfigure(topic)
-            if topic.config.partitions > old.config.partitions:
-                await self._partitions.open_topic(topic)
-                await self._group_service.topics_changed()
+            await self._group_service.topics_changed()
             return topic
 
     async def add_partitions(self, name: str, count: int) -> tuple[int, int]:

@@ -1,16 +1,18 @@
 """Stream groups as gateways use them: with topic names, start positions, lag and resets."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from quiver.broker.partitions import Partitions
 from quiver.groups.assignors import AssignorName, TopicPartition
-from quiver.groups.member import Subscription
+from quiver.groups.events import GroupSettings
+from quiver.groups.member import Member, Subscription
 from quiver.groups.service import GroupService, MemberView
 from quiver.groups.state import Protocol
 from quiver.metadata.service import MetadataService
-from quiver.model.errors import GroupNotEmpty, InvalidRequest, QuiverError
+from quiver.model.errors import GroupNotEmpty, InvalidRequest, InvalidSetting, QuiverError
 from quiver.model.position import EARLIEST, Position
+from quiver.model.times import format_duration, parse_duration_ms
 from quiver.records.header import HEADER_BYTES, read_stamped_header
 from quiver.storage.port import Log
 from quiver.system.clock import Clock
@@ -26,6 +28,39 @@ class PartitionLag(NamedTuple):
     """Age of the oldest message that the group has not committed; 0 when there is none."""
     owner: str | None
     metadata: str = ""
+
+
+class MemberDetails(NamedTuple):
+    id: str
+    client_id: str
+    instance_id: str | None
+    joined_at_ms: int
+    last_heartbeat_ms: int
+    partitions: list[tuple[str, int]]
+
+
+class GroupSummary(NamedTuple):
+    id: str
+    kind: str
+    state: str
+    member_count: int
+    generation: int
+    topics: list[str]
+    lag: int
+    """Messages, over all partitions."""
+
+
+class GroupDetails(NamedTuple):
+    id: str
+    kind: str
+    state: str
+    protocol: str
+    assignor: str
+    generation: int
+    leader_id: str | None
+    members: list[MemberDetails]
+    partitions: list[PartitionLag]
+    settings: dict[str, Any]
 
 
 class ResetOffset(NamedTuple):
@@ -139,6 +174,59 @@ class Groups:
                 )
             )
         return found
+
+    async def summaries(self) -> list[GroupSummary]:
+        return [await self._summary(name) for name in sorted(self.service.groups())]
+
+    async def _summary(self, name: str) -> GroupSummary:
+        group = self.service.group(name)
+        lag = await self.lag(name)
+        topics = {topic for member in group.membership.members.values() for topic in member.subscription.topics}
+        return GroupSummary(
+            name,
+            group.kind,
+            group.membership.state,
+            len(group.membership.members),
+            group.membership.generation,
+            sorted(topics | {part.topic for part in lag}),
+            sum(part.messages for part in lag),
+        )
+
+    async def describe(self, name: str) -> GroupDetails:
+        group = self.service.group(name)
+        membership = group.membership
+        return GroupDetails(
+            name,
+            group.kind,
+            membership.state,
+            membership.protocol,
+            membership.assignor,
+            membership.generation,
+            membership.leader_id,
+            [self._member_details(member) for member in membership.members.values()],
+            await self.lag(name),
+            {"offsets_retention": format_duration(group.settings.offsets_retention_ms)},
+        )
+
+    async def alter(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Changes what can be changed per group; every other name is refused."""
+        changed = self.service.group(name).settings
+        for setting, value in settings.items():
+            if setting != "offsets_retention":
+                raise InvalidSetting(setting=setting, problem="is not a group setting; there is offsets_retention")
+            changed = GroupSettings(offsets_retention_ms=parse_duration_ms(value, setting))
+        await self.service.change_settings(name, changed)
+
+    def _member_details(self, member: Member) -> MemberDetails:
+        named = ((self.topic_name(part.topic_id), part.partition) for part in sorted(member.assigned))
+        return MemberDetails(
+            member.id,
+            member.subscription.client_id,
+            member.subscription.instance_id,
+            member.joined_at_ms,
+            self._clock.now_ms() - self.service.silence_ms(member),
+            [(topic, partition) for topic, partition in named if topic is not None],
+        )
 
     def topic_name(self, topic_id: int) -> str | None:
         """None when the topic is gone."""

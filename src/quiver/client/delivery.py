@@ -99,9 +99,7 @@ class Batch:
             )
             self.rows = None
         elif self.identity != (producer_id, epoch):
-            self.frame = renumbered(
-                self.frame, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
-            )
+            self.frame = renumbered(self.frame, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
         self.identity = (producer_id, epoch)
         return self.frame
 

@@ -20,7 +20,9 @@ def value_bytes(value: object) -> bytes | None:
     try:
         return _encode_json(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidRequest(problem=f"a value of type {type(value).__name__} does not become JSON: {error}") from None
+        raise InvalidRequest(
+            problem=f"a value of type {type(value).__name__} does not become JSON: {error}"
+        ) from None
 
 
 def key_bytes(key: object) -> bytes | None:

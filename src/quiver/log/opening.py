@@ -6,7 +6,7 @@ from pathlib import Path
 
 from quiver.log.frame_scan import Standing
 from quiver.log.open_files import OpenFiles
-from quiver.log.recovery import Checkpoint, Recovery, quarantine, scan_segment
+from quiver.log.recovery import Checkpoint, quarantine, scan_segment
 from quiver.log.reservation import Reservation
 from quiver.log.reserved_file import LogState, ReservedFile
 from quiver.log.segment import Segment, segment_path
@@ -106,19 +106,67 @@ def _recover(log: SegmentLog, segments: tuple[Segment, ...], state: LogState) ->
     file_size = segment.size
     checkpoint = _checkpoint(segment, state, newest[0] if newest else 0)
     recovery = scan_segment(segment, checkpoint)
-    _take_over_standing(segments, recovery)
-    end = max(recovery.standing.next_offset, recovery.safe_offset, floor, segment.base_offset)
+    standing = recovery.standing
+    if standing.leader_epoch < 0:
+        standing = _standing_before(segments[:-1], standing)
+    end = max(standing.next_offset, recovery.safe_offset, floor)
     segment.max_timestamp_ms = recovery.max_timestamp_ms
     tail = Tail(
-        end,
-        segment,
-        recovery.size,
-        recovery.standing.append_time_ms,
-        recovery.max_timestamp_ms,
-        recovery.standing.leader_epoch,
+        end, segment, recovery.size, standing.append_time_ms, recovery.max_timestamp_ms, standing.leader_epoch
     )
     log.publish(segments, tail, synced=True)
     for damage in recovery.damage:
         log.note_damage(damage)
-        _logger.warning("%s: damaged data, kept in place: %s", log.log_id, damage.error())
-    _settle(log, segment, recovery, file_size, end, state)
+        _logger.warning("%s: damaged data is left in place: %s", log.log_id, damage.error())
+    _settle(log, segment, file_size, has_stale_state=state.segment_size > file_size)
+
+
+def _checkpoint(segment: Segment, state: LogState, snapshot_offset: int) -> Checkpoint:
+    """Where the scan begins: at the newest place up to which the segment is known to be good."""
+    checkpoint = Checkpoint(0, Standing(segment.base_offset))
+    if state.segment_base == segment.base_offset and state.segment_size <= segment.size:
+        standing = Standing(state.end_offset, state.last_epoch, state.last_append_time_ms)
+        checkpoint = Checkpoint(state.segment_size, standing, state.max_timestamp_ms)
+    if snapshot_offset <= checkpoint.standing.next_offset:
+        return checkpoint
+    try:
+        entry = segment.index.last_where(lambda entry: entry.offset < snapshot_offset)
+    except DamagedIndex:
+        return checkpoint
+    if entry is None or entry.position <= checkpoint.position:
+        return checkpoint
+    with segment.frames() as frames:
+        header = frames.header_at(entry.position)
+    if header is None or header.base_offset != entry.offset:
+        return checkpoint
+    return Checkpoint(entry.position, Standing(entry.offset), entry.max_timestamp_ms)
+
+
+def _standing_before(segments: tuple[Segment, ...], standing: Standing) -> Standing:
+    """Epoch and time of the last frame in earlier segments, for a last segment without frames."""
+    for segment in reversed(segments):
+        place = segment.last_frame() if segment.size else None
+        if place is not None:
+            return Standing(standing.next_offset, place.header.leader_epoch, place.header.append_time_ms)
+    return standing
+
+
+def _settle(log: SegmentLog, segment: Segment, file_size: int, *, has_stale_state: bool) -> None:
+    """Makes what recovery found durable: the bytes to be cut are copied first, the new end is noted, then they go."""
+    is_cut = segment.size < file_size
+    try:
+        kept = quarantine(segment, log.open_files.files, segment.size, file_size) if is_cut else None
+        if is_cut or has_stale_state:
+            log.reservation.save(log.state()._replace(reserved_offset=log.end_offset), sync=True)
+        log.settle(segment)
+    except OSError as error:
+        log.fail(f"recovery could not cut the torn end of {segment.path}: {error}")
+        return
+    if is_cut:
+        _logger.warning(
+            "%s: %d torn bytes at the end of %s were cut%s",
+            log.log_id,
+            file_size - segment.size,
+            segment.path.name,
+            f" and kept in {kept}" if kept else "; they were all zero",
+        )

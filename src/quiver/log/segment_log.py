@@ -16,7 +16,6 @@ from quiver.log.reservation import Reservation
 from quiver.log.reserved_file import LogState
 from quiver.log.retention import SegmentAge, count_to_drop, is_due_to_roll
 from quiver.log.segment import Segment
-from quiver.log.segment_index import DamagedIndex
 from quiver.log.segment_view import SegmentView, Tail
 from quiver.log.snapshots import SnapshotFiles
 from quiver.model.errors import DiskFull, InvalidRequest, PartitionOffline
@@ -205,6 +204,16 @@ class SegmentLog(SegmentView):
         finally:
             self.forget_files()
 
+    def settle(self, segment: Segment) -> None:
+        """Cuts a segment's file to its committed size and syncs it."""
+        fd = self.open_files.pin(segment.file)
+        try:
+            if self._files.size(fd) > segment.size:
+                self._files.truncate(fd, segment.size)
+            self._files.fdatasync(fd)
+        finally:
+            self.open_files.unpin(segment.file)
+
     def forget_files(self) -> None:
         for segment in self.segments:
             segment.forget()
@@ -251,21 +260,17 @@ class SegmentLog(SegmentView):
         return runs
 
     def _commit(self, runs: list[_Run], plan: AppendPlan, *, synced: bool) -> None:
-        before = self.tail
+        before, segments = self.tail, self.segments
+        self.remember(before.end_offset, runs[0][0], runs[0][0].size)
         for segment, run in runs:
             segment.commit(run)
             if segment.index.is_full:
                 segment.index.flush()
-        segment = runs[-1][0]
-        known = self.segments
-        new = (
-            tuple(each for each, _ in runs if each not in known)
-            if len(runs) > 1 or before.segment is not segment
-            else ()
-        )
-        self.remember(before.end_offset, runs[0][0], runs[0][0].size - sum(f.header.frame_bytes for f in runs[0][1]))
-        tail = Tail(plan.end_offset, segment, segment.size, plan.append_time_ms, segment.max_timestamp_ms, plan.epoch)
-        self.publish((*known, *new) if new else known, tail, synced=synced)
+        active = runs[-1][0]
+        if active is not before.segment:
+            segments = (*segments, *[segment for segment, _ in runs if segment not in segments])
+        tail = Tail(plan.end_offset, active, active.size, plan.append_time_ms, active.max_timestamp_ms, plan.epoch)
+        self.publish(segments, tail, synced=synced)
 
     def _undo(self, runs: list[_Run], error: OSError) -> NoReturn:
         """Removes what a failed append wrote. Lack of room is told and the log goes on; anything else is final."""
@@ -338,10 +343,5 @@ class SegmentLog(SegmentView):
         return segment.size if place is None else place.position
 
     def _cut(self, segment: Segment, position: int) -> None:
-        fd = self.open_files.pin(segment.file)
-        try:
-            self._files.truncate(fd, position)
-            self._files.fdatasync(fd)
-        finally:
-            self.open_files.unpin(segment.file)
         segment.truncated(position)
+        self.settle(segment)

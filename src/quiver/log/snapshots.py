@@ -6,6 +6,7 @@ still remembers, it calls `make_durable`.
 
 import struct
 from pathlib import Path
+from threading import Lock
 
 import google_crc32c
 
@@ -21,17 +22,19 @@ class SnapshotFiles:
         self._directory = directory
         self._files = files
         self._unsynced: set[int] = set()
+        self._lock = Lock()
         self.offsets = sorted(
             int(name[:20]) for name in names if name.endswith(".snapshot") and name[:-9].isdigit() and len(name) == 29
         )
 
     def save(self, offset: int, data: bytes) -> None:
         header = _HEADER.pack(_MAGIC, offset, len(data), google_crc32c.extend(_crc_of(offset), data))
-        self._files.write_file(self._path(offset), header + data, sync=False)
-        self._unsynced.add(offset)
-        self.offsets = sorted({*self.offsets, offset})
-        for old in self.offsets[:-SNAPSHOTS_KEPT]:
-            self._remove(old)
+        with self._lock:
+            self._files.write_file(self._path(offset), header + data, sync=False)
+            self._unsynced.add(offset)
+            self.offsets = sorted({*self.offsets, offset})
+            for old in self.offsets[:-SNAPSHOTS_KEPT]:
+                self._remove(old)
 
     def newest(self, end_offset: int | None = None) -> tuple[int, bytes] | None:
         """Offset and data of the newest good one that is not above an offset."""
@@ -43,19 +46,21 @@ class SnapshotFiles:
         return None
 
     def make_durable(self) -> None:
-        for offset in sorted(self._unsynced & set(self.offsets)):
-            fd = self._files.open(self._path(offset))
-            try:
-                self._files.fdatasync(fd)
-            finally:
-                self._files.close(fd)
-        if self._unsynced:
-            self._files.sync_directory(self._directory)
-        self._unsynced.clear()
+        with self._lock:
+            for offset in sorted(self._unsynced & set(self.offsets)):
+                fd = self._files.open(self._path(offset))
+                try:
+                    self._files.fdatasync(fd)
+                finally:
+                    self._files.close(fd)
+            if self._unsynced:
+                self._files.sync_directory(self._directory)
+            self._unsynced.clear()
 
     def remove_above(self, offset: int) -> None:
-        for above in [each for each in self.offsets if each > offset]:
-            self._remove(above)
+        with self._lock:
+            for above in [each for each in self.offsets if each > offset]:
+                self._remove(above)
 
     def _remove(self, offset: int) -> None:
         self._files.remove(self._path(offset))

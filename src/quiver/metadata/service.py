@@ -96,17 +96,21 @@ class MetadataService:
             await self._append(TopicCreated(topic))
             return topic
 
-    async def alter(self, name: str, settings: Mapping[str, Any]) -> tuple[Topic, Topic]:
-        """Returns the topic before and after."""
+    def altered(self, name: str, settings: Mapping[str, Any]) -> Topic:
+        """The topic as `alter` would make it, or the error that it would give."""
+        topic = self.topic(name)
+        config = topic.config.changed(settings)
+        if config.partitions < topic.config.partitions:
+            problem = f"a topic cannot shrink from {topic.config.partitions} to {config.partitions} partitions"
+            raise InvalidSetting(setting="partitions", problem=problem)
+        return msgspec.structs.replace(topic, config=config)
+
+    async def alter(self, name: str, settings: Mapping[str, Any]) -> Topic:
         async with self._change:
-            old = self.topic(name)
-            config = old.config.changed(settings)
-            if config.partitions < old.config.partitions:
-                problem = f"a topic cannot shrink from {old.config.partitions} to {config.partitions} partitions"
-                raise InvalidSetting(setting="partitions", problem=problem)
-            if config != old.config:
-                await self._append(TopicChanged(old.id, config))
-            return old, self.topic(name)
+            topic = self.altered(name, settings)
+            if topic != self.topic(name):
+                await self._append(TopicChanged(topic.id, topic.config))
+            return topic
 
     async def delete(self, name: str) -> Topic:
         async with self._change:

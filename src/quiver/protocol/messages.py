@@ -9,16 +9,14 @@ from typing import Any
 import msgspec
 
 from quiver.model.position import Position
+from quiver.protocol.group_messages import GroupAnswer, GroupRequest
+from quiver.protocol.message import Message as Message
 
 PROTOCOL_VERSION = 1
 CODECS = ("none", "lz4", "zstd")
 ENCODINGS = ("arrow",)
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
-
-
-class Message(msgspec.Struct, array_like=True, frozen=True):
-    """Base of everything that is sent."""
 
 
 class Hello(Message, tag=0, frozen=True):
@@ -121,6 +119,7 @@ Request = (
     | AddPartitions
     | PurgeTopic
     | Ping
+    | GroupRequest
 )
 
 
@@ -207,4 +206,15 @@ class Done(Message, tag=108, frozen=True):
     pass
 
 
-Answer = Failure | Welcome | Metadata | Produced | Fetched | Offsets | ProducerIdentity | TopicDescription | Done
+Answer = (
+    Failure
+    | Welcome
+    | Metadata
+    | Produced
+    | Fetched
+    | Offsets
+    | ProducerIdentity
+    | TopicDescription
+    | Done
+    | GroupAnswer
+)

@@ -21,6 +21,7 @@ from quiver.system.clock import Clock
 
 OPTIONS = LogOptions(durability="fsync", segment_bytes=4 * MIB)
 SNAPSHOTS_KEPT = 3
+_LIMITS = Limits(message_bytes=16 * MIB)
 _READ_BYTES = 4 * MIB
 _SNAPSHOT_AFTER_BYTES = 4 * MIB
 
@@ -124,7 +125,7 @@ class Journal:
         frame = build_frame([pending.record for pending in batch], timestamp_ms=now_ms)
         base = self._log.end_offset
         try:
-            header = check_frame(frame, Limits())
+            header = check_frame(frame, _LIMITS)
             stamped = stamp(frame, header, base_offset=base, leader_epoch=self._epoch, append_time_ms=now_ms)
             await self._log.append([stamped])
         except Exception as error:

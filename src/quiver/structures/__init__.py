@@ -1,0 +1,1 @@
+"""Algorithms and data structures without domain words."""

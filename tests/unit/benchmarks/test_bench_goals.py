@@ -52,6 +52,13 @@ def test_fsync_latency_is_judged_above_the_raw_disk() -> None:
     assert _verdict(results, "publish to ack p99 with fsync").outcome == "missed"
 
 
+def test_a_smaller_run_does_not_pass_for_the_whole() -> None:
+    results = Results()
+    results.add("quiver", "memory", {"growth_mb": 1.0}, detail="0.2 GB written and read")
+    results.add("quiver", "startup", {"ready_s": 0.4}, detail="0.2 GB, 100 partitions, clean stop")
+    assert {verdict.outcome for verdict in judge(results, set())} == {"not measured"}
+
+
 def test_nothing_measured_is_no_success() -> None:
     assert {verdict.outcome for verdict in judge(Results(), set())} == {"not measured"}
 

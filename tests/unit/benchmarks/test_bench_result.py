@@ -44,7 +44,7 @@ def test_written_and_read_again(tmp_path: Path) -> None:
 def test_the_tables_show_ratios_goals_limits_and_what_was_left_out() -> None:
     text = report(_result())
     row = next(line for line in text.splitlines() if line.startswith("| quiver "))
-    assert "4.00 M (4.10 M) | 40 " in row
+    assert "4.00 M (4.10 M) | 40.0 " in row
     assert "growth of resident memory while 5 GB pass" in text
     assert "sync_p99_ms 1.25" in text
     assert "- kafka: no broker is given" in text

@@ -1,5 +1,6 @@
 """A broker for tests of the HTTP gateway: lists in memory, and errors on demand."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -36,7 +37,10 @@ class Page(NamedTuple):
 
 
 class FakeBroker:
-    """What HttpGateway calls of a Broker; `refuse` makes every publish of a message fail with that error."""
+    """What HttpGateway calls of a Broker; `refuse` makes every publish of a message fail with that error.
+
+    With a `gate`, publishes set `waiting` and wait until it opens.
+    """
 
     node_id = "node-1"
 
@@ -45,6 +49,8 @@ class FakeBroker:
         self.clock = FakeClock()
         self.refuse: QuiverError | None = None
         self.broken: Exception | None = None
+        self.gate: asyncio.Event | None = None
+        self.waiting = asyncio.Event()
         self.trouble: dict[str, str] = {}
         self.published: list[NewMessage] = []
         self._topics: dict[str, Topic] = {}
@@ -104,6 +110,9 @@ class FakeBroker:
     async def publish(self, topic: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
         if self.broken is not None:
             raise self.broken
+        if self.gate is not None:
+            self.waiting.set()
+            await self.gate.wait()
         logs = self._logs[self.topic(topic).name]
         return [self._store(topic, logs, message) for message in messages]
 

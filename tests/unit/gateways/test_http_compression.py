@@ -1,3 +1,4 @@
+import contextlib
 import gzip
 import io
 import zlib
@@ -90,10 +91,8 @@ async def test_a_zstd_window_beyond_reason_is_refused():
 @pytest.mark.parametrize("encoding", [b"gzip", b"zstd"])
 @given(st.binary(min_size=1, max_size=200))
 async def test_garbage_is_a_clear_error_or_opens(encoding, data):
-    try:
+    with contextlib.suppress(InvalidRequest, RequestTooLarge):
         assert len(await decompress(encoding, data, LIMIT)) <= LIMIT
-    except (InvalidRequest, RequestTooLarge):
-        pass
 
 
 @pytest.mark.parametrize("encoding", [b"gzip", b"zstd"])

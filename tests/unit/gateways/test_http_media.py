@@ -66,7 +66,7 @@ def test_what_does_not_fit_is_named_with_its_place(media):
         media.decode(media.encode({"name": "a", "count": "2"}), Pair)
 
 
-@pytest.mark.parametrize("body", [b"{", b"\xff", b'{"name": "\xff"}', b"[" * 100_000, b'{"name": NaN}'])
+@pytest.mark.parametrize("body", [b"{", b"\xff", b'{"name": "\xff"}', b'{"a":' * 100_000, b'{"name": NaN}'])
 def test_malformed_json_is_a_clear_error(body):
     with pytest.raises(InvalidRequest, match="JSON"):
         JSON.decode(body, dict)

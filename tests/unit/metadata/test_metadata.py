@@ -55,7 +55,7 @@ async def test_partitions_only_grow_and_nothing_changes_when_refused() -> None:
     await service.create("orders", {"partitions": 4})
     with pytest.raises(InvalidSetting, match="shrink"):
         await service.alter("orders", {"partitions": 3})
-    _, grown = await service.alter("orders", {"partitions": 5})
+    grown = await service.alter("orders", {"partitions": 5})
     assert grown.config.partitions == 5
     with pytest.raises(TopicNotFound):
         await service.alter("other", {"partitions": 5})

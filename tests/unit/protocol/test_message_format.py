@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.model.errors import CATALOGUE, ProtocolError, QuiverError, TopicNotFound
-from quiver.model.position import EARLIEST, Position
+from quiver.model.position import EARLIEST, LATEST, Position
+from quiver.protocol import group_messages as g
 from quiver.protocol import messages as m
 from quiver.protocol.failure import error_of, failure_of
 from quiver.protocol.packet import PREFIX_BYTES, decode_answer, decode_request, encode_packet
@@ -52,6 +53,49 @@ ANSWERS: list[tuple[m.Message, str]] = [
     (m.Done(), "916c"),
 ]
 
+REQUESTS += [
+    (g.JoinGroup("g", "c", ["t"]), "9b14a167a16391a174c0c0cd7530c0ab636f6f7065726174697665c092a86561726c6965737400"),
+    (
+        g.JoinGroup("g", "c", [], "o.*", "i", 9000, "m", "eager", "range", LATEST),
+        "9b14a167a16390a36f2e2aa169cd2328a16da56561676572a572616e676592a66c617465737400",
+    ),
+    (g.GroupHeartbeat("g", "m", 7, [(1, 2)]), "9615a167a16d0791920102cd0bb8"),
+    (g.LeaveGroup("g", "m"), "9316a167a16d"),
+    (g.CommitOffsets("g", "m", [g.CommitPart(1, 2, 3, "n")], 4), "9517a167a16d9194010203a16e04"),
+    (g.ListGroups(), "9118"),
+    (g.DescribeGroup("g"), "9219a167"),
+    (g.ResetGroup("g", "t", EARLIEST), "961aa167a17492a86561726c6965737400c0c2"),
+    (g.ResetGroup("g", "t", None, -5, True), "961aa167a174c0fbc3"),
+    (g.DeleteGroup("g"), "921ba167"),
+    (g.AlterGroup("g", {"a": 1}), "931ca16781a16101"),
+]
+ANSWERS += [
+    (
+        g.MemberAssignment("m", 1, 2, "none", [g.AssignedPart(1, "t", 2, 3)], [(1, 4)], 5),
+        "9878a16d0102a46e6f6e65919401a17402039192010405",
+    ),
+    (
+        g.GroupList([g.GroupSummary("g", "stream", "stable", 1, 2, ["t"], 3)]),
+        "92799197a167a673747265616da6737461626c65010291a17403",
+    ),
+    (
+        g.GroupDescription(
+            "g",
+            "stream",
+            "empty",
+            "eager",
+            "range",
+            1,
+            [g.GroupMember("m", "c", None, 1, 2, [("t", 0)])],
+            [g.GroupPartition("t", 0, None, 5, 5, 6, "m")],
+            {},
+        ),
+        "9a7aa167a673747265616da5656d707479a56561676572a572616e6765019196a16da163c00102"
+        "9192a174009198a17400c0050506a16da080",
+    ),
+    (g.GroupReset([g.ResetPart(0, None, 4)]), "927b919300c004"),
+]
+
 
 @pytest.mark.parametrize(("message", "golden"), REQUESTS)
 def test_request_bytes(message: m.Message, golden: str) -> None:
@@ -67,9 +111,16 @@ def test_answer_bytes(message: m.Message, golden: str) -> None:
     assert decode_answer(encoded) == message
 
 
-def test_every_message_has_golden_bytes() -> None:
-    assert {type(message) for message, _ in REQUESTS} == set(get_args(m.Request))
-    assert {type(message) for message, _ in ANSWERS} == set(get_args(m.Answer))
+def test_every_message_of_the_module_has_golden_bytes() -> None:
+    for golden, known in ((REQUESTS, m.Request), (ANSWERS, m.Answer)):
+        defined = {kind for kind in get_args(known) if kind.__module__ == m.__name__}
+        assert {type(message) for message, _ in golden} == defined
+
+
+def test_no_tag_is_used_twice() -> None:
+    for known in (m.Request, m.Answer):
+        tags = [kind.__struct_config__.tag for kind in get_args(known)]
+        assert len(tags) == len(set(tags))
 
 
 @pytest.mark.parametrize(("message", "golden"), REQUESTS)

@@ -101,6 +101,10 @@ class AsyncDispatch:
         return not self._ready and not any(lane.waiting and not lane.is_troubled for lane in self._busy.values())
 
     @property
+    def is_closed(self) -> bool:
+        return self._closed is not None
+
+    @property
     def has_work(self) -> bool:
         return bool(self._ready or self._busy or self._misplaced)
 
@@ -171,12 +175,14 @@ class AsyncDispatch:
 
     async def _prepare(self) -> None:
         topic = await self.load_topic()
-        if self._options.idempotent and self._identity == _NO_IDENTITY:
-            self._identity = await self._new_identity(InitProducer())
-        if self._misplaced and not self._flying:
-            topic = await self._place_misplaced(topic)
         while self._ready:
             self._place(self._ready.popleft(), topic)
+        if self._misplaced and not self._flying:
+            await self._place_misplaced(topic)
+        if not self._options.idempotent:
+            return
+        if self._identity == _NO_IDENTITY:
+            self._identity = await self._new_identity(InitProducer())
         with self._mutex:
             renewed = [lane for lane in self._busy.values() if lane.wants_epoch]
         for lane in renewed:
@@ -221,13 +227,12 @@ class AsyncDispatch:
                 lane = self._lanes.get(batch.partition)
                 if lane is None:
                     lane = self._lanes[batch.partition] = Lane(batch.partition, IN_FLIGHT_PER_PARTITION)
-                    lane.identity = self._identity
                 self._serial += 1
                 batch.serial = self._serial
                 lane.waiting.append(batch)
                 self._busy[batch.partition] = lane
 
-    async def _place_misplaced(self, known: TopicInfo) -> TopicInfo:
+    async def _place_misplaced(self, known: TopicInfo) -> None:
         """Routes anew what was refused because the topic has changed, and what waits and was hashed like it."""
         try:
             topic = self.topic = await self._link.topic(self._name)
@@ -235,7 +240,7 @@ class AsyncDispatch:
             misplaced, self._misplaced = self._misplaced, []
             for batch in misplaced:
                 self._settle(batch, error=error)
-            return known
+            return
         is_new = topic.id != known.id
         with self._mutex:
             moved, self._misplaced = self._misplaced, []
@@ -249,7 +254,6 @@ class AsyncDispatch:
                 self._settle(batch, error=batch.last_error)
             else:
                 self._place_again(batch, topic)
-        return topic
 
     def _place_again(self, batch: Batch, topic: TopicInfo) -> None:
         try:
@@ -272,6 +276,8 @@ class AsyncDispatch:
             if self._misplaced:
                 return []
             for lane in list(self._busy.values()):
+                if lane.identity == _NO_IDENTITY:
+                    lane.identity = self._identity
                 while size < _WRITE_BYTES and len(flights) < _WRITE_BATCHES:
                     batch = lane.take(now)
                     if batch is None:
@@ -379,6 +385,8 @@ class AsyncDispatch:
         now = self._link.clock.monotonic()
         with self._mutex:
             late = [batch for lane in self._busy.values() for batch in lane.expired(now)]
+            late += [batch for batch in self._misplaced if batch.deadline <= now]
+            self._misplaced = [batch for batch in self._misplaced if batch.deadline > now]
         for batch in late:
             self._settle(batch, error=batch.last_error or RequestTimeout(seconds=self._options.delivery_seconds))
 

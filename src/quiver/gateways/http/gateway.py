@@ -92,7 +92,7 @@ class HttpGateway:
     async def _check_connections(self, server: "_Server") -> None:
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(_CHECK_EVERY_S)
+            await asyncio.sleep(min(_CHECK_EVERY_S, self._slow_client_s / 2))
             for connection in list(server.server_state.connections):
                 if isinstance(connection, BoundedConnection):
                     connection.check(loop.time(), self._slow_client_s, self._slow_client_s)

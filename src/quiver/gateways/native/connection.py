@@ -95,7 +95,7 @@ class Connection:
                 self.abort("the client did not hang up")
         elif blocked_since is not None and now - blocked_since > stall:
             self._drop(f"took no answers for {stall:g} s")
-        elif not self._session.greeted and now - self._opened > handshake:
+        elif not self._session.greeted and not self._finishing and now - self._opened > handshake:
             self._refuse(ProtocolError(problem=f"no handshake within {handshake:g} s"))
         elif self._reading and not self._reader.is_between_packets and now - self._last_heard > stall:
             self._drop(f"sent half a request and nothing more for {stall:g} s")

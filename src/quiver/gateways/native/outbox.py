@@ -40,7 +40,8 @@ class Outbox:
         self._loop = asyncio.get_running_loop()
         self._items: deque[bytes | memoryview | FrameSlice] = deque()
         self._wakeup: asyncio.Future[None] | None = None
-        self._closed = False
+        self._closed = self._corked = False
+        self._is_tcp = sock.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_CORK")
         self.queued_bytes = 0
         self.blocked_since: float | None = None
         """Loop time since which the socket took nothing although there is something to send."""
@@ -93,14 +94,20 @@ class Outbox:
     async def _send_bytes(self) -> None:
         """Sends the run of bytes at the head of the queue, or some of it."""
         run: list[bytes | memoryview] = []
-        payload_follows = False
+        slices_follow = 0
         for item in islice(self._items, _BUFFERS_PER_SEND):
-            if not isinstance(item, bytes | memoryview):
-                payload_follows = True
-                break
-            run.append(item)
+            if isinstance(item, bytes | memoryview):
+                if slices_follow:
+                    break
+                run.append(item)
+            else:
+                slices_follow += 1
+                if slices_follow == 2:
+                    break
+        if slices_follow == 2 and not self._corked:
+            self._cork(True)
         try:
-            sent = self._sock.sendmsg(run, (), socket.MSG_MORE if payload_follows else 0)
+            sent = self._sock.sendmsg(run, (), socket.MSG_MORE if slices_follow else 0)
         except (BlockingIOError, InterruptedError):
             await self._writable()
             return
@@ -120,6 +127,14 @@ class Outbox:
             await self._send_all(memoryview(await part.read()).cast("B")[: part.length], part.length)
         self._items.popleft()
         part.release()
+        if self._corked and (not self._items or isinstance(self._items[0], bytes | memoryview)):
+            self._cork(False)
+
+    def _cork(self, corked: bool) -> None:
+        """Lets the kernel fill whole segments from many small slices, where the socket can do that."""
+        if self._is_tcp:
+            self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, corked)
+            self._corked = corked
 
     async def _send_file(self, fd: int, position: int, length: int) -> bool:
         """False, with nothing sent, where the file system has no sendfile."""

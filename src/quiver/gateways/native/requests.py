@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from quiver.broker.broker import Broker
+from quiver.gateways.native.group_requests import GROUP_ANSWERS
 from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.topic import Topic
 from quiver.protocol.failure import failure_of
@@ -124,6 +125,7 @@ _ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     AddPartitions: _add_partitions,
     PurgeTopic: _purge_topic,
     Ping: _ping,
+    **GROUP_ANSWERS,
 }
 
 

@@ -1,0 +1,54 @@
+"""Many messages at once: from lists to columns, a slice at a time so that memory stays bounded."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from quiver.client.outgoing import expiry_ms
+from quiver.client.payload import all_key_bytes, all_value_bytes, header_bytes
+from quiver.client.producer_options import SendOptions
+from quiver.client.rows import Rows
+from quiver.model.errors import InvalidRequest
+from quiver.model.times import parse_time_ms
+
+_SLICE = 65_536
+
+
+
+def bulk_rows(
+    values: Iterable[Any], keys: Iterable[Any] | None, options: SendOptions, now_ms: int
+) -> Iterator[Rows]:
+    """The messages as columns, slice by slice; as many keys as values are needed, or none."""
+    headers, expiry = header_bytes(options.get("headers")), expiry_ms(options.get("ttl"), now_ms)
+    timestamp = options.get("timestamp")
+    timestamp_ms = now_ms if timestamp is None else parse_time_ms(timestamp, "timestamp")
+    if isinstance(values, Sequence) and isinstance(keys, Sequence) and len(values) != len(keys):
+        raise InvalidRequest(problem=f"there are {len(values)} values and {len(keys)} keys")
+    key_slices = None if keys is None else _slices(keys)
+    for part in _slices(values):
+        key_part = None if key_slices is None else next(key_slices, [])
+        if key_part is not None and len(key_part) != len(part):
+            raise InvalidRequest(problem="there are fewer keys than values")
+        yield Rows.from_lists(
+            _value_list(part),
+            timestamp_ms=timestamp_ms,
+            keys=None if key_part is None else all_key_bytes(key_part),
+            headers=None if headers is None else [headers] * len(part),
+            expires_at_ms=None if expiry is None else [expiry] * len(part),
+        )
+
+
+def _value_list(values: list[Any]) -> list[bytes | None]:
+    return values if set(map(type, values)) == {bytes} else all_value_bytes(values)
+
+
+def _slices(items: Iterable[Any]) -> Iterator[list[Any]]:
+    if isinstance(items, str | bytes | bytearray | memoryview):
+        raise InvalidRequest(problem="send_many takes a list of values; for one value use send")
+    if isinstance(items, Sequence):
+        for start in range(0, len(items), _SLICE):
+            yield list(items[start : start + _SLICE])
+        return
+    iterator = iter(items)
+    while part := list(islice(iterator, _SLICE)):
+        yield part

@@ -1,0 +1,165 @@
+"""What requests about groups ask of the broker."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from quiver.broker.broker import Broker
+from quiver.groups.assignors import TopicPartition
+from quiver.groups.member import Subscription
+from quiver.groups.service import MemberView
+from quiver.model.errors import InvalidRequest
+from quiver.protocol.group_messages import (
+    AlterGroup,
+    AssignedPart,
+    CommitOffsets,
+    DeleteGroup,
+    DescribeGroup,
+    GroupDescription,
+    GroupHeartbeat,
+    GroupList,
+    GroupMember,
+    GroupPartition,
+    GroupReset,
+    GroupSummary,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    MemberAssignment,
+    ResetGroup,
+    ResetPart,
+)
+from quiver.protocol.message import Message
+from quiver.protocol.messages import Done
+
+
+async def _join(broker: Broker, request: JoinGroup) -> Message:
+    view = await broker.groups.join(
+        request.group,
+        Subscription(
+            client_id=request.client_id,
+            topics=frozenset(request.topics),
+            pattern=request.pattern,
+            instance_id=request.instance_id,
+            session_ms=request.session_ms,
+        ),
+        member_id=request.member_id,
+        protocol=request.protocol,
+        assignor=request.assignor,
+        start=request.start,
+    )
+    return _assignment(broker, request.group, view)
+
+
+async def _heartbeat(broker: Broker, request: GroupHeartbeat) -> Message:
+    view = await broker.groups.service.heartbeat(
+        request.group,
+        request.member_id,
+        revoked=frozenset(TopicPartition(*part) for part in request.revoked),
+        seen_version=request.version,
+        wait_ms=request.wait_ms,
+    )
+    return _assignment(broker, request.group, view)
+
+
+def _assignment(broker: Broker, group: str, view: MemberView) -> MemberAssignment:
+    assigned = [
+        AssignedPart(part.topic_id, name, part.partition, broker.groups.next_offset(group, part))
+        for part in sorted(view.assigned)
+        if (name := broker.groups.topic_name(part.topic_id)) is not None
+    ]
+    return MemberAssignment(
+        view.member_id,
+        view.generation,
+        view.version,
+        view.state,
+        assigned,
+        sorted(view.revoke),
+        view.revocation_ms,
+    )
+
+
+async def _leave(broker: Broker, request: LeaveGroup) -> Message:
+    await broker.groups.service.leave(request.group, request.member_id)
+    return Done()
+
+
+async def _commit(broker: Broker, request: CommitOffsets) -> Message:
+    await broker.groups.service.commit(
+        request.group,
+        {TopicPartition(part.topic_id, part.partition): (part.offset, part.metadata) for part in request.offsets},
+        member_id=request.member_id,
+        generation=request.generation,
+    )
+    return Done()
+
+
+async def _list(broker: Broker, request: ListGroups) -> Message:
+    return GroupList(
+        [
+            GroupSummary(
+                summary.id,
+                summary.kind,
+                summary.state,
+                summary.member_count,
+                summary.generation,
+                summary.topics,
+                summary.lag,
+            )
+            for summary in await broker.groups.summaries()
+        ]
+    )
+
+
+async def _describe(broker: Broker, request: DescribeGroup) -> Message:
+    details = await broker.groups.describe(request.group)
+    return GroupDescription(
+        details.id,
+        details.kind,
+        details.state,
+        details.protocol,
+        details.assignor,
+        details.generation,
+        [
+            GroupMember(m.id, m.client_id, m.instance_id, m.joined_at_ms, m.last_heartbeat_ms, m.partitions)
+            for m in details.members
+        ],
+        [
+            GroupPartition(
+                p.topic, p.partition, p.committed, p.end_offset, p.messages, p.time_ms, p.owner, p.metadata
+            )
+            for p in details.partitions
+        ],
+        details.settings,
+    )
+
+
+async def _reset(broker: Broker, request: ResetGroup) -> Message:
+    if (request.to is None) == (request.shift is None):
+        raise InvalidRequest(problem="a reset needs a position or a number to shift by, and not both")
+    to = request.shift if request.to is None else request.to
+    assert to is not None
+    changes = await broker.groups.reset(request.group, request.topic, to, dry_run=request.dry_run)
+    return GroupReset([ResetPart(*change) for change in changes])
+
+
+async def _delete(broker: Broker, request: DeleteGroup) -> Message:
+    await broker.groups.service.delete(request.group)
+    return Done()
+
+
+async def _alter(broker: Broker, request: AlterGroup) -> Message:
+    await broker.groups.alter(request.group, request.settings)
+    return Done()
+
+
+GROUP_ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+    JoinGroup: _join,
+    GroupHeartbeat: _heartbeat,
+    LeaveGroup: _leave,
+    CommitOffsets: _commit,
+    ListGroups: _list,
+    DescribeGroup: _describe,
+    ResetGroup: _reset,
+    DeleteGroup: _delete,
+    AlterGroup: _alter,
+}

@@ -1,0 +1,36 @@
+"""What a read of segment files gives: a place in a file that stays open until it is released."""
+
+from quiver.log.open_files import OpenFiles
+from quiver.log.segment_view import Extent
+from quiver.storage.work import Work
+
+_READ_ON_LOOP_BYTES = 64 * 1024
+
+
+class FileSlice:
+    """Bytes of a segment. `file` is for sendfile; `read` is for everybody else."""
+
+    __slots__ = ("_extent", "_open_files", "_work", "length")
+
+    def __init__(self, extent: Extent, open_files: OpenFiles, work: Work) -> None:
+        self._extent: Extent | None = extent
+        self._open_files = open_files
+        self._work = work
+        self.length = extent.length
+
+    @property
+    def file(self) -> tuple[int, int] | None:
+        assert self._extent is not None, "used after release"
+        return self._extent.fd, self._extent.position
+
+    async def read(self) -> bytes | memoryview:
+        assert self._extent is not None, "used after release"
+        _, fd, position, length = self._extent
+        if length <= _READ_ON_LOOP_BYTES:
+            return self._open_files.files.pread(fd, length, position)
+        return await self._work.run(self._open_files.files.pread, fd, length, position)
+
+    def release(self) -> None:
+        if self._extent is not None:
+            extent, self._extent = self._extent, None
+            self._open_files.unpin(extent.file)

@@ -1,0 +1,95 @@
+import re
+
+import msgspec
+
+from quiver.gateways.http.openapi import openapi_document
+from quiver.model.errors import CATALOGUE
+
+
+async def document(client) -> dict:
+    answer = await client.get("/openapi.json")
+    assert answer.headers["content-type"] == "application/json"
+    return answer.json()
+
+
+def references(node) -> set[str]:
+    if isinstance(node, dict):
+        return {node["$ref"]} if "$ref" in node else set().union(*map(references, node.values()), set())
+    return set().union(*map(references, node), set()) if isinstance(node, list) else set()
+
+
+async def test_every_foundation_route_is_described(client):
+    paths = (await document(client))["paths"]
+    described = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    assert described == {
+        "GET /health",
+        "GET /healthz",
+        "GET /livez",
+        "GET /readyz",
+        "GET /version",
+        "GET /stats",
+        "GET /openapi.json",
+        "GET /docs",
+        "POST /topics",
+        "GET /topics",
+        "GET /topics/{topic}",
+        "PATCH /topics/{topic}",
+        "DELETE /topics/{topic}",
+        "POST /topics/{topic}/purge",
+        "POST /topics/{topic}/messages",
+        "GET /topics/{topic}/messages",
+        "GET /topics/{topic}/partitions/{partition}/messages",
+        "POST /admin/topics/{topic}/partitions",
+    }
+
+
+async def test_every_reference_leads_somewhere_and_every_schema_is_used(client):
+    described = await document(client)
+    names = {reference.removeprefix("#/components/schemas/") for reference in references(described)}
+    assert names == set(described["components"]["schemas"])
+
+
+async def test_operations_have_ids_of_their_own_and_their_path_parameters(client):
+    operations = [
+        (path, operation)
+        for path, methods in (await document(client))["paths"].items()
+        for operation in methods.values()
+    ]
+    assert len({operation["operationId"] for _, operation in operations}) == len(operations)
+    for path, operation in operations:
+        named = {parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "path"}
+        assert named == set(re.findall(r"\{(\w+)\}", path))
+
+
+async def test_requests_errors_and_query_fields_are_described(client):
+    described = await document(client)
+    publish = described["paths"]["/topics/{topic}/messages"]["post"]
+    assert publish["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/PublishRequest")
+    assert "application/msgpack" in publish["requestBody"]["content"]
+    assert "topic_not_found" in publish["responses"]["404"]["description"]
+    assert "deliverAt" in described["components"]["schemas"]["MessageToPublish"]["properties"]
+    read = described["paths"]["/topics/{topic}/messages"]["get"]
+    assert {"offset", "limit", "from_time", "to_time", "isolation", "partition"} <= {
+        parameter["name"] for parameter in read["parameters"]
+    }
+    assert described["paths"]["/topics"]["post"]["responses"].keys() >= {"201", "400", "409"}
+
+
+async def test_codes_in_the_document_are_codes_of_the_catalogue(client):
+    described = await document(client)
+    for methods in described["paths"].values():
+        for operation in methods.values():
+            for status, response in operation["responses"].items():
+                if int(status) >= 400:
+                    assert set(response["description"].split(", ")) <= set(CATALOGUE)
+
+
+def test_a_document_without_routes_is_still_one():
+    assert msgspec.json.encode(openapi_document({}, "1"))
+
+
+async def test_the_page_loads_nothing_from_elsewhere(client):
+    answer = await client.get("/docs")
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert not re.findall(r"(?:src|href)=[\"']?(?:https?:)?//", answer.text)
