@@ -52,7 +52,7 @@ def test_readiness_says_why_and_a_restart_brings_the_partition_back(broker: Brok
 def test_an_idempotent_producer_is_told_and_nothing_is_doubled(broker: BrokerProcess) -> None:
     with quiver.connect(broker.address) as q:
         q.topics.create("orders", partitions=1)
-        with q.producer("orders", timeout="3s") as producer:
+        with q.producer("orders", delivery_timeout="3s") as producer:
             producer.send(b"before").result(10)
             with inject(broker.pid, "error=EIO"):
                 ticket = producer.send(b"lost")

@@ -52,9 +52,11 @@ async def start_broker(config: Config) -> RunningBroker:
 
 
 def _storage(config: Config) -> LocalStorage:
-    more = {"max_open_files": config.max_open_files} if config.max_open_files else {}
     return LocalStorage(
-        config.data_dir, min_free_bytes=config.min_free_bytes, sync_threads=config.sync_threads, **more
+        config.data_dir,
+        max_open_files=config.max_open_files or None,
+        min_free_bytes=config.min_free_bytes,
+        sync_threads=config.sync_threads,
     )
 
 

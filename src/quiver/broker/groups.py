@@ -149,8 +149,8 @@ class Groups:
             )
         return changes
 
-    async def lag(self, group: str) -> list[PartitionLag]:
-        """How far behind the group is in every partition that it reads or has read."""
+    async def lag(self, group: str, *, with_age: bool = True) -> list[PartitionLag]:
+        """How far behind the group is in every partition that it reads or has read; ages cost a read each."""
         state = self.service.group(group)
         owners = {p: member.id for member in state.membership.members.values() for p in member.owned}
         found = []
@@ -168,7 +168,7 @@ class Groups:
                     None if committed is None else committed.offset,
                     log.readable_offset,
                     max(0, log.readable_offset - at),
-                    await self._age_ms(log, at),
+                    await self._age_ms(log, at) if with_age else 0,
                     owners.get(partition),
                     committed.metadata if committed else "",
                 )
@@ -180,7 +180,7 @@ class Groups:
 
     async def _summary(self, name: str) -> GroupSummary:
         group = self.service.group(name)
-        lag = await self.lag(name)
+        lag = await self.lag(name, with_age=False)
         topics = {topic for member in group.membership.members.values() for topic in member.subscription.topics}
         return GroupSummary(
             name,

@@ -1,7 +1,7 @@
 """`quiver produce TOPIC`: messages from arguments, standard input or files."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
@@ -12,12 +12,13 @@ import typer
 from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, connect
 from quiver.cli.lazy_group import command_app
 from quiver.cli.line_input import known_size, read_chunks, split_keys
+from quiver.cli.message_format import unescape
 from quiver.cli.output import Output, OutputOption, show_record, show_rows
 from quiver.cli.progress import progress
 from quiver.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from quiver.client import Client
+    from quiver.client import Producer
 
 
 def produce(
@@ -42,6 +43,7 @@ def produce(
     deliver_at: Annotated[str | None, typer.Option(help="Deliver at this time (RFC 3339).")] = None,
     compression: Annotated[str, typer.Option(help="none, lz4 or zstd.")] = "none",
     acks: Annotated[str, typer.Option(help="none, leader or all.")] = "all",
+    timeout: Annotated[str, typer.Option(help="How long a message is tried before it fails.")] = "30s",
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -53,13 +55,15 @@ def produce(
     options = {"headers": parse_headers(header), "partition": partition, "priority": priority, "ttl": ttl}
     options |= {"delay": delay, "deliver_at": deliver_at}
     sending = {name: value for name, value in options.items() if value is not None}
-    with connect(address) as q, q.producer(topic, compression=compression, acks=acks) as out:
+    producing = {"compression": compression, "acks": acks, "delivery_timeout": timeout}
+    with connect(address) as q, q.producer(topic, **producing) as out:
         if values:
             show_rows(_send_values(out, topic, values, key, sending), output)
         else:
             with ExitStack() as stack:
                 files = [_open(name, stack) for name in file or ["-"]]
-                show_record({"topic": topic, **_send_lines(out, files, key, key_separator, sending)}, output)
+                separator = None if key_separator is None else unescape(key_separator).encode()
+                show_record({"topic": topic, **_send_lines(out, files, key, separator, sending)}, output)
 
 
 def parse_headers(words: list[str] | None) -> dict[str, bytes] | None:
@@ -93,7 +97,7 @@ def _send_values(
 
 
 def _send_lines(
-    out: "Producer", files: list[BinaryIO], key: str | None, separator: str | None, sending: dict[str, Any]
+    out: "Producer", files: list[BinaryIO], key: str | None, separator: bytes | None, sending: dict[str, Any]
 ) -> dict[str, Any]:
     """Sends every line; stops at the first error. What was sent before an error stays sent."""
     began, messages, sent_bytes = monotonic(), 0, 0
@@ -105,8 +109,16 @@ def _send_lines(
                 sent_bytes += size_bytes
                 advance(len(lines), size_bytes)
         out.flush()
-    seconds = monotonic() - began
-    return {"messages": messages, "bytes": sent_bytes, "seconds": round(seconds, 3)}
+    return {"messages": messages, "bytes": sent_bytes, "seconds": round(monotonic() - began, 3)}
+
+
+def _send_chunk(
+    out: "Producer", lines: list[bytes], key: str | None, separator: bytes | None, sending: dict[str, Any]
+) -> None:
+    keys: Sequence[bytes | str | None] | None = None if key is None else [key] * len(lines)
+    if separator is not None:
+        keys, lines = split_keys(lines, separator)
+    out.send_many(lines, keys=keys, **sending)
 
 
 app = command_app(produce)

@@ -11,7 +11,7 @@ from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument,
 from quiver.cli.output import Output, OutputOption, show_document, show_record, show_rows
 from quiver.cli.signature import option, with_options
 from quiver.model.errors import InvalidRequest
-from quiver.model.topic import SETTING_NAMES, TopicConfig
+from quiver.model.topic import SETTING_NAMES
 
 app = typer.Typer(
     help="List, create, describe, alter and delete topics.",

@@ -92,14 +92,9 @@ class MemoryFrames:
             return segment.frames[first:stop]
         return None
 
-    def frames_from(self, offset: int) -> list[bytes]:
-        """Every frame that begins at an offset or above it."""
-        return [
-            frame
-            for segment in self._segments
-            for base, frame in zip(segment.bases, segment.frames, strict=True)
-            if base >= offset
-        ]
+    def frames(self) -> list[bytes]:
+        """Every frame, oldest first."""
+        return [frame for segment in self._segments for frame in segment.frames]
 
     def offset_for_time(self, time_ms: int) -> int:
         for segment in self._segments:

@@ -177,6 +177,17 @@ class SegmentLog(SegmentView):
         )
         self.publish(segments, tail, synced=True)
 
+    def skip_to(self, offset: int) -> None:
+        """Leaves a hole: the next frame is at an offset or above."""
+        if offset > self.end_offset:
+            self.tail = self.tail._replace(end_offset=offset)
+
+    def save_snapshot(self, offset: int, data: bytes) -> None:
+        """A snapshot is a recovery checkpoint, so what it stands for is synced before it."""
+        if offset > self._synced_tail.end_offset:
+            self.sync()
+        self.snapshots.save(offset, data)
+
     def state(self) -> LogState:
         """The synced part of the log, as a place to begin recovery at."""
         tail = self._synced_tail

@@ -10,9 +10,10 @@ from quiver.log.damage import Damage
 from quiver.log.memory_frames import MemoryFrames
 from quiver.log.segment_log import SegmentLog
 from quiver.log.segment_view import Extent
+from quiver.log.snapshots import SNAPSHOTS_KEPT
 from quiver.model.errors import Closed, DiskFull, PartitionOffline
 from quiver.model.limits import KIB, MIB
-from quiver.records.header import StampedFrame
+from quiver.records.header import HEADER_BYTES, StampedFrame, read_stamped_header
 from quiver.storage.file_slice import FileSlice
 from quiver.storage.free_space import FreeSpace
 from quiver.storage.memory_slice import MemorySlice
@@ -32,6 +33,10 @@ class Engine(Protocol):
 
     def needs_flush(self, log: "LocalLog") -> None:
         """The log has written what is not synced; it is to be flushed within a second."""
+        ...
+
+    def closed(self, log: "LocalLog") -> None:
+        """The log is closed and may be opened again."""
         ...
 
 
@@ -166,7 +171,178 @@ class LocalLog:
                 self._flush = None
 
     async def _renew(self) -> None:
+        """Moves the bound of offsets ahead in time. If that fails, the append that reaches it says so."""
         try:
-            await self._engine.work.run(self._reserve_ahead)
+            await self._engine.work.run(self._disk.reservation.renew, self.end_offset, self._disk.state)
+        except OSError:
+            pass
         finally:
             self._renewal = None
+
+    async def _append_to_memory(self, frames: Sequence[StampedFrame]) -> None:
+        disk = self._disk
+        disk.check_writable()
+        if self._memory is None:
+            await self._engine.work.run(disk.roll)
+            self._memory = MemoryFrames(
+                disk.log_id,
+                disk.end_offset,
+                segment_bytes=self._options.segment_bytes,
+                roll_after_ms=self._options.roll_after_ms,
+            )
+            self._memory.last_epoch = disk.tail.last_epoch
+            self._memory.last_append_time_ms = disk.tail.last_append_time_ms
+        end_offset = frames[-1].header.next_offset
+        if not disk.reservation.covers(end_offset):
+            await self._engine.work.run(self._reserve, end_offset)
+        self._memory.append(frames)
+        if disk.reservation.is_half_used(end_offset) and self._renewal is None:
+            self._renewal = asyncio.create_task(self._renew())
+
+    def _spill(self) -> None:
+        """Writes what was kept in memory to files, after the durability was raised."""
+        memory = self._memory
+        assert memory is not None
+        frames = [
+            StampedFrame(read_stamped_header(frame), frame[:HEADER_BYTES], memoryview(frame)[HEADER_BYTES:])
+            for frame in memory.frames()
+        ]
+        if frames:
+            self._disk.append(frames, self._disk.plan(frames), sync=True)
+        self._disk.skip_to(memory.end_offset)
+        self._memory = None
+
+    async def sync(self) -> None:
+        self._unsynced_bytes = 0
+        await self._engine.work.run(self._disk.sync)
+
+    async def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> FrameSlice | None:
+        self._check_open()
+        start, end = self.start_offset, self.end_offset
+        if not start <= offset <= end:
+            raise out_of_range(self.log_id, offset, start, end)
+        limit = end if end_offset is None else min(end, end_offset)
+        memory = self._memory
+        if offset >= limit:
+            return None
+        if memory is None or offset < self._disk.end_offset:
+            extent = self._disk.read_hot(offset, max_bytes=max_bytes, end_offset=limit)
+            if extent is None:
+                extent = await self._read_in_thread(offset, max_bytes, limit)
+            if extent is not None:
+                return FileSlice(extent, self._disk.open_files, self._engine.work)
+        if memory is None:
+            return None
+        frames = memory.read(max(offset, memory.start_offset), max_bytes=max_bytes, end_offset=limit)
+        return None if frames is None else MemorySlice(frames)
+
+    async def _read_in_thread(self, offset: int, max_bytes: int, end_offset: int) -> Extent | None:
+        read: list[Extent | None] = []
+        try:
+            await self._engine.work.run(
+                lambda: read.append(self._disk.read(offset, max_bytes=max_bytes, end_offset=end_offset))
+            )
+        except asyncio.CancelledError:
+            for extent in read:
+                if extent is not None:
+                    self._disk.open_files.unpin(extent.file)
+            raise
+        except FileNotFoundError as error:
+            if offset < self.start_offset:  # dropped by retention between the look and the read
+                raise out_of_range(self.log_id, offset, self.start_offset, self.end_offset) from error
+            raise
+        return read[0]
+
+    async def offset_for_time(self, time_ms: int) -> int:
+        if time_ms > self.last_append_time_ms:
+            return self.end_offset
+        found = await self._engine.work.run(self._disk.offset_for_time, time_ms)
+        if self._memory is not None and found >= self._disk.end_offset:
+            return self._memory.offset_for_time(time_ms)
+        return found
+
+    async def end_offset_of_epoch(self, epoch: int) -> int:
+        memory = self._memory
+        if memory is not None:
+            end = memory.end_offset_of_epoch(epoch)
+            if end > memory.start_offset:
+                return end
+        return await self._engine.work.run(self._disk.end_offset_of_epoch, epoch)
+
+    async def truncate(self, offset: int) -> None:
+        async with self._turn:
+            self._check_open()
+            memory = self._memory
+            if memory is not None and offset >= memory.start_offset:
+                memory.truncate(offset)
+            else:
+                await self._engine.work.run(self._disk.truncate, offset)
+                self._memory = None
+            self._memory_snapshots = [each for each in self._memory_snapshots if each.offset <= offset]
+
+    async def drop_front(self, offset: int) -> int:
+        async with self._turn:
+            self._check_open()
+            await self._engine.work.run(self._disk.drop_front, offset)
+            if self._memory is not None:
+                self._memory.drop_front(offset)
+            return self.start_offset
+
+    async def roll(self) -> None:
+        async with self._turn:
+            self._check_open()
+            if self._memory is not None:
+                self._memory.roll()
+            else:
+                await self._engine.work.run(self._disk.roll)
+
+    async def retain(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
+        async with self._turn:
+            self._check_open()
+            memory = self._memory
+            for_disk = retention_bytes
+            if memory is not None:
+                memory.retain(now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes)
+                for_disk = None if retention_bytes is None else max(0, retention_bytes - memory.size_bytes)
+            if self._disk.segments:
+                await self._engine.work.run(
+                    self._disk.retain, now_ms=now_ms, retention_ms=retention_ms, retention_bytes=for_disk
+                )
+            return self.start_offset
+
+    async def save_snapshot(self, offset: int, data: bytes) -> None:
+        self._check_open()
+        if self._memory is not None:
+            others = [each for each in self._memory_snapshots if each.offset != offset]
+            self._memory_snapshots = sorted([*others, Snapshot(offset, data)])[-SNAPSHOTS_KEPT:]
+        else:
+            await self._engine.work.run(self._disk.save_snapshot, offset, data)
+
+    async def load_snapshot(self) -> Snapshot | None:
+        for snapshot in reversed(self._memory_snapshots):
+            if snapshot.offset <= self.end_offset:
+                return snapshot
+        found = await self._engine.work.run(self._disk.snapshots.newest, self.end_offset)
+        return None if found is None else Snapshot(*found)
+
+    def configure(self, options: LogOptions) -> None:
+        self._options = options
+        for frames in (self._disk, self._memory):
+            if frames is not None:
+                frames.segment_bytes = options.segment_bytes
+                frames.roll_after_ms = options.roll_after_ms
+
+    async def close(self) -> None:
+        async with self._turn:
+            if self._closed:
+                return
+            self._closed = True
+            for task in (self._flush, self._renewal):
+                if task is not None:
+                    await asyncio.wait([task])
+            await self._engine.work.run(self._disk.close, self.end_offset)
+            self._engine.closed(self)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed(what=f"log {self.log_id}")

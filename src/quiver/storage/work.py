@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -14,18 +14,22 @@ class Work:
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="quiver-files")
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Runs a call in a thread. A caller that is cancelled still waits: file work is never left half watched."""
-        future = asyncio.wrap_future(self._pool.submit(call, *args, **kwargs))
-        cancelled: asyncio.CancelledError | None = None
-        while not future.done():
-            try:
-                await asyncio.wait([future])
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled is not None:
-            future.exception()
-            raise cancelled
-        return future.result()
+        """Runs a call in a thread. A caller that is cancelled waits for a call that has begun: what it changes is
+        known when this returns."""
+        job = self._pool.submit(call, *args, **kwargs)
+        try:
+            return await asyncio.wrap_future(job)
+        except asyncio.CancelledError:
+            await _until_done(job)
+            raise
 
     def close(self) -> None:
         self._pool.shutdown(wait=True)
+
+
+async def _until_done(job: Future[T]) -> None:
+    while not job.done():
+        try:
+            await asyncio.wait([asyncio.wrap_future(job)])
+        except asyncio.CancelledError:
+            continue

@@ -1,0 +1,178 @@
+"""The local engine: logs in segment files under one directory, for one process at a time."""
+
+import asyncio
+import contextlib
+import os
+import resource
+from pathlib import Path
+
+from quiver.log.open_files import OpenFiles
+from quiver.log.opening import open_segment_log
+from quiver.model.errors import Closed, DataDirectoryInUse
+from quiver.model.limits import MIB
+from quiver.storage.epoch_file import EpochFile
+from quiver.storage.free_space import FreeSpace
+from quiver.storage.local_log import LocalLog
+from quiver.storage.memory import check_log_id
+from quiver.storage.port import LogOptions
+from quiver.storage.work import Work
+from quiver.system.clock import Clock, SystemClock
+from quiver.system.files import Files
+
+MIN_FREE_BYTES = 256 * MIB
+FLUSH_SECONDS = 1.0
+
+
+def default_max_open_files() -> int:
+    """A quarter of what the process may open, after raising its limit as far as it goes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    return max(64, min(soft, 1 << 20) // 4)
+
+
+class LocalStorage:
+    """Call `open` first: it takes the lock. `close` closes every log and gives the lock back."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        files: Files | None = None,
+        clock: Clock | None = None,
+        max_open_files: int | None = None,
+        min_free_bytes: int = MIN_FREE_BYTES,
+        sync_threads: int = 8,
+    ) -> None:
+        self._root = Path(root)
+        self._logs_path = self._root / "logs"
+        self._files = files or Files()
+        self._clock = clock or SystemClock()
+        self._open_files = OpenFiles(self._files, max_open_files or default_max_open_files())
+        self.space = FreeSpace(self._root, self._files, min_free_bytes)
+        self.work = Work(sync_threads)
+        self._epoch_file = EpochFile(self._root / "epoch", self._files)
+        self._epoch_turn = asyncio.Lock()
+        self._logs: dict[str, LocalLog] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
+        self._dirty: set[LocalLog] = set()
+        self._flusher: asyncio.Task[None] | None = None
+        self._lock_fd = -1
+
+    @property
+    def problem(self) -> str | None:
+        failed = [f"{log.log_id}: {log.failure}" for log in self._logs.values() if log.failure]
+        return self.space.problem or (f"offline for writes: {'; '.join(failed[:3])}" if failed else None)
+
+    async def open(self) -> None:
+        """Takes the data directory; DataDirectoryInUse names the process that has it."""
+        if self._lock_fd >= 0:
+            return
+        await self.work.run(self._take_lock)
+        self._flusher = asyncio.create_task(self._flush_forever())
+
+    def _take_lock(self) -> None:
+        self._files.make_directory(self._logs_path)
+        path = self._root / "lock"
+        try:
+            self._lock_fd = self._files.lock(path)
+        except BlockingIOError:
+            holder = self._files.read_file(path).decode(errors="replace").strip()
+            raise DataDirectoryInUse(path=self._root, pid=holder or "unknown") from None
+        self._files.truncate(self._lock_fd, 0)
+        self._files.write_all(self._lock_fd, [f"{os.getpid()}\n".encode()], 0)
+        self.space.look()
+
+    async def open_log(self, log_id: str, options: LogOptions) -> LocalLog:
+        if self._lock_fd < 0:
+            raise Closed(what=f"the storage in {self._root}")
+        check_log_id(log_id)
+        async with self._opening.setdefault(log_id, asyncio.Lock()):
+            log = self._logs.get(log_id)
+            if log is None:
+                disk = await self.work.run(
+                    open_segment_log,
+                    log_id,
+                    self._logs_path / log_id,
+                    self._open_files,
+                    segment_bytes=options.segment_bytes,
+                    roll_after_ms=options.roll_after_ms,
+                    root=self._root,
+                    clock=self._clock,
+                )
+                log = self._logs[log_id] = LocalLog(self, disk, options)
+            log.configure(options)
+            return log
+
+    async def delete_log(self, log_id: str) -> None:
+        check_log_id(log_id)
+        async with self._opening.setdefault(log_id, asyncio.Lock()):
+            log = self._logs.get(log_id)
+            if log is not None:
+                await log.close()
+            await self.work.run(self._remove_log, self._logs_path / log_id)
+        self._opening.pop(log_id, None)
+
+    def _remove_log(self, path: Path) -> None:
+        if not self._is_log(self._files.names(path)):
+            return
+        self._files.remove_tree(path)
+        while True:
+            path = path.parent
+            self._files.sync_directory(path)
+            if path == self._logs_path or self._files.names(path):
+                return
+            self._files.remove_tree(path)
+
+    async def list_logs(self, prefix: str = "") -> list[str]:
+        found = await self.work.run(self._find_logs)
+        return sorted(log_id for log_id in found if log_id.startswith(prefix))
+
+    def _find_logs(self) -> list[str]:
+        found, waiting = [], [(self._logs_path, "")]
+        while waiting:
+            path, log_id = waiting.pop()
+            names = self._files.names(path)
+            if log_id and self._is_log(names):
+                found.append(log_id)
+            else:
+                waiting += [(path / name, f"{log_id}/{name}" if log_id else name) for name in names]
+        return found
+
+    @staticmethod
+    def _is_log(names: list[str]) -> bool:
+        return any(name == "reserved" or name.endswith(".log") for name in names)
+
+    async def next_epoch(self) -> int:
+        async with self._epoch_turn:
+            return await self.work.run(self._epoch_file.next)
+
+    async def close(self) -> None:
+        if self._flusher is not None:
+            self._flusher.cancel()
+            await asyncio.wait([self._flusher])
+            self._flusher = None
+        await asyncio.gather(*[log.close() for log in list(self._logs.values())])
+        self.work.close()
+        if self._lock_fd >= 0:
+            self._files.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def needs_flush(self, log: LocalLog) -> None:
+        self._dirty.add(log)
+
+    def closed(self, log: LocalLog) -> None:
+        self._dirty.discard(log)
+        self._logs.pop(log.log_id, None)
+
+    async def flush(self) -> None:
+        """Syncs every log that has written since the last time, many at once."""
+        dirty, self._dirty = self._dirty, set()
+        await asyncio.gather(*[log.flush() for log in dirty])
+
+    async def _flush_forever(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            await self.work.run(self.space.look)
+            await self.flush()
