@@ -17,10 +17,12 @@ check: setup ## what to run before a commit: format, lint, types, layers, genera
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-cache
 	@.venv/bin/python scripts/unasync.py --check
+	@.venv/bin/python scripts/diagrams.py --check
 	@.venv/bin/pytest tests/unit tests/contract
 
 format: setup ## format the code and write the generated files anew
 	@.venv/bin/python scripts/unasync.py
+	@.venv/bin/python scripts/diagrams.py
 	@.venv/bin/ruff check --fix --quiet . || true
 	@.venv/bin/ruff format --quiet .
 

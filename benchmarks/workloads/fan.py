@@ -64,8 +64,10 @@ def _consume(address: str, topic: str, partition: int, watch: Watch) -> int:
     import pyarrow.compute
 
     received, ends, mark = 0, 0, pyarrow.scalar(len(END), pyarrow.int32())
-    with quiver.connect(address) as client:
-        reader = client.read(topic, start="earliest", partitions=[partition])
+    with (
+        quiver.connect(address) as client,
+        client.read(topic, start="earliest", partitions=[partition]) as reader,
+    ):
         watch.start()
         for batch in reader.batches():
             lengths = pyarrow.compute.binary_length(batch.column("value"))

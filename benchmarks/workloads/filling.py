@@ -19,8 +19,7 @@ def fill(address: str, topic: str, count: int, size: int, watch: Watch) -> None:
 
 def drain(address: str, topic: str, count: int, watch: Watch) -> None:
     received = 0
-    with quiver.connect(address) as client:
-        reader = client.read(topic, start="earliest")
+    with quiver.connect(address) as client, client.read(topic, start="earliest") as reader:
         watch.start()
         for batch in reader.batches():
             received += batch.num_rows

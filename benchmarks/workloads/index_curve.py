@@ -4,6 +4,11 @@ A gigabyte in the default settings is 1,024 frames of 1 MiB in 16 segments of 64
 frame. Here frames have 4 KiB and segments 256 KiB: as many frames, entries and segments, a 256th of the bytes.
 """
 
+import datetime
+import random
+import time
+from typing import Any
+
 import quiver
 from benchmarks.broker import Broker
 from benchmarks.measurement import Metrics
@@ -17,6 +22,7 @@ TOPIC = "index"
 FRAMES_PER_GIGABYTE = 1_024
 FRAME_BYTES, SEGMENT_BYTES = 4_096, 256 * 1_024
 LOOKUPS = 500
+READ_FRAMES = 10_000
 
 
 def measure_index_curve(run: Run) -> None:
@@ -46,7 +52,7 @@ def _measure(broker: Broker, frames: int, total: int, metrics: Metrics) -> None:
     metrics["rate_frames"] = frames / outcome.seconds
     metrics["resident_mb"] = resident_bytes(broker.pid) / 1e6
     outcome = run_roles({"look up": Role(_look_up, (broker.address, total))})["look up"]
-    by_time, by_offset = outcome.result
+    by_time, by_offset, metrics["rate_read"] = outcome.result
     metrics |= latency_metrics("time_lookup", by_time) | latency_metrics("offset_read", by_offset)
     broker.stop()
     broker.start()
@@ -63,6 +69,31 @@ def _grow(address: str, frames: int, watch: Watch) -> None:
         watch.stop()
 
 
-def _look_up(address: str, total: int, watch: Watch) -> tuple[list[float], list[float]]:
-    """Seconds of each: the offset for a time anywhere in the log, and a read of one message at any offset."""
-    raise NotImplementedError
+def _look_up(address: str, total: int, watch: Watch) -> tuple[list[float], list[float], float]:
+    """Seconds of each look-up of a time, of each read of one message, and frames read a second."""
+    chance = random.Random(total)
+    with quiver.connect(address) as client:
+        first = next(iter(client.read(TOPIC, start="earliest"))).append_time
+        last = int(time.time() * 1000)
+        watch.start()
+        by_time = [_timed(client, chance.randint(first, last)) for _ in range(LOOKUPS)]
+        by_offset = [_timed_read(client, chance.randrange(total)) for _ in range(LOOKUPS)]
+        newest = max(0, total - READ_FRAMES)
+        begin = time.monotonic()
+        read = sum(batch.num_rows for batch in client.read(TOPIC, start=newest, end=total).batches())
+        return by_time, by_offset, read / (time.monotonic() - begin)
+
+
+def _timed(client: Any, at_ms: int) -> float:
+    at = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
+    begin = time.monotonic()
+    client.offsets(TOPIC, at)
+    return time.monotonic() - begin
+
+
+def _timed_read(client: Any, offset: int) -> float:
+    begin = time.monotonic()
+    for message in client.read(TOPIC, start=offset, end=offset + 1):
+        if message.offset != offset:
+            raise RuntimeError(f"offset {message.offset} was read at {offset}")
+    return time.monotonic() - begin

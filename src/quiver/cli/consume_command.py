@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import repeat
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ import typer
 
 from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, connect
 from quiver.cli.lazy_group import command_app
-from quiver.cli.message_format import FORMAT_HELP, Render, Row, parse_format
+from quiver.cli.message_format import FORMAT_HELP, Format, Row, parse_format
 from quiver.model.errors import InvalidRequest
 
 _ROWS_PER_PRINT = 10_000
@@ -36,52 +36,48 @@ def consume(
         raise InvalidRequest(problem="give either --follow or --to, not both")
     if count is not None and count < 1:
         raise InvalidRequest(problem="-n must be 1 or more")
-    render = parse_format(format)
+    shape = parse_format(format)
     stop = None if follow else (end or "latest")
     with connect(address) as q:
         reader = q.read(topic, start=start, end=stop, partitions=partition or None)
         try:
-            _print(_row_batches(topic, reader.batches()), count, render)
+            _print(_row_batches(topic, reader.batches(), shape.fields), count, shape)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
         except BrokenPipeError:
             _discard_output()
 
 
-def _print(batches: Iterable[list[Row]], count: int | None, render: Render) -> None:
+def _print(batches: Iterable[list[Row]], count: int | None, shape: Format) -> None:
     """Writes each batch as it comes, so that a follower sees messages at once."""
     left = sys.maxsize if count is None else count
     for rows in batches:
         shown = rows[:left]
-        sys.stdout.buffer.write(render(shown))
+        sys.stdout.buffer.write(shape.render(shown))
         sys.stdout.buffer.flush()
         left -= len(shown)
         if left == 0:
             return
 
 
-def _row_batches(topic: str, batches: Iterable[Any]) -> Iterator[list[Row]]:
+def _row_batches(topic: str, batches: Iterable[Any], fields: Collection[str]) -> Iterator[list[Row]]:
     """Rows of Arrow batches, in slices that bound the memory for one print."""
     for batch in batches:
         for start in range(0, batch.num_rows, _ROWS_PER_PRINT):
-            yield _rows(topic, batch.slice(start, _ROWS_PER_PRINT))
+            yield _rows(topic, batch.slice(start, _ROWS_PER_PRINT), fields)
 
 
-def _rows(topic: str, batch: Any) -> list[Row]:
-    columns = batch.to_pydict()
-    headers = [dict(items or ()) for items in columns["headers"]]
+def _rows(topic: str, batch: Any, fields: Collection[str]) -> list[Row]:
+    """Rows of a batch; columns that are not shown are not read."""
+
+    def column(name: str) -> Iterable[Any]:
+        return batch.column(name).to_pylist() if name in fields else repeat(None, batch.num_rows)
+
+    times = batch.column("timestamp").cast("int64").to_pylist() if "timestamp" in fields else repeat(0)
+    headers = (dict(items or ()) for items in column("headers"))
+    plain = (column(name) for name in ("key", "value"))
     return list(
-        map(
-            Row,
-            repeat(topic),
-            columns["partition"],
-            columns["offset"],
-            columns["timestamp"],
-            columns["key"],
-            columns["value"],
-            headers,
-            columns["priority"],
-        )
+        map(Row, repeat(topic), column("partition"), column("offset"), times, *plain, headers, column("priority"))
     )
 
 

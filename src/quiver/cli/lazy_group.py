@@ -1,7 +1,7 @@
 """A command group that imports a subcommand when it is used, and lists all of them without importing any."""
 
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -16,7 +16,7 @@ class Subcommand(NamedTuple):
 class LazyGroup(TyperGroup):
     """Subclasses name their subcommands."""
 
-    subcommands: dict[str, Subcommand] = {}
+    subcommands: ClassVar[dict[str, Subcommand]] = {}
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.subcommands)

@@ -22,8 +22,12 @@ class Row(NamedTuple):
     priority: str
 
 
-Render = Callable[[Iterable[Row]], bytes]
-"""The bytes of some messages, each with its line end."""
+class Format(NamedTuple):
+    render: Callable[[Iterable[Row]], bytes]
+    """The bytes of some messages, each with its line end."""
+    fields: frozenset[str]
+    """What it shows; rows may have anything in their other fields."""
+
 
 _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\0": "\0", "\\\\": "\\"}
 _FIELDS: dict[str, Callable[[Row], bytes]] = {
@@ -44,12 +48,12 @@ NAMED = {
 FORMAT_HELP = f"json, {', '.join(NAMED)}, or a template of {', '.join(f'{{{name}}}' for name in _FIELDS)}."
 
 
-def parse_format(text: str) -> Render:
-    """The renderer of a format's name or template; InvalidRequest for anything else."""
+def parse_format(text: str) -> Format:
+    """The format of a name or template; InvalidRequest for anything else."""
     if text == "json":
-        return _json_lines
+        return Format(_json_lines, frozenset(_FIELDS))
     if text == "value":
-        return _values
+        return Format(_values, frozenset(["value"]))
     template = NAMED.get(text, text)
     if "{" not in template:
         raise InvalidRequest(problem=f"format {text!r} is not {FORMAT_HELP}")
@@ -66,7 +70,8 @@ def unescape(text: str) -> str:
     return result
 
 
-def _template(template: str) -> Render:
+def _template(template: str) -> Format:
+    fields: set[str] = set()
     pieces: list[bytes | Callable[[Row], bytes]] = []
     try:
         for literal, field, spec, conversion in Formatter().parse(unescape(template)):
@@ -75,6 +80,7 @@ def _template(template: str) -> Render:
                 continue
             if spec or conversion or field not in _FIELDS:
                 raise InvalidRequest(problem=f"{{{field}}} is not a field; a format is {FORMAT_HELP}")
+            fields.add(field)
             pieces.append(_FIELDS[field])
     except ValueError as error:
         raise InvalidRequest(problem=f"format {template!r}: {error}") from None
@@ -83,7 +89,7 @@ def _template(template: str) -> Render:
         lines = [b"".join(p if isinstance(p, bytes) else p(row) for p in pieces) for row in rows]
         return b"\n".join(lines) + b"\n" if lines else b""
 
-    return render
+    return Format(render, frozenset(fields))
 
 
 def _values(rows: Iterable[Row]) -> bytes:

@@ -1,8 +1,10 @@
 """`quiver produce TOPIC`: messages from arguments, standard input or files."""
 
+import os
 import sys
-from collections.abc import Sequence
+from collections import deque
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -18,7 +20,7 @@ from quiver.cli.progress import progress
 from quiver.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from quiver.client import Producer
+    from quiver.client import BulkTicket, Producer
 
 
 def produce(
@@ -52,18 +54,21 @@ def produce(
         raise InvalidRequest(problem="give either messages as arguments or lines (--file, --key-separator), not both")
     if key is not None and key_separator is not None:
         raise InvalidRequest(problem="give either --key or --key-separator, not both")
+    if key_separator == "":
+        raise InvalidRequest(problem="--key-separator needs at least one character")
     options = {"headers": parse_headers(header), "partition": partition, "priority": priority, "ttl": ttl}
     options |= {"delay": delay, "deliver_at": deliver_at}
     sending = {name: value for name, value in options.items() if value is not None}
-    producing = {"compression": compression, "acks": acks, "delivery_timeout": timeout}
-    with connect(address) as q, q.producer(topic, **producing) as out:
+    key_bytes = None if key is None else os.fsencode(key)
+    separator = None if key_separator is None else os.fsencode(unescape(key_separator))
+    with ExitStack() as stack:
+        files = [] if values else [_open(name, stack) for name in file or ["-"]]
+        q = stack.enter_context(connect(address))
+        out = stack.enter_context(q.producer(topic, compression=compression, acks=acks, delivery_timeout=timeout))
         if values:
-            show_rows(_send_values(out, topic, values, key, sending), output)
+            show_rows(_send_values(out, topic, values, key_bytes, sending), output)
         else:
-            with ExitStack() as stack:
-                files = [_open(name, stack) for name in file or ["-"]]
-                separator = None if key_separator is None else unescape(key_separator).encode()
-                show_record({"topic": topic, **_send_lines(out, files, key, separator, sending)}, output)
+            show_record({"topic": topic, **_send_lines(out, files, key_bytes, separator, sending)}, output)
 
 
 def parse_headers(words: list[str] | None) -> dict[str, bytes] | None:
@@ -72,7 +77,7 @@ def parse_headers(words: list[str] | None) -> dict[str, bytes] | None:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise InvalidRequest(problem=f"header {word!r} is not NAME=VALUE")
-        headers[name] = value.encode()
+        headers[name] = os.fsencode(value)
     return headers or None
 
 
@@ -88,37 +93,39 @@ def _open(name: str, stack: ExitStack) -> BinaryIO:
 
 
 def _send_values(
-    out: "Producer", topic: str, values: list[str], key: str | None, sending: dict[str, Any]
+    out: "Producer", topic: str, values: list[str], key: bytes | None, sending: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    tickets = [out.send(value, key=key, **sending) for value in values]
+    tickets = [out.send(os.fsencode(value), key, **sending) for value in values]
     out.flush()
-    results = [ticket.result() for ticket in tickets]
-    return [{"topic": topic, "partition": r.partition, "offset": r.offset} for r in results]
+    places = [ticket.result() for ticket in tickets]
+    return [{"topic": topic, "partition": place.partition, "offset": place.offset} for place in places]
 
 
 def _send_lines(
-    out: "Producer", files: list[BinaryIO], key: str | None, separator: bytes | None, sending: dict[str, Any]
+    out: "Producer", files: list[BinaryIO], key: bytes | None, separator: bytes | None, sending: dict[str, Any]
 ) -> dict[str, Any]:
-    """Sends every line; stops at the first error. What was sent before an error stays sent."""
+    """Sends every line; stops at the first error. What was sent before it stays sent."""
     began, messages, sent_bytes = monotonic(), 0, 0
+    tickets: deque[BulkTicket] = deque()
     with progress("sending", known_size(files)) as advance:
-        for file in files:
-            for lines, size_bytes in read_chunks(file):
-                _send_chunk(out, lines, key, separator, sending)
-                messages += len(lines)
-                sent_bytes += size_bytes
-                advance(len(lines), size_bytes)
+        for lines, size_bytes in chain.from_iterable(read_chunks(file) for file in files):
+            keys, values = _keyed(lines, key, separator)
+            tickets.append(out.send_many(values, keys=keys, **sending))
+            while tickets and tickets[0].done:
+                tickets.popleft().result()
+            messages += len(lines)
+            sent_bytes += size_bytes
+            advance(len(lines), size_bytes)
         out.flush()
     return {"messages": messages, "bytes": sent_bytes, "seconds": round(monotonic() - began, 3)}
 
 
-def _send_chunk(
-    out: "Producer", lines: list[bytes], key: str | None, separator: bytes | None, sending: dict[str, Any]
-) -> None:
-    keys: Sequence[bytes | str | None] | None = None if key is None else [key] * len(lines)
+def _keyed(
+    lines: list[bytes], key: bytes | None, separator: bytes | None
+) -> tuple[list[bytes | None] | None, list[bytes]]:
     if separator is not None:
-        keys, lines = split_keys(lines, separator)
-    out.send_many(lines, keys=keys, **sending)
+        return split_keys(lines, separator)
+    return (None if key is None else [key] * len(lines)), lines
 
 
 app = command_app(produce)

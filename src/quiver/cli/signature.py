@@ -30,7 +30,7 @@ def with_options(
 
         keyword_only = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
         parameters = [*keyword_only, *options]
-        del run.__wrapped__  # type: ignore[attr-defined]
+        del run.__wrapped__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters}
         return run

@@ -2,7 +2,8 @@
 
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,8 +11,12 @@ from quiver.cli.config_options import value_or_none
 from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, TopicsArgument, connect
 from quiver.cli.output import Output, OutputOption, show_document, show_record, show_rows
 from quiver.cli.signature import option, with_options
-from quiver.model.errors import InvalidRequest
+from quiver.model.errors import InvalidRequest, TopicNotFound
+from quiver.model.times import format_time
 from quiver.model.topic import SETTING_NAMES
+
+if TYPE_CHECKING:
+    from quiver.protocol.messages import TopicDescription
 
 app = typer.Typer(
     help="List, create, describe, alter and delete topics.",
@@ -21,6 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+_LISTED = ("name", "partitions", "total_messages", "total_size_bytes", "durability", "retention")
 _HELP = {
     "partitions": "How many partitions; may grow later, which moves keys.",
     "retention": "How long messages are kept, such as 24h or 7d; none keeps them for ever.",
@@ -46,9 +52,12 @@ _with_settings = with_options(
 @app.command("list")
 def list_topics(address: AddressOption = DEFAULT_ADDRESS, output: OutputOption = Output.TABLE) -> None:
     """List the topics."""
+    rows = []
     with connect(address) as q:
-        rows = [_row(q.topics.describe(name)) for name in q.topics.list()]
-    show_rows(rows, output, columns=("name", "partitions", "messages", "size_bytes", "durability", "retention"))
+        for name in q.topics.list():
+            with suppress(TopicNotFound):  # deleted since it was listed
+                rows.append(_row(q.topics.describe(name)))
+    show_rows(rows, output, columns=_LISTED)
 
 
 @app.command("create")
@@ -61,9 +70,8 @@ def create(
 ) -> None:
     """Create a topic."""
     with connect(address) as q:
-        q.topics.create(topic, **settings)
-        details = _details(q.topics.describe(topic))
-    show_record({"name": details["name"], "created": True, **details["config"]}, output)
+        created = q.topics.create(topic, **settings)
+    show_record({"name": created.name, "created": True, **created.settings}, output)
 
 
 @app.command("describe")
@@ -76,10 +84,10 @@ def describe(
     if output is not Output.TABLE:
         show_document(details, output)
         return
-    partitions = details.pop("partition_offsets")
-    show_record({**details, **details.pop("config")}, output)
+    partitions, config = details.pop("partition_offsets"), details.pop("config")
+    show_record(details | config, output)
     print()
-    show_rows([{"partition": number, **offsets} for number, offsets in partitions.items()], output)
+    show_rows([{"partition": int(number), **offsets} for number, offsets in partitions.items()], output)
 
 
 @app.command("alter")
@@ -94,9 +102,8 @@ def alter(
     if not settings:
         raise InvalidRequest(problem="nothing to change: name at least one setting, such as --retention 24h")
     with connect(address) as q:
-        q.topics.alter(topic, **settings)
-        details = _details(q.topics.describe(topic))
-    show_record({"name": details["name"], **details["config"]}, output)
+        altered = q.topics.alter(topic, **settings)
+    show_record({"name": altered.name, **altered.settings}, output)
 
 
 @app.command("delete")
@@ -113,3 +120,24 @@ def delete(
         for topic in topics:
             q.topics.delete(topic)
     show_rows([{"name": topic, "deleted": True} for topic in topics], output)
+
+
+def _row(topic: "TopicDescription") -> dict[str, Any]:
+    details = _details(topic)
+    return {name: details[name] if name in details else details["config"][name] for name in _LISTED}
+
+
+def _details(topic: "TopicDescription") -> dict[str, Any]:
+    """A topic in the words of the HTTP answer; `latest` is the next offset to be written."""
+    return {
+        "name": topic.name,
+        "created_at": format_time(topic.created_at_ms),
+        "partitions": len(topic.offsets),
+        "total_messages": sum(latest - earliest for earliest, latest in topic.offsets),
+        "total_size_bytes": topic.size_bytes,
+        "partition_offsets": {
+            str(number): {"earliest": earliest, "latest": latest}
+            for number, (earliest, latest) in enumerate(topic.offsets)
+        },
+        "config": topic.settings,
+    }

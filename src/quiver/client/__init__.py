@@ -1,0 +1,46 @@
+"""The SDK. Asynchronous classes have `Async` in front of their name, and the same verbs, awaited."""
+
+from quiver.client._async.client import AsyncClient
+from quiver.client._async.producer import AsyncProducer
+from quiver.client._async.reader import AsyncReader
+from quiver.client._async.ticket import AsyncBulkTicket, AsyncTicket
+from quiver.client._sync.client import Client
+from quiver.client._sync.producer import Producer
+from quiver.client._sync.reader import Reader
+from quiver.client._sync.ticket import BulkTicket, Ticket
+from quiver.client.address import parse_address
+from quiver.client.message import Message
+from quiver.client.published import Published, Span
+
+__all__ = [
+    "AsyncBulkTicket",
+    "AsyncClient",
+    "AsyncProducer",
+    "AsyncReader",
+    "AsyncTicket",
+    "BulkTicket",
+    "Client",
+    "Message",
+    "Producer",
+    "Published",
+    "Reader",
+    "Span",
+    "Ticket",
+    "connect",
+    "connect_async",
+]
+
+DEFAULT_ADDRESS = "localhost:7481"
+
+
+def connect(address: str = DEFAULT_ADDRESS, *, timeout: float | str = 30) -> Client:
+    """A client of the broker at `host:port`, connected; ConnectionLost when nobody answers there.
+
+    `timeout` is how long a call may take, reconnecting included. Use the client in a `with` block, or close it.
+    """
+    return Client(parse_address(address), timeout=timeout).connect()
+
+
+def connect_async(address: str = DEFAULT_ADDRESS, *, timeout: float | str = 30) -> AsyncClient:
+    """The asynchronous twin: `async with quiver.connect_async(...) as q`."""
+    return AsyncClient(parse_address(address), timeout=timeout)

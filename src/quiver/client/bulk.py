@@ -29,17 +29,22 @@ def bulk_rows(
         key_part = None if key_slices is None else next(key_slices, [])
         if key_part is not None and len(key_part) != len(part):
             raise InvalidRequest(problem="there are fewer keys than values")
-        yield Rows.from_lists(
-            _value_list(part),
+        yield _rows(
+            part,
+            key_part,
             timestamp_ms=timestamp_ms,
-            keys=None if key_part is None else all_key_bytes(key_part),
             headers=None if headers is None else [headers] * len(part),
             expires_at_ms=None if expiry is None else [expiry] * len(part),
         )
 
 
-def _value_list(values: list[Any]) -> list[bytes | None]:
-    return values if set(map(type, values)) == {bytes} else all_value_bytes(values)
+def _rows(values: list[Any], keys: list[Any] | None, **columns: Any) -> Rows:
+    """Arrow itself takes bytes and text; only other objects are converted one by one."""
+    try:
+        return Rows.from_lists(values, keys=keys, **columns)
+    except InvalidRequest:
+        converted = None if keys is None else all_key_bytes(keys)
+        return Rows.from_lists(all_value_bytes(values), keys=converted, **columns)
 
 
 def _slices(items: Iterable[Any]) -> Iterator[list[Any]]:

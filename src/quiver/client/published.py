@@ -17,4 +17,4 @@ class Span(NamedTuple):
     topic: str
     partition: int
     offset: int
-    count: int
+    message_count: int

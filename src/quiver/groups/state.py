@@ -26,7 +26,7 @@ FENCED_REMEMBERED = 100
 
 TRANSITIONS: tuple[tuple[GroupStateName, str, GroupStateName], ...] = (
     ("empty", "first member joins", "stable"),
-    ("stable", "member joins, leaves or expires; topics change", "rebalancing"),
+    ("stable", "member joins, leaves or expires, or topics change", "rebalancing"),
     ("stable", "change that moves nothing", "stable"),
     ("rebalancing", "every member has let go and received", "stable"),
     ("rebalancing", "another change", "rebalancing"),

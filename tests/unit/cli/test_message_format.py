@@ -15,22 +15,22 @@ BARE = Row("orders", 0, 0, 0, None, None, {}, "normal")
 
 
 def test_value_is_the_bytes_and_a_line_end() -> None:
-    assert parse_format("value")([ROW, BARE]) == b"v\xc3\xa9\n\n"
+    assert parse_format("value").render([ROW, BARE]) == b"v\xc3\xa9\n\n"
 
 
 def test_key_value_has_a_tab_between() -> None:
-    assert parse_format("key-value")([ROW]) == b"k1\tv\xc3\xa9\n"
+    assert parse_format("key-value").render([ROW]) == b"k1\tv\xc3\xa9\n"
 
 
 def test_full_shows_everything_in_one_line() -> None:
-    line = parse_format("full")([ROW])
+    line = parse_format("full").render([ROW])
     for part in (b"orders-2@41", b"2023-11-14T22:13:20.500Z", b"high", b"key=k1", b"source=web"):
         assert part in line
     assert line.count(b"\n") == 1
 
 
 def test_json_has_text_where_the_bytes_are_text() -> None:
-    decoded = json.loads(parse_format("json")([ROW]))
+    decoded = json.loads(parse_format("json").render([ROW]))
     assert decoded == {
         "topic": "orders",
         "partition": 2,
@@ -45,14 +45,14 @@ def test_json_has_text_where_the_bytes_are_text() -> None:
 
 
 def test_json_says_null_for_a_tombstone_and_leaves_an_absent_key_out() -> None:
-    decoded = json.loads(parse_format("json")([BARE]))
+    decoded = json.loads(parse_format("json").render([BARE]))
     assert decoded["value"] is None
     assert "key" not in decoded
 
 
 @given(st.binary())
 def test_json_loses_no_byte_of_a_value(value: bytes) -> None:
-    decoded = json.loads(parse_format("json")([BARE._replace(value=value)]))
+    decoded = json.loads(parse_format("json").render([BARE._replace(value=value)]))
     if "value" in decoded:
         assert decoded["value"].encode() == value
     else:
@@ -60,12 +60,18 @@ def test_json_loses_no_byte_of_a_value(value: bytes) -> None:
 
 
 def test_a_template_takes_fields_and_escapes() -> None:
-    assert parse_format("{offset}\\t{key}={value}\\\\{{}}")([ROW]) == b"41\tk1=v\xc3\xa9\\{}\n"
+    assert parse_format("{offset}\\t{key}={value}\\\\{{}}").render([ROW]) == b"41\tk1=v\xc3\xa9\\{}\n"
+
+
+def test_a_format_says_what_it_needs() -> None:
+    assert parse_format("{offset} {key}").fields == {"offset", "key"}
+    assert parse_format("value").fields == {"value"}
+    assert parse_format("json").fields == set(Row._fields) - {"timestamp_ms"} | {"timestamp"}
 
 
 @pytest.mark.parametrize("text", [*NAMED, "json"])
 def test_no_messages_are_no_bytes(text: str) -> None:
-    assert parse_format(text)([]) == b""
+    assert parse_format(text).render([]) == b""
 
 
 @pytest.mark.parametrize(

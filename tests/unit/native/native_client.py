@@ -117,6 +117,8 @@ class ScriptedBroker:
         self.fetches_ended = 0
         self.slices_given = 0
         self.fetch_arguments: dict[str, Any] = {}
+        self.groups = self.service = self
+        self.heartbeats: list[str] = []
 
     def produce(
         self, topic_id: int, partition: int, frame: memoryview, *, partition_count: int = 0
@@ -138,6 +140,14 @@ class ScriptedBroker:
             self.fetches_ended += 1
         self.slices_given += len(self.slices)
         return [FetchedSlice(part, piece, 1, 2, 2, 3) for part, piece in zip(parts, self.slices, strict=True)]
+
+    async def heartbeat(self, name: str, member_id: str, **_: Any) -> Any:
+        """Never answers; notes how it began and how it ended."""
+        self.heartbeats.append(f"{member_id} waits")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.heartbeats.append(f"{member_id} is given up")
 
     async def ensure_topic(self, name: str) -> None:
         pass

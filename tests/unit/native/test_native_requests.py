@@ -7,6 +7,7 @@ import socket
 from quiver.gateways.native.gateway import NativeGateway
 from quiver.model.errors import DiskFull
 from quiver.partition.partition import Appended
+from quiver.protocol.group_messages import GroupHeartbeat
 from quiver.protocol.messages import Done, Failure, Fetch, FetchPart, Ping, Produce, Produced
 from quiver.protocol.packet import encode_packet
 from unit.native.native_client import NativeClient, until
@@ -145,6 +146,30 @@ async def test_stop_answers_what_was_begun_and_ends_waiting_fetches(start_gatewa
     client.close()
     await stopping
     assert gateway.counts.connections_open == 0
+
+
+async def test_a_waiting_heartbeat_is_no_sign_of_life_of_a_client_that_went(start_gateway, connect, broker):
+    gateway = await start_gateway()
+    client = await connect(gateway)
+    await client.send(GroupHeartbeat("g", "m", 1, []))
+    await until(lambda: broker.heartbeats == ["m waits"])
+    client.close()
+    await until(lambda: broker.heartbeats == ["m waits", "m is given up"])
+    await until(lambda: gateway.counts.connections_open == 0)
+
+
+async def test_stop_gives_up_heartbeats_that_only_wait(start_gateway, connect, broker):
+    gateway = await start_gateway()
+    client = await connect(gateway)
+    await client.send(GroupHeartbeat("g", "waiter", 1, []), correlation=3)
+    await client.send(GroupHeartbeat("g", "revoker", 1, [(1, 0)]), correlation=4)
+    await until(lambda: len(broker.heartbeats) == 2)
+    stopping = asyncio.create_task(gateway.stop(0.05))
+    correlation, failure = await client.answer()
+    assert (correlation, failure.code) == (3, "shutting_down")
+    assert await client.is_hung_up()
+    await stopping
+    assert broker.heartbeats == ["waiter waits", "revoker waits", "waiter is given up"]
 
 
 async def test_stop_does_not_wait_longer_than_its_grace(start_gateway, connect, broker):

@@ -49,7 +49,7 @@ class Reply(NamedTuple):
 
 
 def _allocate(size: int) -> memoryview:
-    return memoryview(np.empty(size, np.uint8))
+    return memoryview(np.empty(size, np.uint8).data)
 
 
 class AsyncConnection:

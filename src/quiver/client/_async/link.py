@@ -47,7 +47,7 @@ class AsyncLink:
         self._client = client
         self._connection: AsyncConnection | None = None
         self._connecting = Lock()
-        self._is_closed = False
+        self.is_closed = False
         self._forked_from: int | None = None
         watch_forks(self)
 
@@ -106,7 +106,7 @@ class AsyncLink:
         raise TopicNotFound(topic=name)
 
     async def close(self) -> None:
-        self._is_closed = True
+        self.is_closed = True
         connection, self._connection = self._connection, None
         if connection is not None and self._forked_from is None:
             await connection.close()
@@ -120,7 +120,7 @@ class AsyncLink:
 
     def _check_usable(self) -> None:
         self.check_fork()
-        if self._is_closed:
+        if self.is_closed:
             raise Closed(what="the client")
 
     async def _connect(self) -> AsyncConnection:

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Unpack
 
@@ -41,12 +41,12 @@ class AsyncProducer:
         self._chunk = Chunk(topic, PLAIN_ROUTE)
         """Where the next message without options goes."""
         self._others: dict[Route, Chunk] = {}
-        self._dispatch = AsyncDispatch(link, topic, options, gather=self._seal_due, wake=self._wake)
+        self._dispatch = AsyncDispatch(link, topic, options, gather=self._seal_due, wake=self.wake)
         self._signal: Signal | None = None
         self._task: Task | None = None
         self._is_idle = False
         self._is_flushing = 0
-        self._is_closed = False
+        self.is_closed = False
         watch_forks(self)
 
     async def __aenter__(self) -> "AsyncProducer":
@@ -141,10 +141,10 @@ class AsyncProducer:
 
     async def close(self, timeout: float | None = None) -> None:
         """Flushes and ends; what cannot be delivered within `timeout` seconds fails. Safe to call again."""
-        if self._is_closed:
+        if self.is_closed:
             return
         with self._mutex:
-            self._is_closed = True
+            self.is_closed = True
             self._chunk.close_window()
         try:
             await self.flush(timeout)
@@ -182,7 +182,7 @@ class AsyncProducer:
         if self._options.linger_seconds == 0:
             await self._dispatch.pump()
         elif is_full or (is_first and (self._is_idle or self._task is None)):
-            self._wake()
+            self.wake()
         return ticket
 
     def _open_chunk(self, route: Route) -> Chunk:
@@ -218,7 +218,7 @@ class AsyncProducer:
         """Seals what has lingered long enough, unless full windows hold it up anyway: then it may grow."""
         if not (self._chunk.values or self._others):
             return
-        is_urgent = bool(self._is_flushing) or self._is_closed
+        is_urgent = bool(self._is_flushing) or self.is_closed
         if not is_urgent and not self._dispatch.is_clear:
             return
         latest = self._link.clock.monotonic() - self._options.linger_seconds
@@ -249,7 +249,7 @@ class AsyncProducer:
         delivery.is_complete = True
         delivery.watchers.changed()
         if self._dispatch.has_work:
-            self._wake()
+            self.wake()
 
     async def _begin(self) -> TopicInfo:
         self._link.check_fork()
@@ -257,7 +257,7 @@ class AsyncProducer:
         return await self._dispatch.load_topic()
 
     def _check_open(self) -> None:
-        if self._is_closed:
+        if self.is_closed:
             raise Closed(what=f"the producer for {self.topic!r}")
 
     async def _make_room(self, size: int) -> None:
@@ -265,7 +265,7 @@ class AsyncProducer:
         dispatch = self._dispatch
         if dispatch.unsettled_bytes + size <= limit:
             return
-        self._wake()
+        self.wake()
         try:
             await self._wait_for(
                 lambda: not dispatch.unsettled_bytes or dispatch.unsettled_bytes + size <= limit,
@@ -287,7 +287,7 @@ class AsyncProducer:
 
     # background
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         self._ensure_task()
         if self._signal is not None:
             self._signal.set()
@@ -303,7 +303,7 @@ class AsyncProducer:
         signal = self._signal
         assert signal is not None
         was_busy = True
-        while not (self._is_closed and self._dispatch.is_closed):
+        while not (self.is_closed and self._dispatch.is_closed):
             signal.clear()
             try:
                 await self._dispatch.pump()

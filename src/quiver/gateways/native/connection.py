@@ -82,7 +82,7 @@ class Connection:
         self._pause()
         self._received.clear()
         self._outbox.close()
-        self._session.end_fetches(None)
+        self._session.end_waiting(None)
         self._sock.close()
         self._on_closed(self)
 
@@ -188,7 +188,7 @@ class Connection:
             for packet in self._received:
                 self._session.fail(packet.correlation, error)
         self._received.clear()
-        self._session.end_fetches(error)
+        self._session.end_waiting(error)
         self._on_room()
 
     def _linger(self) -> None:

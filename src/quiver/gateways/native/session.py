@@ -16,6 +16,7 @@ from quiver.model.limits import Limits
 from quiver.partition.partition import Appended
 from quiver.protocol import messages
 from quiver.protocol.failure import failure_of
+from quiver.protocol.group_messages import GroupHeartbeat
 from quiver.protocol.messages import Fetch, Hello, Message, Produce, Produced, Request
 from quiver.protocol.packet import Packet, decode_request, encode_packet
 from quiver.storage.port import FrameSlice
@@ -44,8 +45,8 @@ class Session:
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._fetches: set[asyncio.Task[None]] = set()
-        self._fetch_end: QuiverError | None = None
+        self._waits: set[asyncio.Task[None]] = set()
+        self._wait_end: QuiverError | None = None
         self.greeted = False
         self.in_flight = 0
         self.in_flight_bytes = 0
@@ -80,10 +81,10 @@ class Session:
             logger.error("a request from %s failed unexpectedly", self._peer, exc_info=error)
         self._answer(correlation, failure_of(error))
 
-    def end_fetches(self, error: QuiverError | None) -> None:
-        """Ends fetches that wait for data, with an answer or without."""
-        self._fetch_end = error
-        for task in self._fetches:
+    def end_waiting(self, error: QuiverError | None) -> None:
+        """Ends requests that only wait for something to happen, with an answer or without."""
+        self._wait_end = error
+        for task in self._waits:
             task.cancel()
 
     def _greet(self, correlation: int, request: Request) -> None:
@@ -126,39 +127,39 @@ class Session:
 
     def _start(self, correlation: int, request: Request) -> None:
         self.in_flight += 1
-        if isinstance(request, Fetch):
-            task = self._loop.create_task(self._fetch(correlation, request))
-            self._fetches.add(task)
-        else:
-            task = self._loop.create_task(self._carry_out(correlation, request))
+        task = self._loop.create_task(self._carry_out(correlation, request))
         self._tasks.add(task)
+        if _only_waits(request):
+            self._waits.add(task)
         task.add_done_callback(self._on_task_done)
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._fetches.discard(task)
+        self._waits.discard(task)
         self.in_flight -= 1
         self._on_done()
 
-    async def _fetch(self, correlation: int, request: Fetch) -> None:
+    async def _carry_out(self, correlation: int, request: Request) -> None:
+        slices: tuple[FrameSlice, ...] = ()
+        answer: Message
         try:
-            answer, slices = await fetch_slices(self._broker, request, self._settings)
+            if isinstance(request, Fetch):
+                answer, slices = await fetch_slices(self._broker, request, self._settings)
+            else:
+                answer = await answer_request(self._broker, request)
         except asyncio.CancelledError:
-            if self._fetch_end is None:
+            if self._wait_end is None:
                 raise
-            self.fail(correlation, self._fetch_end)
+            self.fail(correlation, self._wait_end)
         except Exception as error:
             self.fail(correlation, error)
         else:
             self._answer(correlation, answer, slices)
 
-    async def _carry_out(self, correlation: int, request: Request) -> None:
-        try:
-            answer = await answer_request(self._broker, request)
-        except Exception as error:
-            self.fail(correlation, error)
-        else:
-            self._answer(correlation, answer)
-
     def _answer(self, correlation: int, message: Message, slices: tuple[FrameSlice, ...] = ()) -> None:
         self._outbox.put(encode_packet(correlation, message, sum(part.length for part in slices)), slices)
+
+
+def _only_waits(request: Request) -> bool:
+    """Whether a request changes nothing, so that it can be given up at any moment."""
+    return isinstance(request, Fetch) or (isinstance(request, GroupHeartbeat) and not request.revoked)

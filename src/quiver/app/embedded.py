@@ -1,0 +1,147 @@
+"""The broker inside the user's process: `quiver.open(path)` gives the client of a broker without ports.
+
+The broker runs in a thread with an event loop of its own and is reached through socket pairs, so that everything takes
+the same path as over the network. It installs no signal handlers.
+"""
+
+import asyncio
+import atexit
+import os
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+from quiver.app.config import Config, load_config
+from quiver.app.node import RunningBroker, start_broker
+from quiver.client import AsyncClient, Client
+from quiver.gateways.native.gateway import NativeGateway
+from quiver.model.errors import Closed, ForkRefused
+
+_GRACE_SECONDS = 5.0
+
+
+def open(path: str | os.PathLike[str], *, timeout: float | str = 30, **settings: Any) -> Client:
+    """A client with the broker inside this process, on the data directory `path`.
+
+    DataDirectoryInUse names the process that holds the directory. `settings` are those of `quiver serve`, such as
+    auto_create=True. Closing the client stops the broker; after a fork, open another directory in the child.
+    """
+    client = EmbeddedClient(EmbeddedBroker(_config(path, settings)), timeout=timeout)
+    client.connect()
+    return client
+
+
+def open_async(path: str | os.PathLike[str], *, timeout: float | str = 30, **settings: Any) -> AsyncClient:
+    """The asynchronous twin: `async with quiver.open_async(path) as q`."""
+    return AsyncEmbeddedClient(EmbeddedBroker(_config(path, settings)), timeout=timeout)
+
+
+class EmbeddedBroker:
+    """A broker in a thread. `start` and `stop` block until it runs and until it has ended; both are idempotent."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._pid = os.getpid()
+        self._mutex = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._gateway: NativeGateway | None = None
+        self._ending: asyncio.Event | None = None
+        self._started = threading.Event()
+        self._error: BaseException | None = None
+
+    def start(self) -> None:
+        """Raises what kept the broker from starting."""
+        self._check_process()
+        with self._mutex:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="quiver-broker", daemon=True)
+                self._thread.start()
+                atexit.register(self.stop)
+        self._started.wait()
+        if self._error is not None:
+            raise self._error
+
+    def connect(self) -> socket.socket:
+        """A socket whose other end the broker serves."""
+        self._check_process()
+        loop, gateway = self._loop, self._gateway
+        if loop is None or gateway is None or loop.is_closed():
+            raise Closed(what="the embedded broker")
+        ours, theirs = socket.socketpair()
+        loop.call_soon_threadsafe(gateway.serve_socket, theirs)
+        return ours
+
+    def stop(self) -> None:
+        """Finishes what was accepted, syncs and closes. Does nothing in a forked child: the parent owns the broker."""
+        if os.getpid() != self._pid:
+            return
+        atexit.unregister(self.stop)
+        with self._mutex:
+            thread, loop, ending = self._thread, self._loop, self._ending
+        if thread is None:
+            return
+        if loop is not None and ending is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(ending.set)
+        thread.join()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise ForkRefused(pid=self._pid)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # whoever waits for the start is told
+            self._error = error
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        running: RunningBroker = await start_broker(self._config)
+        try:
+            gateway = NativeGateway(running.broker, limits=self._config.limits)
+            self._ending = asyncio.Event()
+            self._loop, self._gateway = asyncio.get_running_loop(), gateway
+            self._started.set()
+            await self._ending.wait()
+            await gateway.stop(_GRACE_SECONDS)
+        finally:
+            await running.stop()
+
+
+class EmbeddedClient(Client):
+    def __init__(self, broker: EmbeddedBroker, *, timeout: float | str) -> None:
+        super().__init__(broker.connect, timeout=timeout)
+        self._broker = broker
+
+    def connect(self) -> Client:
+        self._broker.start()
+        return super().connect()
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._broker.stop()
+
+
+class AsyncEmbeddedClient(AsyncClient):
+    def __init__(self, broker: EmbeddedBroker, *, timeout: float | str) -> None:
+        super().__init__(broker.connect, timeout=timeout)
+        self._broker = broker
+
+    async def connect(self) -> AsyncClient:
+        await asyncio.to_thread(self._broker.start)
+        return await super().connect()
+
+    async def close(self) -> None:
+        try:
+            await super().close()
+        finally:
+            await asyncio.to_thread(self._broker.stop)
+
+
+def _config(path: str | os.PathLike[str], settings: dict[str, Any]) -> Config:
+    return load_config({"data_dir": str(Path(path)), **settings}, environment={}).config

@@ -1,0 +1,62 @@
+"""Topic administration: `q.topics`."""
+
+from typing import Any
+
+from quiver.client._async.link import AsyncLink, unexpected
+from quiver.model.names import check_name
+from quiver.protocol.messages import (
+    AddPartitions,
+    AlterTopic,
+    CreateTopic,
+    DeleteTopic,
+    DescribeTopic,
+    GetMetadata,
+    Metadata,
+    PurgeTopic,
+    TopicDescription,
+)
+
+
+class AsyncTopics:
+    def __init__(self, link: AsyncLink) -> None:
+        self._link = link
+
+    async def create(self, name: str, **settings: Any) -> TopicDescription:
+        """Creates a topic: partitions, retention, retention_bytes, segment_bytes, durability, cleanup, ...
+
+        TopicExists, InvalidName, InvalidSetting.
+        """
+        await self._link.call(CreateTopic(check_name(name), settings), repeatable=False)
+        return await self.describe(name)
+
+    async def list(self) -> list[str]:
+        """The names of all topics, sorted."""
+        answer = (await self._link.call(GetMetadata())).answer
+        if not isinstance(answer, Metadata):
+            raise unexpected(answer)
+        return sorted(topic.name for topic in answer.topics)
+
+    async def describe(self, name: str) -> TopicDescription:
+        """Settings, size, and per partition the earliest and the next offset."""
+        answer = (await self._link.call(DescribeTopic(check_name(name)))).answer
+        if not isinstance(answer, TopicDescription):
+            raise unexpected(answer)
+        return answer
+
+    async def alter(self, name: str, **settings: Any) -> TopicDescription:
+        """Changes settings, those not named stay; `partitions` may only grow, which moves keys."""
+        await self._link.call(AlterTopic(check_name(name), settings))
+        return await self.describe(name)
+
+    async def add_partitions(self, name: str, count: int) -> TopicDescription:
+        """Raises the number of partitions to `count`; keys move."""
+        await self._link.call(AddPartitions(check_name(name), count))
+        return await self.describe(name)
+
+    async def delete(self, name: str) -> None:
+        """Removes a topic with everything in it."""
+        await self._link.call(DeleteTopic(check_name(name)), repeatable=False)
+
+    async def purge(self, name: str) -> None:
+        """Removes every message of a topic; offsets go on."""
+        await self._link.call(PurgeTopic(check_name(name)))

@@ -1,0 +1,171 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""The client: what `quiver.connect` and `quiver.open` give."""
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Unpack
+
+from quiver.client._backend_sync import Lock
+from quiver.client._sync.link import Link, Target
+from quiver.client._sync.offsets import find_offsets
+from quiver.client._sync.producer import Producer
+from quiver.client._sync.reader import Reader
+from quiver.client._sync.topics import Topics
+from quiver.client.producer_options import ProducerOptions, SendOptions, producer_options
+from quiver.client.published import Published
+from quiver.client.reader_options import reader_options
+from quiver.model.errors import PartitionNotFound, RequestTimeout
+from quiver.model.limits import MIB
+from quiver.model.names import check_name
+from quiver.model.position import parse_position
+from quiver.model.times import parse_duration_ms
+from quiver.system.clock import Clock
+from quiver.system.randomness import Randomness
+
+_PUBLISHERS_KEPT = 1000
+
+
+class Client:
+    """A broker to publish to and read from. Safe to share between threads (synchronous) or tasks (asynchronous)."""
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        timeout: float | str = 30,
+        clock: Clock | None = None,
+        randomness: Randomness | None = None,
+    ) -> None:
+        seconds = parse_duration_ms(timeout, "timeout") / 1000
+        self._link = Link(target, timeout=seconds, clock=clock, randomness=randomness)
+        self._fetch_link = Link(target, timeout=seconds, clock=clock, randomness=randomness)
+        self._publishers: dict[str, Producer] = {}
+        self._publishing = Lock()
+        self._producers: list[Producer] = []
+        self._is_closed = False
+        self.topics = Topics(self._link)
+
+    def connect(self) -> "Client":
+        """Makes sure that the broker answers; ConnectionLost when it does not."""
+        self._link.connection()
+        return self
+
+    def publish(
+        self, topic: str, value: Any, key: bytes | str | None = None, *, timeout: float | None = None,
+        **options: Unpack[SendOptions],
+    ) -> Published:  # fmt: skip
+        """Sends one message and waits until it is stored; returns topic, partition and offset.
+
+        Options: headers, timestamp, partition, priority, ttl. RequestTimeout after `timeout` seconds (the client's
+        if None): the message may or may not be stored then.
+        """
+        producer = self._publishers.get(topic) or self._publisher(topic)
+        ticket = producer.send(value, key, **options)
+        try:
+            return ticket.result(self._link.timeout if timeout is None else timeout)
+        except RequestTimeout:
+            producer.wake()
+            raise
+
+    def producer(
+        self,
+        topic: str,
+        *,
+        linger: float | str = "5ms",
+        batch_bytes: int = MIB,
+        batch_messages: int = 65_536,
+        max_buffer_bytes: int = 64 * MIB,
+        timeout: float | str = 30,
+        delivery_timeout: float | str = 120,
+        acks: str = "all",
+        compression: str = "none",
+        idempotent: bool = True,
+    ) -> Producer:
+        """A producer that batches. A batch goes out when it is full (bytes or messages) or `linger` old.
+
+        `timeout`: how long a call waits while `max_buffer_bytes` are on their way. `delivery_timeout`: how long a
+        message is tried. `acks`: none, leader, all. `compression`: none, lz4, zstd.
+        """
+        options = producer_options(
+            linger=linger,
+            batch_bytes=batch_bytes,
+            batch_messages=batch_messages,
+            max_buffer_bytes=max_buffer_bytes,
+            timeout=timeout,
+            delivery_timeout=delivery_timeout,
+            acks=acks,
+            compression=compression,
+            idempotent=idempotent,
+        )
+        producer = Producer(self._link, check_name(topic), options)
+        self._producers = [known for known in self._producers if not known.is_closed]
+        self._producers.append(producer)
+        return producer
+
+    def read(
+        self,
+        topic: str,
+        start: Any = "earliest",
+        end: Any = None,
+        partitions: Sequence[int] | int | None = None,
+        *,
+        max_bytes: int = 8 * MIB,
+        max_wait: float | str = "500ms",
+    ) -> Reader:
+        """Reads without a group: iterate for messages, or over `.batches()`.
+
+        `start`: earliest, latest, an offset, a time ago (`-2h`) or a time; `end`, the same words, stops there (it is
+        not included), and without it the reader follows. Both may be a mapping of partition to such a word.
+        """
+        options = reader_options(
+            now_ms=self._link.clock.now_ms(),
+            start=start,
+            end=end,
+            partitions=partitions,
+            max_bytes=max_bytes,
+            max_wait=max_wait,
+        )
+        return Reader(self._fetch_link, check_name(topic), options)
+
+    def offsets(self, topic: str, at: Any = "latest", partitions: Iterable[int] | None = None) -> dict[int, int]:
+        """Per partition the offset that `at` means now: earliest, latest (the next to be written), or a time."""
+        position = parse_position(at, self._link.clock.now_ms(), "at")
+        info = self._link.topic(topic)
+        numbers = list(range(info.partitions) if partitions is None else partitions)
+        for number in numbers:
+            if not 0 <= number < info.partitions:
+                raise PartitionNotFound(topic=topic, count=info.partitions, partition=number)
+        return find_offsets(self._link, info, dict.fromkeys(numbers, position)) if numbers else {}
+
+    def close(self) -> None:
+        """Closes producers (after a flush) and connections. Safe to call again."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            for producer in (*self._producers, *self._publishers.values()):
+                producer.close()
+        finally:
+            self._fetch_link.close()
+            self._link.close()
+
+    def __enter__(self) -> "Client":
+        return self.connect()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _publisher(self, topic: str) -> Producer:
+        """The producer behind `publish`: it sends at once, from the caller's own thread or task."""
+        check_name(topic)
+        with self._publishing:
+            found = self._publishers.get(topic)
+            if found is None:
+                options = ProducerOptions(linger_seconds=0.0, delivery_seconds=self._link.timeout)
+                found = Producer(self._link, topic, options)
+                if len(self._publishers) >= _PUBLISHERS_KEPT:
+                    self._publishers.pop(next(iter(self._publishers))).close()
+                self._publishers[topic] = found
+            return found

@@ -1,0 +1,143 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""A broker that is reached again whenever the connection to it breaks."""
+
+import socket
+from collections.abc import Callable
+
+from quiver.client._backend_sync import Lock, dial, sleep
+from quiver.client._sync.connection import Connection, Reply
+from quiver.client.address import Address
+from quiver.client.backoff import backoff_seconds
+from quiver.client.fork import watch_forks
+from quiver.model.errors import (
+    Closed,
+    ConnectionLost,
+    ForkRefused,
+    ProtocolError,
+    QuiverError,
+    ShuttingDown,
+    TopicNotFound,
+    error_from_wire,
+)
+from quiver.model.names import check_name
+from quiver.protocol.messages import Failure, GetMetadata, Message, Metadata, TopicInfo
+from quiver.system.clock import Clock, SystemClock
+from quiver.system.randomness import Randomness, SystemRandomness
+
+Target = Address | Callable[[], socket.socket]
+"""An address to dial, or what gives a connected socket (the embedded broker)."""
+
+_CONNECT_SECONDS = 10.0
+
+
+class Link:
+    def __init__(
+        self,
+        target: Target,
+        *,
+        timeout: float,
+        client: str = "quiver-python",
+        clock: Clock | None = None,
+        randomness: Randomness | None = None,
+    ) -> None:
+        self.clock = clock or SystemClock()
+        self.randomness = randomness or SystemRandomness()
+        self.timeout = timeout
+        self.address = str(target) if isinstance(target, Address) else "the embedded broker"
+        self._target = target
+        self._client = client
+        self._connection: Connection | None = None
+        self._connecting = Lock()
+        self.is_closed = False
+        self._forked_from: int | None = None
+        watch_forks(self)
+
+    def connection(self) -> Connection:
+        """The connection, made anew if it broke; ConnectionLost when one attempt fails."""
+        connection = self._connection
+        if connection is not None and connection.is_open and self._forked_from is None:
+            return connection
+        self._check_usable()
+        with self._connecting:
+            self._check_usable()
+            connection = self._connection
+            if connection is None or not connection.is_open:
+                if connection is not None:
+                    connection.close()
+                self._connection = None
+                connection = self._connect()
+                self._connection = connection
+            return connection
+
+    def call(self, request: Message, *, repeatable: bool = True, timeout: float | None = None) -> Reply:
+        """The answer to a request; a Failure is raised as its error.
+
+        Connecting is tried again until the timeout. A request that was sent is sent again after a lost connection
+        only if it is `repeatable`.
+        """
+        deadline = self.clock.monotonic() + (self.timeout if timeout is None else timeout)
+        failures = 0
+        while True:
+            sent = False
+            try:
+                connection = self.connection()
+                sent = True
+                reply = connection.call(request, max(0.001, deadline - self.clock.monotonic()))
+                if not isinstance(reply.answer, Failure):
+                    return reply
+                raise error_from_wire(reply.answer.code, reply.answer.message, reply.answer.retryable)
+            except (ConnectionLost, ShuttingDown) as error:
+                wait = backoff_seconds(failures, self.randomness.jitter())
+                if self.clock.monotonic() + wait >= deadline:
+                    raise
+                if isinstance(error, ConnectionLost) and sent and not repeatable:
+                    raise
+            failures += 1
+            sleep(wait)
+
+    def topic(self, name: str) -> TopicInfo:
+        """What the broker knows of a topic now; TopicNotFound when there is none."""
+        check_name(name)
+        answer = (self.call(GetMetadata([name]))).answer
+        if not isinstance(answer, Metadata):
+            raise unexpected(answer)
+        for info in answer.topics:
+            if info.name == name:
+                return info
+        raise TopicNotFound(topic=name)
+
+    def close(self) -> None:
+        self.is_closed = True
+        connection, self._connection = self._connection, None
+        if connection is not None and self._forked_from is None:
+            connection.close()
+
+    def after_fork(self, parent_pid: int) -> None:
+        self._forked_from = parent_pid
+
+    def check_fork(self) -> None:
+        if self._forked_from is not None:
+            raise ForkRefused(pid=self._forked_from)
+
+    def _check_usable(self) -> None:
+        self.check_fork()
+        if self.is_closed:
+            raise Closed(what="the client")
+
+    def _connect(self) -> Connection:
+        try:
+            if isinstance(self._target, Address):
+                sock = dial(self._target.host, self._target.port, min(_CONNECT_SECONDS, self.timeout))
+            else:
+                sock = self._target()
+        except TimeoutError:
+            raise ConnectionLost(address=self.address, problem="no answer in time") from None
+        except OSError as error:
+            raise ConnectionLost(address=self.address, problem=error.strerror or str(error)) from None
+        connection = Connection(sock, self.address)
+        connection.open(self._client, min(_CONNECT_SECONDS, self.timeout))
+        return connection
+
+
+def unexpected(answer: object) -> QuiverError:
+    return ProtocolError(problem=f"the broker answered with {type(answer).__name__}")

@@ -1,0 +1,331 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""The producer: gathers messages into chunks, applies backpressure, and hands the chunks over."""
+
+import logging
+import threading
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Unpack
+
+import pyarrow as pa
+
+from quiver.client._backend_sync import Signal, Task, Waiter
+from quiver.client._sync.dispatch import Dispatch
+from quiver.client._sync.link import Link
+from quiver.client._sync.ticket import BulkTicket, Ticket
+from quiver.client.bulk import bulk_rows
+from quiver.client.chunk import SMALL_KEY_BYTES, SMALL_VALUE_BYTES, BulkPiece, Chunk, Route
+from quiver.client.delivery import Delivery
+from quiver.client.fork import watch_forks
+from quiver.client.outgoing import PLAIN_ROUTE, check_options, outgoing, route_of
+from quiver.client.payload import message_bytes
+from quiver.client.producer_options import ProducerOptions, SendOptions
+from quiver.client.rows import Rows
+from quiver.model.errors import BufferFull, Closed, MessageTooLarge, QuiverError
+from quiver.protocol.messages import TopicInfo
+
+_logger = logging.getLogger(__name__)
+_GIVE_UP_SECONDS = 5.0
+
+
+class Producer:
+    """Sends messages to one topic: batched, in order, each once.
+
+    Use it in a `with` block, which ends with `flush` and `close`. In the synchronous SDK any number of threads may share one.
+    """
+
+    def __init__(self, link: Link, topic: str, options: ProducerOptions) -> None:
+        self.topic = topic
+        self._link = link
+        self._options = options
+        self._mutex = threading.Lock()
+        self._chunk = Chunk(topic, PLAIN_ROUTE)
+        """Where the next message without options goes."""
+        self._others: dict[Route, Chunk] = {}
+        self._dispatch = Dispatch(link, topic, options, gather=self._seal_due, wake=self.wake)
+        self._signal: Signal | None = None
+        self._task: Task | None = None
+        self._is_idle = False
+        self._is_flushing = 0
+        self.is_closed = False
+        watch_forks(self)
+
+    def __enter__(self) -> "Producer":
+        self._dispatch.load_topic()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        try:
+            self.close(timeout=_GIVE_UP_SECONDS)
+        except QuiverError as problem:
+            _logger.warning("messages to %s were not delivered: %s", self.topic, problem)
+
+    def send(self, value: Any, key: bytes | str | None = None, **options: Unpack[SendOptions]) -> Ticket:
+        """Takes one message, to be sent with others; the ticket tells where it ended up.
+
+        `value` is bytes, text or anything that becomes JSON; None is a tombstone. Waits while the buffer is full,
+        then raises BufferFull. Options: headers, timestamp, partition, priority, ttl.
+        """
+        if not options and type(value) is bytes and len(value) <= SMALL_VALUE_BYTES:
+            if key is None:
+                with self._mutex:
+                    chunk = self._chunk
+                    values = chunk.values
+                    row = len(values)
+                    if row < chunk.plain_until:
+                        values.append(value)
+                        return Ticket(chunk.delivery, row)
+            else:
+                if type(key) is str:
+                    key = key.encode()
+                if type(key) is bytes and len(key) <= SMALL_KEY_BYTES:
+                    with self._mutex:
+                        chunk = self._chunk
+                        values = chunk.values
+                        row = len(values)
+                        if row < chunk.keyed_until:
+                            values.append(value)
+                            chunk.keys.append(key)  # type: ignore[union-attr]
+                            return Ticket(chunk.delivery, row)
+        return self._send_any(value, key, options)
+
+    def send_many(
+        self,
+        values: Iterable[Any],
+        keys: Iterable[bytes | str | None] | None = None,
+        **options: Unpack[SendOptions],
+    ) -> BulkTicket:
+        """Takes many messages at once, far faster than one by one; the options hold for all of them."""
+        check_options(options)
+        route, delivery = route_of(options), Delivery(self.topic)
+        now_ms = self._link.clock.now_ms()
+        try:
+            for rows in bulk_rows(values, keys, options, now_ms):
+                self._send_rows(rows, route, delivery)
+        finally:
+            self._complete(delivery)
+        return BulkTicket(delivery)
+
+    def send_arrow(self, data: pa.Table | pa.RecordBatch, **options: Unpack[SendOptions]) -> BulkTicket:
+        """Takes the rows of an Arrow table: columns `value`, and if there `key`, `timestamp`, `headers`.
+
+        Options: partition, priority.
+        """
+        check_options(options)
+        route, delivery = route_of(options), Delivery(self.topic)
+        now_ms = self._link.clock.now_ms()
+        batches = data.to_batches() if isinstance(data, pa.Table) else [data]
+        try:
+            for batch in batches:
+                if batch.num_rows:
+                    self._send_rows(Rows.from_arrow(batch, now_ms), route, delivery)
+        finally:
+            self._complete(delivery)
+        return BulkTicket(delivery)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Returns when every message taken so far is stored; raises the first failure that no ticket has shown."""
+        self._is_flushing += 1
+        try:
+            self._dispatch.pump()
+            self._wait_for(lambda: self._dispatch.unsettled_count == 0 and self._is_gathered, timeout)
+        finally:
+            self._is_flushing -= 1
+        self._dispatch.raise_unseen()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Flushes and ends; what cannot be delivered within `timeout` seconds fails. Safe to call again."""
+        if self.is_closed:
+            return
+        with self._mutex:
+            self.is_closed = True
+            self._chunk.close_window()
+        try:
+            self.flush(timeout)
+        finally:
+            self._dispatch.close(Closed(what=f"the producer for {self.topic!r}"))
+            if self._task is not None and self._signal is not None:
+                self._signal.set()
+                self._task.join()
+
+    def after_fork(self, parent_pid: int) -> None:
+        self._mutex = threading.Lock()
+        self._chunk.close_window()
+        self._dispatch.after_fork()
+
+    # gathering
+
+    def _send_any(self, value: Any, key: Any, options: SendOptions) -> Ticket:
+        topic = self._begin()
+        message, route = outgoing(value, key, options, self._link.clock.now_ms())
+        size = message_bytes(message.value, message.key, message.headers)
+        if size > topic.max_message_bytes:
+            raise MessageTooLarge(size=size, limit=topic.max_message_bytes)
+        self._make_room(size)
+        with self._mutex:
+            self._check_open()
+            chunk = self._open_chunk(route)
+            if chunk.values and chunk.measure() + size > self._options.batch_bytes:
+                self._seal(chunk)
+                chunk = self._open_chunk(route)
+            is_first = not chunk.values
+            if is_first:
+                chunk.opened_at, chunk.timestamp_ms = self._link.clock.monotonic(), self._link.clock.now_ms()
+            ticket = Ticket(chunk.delivery, chunk.add(message, size))
+            is_full = self._seal_or_extend(chunk, topic)
+        if self._options.linger_seconds == 0:
+            self._dispatch.pump()
+        elif is_full or (is_first and (self._is_idle or self._task is None)):
+            self.wake()
+        return ticket
+
+    def _open_chunk(self, route: Route) -> Chunk:
+        if route == PLAIN_ROUTE:
+            return self._chunk
+        chunk = self._others.get(route)
+        if chunk is None:
+            chunk = self._others[route] = Chunk(self.topic, route)
+        return chunk
+
+    def _seal_or_extend(self, chunk: Chunk, topic: TopicInfo) -> bool:
+        """Seals a full chunk; lets small messages into another one without further ado."""
+        options = self._options
+        if chunk.size >= options.batch_bytes or len(chunk.values) >= options.batch_messages:
+            self._seal(chunk)
+            return True
+        if options.linger_seconds and topic.max_message_bytes >= SMALL_VALUE_BYTES + SMALL_KEY_BYTES:
+            chunk.open_window(options.batch_bytes, options.batch_messages)
+        return False
+
+    def _seal(self, chunk: Chunk) -> None:
+        """Hands a chunk over; under the mutex, so that chunks leave in the order they were filled."""
+        chunk.close_window()
+        chunk.measure()
+        chunk.delivery.is_complete = True
+        if chunk is self._chunk:
+            self._chunk = Chunk(self.topic, PLAIN_ROUTE)
+        else:
+            self._others.pop(chunk.route, None)
+        self._dispatch.submit(chunk)
+
+    def _seal_due(self) -> None:
+        """Seals what has lingered long enough, unless full windows hold it up anyway: then it may grow."""
+        if not (self._chunk.values or self._others):
+            return
+        is_urgent = bool(self._is_flushing) or self.is_closed
+        if not is_urgent and not self._dispatch.is_clear:
+            return
+        latest = self._link.clock.monotonic() - self._options.linger_seconds
+        with self._mutex:
+            for chunk in (self._chunk, *self._others.values()):
+                if chunk.values and (is_urgent or chunk.opened_at <= latest):
+                    self._seal(chunk)
+
+    @property
+    def _is_gathered(self) -> bool:
+        return not self._chunk.values and not self._others
+
+    def _send_rows(self, rows: Rows, route: Route, delivery: Delivery) -> None:
+        topic = self._begin()
+        options = self._options
+        for start, stop, size in rows.cuts(options.batch_bytes, options.batch_messages, topic.max_message_bytes):
+            self._make_room(size)
+            piece = BulkPiece(rows.slice(start, stop), route, delivery, size)
+            with self._mutex:
+                self._check_open()
+                chunk = self._open_chunk(route)
+                if chunk.values:
+                    self._seal(chunk)
+                self._dispatch.submit(piece)
+            self._dispatch.pump()
+
+    def _complete(self, delivery: Delivery) -> None:
+        delivery.is_complete = True
+        delivery.watchers.changed()
+        if self._dispatch.has_work:
+            self.wake()
+
+    def _begin(self) -> TopicInfo:
+        self._link.check_fork()
+        self._check_open()
+        return self._dispatch.load_topic()
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise Closed(what=f"the producer for {self.topic!r}")
+
+    def _make_room(self, size: int) -> None:
+        limit = self._options.max_buffer_bytes
+        dispatch = self._dispatch
+        if dispatch.unsettled_bytes + size <= limit:
+            return
+        self.wake()
+        try:
+            self._wait_for(
+                lambda: not dispatch.unsettled_bytes or dispatch.unsettled_bytes + size <= limit,
+                self._options.timeout_seconds,
+            )
+        except TimeoutError:
+            raise BufferFull(size=dispatch.unsettled_bytes, limit=limit) from None
+
+    def _wait_for(self, is_reached: Any, timeout: float | None) -> None:
+        """Waits until progress has made a condition true; TimeoutError when it does not in time."""
+        deadline = None if timeout is None else self._link.clock.monotonic() + timeout
+        while not is_reached():
+            waiter: Waiter[None] = Waiter()
+            self._dispatch.progress.add(waiter.set)
+            if is_reached():
+                return
+            self._ensure_task()
+            waiter.wait(None if deadline is None else deadline - self._link.clock.monotonic())
+
+    # background
+
+    def wake(self) -> None:
+        self._ensure_task()
+        if self._signal is not None:
+            self._signal.set()
+
+    def _ensure_task(self) -> None:
+        if self._task is None:
+            with self._mutex:
+                if self._task is None:
+                    self._signal = Signal()
+                    self._task = Task(self._run, f"quiver-producer-{self.topic}")
+
+    def _run(self) -> None:
+        signal = self._signal
+        assert signal is not None
+        was_busy = True
+        while not (self.is_closed and self._dispatch.is_closed):
+            signal.clear()
+            try:
+                self._dispatch.pump()
+                self._dispatch.check_answers()
+            except QuiverError as error:
+                _logger.debug("producer for %s: %s", self.topic, error)
+            wait = self._wait_seconds()
+            # After work, one more linger time passes before a first message has to wake this task.
+            self._is_idle = wait is None and not was_busy
+            if wait is None and was_busy:
+                wait = self._options.linger_seconds
+            was_busy = self._dispatch.unsettled_count > 0
+            if self._is_idle and not self._is_gathered:
+                continue
+            signal.wait(wait)
+            self._is_idle = False
+
+    def _wait_seconds(self) -> float | None:
+        waits = [wait for wait in (self._dispatch.seconds_until_due(), self._linger_left()) if wait is not None]
+        return min(waits) if waits else None
+
+    def _linger_left(self) -> float | None:
+        opened = [chunk.opened_at for chunk in (self._chunk, *list(self._others.values())) if chunk.values]
+        if not opened or not self._dispatch.is_clear:
+            return None
+        return max(0.0, min(opened) + self._options.linger_seconds - self._link.clock.monotonic())

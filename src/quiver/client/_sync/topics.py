@@ -1,0 +1,63 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""Topic administration: `q.topics`."""
+
+from typing import Any
+
+from quiver.client._sync.link import Link, unexpected
+from quiver.model.names import check_name
+from quiver.protocol.messages import (
+    AddPartitions,
+    AlterTopic,
+    CreateTopic,
+    DeleteTopic,
+    DescribeTopic,
+    GetMetadata,
+    Metadata,
+    PurgeTopic,
+    TopicDescription,
+)
+
+
+class Topics:
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def create(self, name: str, **settings: Any) -> TopicDescription:
+        """Creates a topic: partitions, retention, retention_bytes, segment_bytes, durability, cleanup, ...
+
+        TopicExists, InvalidName, InvalidSetting.
+        """
+        self._link.call(CreateTopic(check_name(name), settings), repeatable=False)
+        return self.describe(name)
+
+    def list(self) -> list[str]:
+        """The names of all topics, sorted."""
+        answer = (self._link.call(GetMetadata())).answer
+        if not isinstance(answer, Metadata):
+            raise unexpected(answer)
+        return sorted(topic.name for topic in answer.topics)
+
+    def describe(self, name: str) -> TopicDescription:
+        """Settings, size, and per partition the earliest and the next offset."""
+        answer = (self._link.call(DescribeTopic(check_name(name)))).answer
+        if not isinstance(answer, TopicDescription):
+            raise unexpected(answer)
+        return answer
+
+    def alter(self, name: str, **settings: Any) -> TopicDescription:
+        """Changes settings, those not named stay; `partitions` may only grow, which moves keys."""
+        self._link.call(AlterTopic(check_name(name), settings))
+        return self.describe(name)
+
+    def add_partitions(self, name: str, count: int) -> TopicDescription:
+        """Raises the number of partitions to `count`; keys move."""
+        self._link.call(AddPartitions(check_name(name), count))
+        return self.describe(name)
+
+    def delete(self, name: str) -> None:
+        """Removes a topic with everything in it."""
+        self._link.call(DeleteTopic(check_name(name)), repeatable=False)
+
+    def purge(self, name: str) -> None:
+        """Removes every message of a topic; offsets go on."""
+        self._link.call(PurgeTopic(check_name(name)))

@@ -1,0 +1,81 @@
+"""How far a reader is in one partition. Pure: answers in, frames out."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from quiver.model.errors import CorruptData, InvalidFrame
+from quiver.model.limits import Limits
+from quiver.protocol.messages import FetchedPart
+from quiver.records.header import FrameHeader
+from quiver.records.read import OpenFrame, open_frame, split_frames
+
+NO_END = 2**63 - 1
+
+
+class ReadFrame(NamedTuple):
+    """A frame of which the messages from `start` to below `stop` are wanted."""
+
+    partition: int
+    frame: OpenFrame
+    start: int
+    stop: int
+
+
+class StoredFrame(NamedTuple):
+    """A frame in an answer, not yet opened."""
+
+    cursor: "Cursor"
+    payload: memoryview
+    position: int
+    header: FrameHeader
+    start: int
+
+    def open(self, topic: str, limits: Limits) -> ReadFrame:
+        """Checks and opens the frame; CorruptData when its bytes are not what the producer sent."""
+        cursor = self.cursor
+        try:
+            frame = open_frame(self.payload, self.position, limits=limits)
+        except InvalidFrame as error:
+            raise _corrupt(topic, cursor.partition, error, self.header.next_offset) from None
+        return ReadFrame(cursor.partition, frame, self.start, cursor.end)
+
+
+class Cursor:
+    __slots__ = ("end", "high_watermark", "offset", "partition")
+
+    def __init__(self, partition: int, offset: int, end: int = NO_END, high_watermark: int = -1) -> None:
+        self.partition = partition
+        self.offset = offset
+        self.end = end
+        self.high_watermark = high_watermark
+
+    @property
+    def is_finished(self) -> bool:
+        return self.offset >= self.end
+
+    @property
+    def has_all_there_is_to_come(self) -> bool:
+        """Everything up to the end is stored already, so there is nothing to wait for."""
+        return self.high_watermark >= self.end
+
+    def take(self, topic: str, answer: FetchedPart, payload: memoryview) -> Iterator[StoredFrame]:
+        """The data frames of an answer; the cursor is behind them once all were taken."""
+        self.high_watermark = max(self.high_watermark, answer.high_watermark)
+        try:
+            for position, header in split_frames(payload):
+                if header.next_offset <= self.offset:
+                    continue
+                start, self.offset = self.offset, header.next_offset
+                if header.base_offset < self.end and not header.is_control:
+                    yield StoredFrame(self, payload, position, header, start)
+        except InvalidFrame as error:
+            raise _corrupt(topic, self.partition, error, self.offset) from None
+
+    def found_nothing(self) -> None:
+        """The broker has nothing from here on: what is left before a stored end is a hole."""
+        if self.has_all_there_is_to_come:
+            self.offset = max(self.offset, self.end)
+
+
+def _corrupt(topic: str, partition: int, error: InvalidFrame, next_offset: int) -> CorruptData:
+    return CorruptData(where=f"{topic}-{partition}", problem=error.message, next_offset=next_offset)

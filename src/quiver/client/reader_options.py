@@ -1,0 +1,66 @@
+"""Where a reader starts and ends, and how much it fetches at once."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from quiver.model.errors import InvalidRequest
+from quiver.model.limits import KIB, MIB, Limits
+from quiver.model.position import EARLIEST, Position, parse_position
+from quiver.model.times import parse_duration_ms
+
+Place = Position | Mapping[int, Position]
+
+
+class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
+    start: Place = EARLIEST
+    end: Place | None = None
+    partitions: list[int] | None = None
+    max_bytes: int = 8 * MIB
+    max_wait_ms: int = 500
+    limits: Limits = Limits()
+
+    @property
+    def follows_growth(self) -> bool:
+        return self.partitions is None and self.end is None and isinstance(self.start, Position)
+
+
+def reader_options(
+    *,
+    now_ms: int,
+    start: Any = "earliest",
+    end: Any = None,
+    partitions: Sequence[int] | int | None = None,
+    max_bytes: int = 8 * MIB,
+    max_wait: object = "500ms",
+) -> ReaderOptions:
+    """The options in users' words, checked. `start` and `end` may also be a mapping of partition to such a word."""
+    if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or not KIB <= max_bytes <= 64 * MIB:
+        raise InvalidRequest(problem=f"max_bytes {max_bytes!r} is not a whole number from {KIB} to {64 * MIB}")
+    chosen = _partitions(partitions)
+    if chosen is None and isinstance(start, Mapping):
+        chosen = sorted(start)
+    return ReaderOptions(
+        start=_place(start, now_ms, "start"),
+        end=None if end is None else _place(end, now_ms, "end"),
+        partitions=chosen,
+        max_bytes=max_bytes,
+        max_wait_ms=parse_duration_ms(max_wait, "max_wait"),
+    )
+
+
+def _place(value: Any, now_ms: int, what: str) -> Place:
+    if isinstance(value, Mapping):
+        return {number: parse_position(place, now_ms, what) for number, place in value.items()}
+    return parse_position(value, now_ms, what)
+
+
+def _partitions(value: Sequence[int] | int | None) -> list[int] | None:
+    if value is None:
+        return None
+    numbers = [value] if isinstance(value, int) else list(value)
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise InvalidRequest(problem=f"partition {number!r} is not a number from 0")
+    return list(dict.fromkeys(numbers))
