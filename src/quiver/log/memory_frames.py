@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from quiver.log.append_check import AppendPlan, out_of_range
+from quiver.log.append_plan import AppendPlan, out_of_range
 from quiver.log.retention import SegmentAge, count_to_drop, is_due_to_roll
 from quiver.model.errors import InvalidRequest
 from quiver.records.header import StampedFrame

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from quiver.log.append_check import AppendPlan, out_of_range
+from quiver.log.append_plan import AppendPlan, out_of_range
 from quiver.log.frame_write import split_runs, write_frames
 from quiver.log.open_files import OpenFiles
 from quiver.log.reservation import Reservation

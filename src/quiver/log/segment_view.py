@@ -8,7 +8,7 @@ from bisect import bisect_right
 from threading import Lock
 from typing import NamedTuple
 
-from quiver.log.append_check import out_of_range
+from quiver.log.append_plan import out_of_range
 from quiver.log.damage import Damage
 from quiver.log.open_files import OpenFile, OpenFiles
 from quiver.log.segment import Gap, Place, Segment

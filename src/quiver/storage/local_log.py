@@ -5,7 +5,7 @@ import errno
 from collections.abc import Sequence
 from typing import Protocol
 
-from quiver.log.append_check import AppendPlan, out_of_range
+from quiver.log.append_plan import AppendPlan, out_of_range
 from quiver.log.damage import Damage
 from quiver.log.memory_frames import MemoryFrames
 from quiver.log.segment_log import SegmentLog

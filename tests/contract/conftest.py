@@ -1,0 +1,56 @@
+"""Every engine, with every durability it knows, for the suites in this directory."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from quiver.storage.local import LocalStorage
+from quiver.storage.memory import MemoryStorage
+from quiver.storage.port import LogOptions, Storage
+
+KINDS = ["memory-fsync", "local-fsync", "local-interval", "local-memory"]
+
+
+class EngineUnderTest:
+    """A storage, options of one durability, and how to open the storage again after closing it."""
+
+    def __init__(self, kind: str, root: Path) -> None:
+        self.engine, durability = kind.split("-")
+        self.options = LogOptions(durability=durability, segment_bytes=64 * 1024)
+        self.keeps_frames_over_reopen = kind != "local-memory"
+        self._root = root
+        self._memory = MemoryStorage()
+
+    async def open(self) -> Storage:
+        if self.engine == "memory":
+            return self._memory
+        storage = LocalStorage(self._root / "data", min_free_bytes=0)
+        await storage.open()
+        return storage
+
+
+@pytest.fixture(params=KINDS)
+def under_test(request: pytest.FixtureRequest, tmp_path: Path) -> EngineUnderTest:
+    return EngineUnderTest(request.param, tmp_path)
+
+
+@pytest.fixture
+async def storage(under_test: EngineUnderTest) -> AsyncIterator[Storage]:
+    storage = await under_test.open()
+    yield storage
+    await storage.close()
+
+
+@pytest.fixture
+async def reopen(under_test: EngineUnderTest) -> AsyncIterator[Callable[[Storage], Awaitable[Storage]]]:
+    opened: list[Storage] = []
+
+    async def close_and_open(storage: Storage) -> Storage:
+        await storage.close()
+        opened.append(await under_test.open())
+        return opened[-1]
+
+    yield close_and_open
+    for storage in opened:
+        await storage.close()
