@@ -80,6 +80,8 @@ def _operation(results: Results) -> Iterable[Verdict]:
     yield at_most("growth of resident memory while 5 GB pass", 100, "MB", memory)
     yield at_most("start-up with 5 GB and 1,000 partitions", 2, "s", _figure(startup, "ready_s"))
     yield at_most("import quiver", 100, "ms", _figure(_first(results, "import", "import quiver"), "took_ms"))
+    shell = _figure(_first(results, "import", "quiver --help"), "took_ms")
+    yield at_most("quiver --help, from the shell", 200, "ms", shell)
     stall = _figure(_first(results, "stall", "with slow clients"), "probe_max_ms")
     yield at_most("longest stall while slow clients read", 50, "ms", stall)
 

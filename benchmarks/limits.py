@@ -31,7 +31,8 @@ def measure_limits(run: Run) -> None:
         "memory copy": lambda: memory_copy(128 * MIB),
     }
     for name, piece in pieces.items():
-        os.sync()
+        if run.scale.settle:
+            os.sync()
         run.limits[name] = {metric: round(value, 6) for metric, value in piece().items()}
         run.say(f"limit · {name}: " + ", ".join(f"{k} {v:,.3f}" for k, v in run.limits[name].items()))
     path.unlink(missing_ok=True)

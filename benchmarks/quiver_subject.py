@@ -34,8 +34,8 @@ class QuiverSubject(Subject):
         self.version = f"Quiver {quiver.__version__}"
         self.address = broker.address
         self.resets = 0
-        self.bulk_messages = 2_000_000 if publish_with == "send" else 6_000_000
-        self.both_messages = 1_500_000 if publish_with == "send" else 4_000_000
+        self.bulk_messages = 3_000_000 if publish_with == "send" else 8_000_000
+        self.both_messages = 2_000_000 if publish_with == "send" else 6_000_000
         self._broker = broker
 
     @property
@@ -106,7 +106,7 @@ class QuiverSubject(Subject):
         with quiver.connect(self.address) as client, client.read(self.topic, start="earliest") as reader:
             watch.start()
             for message in reader:
-                ages.append(age_seconds(message.value))
+                ages.append(age_seconds(message.value or b""))
                 if len(ages) == count:
                     break
             watch.stop()

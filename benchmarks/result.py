@@ -14,7 +14,8 @@ METHOD = (
     "first and start together; the time runs until the last message is acknowledged or received. Each subject starts "
     "with an empty stream or queue for each repetition, and the system's dirty pages are written out before. Peers "
     "use their usual Python client in the fastest way we know, with batches and acks in windows; consumers of peers "
-    "acknowledge or commit what they read, readers of Quiver keep their own position. The latency is that of one "
+    "acknowledge or commit what they read, readers of Quiver keep their own position. Peers and the quiver-single "
+    "subjects make a Python object of every message; the others read Arrow batches. The latency is that of one "
     "producer that waits for each ack and paces itself to 1,000 messages a second, beside one consumer that follows. "
     "foreign_cores and stolen_cores say how much of the machine others used during a repetition."
 )

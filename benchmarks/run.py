@@ -59,7 +59,8 @@ class Run:
 
         Dirty pages of what ran before are written out first, so that nobody pays for another's writes.
         """
-        os.sync()
+        if self.scale.settle:
+            os.sync()
         metrics: Metrics = {}
         with Noise(server_pids) as noise:
             yield metrics

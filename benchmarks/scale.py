@@ -20,6 +20,8 @@ class Scale:
     batch_sizes: tuple[int, ...]
     budget_seconds: float
     """Work that has not begun by then is skipped, and the result says so."""
+    settle: bool = True
+    """Write out the system's dirty pages before each measurement."""
 
     def count(self, full: int) -> int:
         return max(1_000, int(full * self.share))
@@ -63,5 +65,6 @@ TINY = Scale(
     many_partitions=10,
     batch_sizes=(1, 100),
     budget_seconds=160,
+    settle=False,
 )
 SCALES = {scale.name: scale for scale in (FULL, QUICK, TINY)}

@@ -21,8 +21,8 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "import": measure_import_time,
     "stall": measure_loop_stall,
     "batches": measure_batch_sizes,
-    "fan": measure_fan,
     "partitions-at-once": measure_partitions_at_once,
     "partition-curve": measure_partition_curve,
     "index-curve": measure_index_curve,
+    "fan": measure_fan,
 }

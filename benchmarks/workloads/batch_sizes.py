@@ -10,7 +10,7 @@ from benchmarks.roles import Role, Watch, run_roles
 from benchmarks.run import Run
 
 MESSAGE_BYTES = 100
-FULL_BATCHES, FULL_MESSAGES = 3_000, 3_000_000
+FULL_BATCHES, FULL_MESSAGES = 2_000, 2_000_000
 IN_FLIGHT_FACTOR = 4
 """With many in flight there are more of them, so that a run takes as long."""
 CHUNK = 10_000

@@ -4,6 +4,7 @@ Seen from outside: a probe asks /livez again and again. Its slowest answer bound
 also holds what the machine's scheduler does, so the same probe runs without the slow clients first.
 """
 
+import http.client
 import socket
 import time
 
@@ -18,7 +19,6 @@ from benchmarks.server import HOST
 TOPIC = "stall"
 PAGE, MESSAGE_BYTES = 10_000, 100
 FULL_SECONDS = 5.0
-PROBE = f"GET /livez HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
 
 
 def measure_loop_stall(run: Run) -> None:
@@ -46,17 +46,19 @@ def _measure(run: Run, broker: Broker, detail: str, roles: dict[str, Role]) -> N
 
 def _probe(port: int, seconds: float, watch: Watch) -> list[float]:
     took: list[float] = []
-    with socket.create_connection((HOST, port)) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        watch.start()
-        while time.monotonic() - watch.started < seconds:
-            begin = time.monotonic()
-            connection.sendall(PROBE)
-            if not connection.recv(65536).startswith(b"HTTP/1.1 200"):
-                raise RuntimeError("/livez did not answer 200")
-            took.append(time.monotonic() - begin)
-            time.sleep(0.001)
-        watch.stop()
+    connection = http.client.HTTPConnection(HOST, port)
+    connection.connect()
+    watch.start()
+    while time.monotonic() - watch.started < seconds:
+        begin = time.monotonic()
+        connection.request("GET", "/livez")
+        answer = connection.getresponse()
+        answer.read()
+        took.append(time.monotonic() - begin)
+        if answer.status != 200:
+            raise RuntimeError(f"/livez answered {answer.status}")
+        time.sleep(0.001)
+    watch.stop()
     return took
 
 

@@ -11,7 +11,9 @@ from benchmarks.server import resident_bytes
 
 TOPIC = "partitions"
 MESSAGE_BYTES, CHUNK = 100, 100_000
-FULL_MESSAGES = 2_000_000
+FULL_MESSAGES, FULL_MESSAGES_OF_MANY = 2_000_000, 300_000
+MANY = 1_000
+"""With more partitions than this there are fewer messages a frame, and fewer in all."""
 KEYS = 100_000
 
 
@@ -39,7 +41,7 @@ def _measure(run: Run, broker: Broker, partitions: int) -> None:
             detail=detail,
             server_pids=[broker.pid],
         ) as metrics:
-            count = run.scale.count(FULL_MESSAGES)
+            count = run.scale.count(FULL_MESSAGES if partitions <= MANY else FULL_MESSAGES_OF_MANY)
             outcome = run_roles({"produce": Role(_produce, (broker.address, count))}, timeout=180)["produce"]
             metrics["rate"] = count / outcome.seconds
             metrics["resident_mb"] = resident_bytes(broker.pid) / 1e6

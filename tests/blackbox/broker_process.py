@@ -19,7 +19,7 @@ from typing import Any
 QUIVER = Path(sys.executable).parent / "quiver"
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
-_POLL_SECONDS = 0.01
+_POLL_SECONDS = 0.02
 
 
 class BrokerExited(Exception):
@@ -76,6 +76,8 @@ class BrokerProcess:
         self.http_port = 0
         self.native_port = 0
         self.pid = 0
+        self.readiness: Any = None
+        """What /readyz said when it was last asked for by a start."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -126,7 +128,7 @@ class BrokerProcess:
             wait_until(lambda: self._answers(ready), seconds, f"{self.http}/readyz is 200")
         except AssertionError as problem:
             self.kill()
-            raise AssertionError(f"{problem}; the broker's log:\n{self.log_text[-4000:]}") from None
+            raise AssertionError(f"{problem}: {self.readiness}; the broker's log:\n{self.log_text[-4000:]}") from None
 
     def kill(self) -> None:
         """SIGKILL to the whole process group, and waits for the end."""
@@ -219,15 +221,17 @@ class BrokerProcess:
         if self._state_identity() in (None, self._old_state):
             return None
         try:
-            return dict(json.loads((self.data_dir / "broker.json").read_text()))
-        except (FileNotFoundError, json.JSONDecodeError):
+            state = dict(json.loads((self.data_dir / "broker.json").read_text()))
+            # In our process group, so it is this broker's file and not that of a rival on the same directory.
+            return state if os.getpgid(state["pid"]) == self._started().pid else None
+        except (FileNotFoundError, ProcessLookupError, json.JSONDecodeError):
             return None
 
     def _answers(self, ready: bool) -> bool:
         if (status := self._started().poll()) is not None:
             raise BrokerExited(status, self.log_text)
         try:
-            answer, _ = self.request("GET", "/readyz", timeout=5.0)
+            status, self.readiness = self.request("GET", "/readyz?verbose=true", timeout=5.0)
         except (OSError, ValueError):
             return False
-        return answer == 200 or not ready
+        return status == 200 or not ready

@@ -24,7 +24,7 @@ def run_cli(address: str, *arguments: str, stdin: bytes | None = None) -> subpro
     environment["QUIVER_ADDRESS"] = address
     given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
     return subprocess.run(
-        [str(QUIVER), *arguments], capture_output=True, env=environment, check=False, timeout=60, **given
+        [str(QUIVER), *arguments], capture_output=True, env=environment, check=False, timeout=40, **given
     )
 
 

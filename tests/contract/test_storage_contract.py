@@ -1,12 +1,12 @@
 """What every storage engine does, whatever it is made of."""
 
 import pytest
-from contract.conftest import EngineUnderTest
-from unit.log.frames import frame_at, frame_bytes
 
+from contract.conftest import EngineUnderTest
 from quiver.model.errors import InvalidRequest, OffsetOutOfRange, StaleEpoch
 from quiver.records.header import StampedFrame, read_stamped_header
 from quiver.storage.port import Log, Storage
+from unit.log.frames import frame_at, frame_bytes
 
 MUCH = 1 << 30
 
@@ -43,7 +43,9 @@ async def frames_from(log: Log, offset: int) -> list[tuple[int, bytes]]:
     return frames
 
 
-def run_of(count: int, *, start: int = 0, size: int = 1000, epoch: int = 1, time_ms: int = 1000) -> list[StampedFrame]:
+def run_of(
+    count: int, *, start: int = 0, size: int = 1000, epoch: int = 1, time_ms: int = 1000
+) -> list[StampedFrame]:
     """Frames of 10 messages each, one millisecond apart."""
     return [
         frame_at(start + 10 * n, count=10, body=bytes([n % 251]) * size, epoch=epoch, time_ms=time_ms + n)
@@ -306,9 +308,7 @@ class TestStorage:
         assert (log.end_offset, log.size_bytes) == (0, 0)
 
     @pytest.mark.parametrize("log_id", ["", "/a", "a/", "a//b", "../a", "a/../b", "a b", "a\0b", ".", "a/."])
-    async def test_log_ids_are_plain_words(
-        self, storage: Storage, under_test: EngineUnderTest, log_id: str
-    ) -> None:
+    async def test_log_ids_are_plain_words(self, storage: Storage, under_test: EngineUnderTest, log_id: str) -> None:
         with pytest.raises(InvalidRequest):
             await storage.open_log(log_id, under_test.options)
 

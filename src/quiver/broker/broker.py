@@ -11,6 +11,7 @@ import msgspec
 from quiver.broker.browse import Browse, MessagePage
 from quiver.broker.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.broker.groups import Groups
+from quiver.broker.members import Members
 from quiver.broker.partitions import Partitions
 from quiver.broker.poll import Poll
 from quiver.broker.publish import Publish, Published
@@ -95,6 +96,7 @@ class Broker:
         self._group_service = GroupService(clock=self.clock, randomness=randomness, topics=self._topic_sizes)
         self.groups = Groups(self._group_service, self._metadata, self._partitions, clock=self.clock)
         self.poll = Poll(self.groups, self._browse, self._metadata, self._partitions, clock=self.clock)
+        self.members = Members(self.groups, self.poll.readers)
         self._upkeep = Upkeep(self._metadata, self._partitions, every_seconds=self.settings.upkeep_seconds)
         self._admin = asyncio.Lock()
         self._unowned: set[int] = set()

@@ -1,5 +1,7 @@
 """Stream groups as gateways use them: with topic names, start positions, lag and resets."""
 
+import asyncio
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -10,12 +12,17 @@ from quiver.groups.member import Member, Subscription
 from quiver.groups.service import GroupService, MemberView
 from quiver.groups.state import Protocol
 from quiver.metadata.service import MetadataService
-from quiver.model.errors import GroupNotEmpty, InvalidRequest, InvalidSetting, QuiverError
+from quiver.model.errors import GroupNotEmpty, InvalidRequest, InvalidSetting, PartitionNotFound, QuiverError
 from quiver.model.position import EARLIEST, Position
 from quiver.model.times import format_duration, parse_duration_ms
 from quiver.records.header import HEADER_BYTES, read_stamped_header
 from quiver.storage.port import Log
 from quiver.system.clock import Clock
+
+_MIN_SESSION_MS = 100
+_MAX_SESSION_MS = 86_400_000
+_MAX_PATTERN = 1000
+_SUMMARIES_AT_ONCE = 100
 
 
 class PartitionLag(NamedTuple):
@@ -89,8 +96,7 @@ class Groups:
         start: Position = EARLIEST,
     ) -> MemberView:
         """Joins; where the group has no position in a topic yet, it begins at `start`."""
-        if not subscription.topics and subscription.pattern is None:
-            raise InvalidRequest(problem="a member needs topics, or a pattern that topics match")
+        _check_subscription(subscription)
         for name in subscription.topics:
             self._metadata.topic(name)
         view = await self.service.join(group, subscription, member_id=member_id, protocol=protocol, assignor=assignor)
@@ -126,8 +132,11 @@ class Groups:
         named: dict[TopicPartition, tuple[int, str]] = {}
         for name, by_partition in offsets.items():
             topic = self._metadata.topic(name)
+            partitions = self._partitions.of(topic.id)
             for number, offset in by_partition.items():
-                self._check_offset(name, number, offset, self._partitions.get(topic.id, number).log)
+                if not 0 <= number < len(partitions):
+                    raise PartitionNotFound(topic=name, count=len(partitions), partition=number)
+                self._check_offset(name, number, offset, partitions[number].log)
                 named[TopicPartition(topic.id, number)] = (offset, metadata)
         await self.service.commit(group, named, member_id=member_id, generation=generation)
 
@@ -175,8 +184,16 @@ class Groups:
             )
         return found
 
-    async def summaries(self) -> list[GroupSummary]:
-        return [await self._summary(name) for name in sorted(self.service.groups())]
+    async def summaries(self, skip: int = 0, limit: int | None = None) -> list[GroupSummary]:
+        """The groups by name, or a page of them."""
+        names = sorted(self.service.groups())[skip : None if limit is None else skip + limit]
+        found = []
+        for place, name in enumerate(names):
+            if place % _SUMMARIES_AT_ONCE == _SUMMARIES_AT_ONCE - 1:
+                await asyncio.sleep(0)
+            if name in self.service.groups():
+                found.append(await self._summary(name))
+        return found
 
     async def _summary(self, name: str) -> GroupSummary:
         group = self.service.group(name)
@@ -265,6 +282,19 @@ class Groups:
         if not 0 <= offset <= log.end_offset:
             problem = f"offset {offset} of {topic}-{number} is not one of 0 to {log.end_offset}"
             raise InvalidRequest(problem=problem)
+
+
+def _check_subscription(subscription: Subscription) -> None:
+    if not subscription.topics and subscription.pattern is None:
+        raise InvalidRequest(problem="a member needs topics, or a pattern that topics match")
+    if not _MIN_SESSION_MS <= subscription.session_ms <= _MAX_SESSION_MS:
+        raise InvalidRequest(problem=f"a session of {subscription.session_ms} ms is not between 100ms and 1d")
+    try:
+        re.compile((subscription.pattern or "")[:_MAX_PATTERN])
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InvalidRequest(problem=f"the pattern is not a regular expression: {error}") from None
+    if len(subscription.pattern or "") > _MAX_PATTERN:
+        raise InvalidRequest(problem=f"the pattern is longer than {_MAX_PATTERN} characters")
 
 
 async def _resolve(log: Log, to: Position | int, old: int | None) -> int:

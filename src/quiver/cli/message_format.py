@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from string import Formatter
 from typing import Any, NamedTuple
 
@@ -29,12 +30,15 @@ class Format(NamedTuple):
     """What it shows; rows may have anything in their other fields."""
 
 
+_shown_time = lru_cache(maxsize=1024)(format_time)
+"""Messages of one batch often share their timestamp."""
+
 _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\0": "\0", "\\\\": "\\"}
 _FIELDS: dict[str, Callable[[Row], bytes]] = {
     "topic": lambda row: row.topic.encode(),
     "partition": lambda row: b"%d" % row.partition,
     "offset": lambda row: b"%d" % row.offset,
-    "timestamp": lambda row: format_time(row.timestamp_ms).encode(),
+    "timestamp": lambda row: _shown_time(row.timestamp_ms).encode(),
     "key": lambda row: row.key or b"",
     "value": lambda row: row.value or b"",
     "headers": lambda row: b",".join(name.encode() + b"=" + value for name, value in row.headers.items()),
@@ -107,7 +111,7 @@ def to_object(row: Row) -> dict[str, Any]:
         "topic": row.topic,
         "partition": row.partition,
         "offset": row.offset,
-        "timestamp": format_time(row.timestamp_ms),
+        "timestamp": _shown_time(row.timestamp_ms),
         **_text("key", row.key),
         **(_text("value", row.value) or {"value": None}),
         **_headers(row.headers),

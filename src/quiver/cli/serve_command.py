@@ -30,7 +30,6 @@ def serve(loaded: LoadedConfig) -> None:
 
 def _run(config: Config) -> bool:
     import asyncio
-    import logging
 
     import uvloop
 
@@ -42,8 +41,10 @@ def _run(config: Config) -> bool:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             clean = runner.run(run_broker(config, on_ready=lambda addresses: _banner(config, addresses)))
     finally:
+        # The interpreter takes Python's handlers away while it ends, but leaves ignored signals ignored.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
         writer.stop()
-        logging.shutdown()
     return clean
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple, TypeVar
 
 from quiver.client.delivery import Delivery
 from quiver.client.rows import Rows
+from quiver.model.priority import Priority
 
 SMALL_VALUE_BYTES = 1024
 SMALL_KEY_BYTES = 256
@@ -34,15 +35,18 @@ class Outgoing(NamedTuple):
 class Chunk:
     """Columns of messages with one route.
 
-    A producer may append small messages to `values` (and `keys`) itself, under its mutex, while their index is below
-    `plain_until` (a value alone) or `keyed_until` (with a key). Both stay so close that the chunk cannot grow far
-    beyond its limit unseen; `measure` counts what came in this way.
+    The thread that a chunk belongs to appends small messages to `values` (behind `keys`) itself and without a lock,
+    while their row is below `plain_until` (a value alone) or `keyed_until` (with a key), and looks at that limit
+    again afterwards. Another thread seals the chunk by setting both limits to 0 and then fixing the row count, so
+    whoever still finds the row below the limit is in; for the others `keeps` says whether they are. The limits stay
+    so close that a chunk cannot grow far beyond its size unseen. Everything else happens under the producer's mutex.
     """
 
     __slots__ = (
         "_expiries",
         "_headers",
         "_measured",
+        "_sealed_count",
         "_timestamps",
         "delivery",
         "keyed_until",
@@ -67,6 +71,7 @@ class Chunk:
         self.timestamp_ms = 0
         self.size = 0
         self._measured = 0
+        self._sealed_count = -1
         self.plain_until = 0
         self.keyed_until = 0
 
@@ -96,22 +101,41 @@ class Chunk:
     def close_window(self) -> None:
         self.plain_until = self.keyed_until = 0
 
+    @property
+    def is_sealed(self) -> bool:
+        return self._sealed_count >= 0
+
+    def seal(self) -> None:
+        """Fixes which messages are in."""
+        self.close_window()
+        self.measure()
+        self._sealed_count = len(self.values)
+
+    def keeps(self, row: int) -> bool:
+        """Whether a message that was appended while the limits changed is in; if not, it must be added again."""
+        if not self.is_sealed:
+            del self.values[row:]
+            if self.keys is not None:
+                del self.keys[row:]
+        return row < self._sealed_count
+
     def measure(self) -> int:
         """The bytes of all messages in the chunk."""
-        since = self._measured
-        if since < len(self.values):
-            self.size += sum(map(len, self.values[since:]))  # type: ignore[arg-type]
+        since, count = self._measured, len(self.values)
+        if since < count:
+            self.size += sum(map(len, self.values[since:count]))  # type: ignore[arg-type]
             if self.keys is not None:
-                self.size += sum(len(key) for key in self.keys[since:] if key is not None)
-            self._measured = len(self.values)
+                self.size += sum(map(len, self.keys[since:count]))  # type: ignore[arg-type]
+            self._measured = count
         return self.size
 
     def rows(self) -> Rows:
         """The messages as columns; the chunk is empty afterwards."""
+        count = self._sealed_count
         rows = Rows.from_lists(
-            self.values,
+            self.values if len(self.values) == count else self.values[:count],
             timestamp_ms=self.timestamp_ms,
-            keys=self.keys,
+            keys=None if self.keys is None else self.keys[:count],
             headers=self._headers,
             timestamps_ms=self._timestamps,
             expires_at_ms=self._expiries,
@@ -119,6 +143,10 @@ class Chunk:
         self.values = []
         self.keys = self._headers = self._timestamps = self._expiries = None
         return rows
+
+
+SEALED_CHUNK = Chunk("", Route(Priority.NORMAL, None))
+SEALED_CHUNK.seal()
 
 
 class BulkPiece:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from quiver.client.published import Published, Span
+from quiver.client.routing import Routed
 from quiver.client.rows import Indices, Rows, renumbered
 from quiver.client.watchers import Watchers
 from quiver.model.errors import QuiverError
@@ -111,6 +112,31 @@ class Batch:
 
     def release(self) -> None:
         self.rows = self.frame = None
+
+
+def batches_of(
+    routed: Routed, delivery: "Delivery", chosen: int | None, priority: int, size: int, deadline: float
+) -> list[Batch]:
+    """One batch a part; the size is shared out by count, and the sum stays exact."""
+    total = sum(len(rows) for _, rows in routed.parts)
+    batches: list[Batch] = []
+    left = size
+    for partition, rows in routed.parts:
+        share = size * len(rows) // total if len(batches) < len(routed.parts) - 1 else left
+        left -= share
+        batches.append(
+            Batch(
+                delivery,
+                rows,
+                partition,
+                chosen=chosen,
+                hashed=routed.hashed,
+                priority=priority,
+                size=share,
+                deadline=deadline,
+            )
+        )
+    return batches
 
 
 class Placement:

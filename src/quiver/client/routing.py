@@ -36,7 +36,8 @@ class Router:
         used = np.flatnonzero(counts)
         if len(used) == 1:
             return Routed([(int(used[0]), rows)], None, True)
-        order = np.argsort(partitions, kind="stable")
+        # numpy sorts small integers by radix
+        order = np.argsort(partitions.astype(np.int16) if count <= 2**15 else partitions, kind="stable")
         sorted_rows = rows.take(order)
         parts: list[tuple[int, Rows]] = []
         start = 0

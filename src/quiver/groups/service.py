@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -118,11 +118,9 @@ class GroupService:
     ) -> MemberView:
         """Makes the caller a member, and the group if it is the first. What it gets may come by heartbeat later."""
         check_name(name, "group")
-        live = self._live_of(name)
-        async with live.lock:
-            if name not in self._table.groups:
-                await self._append(GroupCreated(name, self._clock.now_ms()))
-            draft = self._draft(name)
+        async with self._alone(name):
+            is_new = name not in self._table.groups
+            draft = Membership() if is_new else self._draft(name)
             member = draft.join(
                 subscription,
                 self._topics(),
@@ -133,6 +131,8 @@ class GroupService:
                 protocol=protocol,
                 assignor=assignor,
             )
+            if is_new:
+                await self._append(GroupCreated(name, self._clock.now_ms()))
             await self._install(name, draft)
             return self._view(name, member.id)
 
@@ -153,7 +153,7 @@ class GroupService:
         group, live = self.group(name), self._live_of(name)
         group.membership.heartbeat(member_id, generation, self._now_ms())
         if revoked:
-            async with live.lock:
+            async with self._alone(name):
                 draft = self._draft(name)
                 if draft.revoked(member_id, set(revoked), self._now_ms()):
                     await self._install(name, draft)
@@ -164,8 +164,7 @@ class GroupService:
         return self._view(name, member_id)
 
     async def leave(self, name: str, member_id: str) -> None:
-        async with self._live_of(name).lock:
-            self.group(name)
+        async with self._alone(name):
             draft = self._draft(name)
             draft.leave(member_id, self._topics(), self._now_ms())
             await self._install(name, draft)
@@ -235,20 +234,19 @@ class GroupService:
         await self._append(SettingsChanged(name, settings))
 
     async def delete(self, name: str) -> None:
-        async with self._live_of(name).lock:
+        async with self._alone(name):
             group = self.group(name)
             if group.membership.members:
                 raise GroupNotEmpty(group=name, members=len(group.membership.members))
             await self._append(GroupDeleted(name))
-        self._live.pop(name, None)
 
     async def topics_changed(self) -> None:
         """New topics and partitions reach the groups that asked for them."""
         topics = self._topics()
         for name, group in list(self._table.groups.items()):
             if group.membership.members:
-                async with self._live_of(name).lock:
-                    draft = self._draft(name)
+                async with self._alone(name):
+                    draft = self._draft(name) if name in self._table.groups else Membership()
                     if draft.topics_changed(topics, self._now_ms()):
                         await self._install(name, draft)
 
@@ -263,9 +261,24 @@ class GroupService:
             live = self._live[name] = _Live(self._first_version)
         return live
 
+    @contextlib.asynccontextmanager
+    async def _alone(self, name: str) -> AsyncIterator[None]:
+        """One change of a group at a time. A name that is no group, before or after, leaves nothing behind."""
+        while True:
+            live = self._live_of(name)
+            async with live.lock:
+                if self._live.get(name) is not live:
+                    continue
+                try:
+                    yield
+                finally:
+                    if name not in self._table.groups:
+                        del self._live[name]
+                return
+
     def _draft(self, name: str) -> Membership:
         """A copy to work on: it takes effect when it is on disk, and not at all when that fails."""
-        membership = self._table.groups[name].membership
+        membership = self.group(name).membership
         return msgspec.json.decode(msgspec.json.encode(membership), type=Membership)
 
     async def _install(self, name: str, draft: Membership) -> None:
@@ -306,7 +319,7 @@ class GroupService:
             deadline = group.membership.next_deadline_ms()
             if deadline is None or deadline >= self._now_ms():
                 continue
-            async with self._live_of(name).lock:
+            async with self._alone(name):
                 draft = self._draft(name)
                 if gone := draft.expire(self._topics(), self._now_ms()):
                     logger.info("group %s: put out %s", name, ", ".join(gone))
@@ -317,10 +330,16 @@ class GroupService:
             return
         self._offsets_checked_at = self._clock.monotonic()
         for name, group in list(self._table.groups.items()):
-            expires_at_ms = group.expires_at_ms
-            if expires_at_ms is not None and expires_at_ms < self._clock.now_ms():
-                logger.info("group %s: unused for longer than its offsets are kept, forgotten", name)
-                await self._append(GroupDeleted(name))
+            if not self._has_expired(group):
+                continue
+            async with self._alone(name):
+                if self._has_expired(self.group(name)):
+                    logger.info("group %s: unused for longer than its offsets are kept, forgotten", name)
+                    await self._append(GroupDeleted(name))
+
+    def _has_expired(self, group: Group) -> bool:
+        expires_at_ms = group.expires_at_ms
+        return expires_at_ms is not None and expires_at_ms < self._clock.now_ms()
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

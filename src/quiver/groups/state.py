@@ -10,7 +10,7 @@ everything first, and nobody gets anything before all have.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -54,10 +54,28 @@ class RebalanceStats(msgspec.Struct):
     last_duration_ms: int = 0
     total_duration_ms: int = 0
     began_at_ms: int | None = None
+    ended_at_ms: int = 0
+    """When the last one came to its end."""
 
     @property
     def average_duration_ms(self) -> float:
         return self.total_duration_ms / self.successful if self.successful else 0.0
+
+    @staticmethod
+    def together(parts: Iterable["RebalanceStats"]) -> "RebalanceStats":
+        """The sums; the last duration is that of the rebalance that ended last."""
+        all_parts = list(parts)
+        last = max(all_parts, key=lambda part: part.ended_at_ms, default=RebalanceStats())
+        return RebalanceStats(
+            total=sum(part.total for part in all_parts),
+            successful=sum(part.successful for part in all_parts),
+            failed=sum(part.failed for part in all_parts),
+            partitions_moved=sum(part.partitions_moved for part in all_parts),
+            revocation_timeouts=sum(part.revocation_timeouts for part in all_parts),
+            last_duration_ms=last.last_duration_ms,
+            total_duration_ms=sum(part.total_duration_ms for part in all_parts),
+            ended_at_ms=last.ended_at_ms,
+        )
 
 
 class Membership(msgspec.Struct, kw_only=True):
@@ -101,8 +119,8 @@ class Membership(msgspec.Struct, kw_only=True):
     ) -> Member:
         """A new member, or one that comes back: by its member id, or by its instance id within its session.
 
-        Coming back with the same subscription changes nothing for the others. Under the eager protocol it also
-        means that the member has let go of what it was asked to.
+        Coming back with the same subscription changes nothing for the others. Under the eager protocol, and for an
+        instance that was started anew, it also means that the member has let go of what it was asked to.
         """
         if not self.members:
             self.protocol, self.assignor = protocol, assignor or "sticky"
@@ -116,9 +134,10 @@ class Membership(msgspec.Struct, kw_only=True):
         else:
             changed = member.subscription != subscription
             member.subscription, member.heartbeat_at_ms = subscription, now_ms
-            member.release(set(member.revoking))
             if changed:
                 self.rebalance(topics, now_ms)
+            if self.protocol == "eager" or member_id is None:
+                member.release(set(member.revoking))
             self._grant(now_ms)
         return member
 
@@ -172,6 +191,7 @@ class Membership(msgspec.Struct, kw_only=True):
                 member.revocation_deadline_ms = now_ms + REVOCATION_MS
         if self.stats.began_at_ms is not None:
             self.stats.began_at_ms = now_ms
+        self.stats.ended_at_ms = min(self.stats.ended_at_ms, now_ms)
 
     def expire(self, topics: Topics, now_ms: int) -> list[str]:
         """Puts out members that were silent beyond their session, or did not let go in time; returns their ids."""
@@ -255,11 +275,11 @@ class Membership(msgspec.Struct, kw_only=True):
             received = {partition for partition in member.target - member.owned if partition not in taken}
             member.owned |= received
             self.stats.partitions_moved += len(received)
-        if self.state == "stable" and self.stats.began_at_ms is not None:
+        if self.state != "rebalancing" and self.stats.began_at_ms is not None:
             self.stats.successful += 1
             self.stats.last_duration_ms = now_ms - self.stats.began_at_ms
             self.stats.total_duration_ms += self.stats.last_duration_ms
-            self.stats.began_at_ms = None
+            self.stats.began_at_ms, self.stats.ended_at_ms = None, now_ms
 
 
 def _topic_ids(subscription: Subscription, topics: Topics) -> frozenset[int]:

@@ -49,24 +49,26 @@ class GroupTable:
         self.groups: dict[str, Group] = {}
 
     def apply(self, event: Event) -> None:
+        """What arrives for a group behind its deletion goes with it: commits do not wait for each other."""
+        if isinstance(event, GroupCreated):
+            self.groups[event.group] = Group(created_at_ms=event.at_ms, changed_at_ms=event.at_ms)
+        elif (group := self.groups.get(event.group)) is not None:
+            self._change(group, event)
+
+    def _change(self, group: Group, event: Event) -> None:
         match event:
-            case GroupCreated(name, at_ms):
-                self.groups[name] = Group(created_at_ms=at_ms, changed_at_ms=at_ms)
-            case MembershipChanged(name, membership, at_ms):
-                group = self.groups[name]
+            case MembershipChanged(_, membership, at_ms):
                 group.membership, group.changed_at_ms = membership, at_ms
-            case OffsetsCommitted(name, offsets):
-                group = self.groups[name]
+            case OffsetsCommitted(_, offsets):
                 for partition, committed in offsets:
                     group.offsets[partition] = committed
                     group.changed_at_ms = max(group.changed_at_ms, committed.at_ms)
-            case OffsetsForgotten(name, topic_id):
-                group = self.groups[name]
+            case OffsetsForgotten(_, topic_id):
                 group.offsets = {p: c for p, c in group.offsets.items() if p.topic_id != topic_id}
-            case SettingsChanged(name, settings):
-                self.groups[name].settings = settings
+            case SettingsChanged(_, settings):
+                group.settings = settings
             case GroupDeleted(name):
-                self.groups.pop(name, None)
+                del self.groups[name]
 
     def encode(self) -> bytes:
         return msgspec.json.encode(

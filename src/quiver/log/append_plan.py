@@ -1,4 +1,4 @@
-"""What every log refuses, whatever it stores frames in."""
+"""An append before it happens: what every log refuses, and which segments frames go to."""
 
 from collections.abc import Sequence
 
@@ -30,6 +30,25 @@ class AppendPlan:
         self.end_offset = end_offset
         self.epoch = epoch
         self.append_time_ms = append_time_ms
+
+
+def split_runs(
+    frames: Sequence[StampedFrame], room: int, segment_bytes: int, *, is_empty: bool
+) -> list[list[StampedFrame]]:
+    """Frames by segments: the first run fits into `room` (it may be empty), each other makes a new segment.
+
+    A frame larger than a segment gets one to itself, or goes into the active one when that `is_empty`.
+    """
+    runs: list[list[StampedFrame]] = [[]]
+    for frame in frames:
+        size = frame.header.frame_bytes
+        starts_segment = is_empty if len(runs) == 1 and not runs[0] else not runs[-1]
+        if size > room and not starts_segment:
+            runs.append([])
+            room = segment_bytes
+        runs[-1].append(frame)
+        room -= size
+    return runs
 
 
 def out_of_range(log_id: str, offset: int, earliest: int, latest: int) -> OffsetOutOfRange:

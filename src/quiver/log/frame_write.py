@@ -33,25 +33,6 @@ def write_frames(open_files: OpenFiles, segment: Segment, frames: Sequence[Stamp
         open_files.unpin(segment.file)
 
 
-def split_runs(
-    frames: Sequence[StampedFrame], room: int, segment_bytes: int, *, is_empty: bool
-) -> list[list[StampedFrame]]:
-    """Frames by segments: the first run fits into `room` (it may be empty), each other makes a new segment.
-
-    A frame larger than a segment gets one to itself, or goes into the active one when that `is_empty`.
-    """
-    runs: list[list[StampedFrame]] = [[]]
-    for frame in frames:
-        size = frame.header.frame_bytes
-        starts_segment = is_empty if len(runs) == 1 and not runs[0] else not runs[-1]
-        if size > room and not starts_segment:
-            runs.append([])
-            room = segment_bytes
-        runs[-1].append(frame)
-        room -= size
-    return runs
-
-
 def _after(buffers: Sequence[Buffer], count: int) -> list[Buffer]:
     """What is left of buffers behind their first `count` bytes."""
     rest: list[Buffer] = []

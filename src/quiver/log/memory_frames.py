@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from quiver.log.append_plan import AppendPlan, out_of_range
+from quiver.log.append_plan import AppendPlan, out_of_range, split_runs
 from quiver.log.retention import SegmentAge, count_to_drop, is_due_to_roll
 from quiver.model.errors import InvalidRequest
 from quiver.records.header import StampedFrame
@@ -62,12 +62,14 @@ class MemoryFrames:
             frames, end_offset=self.end_offset, epoch=self.last_epoch, append_time_ms=self.last_append_time_ms
         )
         active = self._segments[-1]
-        too_large = active.size_bytes + plan.size_bytes > self.segment_bytes
-        if active.frames and (too_large or plan.append_time_ms - active.times[0] >= self.roll_after_ms):
-            self.roll()
-            active = self._segments[-1]
-        for frame in frames:
-            active.add(frame)
+        is_old = bool(active.frames) and plan.append_time_ms - active.times[0] >= self.roll_after_ms
+        room = 0 if is_old else self.segment_bytes - active.size_bytes
+        for number, run in enumerate(split_runs(frames, room, self.segment_bytes, is_empty=not active.frames)):
+            if number:
+                active = _MemorySegment(run[0].header.base_offset)
+                self._segments.append(active)
+            for frame in run:
+                active.add(frame)
         self.size_bytes += plan.size_bytes
         self.last_append_time_ms = plan.append_time_ms
         self.last_epoch = plan.epoch

@@ -31,9 +31,9 @@ def open_segment_log(
     clock: Clock | None = None,
 ) -> SegmentLog:
     """Opens or creates a log. Directories from `root` down are made durable with its first segment."""
-    files = open_files.files
+    files, root = open_files.files, root or directory
     names = files.names(directory)
-    reserved_file = ReservedFile(directory / "reserved", files)
+    reserved_file = ReservedFile(directory / "reserved", files, root)
     state = reserved_file.load() if names else None
     if not names:
         files.make_directory(directory)
@@ -42,7 +42,7 @@ def open_segment_log(
     log = SegmentLog(
         log_id,
         directory,
-        root or directory,
+        root,
         open_files,
         segment_bytes=segment_bytes,
         roll_after_ms=roll_after_ms,
@@ -71,7 +71,7 @@ def _list_segments(directory: Path, names: list[str], open_files: OpenFiles) -> 
         segments.append(
             Segment(directory, base_offset, open_files, size=files.path_size(path), index_size=index_size)
         )
-    return tuple(segments)
+    return tuple(segment for segment in segments if segment.size or segment is segments[-1])
 
 
 def _is_clean(state: LogState, segments: tuple[Segment, ...]) -> bool:

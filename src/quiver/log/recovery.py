@@ -108,18 +108,15 @@ class _Scan:
         self._position = position
 
     def _offset_above_tail(self) -> int:
-        claim = self._frames.claim_at(self._position)
-        if claim is not None:
-            safe = claim.next_offset
-        elif is_zero(self._frames, self._position):
-            safe = 0
-        else:
-            safe = self._standing.next_offset + UNKNOWN_OFFSETS
-        position = self._search_start()
-        while (behind := self._frames.next_good(position, self._standing)) is not None:
-            safe = max(safe, behind[1].next_offset)
-            position = behind[0] + behind[1].frame_bytes
-        return safe
+        """Above every offset that the bytes to be cut may have had; good frames among them tell, and headers do."""
+        standing, position = self._standing, self._search_start()
+        while (behind := self._frames.next_good(position, standing)) is not None:
+            standing, position = standing.behind(behind[1]), behind[0] + behind[1].frame_bytes
+        position = self._position if standing is self._standing else position
+        claim = self._frames.claim_at(position)
+        if claim is not None and standing.allows(claim):
+            return claim.next_offset
+        return standing.next_offset + (0 if is_zero(self._frames, position) else UNKNOWN_OFFSETS)
 
 
 def is_zero(frames: FrameFile, position: int) -> bool:

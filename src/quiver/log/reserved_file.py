@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import google_crc32c
 
+from quiver.log.directories import sync_up
 from quiver.system.files import Files
 
 _RECORD = struct.Struct("<4sIQqqqqqqi")
@@ -36,11 +37,14 @@ class LogState(NamedTuple):
 
 
 class ReservedFile:
-    def __init__(self, path: Path, files: Files) -> None:
+    """`root` is the directory above which all names are durable."""
+
+    def __init__(self, path: Path, files: Files, root: Path) -> None:
         self._path = path
         self._files = files
+        self._root = root
         self._sequence = 0
-        self._exists = False
+        self._has_durable_name = False
 
     def load(self) -> LogState | None:
         """The newest good record, None when there is none."""
@@ -48,12 +52,13 @@ class ReservedFile:
             content = self._files.read_file(self._path)
         except FileNotFoundError:
             return None
-        self._exists = True
         newest: LogState | None = None
         for begin in (0, _SLOT_BYTES):
             found = _decode(content[begin : begin + _SLOT_BYTES])
             if found and found[0] > self._sequence:
                 self._sequence, newest = found
+        # a bound above zero was saved durably before, or its log has a segment that was
+        self._has_durable_name = newest is not None and newest.reserved_offset > 0
         return newest
 
     def save(self, state: LogState, *, sync: bool) -> None:
@@ -67,9 +72,9 @@ class ReservedFile:
                 self._files.fdatasync(fd)
         finally:
             self._files.close(fd)
-        if sync and not self._exists:
-            self._files.sync_directory(self._path.parent)
-            self._exists = True
+        if sync and not self._has_durable_name:
+            sync_up(self._files, self._path.parent, self._root)
+            self._has_durable_name = True
 
 
 def _encode(sequence: int, state: LogState) -> bytes:

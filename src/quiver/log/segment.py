@@ -73,8 +73,8 @@ class Segment:
         self.last_append_time_ms = frames[-1].header.append_time_ms
         self.size = position
 
-    def truncated(self, position: int) -> None:
-        """Takes into account that the file was cut at a frame boundary."""
+    def truncate(self, position: int) -> None:
+        """Counts only the bytes in front of a frame boundary from now on; the file is cut by the log."""
         self.size = position
         self.last_append_time_ms = None
         if not position:

@@ -73,21 +73,25 @@ class SegmentIndex:
     def flush(self) -> None:
         """Writes what waits. An index that cannot be written is left as it is: the log does not depend on it."""
         with self._lock:
-            if not self._pending:
+            pending, count = self._pending, len(self._pending)  # the writer may add to it meanwhile
+            if not count:
                 return
-            data = b"".join(map(_encode, self._pending))
-            fd = self._open_files.pin(self.file, create=True)
             try:
-                self._open_files.files.write_all(fd, [data], self._stored_count * ENTRY_BYTES)
+                fd = self._open_files.pin(self.file, create=True)
             except OSError:
-                del self._pending[:-_PENDING_MAX]
+                del pending[: max(0, count - _PENDING_MAX)]
                 return
+            try:
+                data = b"".join(map(_encode, pending[:count]))
+                self._open_files.files.write_all(fd, [data], self._stored_count * ENTRY_BYTES)
+                self._stored_count += count
+                del pending[:count]
+            except OSError:
+                del pending[: max(0, count - _PENDING_MAX)]
             finally:
                 self._open_files.unpin(self.file)
-            self._stored_count += len(self._pending)
-            self._pending = []
 
-    def waiting_entry(self, test: Callable[[IndexEntry], bool]) -> IndexEntry | None:
+    def _waiting_entry(self, test: Callable[[IndexEntry], bool]) -> IndexEntry | None:
         """As last_where, among the entries in memory alone."""
         pending = self._pending
         low, high = 0, len(pending)
@@ -102,7 +106,7 @@ class SegmentIndex:
     def last_where(self, test: Callable[[IndexEntry], bool]) -> IndexEntry | None:
         """The last entry that passes a test which all entries up to some place pass, and none behind it."""
         with self._lock:
-            found = self.waiting_entry(test)
+            found = self._waiting_entry(test)
             if found is not None or not self._stored_count:
                 return found
             fd = self._open_files.pin(self.file, create=True)

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from quiver.log.append_plan import AppendPlan, out_of_range
-from quiver.log.frame_write import split_runs, write_frames
+from quiver.log.append_plan import AppendPlan, out_of_range, split_runs
+from quiver.log.directories import sync_up
+from quiver.log.frame_write import write_frames
 from quiver.log.open_files import OpenFiles
 from quiver.log.reservation import Reservation
 from quiver.log.reserved_file import LogState
@@ -150,32 +151,41 @@ class SegmentLog(SegmentView):
 
     def truncate(self, offset: int) -> None:
         """Removes frames at and above an offset. The state on disk is cut first, so that recovery agrees."""
+        self.check_writable()
         if offset >= self.end_offset:
             return
         if offset < self.start_offset:
             raise out_of_range(self.log_id, offset, self.start_offset, self.end_offset)
-        self.check_writable()
-        segments = tuple(segment for segment in self.segments if segment.base_offset <= offset)
-        position = self._boundary(segments[-1], offset) if segments else 0
+        kept = tuple(segment for segment in self.segments if segment.base_offset <= offset)
+        removed = self.segments[len(kept) :][::-1]
+        position = self._boundary(kept[-1], offset) if kept else 0
         try:
             self.reservation.save(LogState(reserved_offset=offset), sync=True)
+            self._hide_from(offset, kept, position)
             self.snapshots.remove_above(offset)
-            self._remove(self.segments[len(segments) :][::-1])
-            if segments:
-                self._cut(segments[-1], position)
+            self._remove(removed)
+            if kept:
+                self.settle(kept[-1])
         except OSError as error:
             self.fail(f"truncating to {offset} failed: {error}")
             self.check_writable()
-        last = next((place for each in reversed(segments) if each.size and (place := each.last_frame())), None)
+
+    def _hide_from(self, offset: int, kept: tuple[Segment, ...], position: int) -> None:
+        """Ends the log at an offset for readers, before its files are cut."""
+        last = kept[-1].frame_before(position) if position else None
+        if last is None:
+            last = next((place for each in reversed(kept[:-1]) if each.size and (place := each.last_frame())), None)
         self.forget_positions()
         tail = self.tail._replace(
             end_offset=offset,
-            segment=segments[-1] if segments else None,
+            segment=kept[-1] if kept else None,
             size=position,
             last_append_time_ms=last.header.append_time_ms if last else 0,
             last_epoch=last.header.leader_epoch if last else -1,
         )
-        self.publish(segments, tail, synced=True)
+        self.publish(kept, tail, synced=True)
+        if kept:
+            kept[-1].truncate(position)
 
     def skip_to(self, offset: int) -> None:
         """Leaves a hole: the next frame is at an offset or above."""
@@ -186,6 +196,8 @@ class SegmentLog(SegmentView):
         """A snapshot is a recovery checkpoint, so what it stands for is synced before it."""
         if offset > self._synced_tail.end_offset:
             self.sync()
+        for segment in self.segments[-1:]:
+            segment.index.flush()  # recovery finds the place of the snapshot through it
         self.snapshots.save(offset, data)
 
     def state(self) -> LogState:
@@ -319,14 +331,22 @@ class SegmentLog(SegmentView):
 
     def _create_segment(self, base_offset: int) -> Segment:
         segment = Segment(self.directory, base_offset, self.open_files, size=0, index_size=0)
-        self.open_files.pin(segment.file, create=True)
-        self.open_files.unpin(segment.file)
-        directory = self.directory
-        self._files.sync_directory(directory)
-        while not self.segments and directory != self._root:
-            directory = directory.parent
-            self._files.sync_directory(directory)
+        try:
+            self.open_files.pin(segment.file, create=True)
+            self.open_files.unpin(segment.file)
+            sync_up(self._files, self.directory, self.directory if self.segments else self._root)
+        except OSError:
+            self._remove_stray(segment)
+            raise
         return segment
+
+    def _remove_stray(self, segment: Segment) -> None:
+        """A segment that was not taken into use must not stay: it would hide frames of the one before it."""
+        segment.forget()
+        try:
+            self._files.remove(segment.path)
+        except OSError as error:
+            self.fail(f"{segment.path} could not be removed: {error}")
 
     def _drop(self, count: int) -> None:
         if not count:
@@ -352,7 +372,3 @@ class SegmentLog(SegmentView):
         if place is not None and place.header.base_offset < offset:
             raise InvalidRequest(problem=f"offset {offset} is inside a frame")
         return segment.size if place is None else place.position
-
-    def _cut(self, segment: Segment, position: int) -> None:
-        segment.truncated(position)
-        self.settle(segment)

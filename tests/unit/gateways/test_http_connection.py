@@ -5,6 +5,7 @@ import contextlib
 import json
 import signal
 import socket
+from collections.abc import Callable
 
 import pytest
 
@@ -160,6 +161,13 @@ async def test_a_silent_client_is_cut_off(broker, sent):
     assert broker.published == []
 
 
+async def until(check: Callable[[], object]) -> None:
+    """Lets the gateway run until something is so."""
+    async with asyncio.timeout(10):
+        while not check():
+            await asyncio.sleep(0)
+
+
 async def fill(broker: FakeBroker, count: int = 1000, size: int = 10_000) -> None:
     await broker.publish("orders", [NewMessage(value=b"x" * size) for _ in range(count)])
 
@@ -173,12 +181,9 @@ async def test_a_client_that_does_not_read_is_cut_off(broker):
         client = await Client.connect(gateway.port, receive_bytes=4096)
         client.writer.transport.pause_reading()
         await client.send(GET_MUCH)
-        server = gateway._server
-        async with asyncio.timeout(10):
-            while not server.server_state.tasks:
-                await asyncio.sleep(0.01)
-            while server.server_state.connections:
-                await asyncio.sleep(0.01)
+        state = gateway._server.server_state
+        await until(lambda: state.tasks)
+        await until(lambda: not state.connections)
         client.close()
 
 
@@ -191,7 +196,7 @@ async def test_a_slow_reader_gets_everything_as_long_as_it_reads(broker):
         async with asyncio.timeout(30):
             while piece := await client.reader.read(2**16):
                 size += len(piece)
-                await asyncio.sleep(0.002)
+                await asyncio.sleep(0)
         assert size > 300 * 10_000
 
 
@@ -202,17 +207,14 @@ async def test_answers_that_wait_for_slow_readers_are_bounded_in_all(broker):
         slow = await Client.connect(gateway.port, receive_bytes=4096)
         slow.writer.transport.pause_reading()
         await slow.send(GET_MUCH)
-        async with asyncio.timeout(10):
-            while not gateway._application._budget.held_bytes:
-                await asyncio.sleep(0.01)
+        budget = gateway._application._budget
+        await until(lambda: budget.held_bytes)
         other = await Client.connect(gateway.port)
         await other.send(GET_MUCH)
         status, headers, body = await other.answer()
         assert (status, json.loads(body)["code"], headers["retry-after"]) == (503, "overloaded", "1")
         slow.writer.transport.abort()
-        async with asyncio.timeout(10):
-            while gateway._application._budget.held_bytes:
-                await asyncio.sleep(0.01)
+        await until(lambda: not budget.held_bytes)
         other.close()
 
 

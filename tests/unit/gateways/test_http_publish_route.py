@@ -86,6 +86,12 @@ async def test_a_wrong_type_in_a_large_body_publishes_nothing(client, broker: Fa
     assert broker.published == []
 
 
+async def test_more_messages_than_one_request_may_have_are_413(client, broker: FakeBroker):
+    body = b'{"messages": [' + b",".join([b"{} "] * 100_001) + b"]}"
+    answer = await client.post(PATH, content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, "100001 messages" in answer.json()["error"]) == (413, True)
+
+
 async def test_an_empty_list_needs_the_topic_all_the_same(client):
     assert (await publish(client)).json() == {"results": []}
     assert (await publish(client, path="/topics/nothing/messages")).status_code == 404

@@ -1,7 +1,7 @@
 """The back half of a producer: routes parcels to partitions, keeps frames in flight, tries again, settles.
 
 Whoever has a reason pumps: the caller of `send_many`, `publish` and `flush`, and the background task for lingering
-chunks, retries and freed windows. One pumps at a time. Answers are taken where they are received and only change state.
+chunks, retries and freed windows. One pumps at a time. Answers are taken where they arrive, and only change state.
 """
 
 import threading
@@ -14,22 +14,13 @@ from quiver.client._async.link import AsyncLink, unexpected
 from quiver.client._backend_async import Lock
 from quiver.client.backoff import backoff_seconds
 from quiver.client.chunk import Parcel
-from quiver.client.delivery import Batch, Delivery, Placement
+from quiver.client.delivery import Batch, Placement, batches_of
+from quiver.client.fleet import NO_IDENTITY, Fleet, Flight
 from quiver.client.lane import Lane
-from quiver.client.producer_options import IN_FLIGHT_PER_PARTITION, ProducerOptions
-from quiver.client.routing import Routed, Router
-from quiver.client.rows import Rows
+from quiver.client.producer_options import ProducerOptions
+from quiver.client.routing import Router
 from quiver.client.watchers import Watchers
-from quiver.model.errors import (
-    ConnectionLost,
-    OutOfSequence,
-    QuiverError,
-    RequestTimeout,
-    StalePartitionCount,
-    TopicNotFound,
-    UnknownProducer,
-    error_from_wire,
-)
+from quiver.model.errors import ConnectionLost, QuiverError, RequestTimeout, TopicNotFound, error_from_wire
 from quiver.protocol.messages import (
     ACKS_NONE,
     Answer,
@@ -41,13 +32,9 @@ from quiver.protocol.messages import (
     TopicInfo,
 )
 
-_WRITE_BYTES = 4 * 1024 * 1024
-_WRITE_BATCHES = 256
 _FAILURES_KEPT = 100
 _TICK_SECONDS = 1.0
-_NO_IDENTITY = (-1, -1)
-
-Flight = tuple[Lane, Batch]
+_UNKNOWN_OFFSET = -1
 
 
 class AsyncDispatch:
@@ -67,7 +54,7 @@ class AsyncDispatch:
         self.unsettled_count = 0
         self.progress = Watchers()
         """Told whenever something is settled."""
-        self._failed: list[Batch] = []
+        self.closed_by: QuiverError | None = None
         self._link = link
         self._name = topic
         self._options = options
@@ -76,37 +63,26 @@ class AsyncDispatch:
         self._mutex = threading.Lock()
         self._pumping = Lock()
         self._ready: deque[Parcel] = deque()
+        self._fleet = Fleet(idempotent=options.idempotent)
         self._router = Router(topic, int(link.randomness.jitter() * 1_000_000))
-        self._lanes: dict[int, Lane] = {}
-        self._busy: dict[int, Lane] = {}
-        """Lanes with something to send."""
-        self._flying = 0
-        self._misplaced: list[Batch] = []
-        self._identity = _NO_IDENTITY
-        self._serial = 0
+        self._identity = NO_IDENTITY
         self._paused_until = 0.0
         self._failures = 0
-        self._closed: QuiverError | None = None
+        self._failed: list[Batch] = []
 
     def submit(self, parcel: Parcel) -> None:
         """Takes a parcel over; it is sent by the next pump."""
-        with self._mutex:
-            self.unsettled_bytes += parcel.size
-            self.unsettled_count += 1
+        self._count(parcel.size, 1)
         self._ready.append(parcel)
 
     @property
     def is_clear(self) -> bool:
-        """Nothing waits that could be sent but for a full window: the time to send what lingers."""
-        return not self._ready and not any(lane.waiting and not lane.is_troubled for lane in self._busy.values())
-
-    @property
-    def is_closed(self) -> bool:
-        return self._closed is not None
+        """Nothing waits that only a full window holds back: the time to send what lingers."""
+        return not self._ready and self._fleet.is_clear
 
     @property
     def has_work(self) -> bool:
-        return bool(self._ready or self._busy or self._misplaced)
+        return bool(self._ready) or self._fleet.has_work
 
     async def load_topic(self) -> TopicInfo:
         if self.topic is None:
@@ -116,10 +92,13 @@ class AsyncDispatch:
     async def pump(self) -> None:
         """Sends everything that may go now. Troubles end up in tickets and retries, not with the caller."""
         async with self._pumping:
-            while self._closed is None:
+            while self.closed_by is None:
                 self._gather()
-                self._expire()
-                if not self.has_work or self._link.clock.monotonic() < self._paused_until:
+                now = self._link.clock.monotonic()
+                for batch in self._fleet.expire(now):
+                    late = RequestTimeout(seconds=self._options.delivery_seconds)
+                    self._settle(batch, error=batch.last_error or late)
+                if not self.has_work or now < self._paused_until:
                     return
                 try:
                     await self._prepare()
@@ -129,7 +108,7 @@ class AsyncDispatch:
                 except QuiverError as error:
                     self._fail_everything(error)
                     return
-                flights = self._take()
+                flights = self._fleet.take(now, self._identity)
                 if not flights:
                     return
                 await self._launch(flights)
@@ -139,11 +118,13 @@ class AsyncDispatch:
         if self.unsettled_count == 0:
             return None
         now = self._link.clock.monotonic()
-        with self._mutex:
-            times = [lane.retry_at for lane in self._busy.values() if lane.retry_at > now]
+        due = now + _TICK_SECONDS
+        retry = self._fleet.next_retry(now)
+        if retry is not None:
+            due = min(due, retry)
         if self.has_work and self._paused_until > now:
-            times.append(self._paused_until)
-        return max(0.0, min((*times, now + _TICK_SECONDS)) - now)
+            due = min(due, self._paused_until)
+        return max(0.0, due - now)
 
     def raise_unseen(self) -> None:
         """Raises the first failure that no ticket has told anybody about."""
@@ -156,20 +137,19 @@ class AsyncDispatch:
 
     async def check_answers(self) -> None:
         """Drops a connection that has not answered for too long; what was in flight is then sent again."""
-        limit = self._link.clock.monotonic() - self._options.request_seconds
-        with self._mutex:
-            late = any(batch.sent_at < limit for lane in self._lanes.values() for batch in lane.flying)
-        if late:
-            problem = f"no answer for {self._options.request_seconds:g} s"
-            (await self._link.connection()).fail(ConnectionLost(address=self._link.address, problem=problem))
+        seconds = self._options.request_seconds
+        if self._fleet.is_unanswered_since(self._link.clock.monotonic() - seconds):
+            connection = await self._link.connection()
+            connection.fail(ConnectionLost(address=self._link.address, problem=f"no answer for {seconds:g} s"))
 
     def close(self, error: QuiverError) -> None:
         """Fails whatever is not settled."""
-        self._closed = error
+        self.closed_by = error
         self._fail_everything(error)
 
     def after_fork(self) -> None:
         self._mutex = threading.Lock()
+        self._fleet.after_fork()
 
     # routing
 
@@ -177,18 +157,13 @@ class AsyncDispatch:
         topic = await self.load_topic()
         while self._ready:
             self._place(self._ready.popleft(), topic)
-        if self._misplaced and not self._flying:
-            await self._place_misplaced(topic)
-        if not self._options.idempotent:
-            return
-        if self._identity == _NO_IDENTITY:
-            self._identity = await self._new_identity(InitProducer())
-        with self._mutex:
-            renewed = [lane for lane in self._busy.values() if lane.wants_epoch]
-        for lane in renewed:
-            identity = await self._new_identity(InitProducer(*lane.identity))
-            with self._mutex:
-                lane.begin_epoch(identity)
+        if self._fleet.can_be_rerouted:
+            await self._reroute(topic)
+        if self._options.idempotent:
+            if self._identity == NO_IDENTITY:
+                self._identity = await self._new_identity(InitProducer())
+            for lane in self._fleet.wanting_epoch():
+                self._fleet.begin_epoch(lane, await self._new_identity(InitProducer(*lane.identity)))
 
     async def _new_identity(self, request: InitProducer) -> tuple[int, int]:
         connection = await self._link.connection()
@@ -203,91 +178,51 @@ class AsyncDispatch:
     def _place(self, parcel: Parcel, topic: TopicInfo) -> None:
         delivery, route = parcel.delivery, parcel.route
         try:
-            routed = self._route(parcel.rows(), route.partition, topic)
+            routed = self._router.route(parcel.rows(), route.partition, topic.partitions, self._fleet.is_troubled)
         except QuiverError as error:
             delivery.fail(error)
-            self._forget(parcel.size)
+            self._count(-parcel.size, -1)
             return
         deadline = self._link.clock.monotonic() + self._options.delivery_seconds
-        batches = _batches(routed, delivery, route.partition, route.priority, parcel.size, deadline)
+        batches = batches_of(routed, delivery, route.partition, route.priority, parcel.size, deadline)
         delivery.place(Placement(batches, routed.order))
         self._enqueue(batches)
 
-    def _route(self, rows: Rows, chosen: int | None, topic: TopicInfo) -> Routed:
-        lanes = self._lanes
-        return self._router.route(
-            rows, chosen, topic.partitions, lambda number: number in lanes and lanes[number].is_troubled
-        )
-
-    def _enqueue(self, batches: Sequence[Batch]) -> None:
-        """Adds batches that came from one that was counted already."""
-        with self._mutex:
-            self.unsettled_count += len(batches) - 1
-            for batch in batches:
-                lane = self._lanes.get(batch.partition)
-                if lane is None:
-                    lane = self._lanes[batch.partition] = Lane(batch.partition, IN_FLIGHT_PER_PARTITION)
-                self._serial += 1
-                batch.serial = self._serial
-                lane.waiting.append(batch)
-                self._busy[batch.partition] = lane
-
-    async def _place_misplaced(self, known: TopicInfo) -> None:
+    async def _reroute(self, known: TopicInfo) -> None:
         """Routes anew what was refused because the topic has changed, and what waits and was hashed like it."""
+        missing: TopicNotFound | None = None
+        topic = known
         try:
             topic = self.topic = await self._link.topic(self._name)
         except TopicNotFound as error:
-            misplaced, self._misplaced = self._misplaced, []
-            for batch in misplaced:
-                self._settle(batch, error=error)
-            return
+            missing = error
         is_new = topic.id != known.id
-        with self._mutex:
-            moved, self._misplaced = self._misplaced, []
-            for lane in self._lanes.values():
-                moved += lane.withdraw(hashed_only=not is_new)
-            if is_new:
-                self._lanes.clear()
-            self._busy = {number: lane for number, lane in self._lanes.items() if lane.waiting}
-        for batch in sorted(moved, key=lambda batch: batch.serial):
-            if isinstance(batch.last_error, TopicNotFound) and not is_new:
+        for batch in self._fleet.withdraw(is_new_topic=is_new or missing is not None):
+            if missing is not None:
+                self._settle(batch, error=missing)
+            elif isinstance(batch.last_error, TopicNotFound) and not is_new:
                 self._settle(batch, error=batch.last_error)
             else:
                 self._place_again(batch, topic)
 
     def _place_again(self, batch: Batch, topic: TopicInfo) -> None:
+        rows = batch.open_rows()
         try:
-            routed = self._route(batch.open_rows(), batch.chosen, topic)
+            routed = self._router.route(rows, batch.chosen, topic.partitions, self._fleet.is_troubled)
         except QuiverError as error:
             self._settle(batch, error=error)
             return
-        batches = _batches(routed, batch.delivery, batch.chosen, batch.priority, batch.size, batch.deadline)
+        batches = batches_of(routed, batch.delivery, batch.chosen, batch.priority, batch.size, batch.deadline)
         batch.placement = Placement(batches, routed.order)
         batch.release()
         self._enqueue(batches)
 
-    # flights
+    def _enqueue(self, batches: Sequence[Batch]) -> None:
+        """Adds the batches of a parcel, or of a batch, that was counted as one."""
+        self._count(0, len(batches) - 1)
+        self._fleet.enqueue(batches)
 
-    def _take(self) -> list[Flight]:
-        now = self._link.clock.monotonic()
-        flights: list[Flight] = []
-        size = 0
-        with self._mutex:
-            if self._misplaced:
-                return []
-            for lane in list(self._busy.values()):
-                if lane.identity == _NO_IDENTITY:
-                    lane.identity = self._identity
-                while size < _WRITE_BYTES and len(flights) < _WRITE_BATCHES:
-                    batch = lane.take(now)
-                    if batch is None:
-                        break
-                    flights.append((lane, batch))
-                    size += batch.size
-                if not lane.waiting and not lane.returned:
-                    del self._busy[lane.partition]
-            self._flying += len(flights)
-        return flights
+    # flights
 
     async def _launch(self, flights: list[Flight]) -> None:
         assert self.topic is not None
@@ -297,8 +232,8 @@ class AsyncDispatch:
             for lane, batch in flights:
                 self._refused(lane, batch, error, was_sent=False)
             return
-        outbound: list[Outbound] = []
         is_answered = self._options.acks != ACKS_NONE
+        outbound: list[Outbound] = []
         for lane, batch in flights:
             try:
                 frame = batch.build(lane.identity, self._options.compression)
@@ -311,20 +246,17 @@ class AsyncDispatch:
             outbound.append(Outbound(request, frame, partial(self._answered, lane, batch) if is_answered else None))
         await connection.send(outbound)
         if not is_answered:
-            self._assume_stored(flights, connection.is_open)
+            lost = ConnectionLost(address=self._link.address, problem="it broke while messages were sent")
+            answer = Produced(_UNKNOWN_OFFSET, 0) if connection.is_open else lost
+            for lane, batch in flights:
+                if not batch.is_settled:
+                    self._answered(lane, batch, answer)
 
-    def _assume_stored(self, flights: list[Flight], was_sent: bool) -> None:
-        for lane, batch in flights:
-            if batch.is_settled:
-                continue
-            if was_sent:
-                self._acked(lane, batch, -1)
-            else:
-                self._refused(lane, batch, ConnectionLost(address=self._link.address, problem="it broke"))
-
-    def _answered(self, lane: Lane, batch: Batch, answer: Answer | QuiverError, _: memoryview) -> None:
+    def _answered(self, lane: Lane, batch: Batch, answer: Answer | QuiverError, _: memoryview | None = None) -> None:
         if isinstance(answer, Produced):
-            self._acked(lane, batch, answer.base_offset)
+            self._failures = 0
+            self._fleet.acked(lane, batch)
+            self._settle(batch, base_offset=answer.base_offset)
         elif isinstance(answer, Failure):
             self._refused(lane, batch, error_from_wire(answer.code, answer.message, answer.retryable))
         else:
@@ -332,37 +264,13 @@ class AsyncDispatch:
         if self.has_work:
             self._wake()
 
-    def _acked(self, lane: Lane, batch: Batch, base_offset: int) -> None:
-        with self._mutex:
-            lane.acked(batch)
-            self._flying -= 1
-            self._failures = 0
-        self._settle(batch, base_offset=base_offset)
-
     def _refused(self, lane: Lane, batch: Batch, error: QuiverError, *, was_sent: bool = True) -> None:
-        batch.last_error = error
-        is_final = False
-        with self._mutex:
-            self._flying -= 1
-            if self._closed is not None:
-                lane.dropped(batch)
-                is_final = True
-            elif isinstance(error, OutOfSequence | UnknownProducer) and self._options.idempotent:
-                lane.out_of_sequence(batch)
-                self._busy[lane.partition] = lane
-            elif isinstance(error, StalePartitionCount | TopicNotFound):
-                lane.dropped(batch)
-                self._misplaced.append(batch)
-            elif error.retryable:
-                batch.is_uncertain |= was_sent and isinstance(error, ConnectionLost)
-                delay = backoff_seconds(lane.failures, self._link.randomness.jitter())
-                lane.came_back(batch, self._link.clock.monotonic() + delay)
-                self._busy[lane.partition] = lane
-            else:
-                lane.dropped(batch)
-                is_final = True
+        now, jitter = self._link.clock.monotonic(), self._link.randomness.jitter()
+        is_final = self._fleet.refused(lane, batch, error, now=now, jitter=jitter, was_sent=was_sent)
         if is_final:
             self._settle(batch, error=error)
+        elif self.closed_by is not None:
+            self._fail_everything(self.closed_by)
 
     # ends
 
@@ -373,68 +281,27 @@ class AsyncDispatch:
             with self._mutex:
                 self._failed = [*self._failed[: _FAILURES_KEPT - 1], batch]
         batch.delivery.watchers.changed()
-        self._forget(batch.size)
+        self._count(-batch.size, -1)
 
-    def _forget(self, size: int) -> None:
+    def _count(self, size: int, count: int) -> None:
         with self._mutex:
-            self.unsettled_bytes -= size
-            self.unsettled_count -= 1
-        self.progress.changed()
-
-    def _expire(self) -> None:
-        now = self._link.clock.monotonic()
-        with self._mutex:
-            late = [batch for lane in self._busy.values() for batch in lane.expired(now)]
-            late += [batch for batch in self._misplaced if batch.deadline <= now]
-            self._misplaced = [batch for batch in self._misplaced if batch.deadline > now]
-        for batch in late:
-            self._settle(batch, error=batch.last_error or RequestTimeout(seconds=self._options.delivery_seconds))
+            self.unsettled_bytes += size
+            self.unsettled_count += count
+        if size < 0:
+            self.progress.changed()
 
     def _pause(self, error: QuiverError) -> None:
         """The broker cannot be reached: tries again a little later."""
         delay = backoff_seconds(self._failures, self._link.randomness.jitter())
         self._failures += 1
         self._paused_until = self._link.clock.monotonic() + delay
-        with self._mutex:
-            for lane in self._busy.values():
-                for batch in lane.waiting:
-                    batch.last_error = batch.last_error or error
+        self._fleet.blame(error)
         self._wake()
 
     def _fail_everything(self, error: QuiverError) -> None:
         while self._ready:
             parcel = self._ready.popleft()
             parcel.delivery.fail(error)
-            self._forget(parcel.size)
-        with self._mutex:
-            stuck = [batch for lane in self._lanes.values() for batch in (*lane.returned, *lane.withdraw(False))]
-            stuck += self._misplaced
-            self._misplaced = []
-            self._busy.clear()
-        for batch in dict.fromkeys(stuck):
+            self._count(-parcel.size, -1)
+        for batch in self._fleet.surrender():
             self._settle(batch, error=error)
-
-
-def _batches(
-    routed: Routed, delivery: Delivery, chosen: int | None, priority: int, size: int, deadline: float
-) -> list[Batch]:
-    """One batch a part; the size is shared out by count, and the sum stays exact."""
-    total = sum(len(rows) for _, rows in routed.parts)
-    batches: list[Batch] = []
-    left = size
-    for partition, rows in routed.parts:
-        share = size * len(rows) // total if len(batches) < len(routed.parts) - 1 else left
-        left -= share
-        batches.append(
-            Batch(
-                delivery,
-                rows,
-                partition,
-                chosen=chosen,
-                hashed=routed.hashed,
-                priority=priority,
-                size=share,
-                deadline=deadline,
-            )
-        )
-    return batches

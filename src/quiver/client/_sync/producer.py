@@ -14,7 +14,7 @@ from quiver.client._sync.dispatch import Dispatch
 from quiver.client._sync.link import Link
 from quiver.client._sync.ticket import BulkTicket, Ticket
 from quiver.client.bulk import bulk_rows
-from quiver.client.chunk import SMALL_KEY_BYTES, SMALL_VALUE_BYTES, BulkPiece, Chunk, Route
+from quiver.client.chunk import SEALED_CHUNK, SMALL_KEY_BYTES, SMALL_VALUE_BYTES, BulkPiece, Chunk, Route
 from quiver.client.delivery import Delivery
 from quiver.client.fork import watch_forks
 from quiver.client.outgoing import PLAIN_ROUTE, check_options, outgoing, route_of
@@ -28,10 +28,17 @@ _logger = logging.getLogger(__name__)
 _GIVE_UP_SECONDS = 5.0
 
 
+class _OwnChunk(threading.local):
+    """A sealed, empty chunk until the thread has one of its own."""
+
+    chunk: Any = SEALED_CHUNK
+
+
 class Producer:
     """Sends messages to one topic: batched, in order, each once.
 
-    Use it in a `with` block, which ends with `flush` and `close`. In the synchronous SDK any number of threads may share one.
+    Use it in a `with` block, which ends with `flush` and `close`. In the synchronous SDK threads may share one; order
+    holds within each thread.
     """
 
     def __init__(self, link: Link, topic: str, options: ProducerOptions) -> None:
@@ -39,14 +46,17 @@ class Producer:
         self._link = link
         self._options = options
         self._mutex = threading.Lock()
-        self._chunk = Chunk(topic, PLAIN_ROUTE)
-        """Where the next message without options goes."""
-        self._others: dict[Route, Chunk] = {}
+        self._own = _OwnChunk()
+        """The calling thread's chunk, for messages without options."""
+        self._routes: dict[Route, Chunk] = {}
+        """All threads' chunks for messages with a priority or partition of their own."""
+        self._open: set[Chunk] = set()
+        """Every chunk that has messages and is not sealed."""
         self._dispatch = Dispatch(link, topic, options, gather=self._seal_due, wake=self.wake)
         self._signal: Signal | None = None
         self._task: Task | None = None
         self._is_idle = False
-        self._is_flushing = 0
+        self._flushing = 0
         self.is_closed = False
         watch_forks(self)
 
@@ -71,27 +81,24 @@ class Producer:
         `value` is bytes, text or anything that becomes JSON; None is a tombstone. Waits while the buffer is full,
         then raises BufferFull. Options: headers, timestamp, partition, priority, ttl.
         """
+        # The lines below run a million times a second: see Chunk for why they need no lock.
         if not options and type(value) is bytes and len(value) <= SMALL_VALUE_BYTES:
+            chunk = self._own.chunk
+            values = chunk.values
+            row = len(values)
             if key is None:
-                with self._mutex:
-                    chunk = self._chunk
-                    values = chunk.values
-                    row = len(values)
-                    if row < chunk.plain_until:
-                        values.append(value)
+                if row < chunk.plain_until:
+                    values.append(value)
+                    if row < chunk.plain_until or self._keeps(chunk, row):
                         return Ticket(chunk.delivery, row)
-            else:
+            elif row < chunk.keyed_until:
                 if type(key) is str:
                     key = key.encode()
                 if type(key) is bytes and len(key) <= SMALL_KEY_BYTES:
-                    with self._mutex:
-                        chunk = self._chunk
-                        values = chunk.values
-                        row = len(values)
-                        if row < chunk.keyed_until:
-                            values.append(value)
-                            chunk.keys.append(key)  # type: ignore[union-attr]
-                            return Ticket(chunk.delivery, row)
+                    chunk.keys.append(key)
+                    values.append(value)
+                    if row < chunk.keyed_until or self._keeps(chunk, row):
+                        return Ticket(chunk.delivery, row)
         return self._send_any(value, key, options)
 
     def send_many(
@@ -130,12 +137,12 @@ class Producer:
 
     def flush(self, timeout: float | None = None) -> None:
         """Returns when every message taken so far is stored; raises the first failure that no ticket has shown."""
-        self._is_flushing += 1
+        self._flushing += 1
         try:
             self._dispatch.pump()
-            self._wait_for(lambda: self._dispatch.unsettled_count == 0 and self._is_gathered, timeout)
+            self._wait_for(lambda: self._dispatch.unsettled_count == 0 and not self._open, timeout)
         finally:
-            self._is_flushing -= 1
+            self._flushing -= 1
         self._dispatch.raise_unseen()
 
     def close(self, timeout: float | None = None) -> None:
@@ -144,7 +151,8 @@ class Producer:
             return
         with self._mutex:
             self.is_closed = True
-            self._chunk.close_window()
+            for chunk in self._open:
+                chunk.close_window()
         try:
             self.flush(timeout)
         finally:
@@ -155,7 +163,8 @@ class Producer:
 
     def after_fork(self, parent_pid: int) -> None:
         self._mutex = threading.Lock()
-        self._chunk.close_window()
+        for chunk in self._open:
+            chunk.close_window()
         self._dispatch.after_fork()
 
     # gathering
@@ -169,13 +178,14 @@ class Producer:
         self._make_room(size)
         with self._mutex:
             self._check_open()
-            chunk = self._open_chunk(route)
+            chunk = self._chunk_for(route)
             if chunk.values and chunk.measure() + size > self._options.batch_bytes:
                 self._seal(chunk)
-                chunk = self._open_chunk(route)
+                chunk = self._chunk_for(route)
             is_first = not chunk.values
             if is_first:
                 chunk.opened_at, chunk.timestamp_ms = self._link.clock.monotonic(), self._link.clock.now_ms()
+                self._open.add(chunk)
             ticket = Ticket(chunk.delivery, chunk.add(message, size))
             is_full = self._seal_or_extend(chunk, topic)
         if self._options.linger_seconds == 0:
@@ -184,12 +194,19 @@ class Producer:
             self.wake()
         return ticket
 
-    def _open_chunk(self, route: Route) -> Chunk:
-        if route == PLAIN_ROUTE:
-            return self._chunk
-        chunk = self._others.get(route)
-        if chunk is None:
-            chunk = self._others[route] = Chunk(self.topic, route)
+    def _keeps(self, chunk: Chunk, row: int) -> bool:
+        with self._mutex:
+            return chunk.keeps(row)
+
+    def _chunk_for(self, route: Route) -> Chunk:
+        is_plain = route == PLAIN_ROUTE
+        chunk = self._own.chunk if is_plain else self._routes.get(route)
+        if chunk is None or chunk.is_sealed:
+            chunk = Chunk(self.topic, route)
+            if is_plain:
+                self._own.chunk = chunk
+            else:
+                self._routes[route] = chunk
         return chunk
 
     def _seal_or_extend(self, chunk: Chunk, topic: TopicInfo) -> bool:
@@ -204,31 +221,25 @@ class Producer:
 
     def _seal(self, chunk: Chunk) -> None:
         """Hands a chunk over; under the mutex, so that chunks leave in the order they were filled."""
-        chunk.close_window()
-        chunk.measure()
+        chunk.seal()
         chunk.delivery.is_complete = True
-        if chunk is self._chunk:
-            self._chunk = Chunk(self.topic, PLAIN_ROUTE)
-        else:
-            self._others.pop(chunk.route, None)
+        self._open.discard(chunk)
+        if self._routes.get(chunk.route) is chunk:
+            del self._routes[chunk.route]
         self._dispatch.submit(chunk)
 
     def _seal_due(self) -> None:
         """Seals what has lingered long enough, unless full windows hold it up anyway: then it may grow."""
-        if not (self._chunk.values or self._others):
+        if not self._open:
             return
-        is_urgent = bool(self._is_flushing) or self.is_closed
+        is_urgent = bool(self._flushing) or self.is_closed
         if not is_urgent and not self._dispatch.is_clear:
             return
         latest = self._link.clock.monotonic() - self._options.linger_seconds
         with self._mutex:
-            for chunk in (self._chunk, *self._others.values()):
-                if chunk.values and (is_urgent or chunk.opened_at <= latest):
+            for chunk in list(self._open):
+                if is_urgent or chunk.opened_at <= latest:
                     self._seal(chunk)
-
-    @property
-    def _is_gathered(self) -> bool:
-        return not self._chunk.values and not self._others
 
     def _send_rows(self, rows: Rows, route: Route, delivery: Delivery) -> None:
         topic = self._begin()
@@ -238,7 +249,7 @@ class Producer:
             piece = BulkPiece(rows.slice(start, stop), route, delivery, size)
             with self._mutex:
                 self._check_open()
-                chunk = self._open_chunk(route)
+                chunk = self._chunk_for(route)
                 if chunk.values:
                     self._seal(chunk)
                 self._dispatch.submit(piece)
@@ -302,7 +313,7 @@ class Producer:
         signal = self._signal
         assert signal is not None
         was_busy = True
-        while not (self.is_closed and self._dispatch.is_closed):
+        while self._dispatch.closed_by is None:
             signal.clear()
             try:
                 self._dispatch.pump()
@@ -315,7 +326,7 @@ class Producer:
             if wait is None and was_busy:
                 wait = self._options.linger_seconds
             was_busy = self._dispatch.unsettled_count > 0
-            if self._is_idle and not self._is_gathered:
+            if self._is_idle and self._open:
                 continue
             signal.wait(wait)
             self._is_idle = False
@@ -325,7 +336,8 @@ class Producer:
         return min(waits) if waits else None
 
     def _linger_left(self) -> float | None:
-        opened = [chunk.opened_at for chunk in (self._chunk, *list(self._others.values())) if chunk.values]
+        with self._mutex:
+            opened = [chunk.opened_at for chunk in self._open]
         if not opened or not self._dispatch.is_clear:
             return None
         return max(0.0, min(opened) + self._options.linger_seconds - self._link.clock.monotonic())

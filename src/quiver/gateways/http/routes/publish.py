@@ -1,8 +1,7 @@
 """POST /topics/{topic}/messages: single messages into the log, on the same path as everybody's frames."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -21,16 +20,22 @@ from quiver.model.errors import (
     RequestTooLarge,
     TopicNotFound,
     UnsupportedMediaType,
+    error_from_wire,
 )
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
+    from quiver.broker.publish import Published
 
+T = TypeVar("T")
+
+MAX_MESSAGES = 100_000
 _SLICED_BODY_BYTES = 256 * 1024
 """A larger body is decoded and converted in slices, so that it does not hold the event loop."""
-_SLICE = 500
+_SLICE_MESSAGES = 500
+_SLICE_BYTES = 1024 * 1024
 _PUBLISHED_AT_ONCE = 5_000
 
 
@@ -72,35 +77,36 @@ class PublishRoute:
             prepared = await self._prepare_sliced(content, media)
         else:
             batch = media.decode(content, PublishRequest) if content else PublishRequest()
-            prepared = self._prepare(_required(batch.messages), media)
+            now_ms = self._broker.clock.now_ms()
+            prepared = [_prepared(message, media, now_ms) for message in _accepted(batch.messages)]
         del content
-        outcomes = await self._publish(topic, prepared)
-        results = [_result(message, outcome) for message, outcome in zip(prepared, outcomes, strict=True)]
-        return _answer(results, outcomes)
-
-    def _prepare(self, messages: Sequence[MessageToPublish], media: Media) -> list[NewMessage | QuiverError]:
-        now_ms = self._broker.clock.now_ms()
-        return [_prepared(message, media, now_ms) for message in messages]
+        results: list[PublishResult] = []
+        for start in range(0, max(len(prepared), 1), _PUBLISHED_AT_ONCE):
+            results += await self._publish(topic, prepared[start : start + _PUBLISHED_AT_ONCE])
+        return _answer(results)
 
     async def _prepare_sliced(self, content: bytes, media: Media) -> list[NewMessage | QuiverError]:
-        undecoded = _required(media.decode(content, _UndecodedMessages).messages)
+        """As the short way does it, with a pause after every half a thousand messages or megabyte."""
+        now_ms = self._broker.clock.now_ms()
         prepared: list[NewMessage | QuiverError] = []
-        for start in range(0, len(undecoded), _SLICE):
-            part = [media.decode(raw, MessageToPublish) for raw in undecoded[start : start + _SLICE]]
-            prepared += self._prepare(part, media)
-            await asyncio.sleep(0)
+        count = size = 0
+        await asyncio.sleep(0)
+        for raw in _accepted(media.decode(content, _UndecodedMessages).messages):
+            prepared.append(_prepared(media.decode(raw, MessageToPublish), media, now_ms))
+            count, size = count + 1, size + memoryview(raw).nbytes
+            if count >= _SLICE_MESSAGES or size >= _SLICE_BYTES:
+                count = size = 0
+                await asyncio.sleep(0)
         return prepared
 
-    async def _publish(self, topic: str, prepared: list[NewMessage | QuiverError]) -> list[Any]:
+    async def _publish(self, topic: str, prepared: list[NewMessage | QuiverError]) -> list[PublishResult]:
         """What became of each message, in order; those that were refused already keep their error."""
         good = [message for message in prepared if not isinstance(message, QuiverError)]
-        if len(good) == len(prepared) <= _PUBLISHED_AT_ONCE:
-            return await self._broker.publish(topic, good)
-        published: list[Any] = []
-        for start in range(0, max(len(good), 1), _PUBLISHED_AT_ONCE):
-            published += await self._broker.publish(topic, good[start : start + _PUBLISHED_AT_ONCE])
-        remaining = iter(published)
-        return [message if isinstance(message, QuiverError) else next(remaining) for message in prepared]
+        published = iter(await self._broker.publish(topic, good))
+        return [
+            _refused(message) if isinstance(message, QuiverError) else _result(message, next(published))
+            for message in prepared
+        ]
 
 
 def publish_routes(broker: "Broker") -> Routes:
@@ -125,9 +131,11 @@ def publish_routes(broker: "Broker") -> Routes:
     return {"/topics/{topic}/messages": {"POST": operation}}
 
 
-def _required(messages: list[Any] | None) -> list[Any]:
+def _accepted(messages: list[T] | None) -> list[T]:
     if messages is None:
         raise InvalidRequest(problem='the body needs "messages": a list of messages')
+    if len(messages) > MAX_MESSAGES:
+        raise RequestTooLarge(f"{len(messages)} messages at once are over the limit of {MAX_MESSAGES}; split them")
     return messages
 
 
@@ -138,31 +146,33 @@ def _prepared(message: MessageToPublish, media: Media, now_ms: int) -> NewMessag
         return error
 
 
-def _result(message: NewMessage | QuiverError, outcome: Any) -> PublishResult:
+def _result(message: NewMessage, outcome: "Published | QuiverError") -> PublishResult:
     if isinstance(outcome, QuiverError):
-        return PublishResult(
-            partition=None,
-            offset=None,
-            error=outcome.message,
-            code=outcome.code,
-            retryable=outcome.retryable,
-            status=outcome.status,
-        )
+        return _refused(outcome)
     result = PublishResult(partition=outcome.partition, offset=outcome.offset)
-    if isinstance(message, NewMessage) and message.priority is not Priority.NORMAL:
+    if message.priority is not Priority.NORMAL:
         result.priority = message.priority.name.lower()
     if outcome.duplicate:
         result.duplicate = True
     return result
 
 
-def _answer(results: list[PublishResult], outcomes: list[Any]) -> Answer:
+def _refused(error: QuiverError) -> PublishResult:
+    return PublishResult(
+        partition=None,
+        offset=None,
+        error=error.message,
+        code=error.code,
+        retryable=error.retryable,
+        status=error.status,
+    )
+
+
+def _answer(results: list[PublishResult]) -> Answer:
     """200, unless the broker could take none of it for one reason that may pass: then that error with the results."""
-    first = outcomes[0] if outcomes else None
-    if not isinstance(first, QuiverError) or not first.retryable:
+    first = results[0] if results else None
+    if first is None or first.retryable is not True or any(result.code != first.code for result in results):
         return Answer(PublishAnswer(results))
-    if any(not isinstance(outcome, QuiverError) or outcome.code != first.code for outcome in outcomes):
-        return Answer(PublishAnswer(results))
-    answer = error_answer(first)
+    answer = error_answer(error_from_wire(str(first.code), str(first.error), retryable=True))
     answer.body = {**answer.body, "results": results}
     return answer

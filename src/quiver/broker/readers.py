@@ -1,0 +1,70 @@
+"""What the broker remembers, in memory only, of members that speak in plain requests."""
+
+import asyncio
+from collections.abc import Iterable
+
+from quiver.groups.assignors import TopicPartition
+from quiver.groups.service import GroupService, MemberView
+
+_FIRST_SWEEP_GROUPS = 64
+
+
+class Reader:
+    """Where a member reads on, and what it was told last. After a restart of the broker both begin anew."""
+
+    __slots__ = ("lock", "positions", "told")
+
+    def __init__(self) -> None:
+        self.positions: dict[TopicPartition, int] = {}
+        self.told: MemberView | None = None
+        self.lock = asyncio.Lock()
+        """Held while a poll reads, so that two polls of a member never get the same messages."""
+
+
+class Readers:
+    def __init__(self, service: GroupService) -> None:
+        self._service = service
+        self._by_group: dict[str, dict[str, Reader]] = {}
+        self._sweep_at = _FIRST_SWEEP_GROUPS
+
+    def of(self, group: str, member_id: str) -> Reader:
+        """The reader of a member that is in the group now."""
+        readers = self._by_group.get(group)
+        if readers is None:
+            self._sweep()
+            readers = self._by_group[group] = {}
+        reader = readers.get(member_id)
+        if reader is None:
+            members = self._service.group(group).membership.members
+            for gone in readers.keys() - members.keys():
+                del readers[gone]
+            reader = readers[member_id] = Reader()
+        return reader
+
+    def told(self, group: str, member_id: str) -> MemberView | None:
+        reader = self._by_group.get(group, {}).get(member_id)
+        return None if reader is None else reader.told
+
+    def positions(self, group: str, member_id: str) -> dict[TopicPartition, int]:
+        """Of a member that may be gone: it has none then."""
+        reader = self._by_group.get(group, {}).get(member_id)
+        return {} if reader is None else reader.positions
+
+    def tell(self, group: str, view: MemberView) -> None:
+        """The member learns of this view with the answer that is on its way."""
+        self.of(group, view.member_id).told = view
+
+    def let_go(self, group: str, member_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Should the member get these back one day, it begins where the group is then."""
+        positions = self.of(group, member_id).positions
+        for partition in partitions:
+            positions.pop(partition, None)
+
+    def forget(self, group: str, member_id: str) -> None:
+        self._by_group.get(group, {}).pop(member_id, None)
+
+    def _sweep(self) -> None:
+        if len(self._by_group) >= self._sweep_at:
+            groups = self._service.groups()
+            self._by_group = {name: readers for name, readers in self._by_group.items() if name in groups}
+            self._sweep_at = max(_FIRST_SWEEP_GROUPS, 2 * len(self._by_group))

@@ -1,0 +1,172 @@
+"""All lanes of a producer: what waits, what flies, what was misplaced. Pure but for a mutex: answers come from elsewhere."""
+
+import threading
+from collections.abc import Iterable, Sequence
+
+from quiver.client.backoff import backoff_seconds
+from quiver.client.delivery import Batch
+from quiver.client.lane import Lane
+from quiver.client.producer_options import IN_FLIGHT_PER_PARTITION
+from quiver.model.errors import (
+    ConnectionLost,
+    OutOfSequence,
+    QuiverError,
+    StalePartitionCount,
+    TopicNotFound,
+    UnknownProducer,
+)
+
+_WRITE_BYTES = 4 * 1024 * 1024
+_WRITE_BATCHES = 256
+NO_IDENTITY = (-1, -1)
+
+Flight = tuple[Lane, Batch]
+
+
+class Fleet:
+    def __init__(self, *, idempotent: bool) -> None:
+        self._idempotent = idempotent
+        self._mutex = threading.Lock()
+        self._lanes: dict[int, Lane] = {}
+        self._busy: dict[int, Lane] = {}
+        """Lanes with something to send."""
+        self._flying = 0
+        self._misplaced: list[Batch] = []
+        """Refused because the topic is not what it was; to be routed anew once nothing flies."""
+        self._serial = 0
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._busy or self._misplaced)
+
+    @property
+    def is_clear(self) -> bool:
+        """No batch waits that only a full window holds back."""
+        return not any(lane.waiting and not lane.is_troubled for lane in list(self._busy.values()))
+
+    @property
+    def can_be_rerouted(self) -> bool:
+        return bool(self._misplaced) and not self._flying
+
+    def is_troubled(self, partition: int) -> bool:
+        lane = self._lanes.get(partition)
+        return lane is not None and lane.is_troubled
+
+    def enqueue(self, batches: Iterable[Batch]) -> None:
+        with self._mutex:
+            for batch in batches:
+                lane = self._lanes.get(batch.partition)
+                if lane is None:
+                    lane = self._lanes[batch.partition] = Lane(batch.partition, IN_FLIGHT_PER_PARTITION)
+                self._serial += 1
+                batch.serial = self._serial
+                lane.waiting.append(batch)
+                self._busy[batch.partition] = lane
+
+    def take(self, now: float, identity: tuple[int, int]) -> list[Flight]:
+        """What to send in the next write, now in flight. New lanes begin under `identity`."""
+        flights: list[Flight] = []
+        size = 0
+        with self._mutex:
+            if self._misplaced:
+                return []
+            for lane in list(self._busy.values()):
+                if lane.identity == NO_IDENTITY:
+                    lane.identity = identity
+                while size < _WRITE_BYTES and len(flights) < _WRITE_BATCHES:
+                    batch = lane.take(now)
+                    if batch is None:
+                        break
+                    flights.append((lane, batch))
+                    size += batch.size
+                if not lane.waiting and not lane.returned:
+                    del self._busy[lane.partition]
+            self._flying += len(flights)
+        return flights
+
+    def acked(self, lane: Lane, batch: Batch) -> None:
+        with self._mutex:
+            lane.acked(batch)
+            self._flying -= 1
+
+    def refused(
+        self, lane: Lane, batch: Batch, error: QuiverError, *, now: float, jitter: float, was_sent: bool
+    ) -> bool:
+        """Takes a flight back; True when it failed for good and is the caller's to settle."""
+        batch.last_error = error
+        with self._mutex:
+            self._flying -= 1
+            if isinstance(error, OutOfSequence | UnknownProducer) and self._idempotent:
+                lane.out_of_sequence(batch)
+            elif isinstance(error, StalePartitionCount | TopicNotFound):
+                lane.dropped(batch)
+                self._misplaced.append(batch)
+                return False
+            elif error.retryable:
+                batch.is_uncertain |= was_sent and isinstance(error, ConnectionLost)
+                lane.came_back(batch, now + backoff_seconds(lane.failures, jitter))
+            else:
+                lane.dropped(batch)
+                return True
+            self._busy[lane.partition] = lane
+            return False
+
+    def wanting_epoch(self) -> list[Lane]:
+        with self._mutex:
+            return [lane for lane in self._busy.values() if lane.wants_epoch]
+
+    def begin_epoch(self, lane: Lane, identity: tuple[int, int]) -> None:
+        with self._mutex:
+            lane.begin_epoch(identity)
+
+    def withdraw(self, *, is_new_topic: bool) -> list[Batch]:
+        """What must be routed anew, in order: what was misplaced, and what waits and was hashed as it was.
+
+        Of a new topic nothing that is known of the old one holds, so everything goes and sequences begin anew.
+        """
+        with self._mutex:
+            moved, self._misplaced = self._misplaced, []
+            for lane in self._lanes.values():
+                moved += lane.withdraw(hashed_only=not is_new_topic)
+            if is_new_topic:
+                self._lanes.clear()
+            self._busy = {number: lane for number, lane in self._lanes.items() if lane.waiting}
+        return sorted(moved, key=lambda batch: batch.serial)
+
+    def expire(self, now: float) -> list[Batch]:
+        """Takes out what is past its deadline and not in flight."""
+        if not self.has_work:
+            return []
+        with self._mutex:
+            late = [batch for lane in self._busy.values() for batch in lane.expired(now)]
+            late += [batch for batch in self._misplaced if batch.deadline <= now]
+            self._misplaced = [batch for batch in self._misplaced if batch.deadline > now]
+        return late
+
+    def blame(self, error: QuiverError) -> None:
+        """Remembers why what waits could not be sent, for when its time is over."""
+        with self._mutex:
+            for lane in self._busy.values():
+                for batch in lane.waiting:
+                    batch.last_error = batch.last_error or error
+
+    def next_retry(self, now: float) -> float | None:
+        with self._mutex:
+            times = [lane.retry_at for lane in self._busy.values() if lane.retry_at > now]
+        return min(times, default=None)
+
+    def is_unanswered_since(self, limit: float) -> bool:
+        with self._mutex:
+            return any(batch.sent_at < limit for lane in self._lanes.values() for batch in lane.flying)
+
+    def surrender(self) -> Sequence[Batch]:
+        """Takes out everything that is not in flight."""
+        with self._mutex:
+            batches, self._misplaced = self._misplaced, []
+            for lane in self._lanes.values():
+                batches += lane.withdraw(hashed_only=False)
+            self._busy.clear()
+        return batches
+
+    def after_fork(self) -> None:
+        self._mutex = threading.Lock()

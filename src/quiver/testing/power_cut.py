@@ -1,0 +1,79 @@
+"""A disk that forgets: after a power cut only synced bytes and names are sure to be there, of the rest any part.
+
+Files are real ones below a root. `cut` builds the tree that a power cut now could leave behind.
+"""
+
+import os
+import random
+from pathlib import Path
+
+from quiver.system.files import Files
+
+_PAGE_BYTES = 4096
+
+
+class PowerCutFiles(Files):
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._synced: dict[int, bytes] = {}
+        self._durable_names: dict[Path, dict[str, int]] = {root: {}}
+        self._removed: dict[int, bytes] = {}
+
+    def fdatasync(self, fd: int) -> None:
+        # the descriptor may be write-only
+        self._synced[os.fstat(fd).st_ino] = Path(f"/proc/self/fd/{fd}").read_bytes()
+
+    def sync_directory(self, path: Path) -> None:
+        self._durable_names[path] = _names(path)
+
+    def remove(self, path: Path) -> None:
+        self._bury(path)
+        super().remove(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._bury(target)
+        super().rename(source, target)
+
+    def _bury(self, path: Path) -> None:
+        """Keeps the bytes of a file that loses its name, and the file itself: its number must not be used again."""
+        if path.exists():
+            inode = path.stat().st_ino
+            self._removed[inode] = path.read_bytes()
+            graves = self._root.parent / "graves"
+            graves.mkdir(exist_ok=True)
+            os.link(path, graves / str(len(self._removed)))
+
+    def cut(self, target: Path, chance: random.Random) -> None:
+        """Writes what may be left after a power cut now to a new directory."""
+        self._copy_directory(self._root, target, chance)
+
+    def _copy_directory(self, source: Path, target: Path, chance: random.Random) -> None:
+        target.mkdir()
+        now, durable = _names(source), self._durable_names.get(source, {})
+        for name in sorted(now.keys() | durable.keys()):
+            choice = (now if chance.random() < 0.5 else durable).get(name)
+            if choice is None:
+                continue
+            path = source / name
+            if path.is_dir():
+                self._copy_directory(path, target / name, chance)
+            else:
+                (target / name).write_bytes(self._content(path, choice, chance))
+
+    def _content(self, path: Path, inode: int, chance: random.Random) -> bytes:
+        is_current = path.exists() and path.stat().st_ino == inode
+        new = path.read_bytes() if is_current else self._removed[inode]
+        old = self._synced.get(inode, b"")
+        if old == new:
+            return new
+        size = chance.choice([len(old), len(new)])
+        pages = []
+        for begin in range(0, size, _PAGE_BYTES):
+            version = chance.choice([old, new])
+            pages.append(version[begin : begin + _PAGE_BYTES].ljust(_PAGE_BYTES, b"\0"))
+        return b"".join(pages)[:size]
+
+
+def _names(path: Path) -> dict[str, int]:
+    with os.scandir(path) as entries:
+        return {entry.name: entry.inode() for entry in entries}
