@@ -1,0 +1,1 @@
+"""The composition root: configuration and wiring. The only place that picks engines."""

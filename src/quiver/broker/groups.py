@@ -1,7 +1,6 @@
 """Stream groups as gateways use them: with topic names, start positions, lag and resets."""
 
 import asyncio
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -19,9 +18,6 @@ from quiver.records.header import HEADER_BYTES, read_stamped_header
 from quiver.storage.port import Log
 from quiver.system.clock import Clock
 
-_MIN_SESSION_MS = 100
-_MAX_SESSION_MS = 86_400_000
-_MAX_PATTERN = 1000
 _SUMMARIES_AT_ONCE = 100
 
 
@@ -96,7 +92,7 @@ class Groups:
         start: Position = EARLIEST,
     ) -> MemberView:
         """Joins; where the group has no position in a topic yet, it begins at `start`."""
-        _check_subscription(subscription)
+        subscription.check()
         for name in subscription.topics:
             self._metadata.topic(name)
         view = await self.service.join(group, subscription, member_id=member_id, protocol=protocol, assignor=assignor)
@@ -282,19 +278,6 @@ class Groups:
         if not 0 <= offset <= log.end_offset:
             problem = f"offset {offset} of {topic}-{number} is not one of 0 to {log.end_offset}"
             raise InvalidRequest(problem=problem)
-
-
-def _check_subscription(subscription: Subscription) -> None:
-    if not subscription.topics and subscription.pattern is None:
-        raise InvalidRequest(problem="a member needs topics, or a pattern that topics match")
-    if not _MIN_SESSION_MS <= subscription.session_ms <= _MAX_SESSION_MS:
-        raise InvalidRequest(problem=f"a session of {subscription.session_ms} ms is not between 100ms and 1d")
-    try:
-        re.compile((subscription.pattern or "")[:_MAX_PATTERN])
-    except (re.error, RecursionError, OverflowError) as error:
-        raise InvalidRequest(problem=f"the pattern is not a regular expression: {error}") from None
-    if len(subscription.pattern or "") > _MAX_PATTERN:
-        raise InvalidRequest(problem=f"the pattern is longer than {_MAX_PATTERN} characters")
 
 
 async def _resolve(log: Log, to: Position | int, old: int | None) -> int:

@@ -1,0 +1,1 @@
+"""The command line. Everything heavy is imported late, so that `quiver --help` is quick."""

@@ -1,16 +1,20 @@
 """A member of a group, as the broker sees it."""
 
+import re
 from typing import Literal
 
 import msgspec
 
 from quiver.groups.assignors import TopicPartition
+from quiver.model.errors import InvalidRequest
 
 MemberState = Literal["none", "pending_revoke", "pending_assign", "complete"]
 
 SESSION_MS = 30_000
 HEARTBEAT_MS = 3_000
 REVOCATION_MS = 60_000
+MIN_SESSION_MS, MAX_SESSION_MS = 100, 86_400_000
+MAX_PATTERN_LENGTH = 1000
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +26,21 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     """A regular expression; topics whose whole name matches belong to the subscription, also later ones."""
     instance_id: str | None = None
     session_ms: int = SESSION_MS
+
+    def check(self) -> None:
+        """InvalidRequest says what a member cannot ask for."""
+        if not self.topics and self.pattern is None:
+            raise InvalidRequest(problem="a member needs topics, or a pattern that topics match")
+        if not MIN_SESSION_MS <= self.session_ms <= MAX_SESSION_MS:
+            raise InvalidRequest(problem=f"a session of {self.session_ms} ms is not one of 100ms to 1d")
+        if self.pattern is None:
+            return
+        if len(self.pattern) > MAX_PATTERN_LENGTH:
+            raise InvalidRequest(problem=f"the pattern is longer than {MAX_PATTERN_LENGTH} characters")
+        try:
+            re.compile(self.pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise InvalidRequest(problem=f"the pattern is not a regular expression: {error}") from None
 
 
 class Member(msgspec.Struct, kw_only=True):

@@ -1,0 +1,1 @@
+"""The native protocol as bytes and values, without sockets."""

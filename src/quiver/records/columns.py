@@ -3,6 +3,7 @@
 from functools import cache
 from typing import NamedTuple
 
+import numpy.ma  # noqa: F401 - pyarrow imports it with the first nested list, in the middle of a request otherwise
 import pyarrow as pa
 
 from quiver.records.header import (

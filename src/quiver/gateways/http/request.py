@@ -131,6 +131,11 @@ class Request:
         piece: bytes = event.get("body", b"")
         return piece
 
+    async def client_gone(self) -> None:
+        """Returns when the client has gone away; for answers that are long in coming. The body was read before."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
     def hold(self, size: int) -> None:
         """Counts memory that this request needs until it is answered; Overloaded when there is no room for it."""
         if size > 0:

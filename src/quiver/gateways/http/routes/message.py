@@ -16,6 +16,7 @@ _shown_time = lru_cache(maxsize=4096)(format_time)
 class MessageAnswer(msgspec.Struct, kw_only=True):
     """`value` when the bytes are UTF-8, `value_base64` otherwise; key and headers likewise."""
 
+    topic: str | UnsetType = UNSET
     partition: int
     offset: int
     timestamp: str
