@@ -46,6 +46,8 @@ def consume(
             raise typer.Exit(130) from None
         except BrokenPipeError:
             _discard_output()
+        if reader.lost_count:
+            typer.echo(f"quiver: retention removed {reader.lost_count} messages before they were read", err=True)
 
 
 def _print(batches: Iterable[list[Row]], count: int | None, shape: Format) -> None:

@@ -145,13 +145,14 @@ class GroupService:
         revoked: frozenset[TopicPartition] = frozenset(),
         seen_version: int | None = None,
         wait_ms: int = 0,
+        is_busy: bool = False,
     ) -> MemberView:
         """A sign of life, with the partitions the member has let go of.
 
         With `seen_version` the answer waits, up to `wait_ms`, until the group is no longer as the member saw it last.
         """
         group, live = self.group(name), self._live_of(name)
-        group.membership.heartbeat(member_id, generation, self._now_ms())
+        group.membership.heartbeat(member_id, generation, self._now_ms(), is_busy=is_busy)
         if revoked:
             async with self._alone(name):
                 draft = self._draft(name)

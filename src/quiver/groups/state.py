@@ -141,12 +141,17 @@ class Membership(msgspec.Struct, kw_only=True):
             self._grant(now_ms)
         return member
 
-    def heartbeat(self, member_id: str, generation: int | None, now_ms: int) -> Member:
-        """A sign of life. An older generation is fine: the member learns the new one from the answer."""
+    def heartbeat(self, member_id: str, generation: int | None, now_ms: int, *, is_busy: bool = False) -> Member:
+        """A sign of life. An older generation is fine: the member learns the new one from the answer.
+
+        A member that says it is busy, with a message of a partition that it must let go of, gets the time it needs.
+        """
         member = self.member(member_id)
         if generation is not None and generation > self.generation:
             raise GenerationMismatch(generation=generation, current=self.generation)
         member.heartbeat_at_ms = max(member.heartbeat_at_ms, now_ms)
+        if is_busy and member.revoking:
+            member.revocation_deadline_ms = now_ms + REVOCATION_MS
         return member
 
     def revoked(self, member_id: str, partitions: set[TopicPartition], now_ms: int) -> bool:

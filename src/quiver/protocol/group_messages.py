@@ -30,6 +30,8 @@ class GroupHeartbeat(Message, tag=21, frozen=True):
     revoked: list[tuple[int, int]]
     """(topic id, partition) that the member has let go of."""
     wait_ms: int = 3000
+    is_busy: bool = False
+    """The member works on a message of a partition that it must let go of, and needs more time."""
 
 
 class LeaveGroup(Message, tag=22, frozen=True):

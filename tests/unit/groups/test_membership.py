@@ -121,6 +121,17 @@ def test_a_member_that_does_not_let_go_in_time_is_fenced_even_when_it_beats() ->
     assert group.stats.revocation_timeouts == 1
 
 
+def test_a_member_that_is_busy_gets_the_time_it_needs() -> None:
+    group, ids = Membership(), Ids()
+    busy, waiting = join(group, ids), join(group, ids)
+    for now_ms in range(0, 3 * REVOCATION_MS, 10_000):
+        group.heartbeat(busy, None, now_ms, is_busy=True)
+        group.heartbeat(waiting, None, now_ms)
+        assert group.expire(ORDERS, now_ms) == []
+    let_go(group, busy)
+    assert group.state == "stable"
+
+
 def test_an_instance_that_returns_gets_its_partitions_back_without_a_rebalance() -> None:
     group, ids = Membership(), Ids()
     static = wants("orders", instance_id="box-1")

@@ -1,9 +1,8 @@
 """Clients that vanish with a reset are noticed on both loops, also when the reset comes on the heels of data."""
 
 import asyncio
-import multiprocessing
-import socket
-import struct
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -20,14 +19,17 @@ CLIENTS = 60
 WAITING_FETCH = Fetch([FetchPart(1, 0, 0, 100)], max_wait_ms=60_000)
 
 
-def _send_and_reset(port: int, data: bytes) -> None:
-    """Runs in a process of its own, so that data and reset can overtake the loop that serves them."""
-    for _ in range(CLIENTS):
-        with socket.create_connection(("127.0.0.1", port)) as sock:
-            sock.sendall(PREFACE + encode_packet(1, HELLO))
-            sock.recv(65536)
-            sock.sendall(data)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+# A process of its own, so that data and reset can overtake the loop that serves them.
+SEND_AND_RESET = """
+import socket, struct, sys
+port, count, hello, data = int(sys.argv[1]), int(sys.argv[2]), bytes.fromhex(sys.argv[3]), sys.stdin.buffer.read()
+for _ in range(count):
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        sock.sendall(hello)
+        sock.recv(65536)
+        sock.sendall(data)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+"""
 
 
 async def _serve_resets(data: bytes) -> None:
@@ -35,12 +37,11 @@ async def _serve_resets(data: bytes) -> None:
     broker.fetch_gate = asyncio.Event()
     gateway = NativeGateway(broker)
     await gateway.start()
-    client = multiprocessing.get_context("spawn").Process(target=_send_and_reset, args=(gateway.port, data))
-    client.start()
+    hello = PREFACE + encode_packet(1, HELLO)
+    command = [sys.executable, "-c", SEND_AND_RESET, str(gateway.port), str(CLIENTS), hello.hex()]
+    await asyncio.to_thread(subprocess.run, command, input=data, check=True)
     await until(lambda: gateway.counts.connections_total == CLIENTS, "all clients came")
     await until(lambda: gateway.counts.connections_open == 0, "all clients are gone")
-    await asyncio.to_thread(client.join)
-    assert client.exitcode == 0
     await gateway.stop()
 
 

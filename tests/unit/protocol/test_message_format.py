@@ -59,7 +59,7 @@ REQUESTS += [
         g.JoinGroup("g", "c", [], "o.*", "i", 9000, "m", "eager", "range", LATEST),
         "9b14a167a16390a36f2e2aa169cd2328a16da56561676572a572616e676592a66c617465737400",
     ),
-    (g.GroupHeartbeat("g", "m", 7, [(1, 2)]), "9615a167a16d0791920102cd0bb8"),
+    (g.GroupHeartbeat("g", "m", 7, [(1, 2)]), "9715a167a16d0791920102cd0bb8c2"),
     (g.LeaveGroup("g", "m"), "9316a167a16d"),
     (g.CommitOffsets("g", "m", [g.CommitPart(1, 2, 3, "n")], 4), "9517a167a16d9194010203a16e04"),
     (g.ListGroups(), "9118"),

@@ -57,6 +57,7 @@ async def _heartbeat(broker: Broker, request: GroupHeartbeat) -> Message:
         revoked=frozenset(TopicPartition(*part) for part in request.revoked),
         seen_version=request.version,
         wait_ms=request.wait_ms,
+        is_busy=request.is_busy,
     )
     return _assignment(broker, request.group, view)
 
