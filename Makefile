@@ -9,7 +9,8 @@ run: ## set up and start the broker on ./data
 	@.venv/bin/quiver serve --data-dir data
 
 test: setup ## set up and run every test
-	@.venv/bin/pytest
+	@scripts/system-packages
+	@.venv/bin/pytest --numprocesses 2 --dist loadgroup
 
 check: setup ## what to run before a commit: format, lint, types, layers, generated code, fast tests
 	@.venv/bin/ruff format --check .

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -47,10 +48,14 @@ class Broker:
         state_file.unlink(missing_ok=True)
         command = [program, "serve", "--data-dir", str(self.data_dir), "--http-port", "0", "--native-port", "0"]
         begin = time.monotonic()
-        self._process = spawn(command, self.data_dir.with_suffix(".log"))
+        log = self.data_dir.with_suffix(".log")
+        self._process = spawn(command, log)
         while not self._is_ready(state_file):
             if self._process.poll() is not None or time.monotonic() - begin > START_SECONDS:
-                raise ServerFailed(f"quiver serve did not become ready; see {self.data_dir.with_suffix('.log')}")
+                self.kill()
+                raise ServerFailed(
+                    f"quiver serve did not become ready; its log ends with:\n{log.read_text()[-2000:]}"
+                )
             time.sleep(0.005)
         self.start_seconds = time.monotonic() - begin
         return self
@@ -66,11 +71,16 @@ class Broker:
             stop(self._process, signal.SIGKILL)
             self._process = None
 
+    def discard(self) -> None:
+        """Ends the process and removes its data, so that a run needs no more disk than its largest workload."""
+        self.kill()
+        shutil.rmtree(self.data_dir, ignore_errors=True)
+
     def __enter__(self) -> "Broker":
         return self.start()
 
     def __exit__(self, *error: object) -> None:
-        self.stop()
+        self.discard()
 
     def _is_ready(self, state_file: Path) -> bool:
         with contextlib.suppress(OSError, ValueError, KeyError, urllib.error.URLError):

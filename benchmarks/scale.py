@@ -51,7 +51,7 @@ QUICK = Scale(
     partition_counts=(1, 100),
     many_partitions=100,
     batch_sizes=(1, 100, 10_000),
-    budget_seconds=160,
+    budget_seconds=150,
 )
 TINY = Scale(
     name="tiny",

@@ -21,7 +21,7 @@ _WORDS = [
     (r"\bAsync(?=[A-Z])", ""),
     (r"_backend_async\b", "_backend_sync"),
     (r"quiver\.client\._async\b", "quiver.client._sync"),
-    (r"as it is written: asynchronous\. .*$", "for threads and blocking sockets.\"\"\""),
+    (r"as it is written: asynchronous\. .*$", 'for threads and blocking sockets."""'),
 ]
 
 

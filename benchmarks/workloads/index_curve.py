@@ -44,7 +44,7 @@ def measure_index_curve(run: Run) -> None:
                 _measure(broker, frames, written + frames, metrics)
             written += frames
     finally:
-        broker.kill()
+        broker.discard()
 
 
 def _measure(broker: Broker, frames: int, total: int, metrics: Metrics) -> None:

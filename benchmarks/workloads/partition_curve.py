@@ -23,7 +23,7 @@ def measure_partition_curve(run: Run) -> None:
         try:
             _measure(run, broker, partitions)
         finally:
-            broker.kill()
+            broker.discard()
 
 
 def _measure(run: Run, broker: Broker, partitions: int) -> None:

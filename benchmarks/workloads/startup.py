@@ -17,15 +17,20 @@ def measure_startup(run: Run) -> None:
     try:
         with quiver.connect(broker.address) as client:
             client.topics.create(TOPIC, partitions=run.scale.many_partitions, durability="interval")
-        run_roles({"produce": Role(fill, (broker.address, TOPIC, count, MESSAGE_BYTES))}, timeout=300)
+        _fill(broker, count)
         size = f"{run.scale.gigabytes_through:g} GB, {run.scale.many_partitions} partitions"
         for _ in run.repetitions():
             broker.stop()
             _measure(run, broker, f"{size}, clean stop")
+        _fill(broker, count // 20)  # so that there is an end of the log to check
         broker.kill()
         _measure(run, broker, f"{size}, kill -9")
     finally:
-        broker.kill()
+        broker.discard()
+
+
+def _fill(broker: Broker, count: int) -> None:
+    run_roles({"produce": Role(fill, (broker.address, TOPIC, count, MESSAGE_BYTES))}, timeout=300)
 
 
 def _measure(run: Run, broker: Broker, detail: str) -> None:

@@ -1,7 +1,7 @@
 """Quiver: a message broker in Python. One log for streams, queues and tables.
 
-`connect` reaches a broker, `open` runs one inside this process. Importing this module is cheap: what is behind a name is
-loaded when the name is first used.
+`connect` reaches a broker, `open` runs one inside this process. Importing this module is cheap: what
+is behind a name is loaded when the name is first used.
 """
 
 import importlib

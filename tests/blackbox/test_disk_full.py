@@ -18,9 +18,14 @@ MIB = 1024 * 1024
 DISK = 48 * MIB
 ROOM = 8 * MIB
 RESUME_SECONDS = 30
+PATIENCE_SECONDS = 2
+"""How long a client repeats a refused publish."""
 FILLING = 100_000
 
 StartBroker = Callable[..., BrokerProcess]
+
+
+# Tests name `disk` before `start_broker`: fixtures end in reverse, and the broker must go before its disk does.
 
 
 @pytest.fixture
@@ -58,10 +63,10 @@ def _publish_until_refused(q: Any) -> tuple[list[Acked], QuiverError]:
     ids=["below the threshold", "full, fsync", "full, interval"],
 )
 def test_writes_are_refused_reads_go_on_and_writes_resume(
-    start_broker: StartBroker, disk: Path, ballast: Path, min_free_bytes: int, durability: str
+    disk: Path, ballast: Path, start_broker: StartBroker, min_free_bytes: int, durability: str
 ) -> None:
     broker = start_broker("--min-free-bytes", str(min_free_bytes), data_dir=disk / "data")
-    with quiver.connect(broker.address) as q:
+    with quiver.connect(broker.address, timeout=PATIENCE_SECONDS) as q:
         q.topics.create("orders", partitions=2, durability=durability)
         acked, refusal = _publish_until_refused(q)
         assert isinstance(refusal, DiskFull), refusal
@@ -73,7 +78,7 @@ def test_writes_are_refused_reads_go_on_and_writes_resume(
         wait_until(lambda: _resumed(q, acked, number), RESUME_SECONDS, "writes resume")
         assert broker.request("GET", "/readyz")[0] == 200
     broker.restart(kill=True)
-    with quiver.connect(broker.address) as q:
+    with quiver.connect(broker.address, timeout=PATIENCE_SECONDS) as q:
         assert check_stored(q, "orders", acked) == len(acked)
 
 
@@ -85,9 +90,9 @@ def _resumed(q: Any, acked: list[Acked], number: int) -> bool:
     return True
 
 
-def test_below_the_threshold_readiness_names_the_disk(start_broker: StartBroker, disk: Path, ballast: Path) -> None:
+def test_below_the_threshold_readiness_names_the_disk(disk: Path, ballast: Path, start_broker: StartBroker) -> None:
     broker = start_broker("--min-free-bytes", str(2 * MIB), data_dir=disk / "data")
-    with quiver.connect(broker.address) as q:
+    with quiver.connect(broker.address, timeout=PATIENCE_SECONDS) as q:
         q.topics.create("orders", partitions=2)
         _publish_until_refused(q)
     status, ready = broker.request("GET", "/readyz?verbose=true")
@@ -109,15 +114,15 @@ def _free_bytes(path: Path) -> int:
     return stat.f_bavail * stat.f_frsize
 
 
-def test_a_broker_starts_on_a_full_disk_and_reads(start_broker: StartBroker, disk: Path, ballast: Path) -> None:
+def test_a_broker_starts_on_a_full_disk_and_reads(disk: Path, ballast: Path, start_broker: StartBroker) -> None:
     broker = start_broker("--min-free-bytes", "0", data_dir=disk / "data")
-    with quiver.connect(broker.address) as q:
+    with quiver.connect(broker.address, timeout=PATIENCE_SECONDS) as q:
         q.topics.create("orders", partitions=2)
         acked, _ = _publish_until_refused(q)
     broker.kill()
     _fill_to_the_last_byte(disk / "more")
     broker.start(ready=False)
-    with quiver.connect(broker.address) as q:
+    with quiver.connect(broker.address, timeout=PATIENCE_SECONDS) as q:
         assert check_stored(q, "orders", acked) >= len(acked)
         ballast.unlink()
         wait_until(lambda: _resumed(q, acked, len(acked)), RESUME_SECONDS, "writes resume")

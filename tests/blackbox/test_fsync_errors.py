@@ -11,18 +11,19 @@ from blackbox.strace_faults import inject
 from quiver.model.errors import PartitionOffline, QuiverError
 
 SLOW = "delay_exit=300000"
+PATIENCE_SECONDS = 2
+"""How long a client repeats a refused publish."""
 
 
 def _fail_partition(broker: BrokerProcess, q: Any, partition: int) -> None:
     with inject(broker.pid, "error=EIO") as injection:
-        with pytest.raises(QuiverError) as caught:
+        with pytest.raises(PartitionOffline):
             q.publish("orders", b"lost", partition=partition)
         assert injection.calls >= 1
-    assert isinstance(caught.value, PartitionOffline), caught.value
 
 
 def test_a_failed_fsync_takes_the_partition_offline_for_writes_only(broker: BrokerProcess) -> None:
-    with quiver.connect(broker.address) as q:
+    with quiver.connect(broker.address, timeout=PATIENCE_SECONDS) as q:
         q.topics.create("orders", partitions=2)
         q.publish("orders", b"before", partition=0)
         _fail_partition(broker, q, 0)
@@ -33,7 +34,7 @@ def test_a_failed_fsync_takes_the_partition_offline_for_writes_only(broker: Brok
 
 
 def test_readiness_says_why_and_a_restart_brings_the_partition_back(broker: BrokerProcess) -> None:
-    with quiver.connect(broker.address) as q:
+    with quiver.connect(broker.address, timeout=PATIENCE_SECONDS) as q:
         q.topics.create("orders", partitions=2)
         q.publish("orders", b"before", partition=0)
         _fail_partition(broker, q, 0)
@@ -43,7 +44,7 @@ def test_readiness_says_why_and_a_restart_brings_the_partition_back(broker: Brok
     assert broker.request("GET", "/livez")[0] == 200
     broker.terminate()
     broker.start()
-    with quiver.connect(broker.address) as q:
+    with quiver.connect(broker.address, timeout=PATIENCE_SECONDS) as q:
         q.publish("orders", b"after", partition=0)
         values = [m.value for m in q.read("orders", end="latest", partitions=[0])]
     assert values in ([b"before", b"after"], [b"before", b"lost", b"after"])

@@ -1,7 +1,7 @@
 """The broker inside the user's process: `quiver.open(path)` gives the client of a broker without ports.
 
-The broker runs in a thread with an event loop of its own and is reached through socket pairs, so that everything takes
-the same path as over the network. It installs no signal handlers.
+The broker runs in a thread with an event loop of its own and is reached through socket pairs, so that everything
+takes the same path as over the network. It installs no signal handlers.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import atexit
 import os
 import socket
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,19 @@ def open_async(path: str | os.PathLike[str], *, timeout: float | str = 30, **set
     return AsyncEmbeddedClient(EmbeddedBroker(_config(path, settings)), timeout=timeout)
 
 
+_running: "weakref.WeakSet[EmbeddedBroker]" = weakref.WeakSet()
+
+
+def _stop_all() -> None:
+    """A program that ends without closing its clients still leaves clean data directories."""
+    for broker in list(_running):
+        broker.stop()
+
+
+# Plain atexit functions come too late: by then the thread pools that the storage writes with are shut down.
+getattr(threading, "_register_atexit", atexit.register)(_stop_all)
+
+
 class EmbeddedBroker:
     """A broker in a thread. `start` and `stop` block until it runs and until it has ended; both are idempotent."""
 
@@ -58,7 +72,7 @@ class EmbeddedBroker:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="quiver-broker", daemon=True)
                 self._thread.start()
-                atexit.register(self.stop)
+                _running.add(self)
         self._started.wait()
         if self._error is not None:
             raise self._error
@@ -74,10 +88,10 @@ class EmbeddedBroker:
         return ours
 
     def stop(self) -> None:
-        """Finishes what was accepted, syncs and closes. Does nothing in a forked child: the parent owns the broker."""
+        """Finishes what was accepted, syncs and closes; in a forked child nothing: the broker is the parent's."""
         if os.getpid() != self._pid:
             return
-        atexit.unregister(self.stop)
+        _running.discard(self)
         with self._mutex:
             thread, loop, ending = self._thread, self._loop, self._ending
         if thread is None:

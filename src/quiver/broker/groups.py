@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from quiver.broker.partitions import Partitions
 from quiver.groups.assignors import AssignorName, TopicPartition
 from quiver.groups.events import GroupSettings
-from quiver.groups.member import Member, Subscription
+from quiver.groups.member import Member, MemberState, Subscription
 from quiver.groups.service import GroupService, MemberView
-from quiver.groups.state import Protocol
+from quiver.groups.state import GroupStateName, Protocol
 from quiver.metadata.service import MetadataService
 from quiver.model.errors import GroupNotEmpty, InvalidRequest, InvalidSetting, PartitionNotFound, QuiverError
 from quiver.model.position import EARLIEST, Position
@@ -40,6 +40,8 @@ class MemberDetails(NamedTuple):
     joined_at_ms: int
     last_heartbeat_ms: int
     partitions: list[tuple[str, int]]
+    """What the member may read now."""
+    state: MemberState
 
 
 class GroupSummary(NamedTuple):
@@ -56,9 +58,9 @@ class GroupSummary(NamedTuple):
 class GroupDetails(NamedTuple):
     id: str
     kind: str
-    state: str
-    protocol: str
-    assignor: str
+    state: GroupStateName
+    protocol: Protocol
+    assignor: AssignorName
     generation: int
     leader_id: str | None
     members: list[MemberDetails]
@@ -239,6 +241,7 @@ class Groups:
             member.joined_at_ms,
             self._clock.now_ms() - self.service.silence_ms(member),
             [(topic, partition) for topic, partition in named if topic is not None],
+            member.state,
         )
 
     def topic_name(self, topic_id: int) -> str | None:

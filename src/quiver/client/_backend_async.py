@@ -24,6 +24,10 @@ class Signal:
     def clear(self) -> None:
         self._event.clear()
 
+    @property
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
     async def wait(self, timeout: float | None) -> None:
         """Returns when it is set or the time is over."""
         with contextlib.suppress(TimeoutError):

@@ -26,8 +26,8 @@ def parse_address(text: object) -> Address:
 
 def _split(text: str) -> tuple[str, str]:
     if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
-        return host, rest[1:] if rest.startswith(":") else rest or str(DEFAULT_PORT)
+        host, bracket, rest = text[1:].partition("]")
+        return host if bracket else "", rest[1:] if rest.startswith(":") else rest or str(DEFAULT_PORT)
     host, colon, port = text.rpartition(":")
     if not colon:
         return text, str(DEFAULT_PORT)

@@ -14,10 +14,7 @@ from quiver.model.times import parse_time_ms
 _SLICE = 65_536
 
 
-
-def bulk_rows(
-    values: Iterable[Any], keys: Iterable[Any] | None, options: SendOptions, now_ms: int
-) -> Iterator[Rows]:
+def bulk_rows(values: Iterable[Any], keys: Iterable[Any] | None, options: SendOptions, now_ms: int) -> Iterator[Rows]:
     """The messages as columns, slice by slice; as many keys as values are needed, or none."""
     headers, expiry = header_bytes(options.get("headers")), expiry_ms(options.get("ttl"), now_ms)
     timestamp = options.get("timestamp")

@@ -175,13 +175,14 @@ class Placement:
 class Delivery:
     """What became of a set of messages, for those who hold its tickets."""
 
-    __slots__ = ("count", "error", "is_complete", "placements", "topic", "watchers")
+    __slots__ = ("count", "error", "error_seen", "is_complete", "placements", "topic", "watchers")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.placements: list[Placement] = []
         self.error: QuiverError | None = None
         """Why messages never got as far as a batch."""
+        self.error_seen = False
         self.is_complete = False
         """No further placement will come."""
         self.count = 0
@@ -205,6 +206,7 @@ class Delivery:
     def outcome(self, row: int) -> Published | QuiverError | None:
         """The place of a message, why it has none, or None while that is open."""
         if not self.placements:
+            self.error_seen = True
             return self.error
         batch, place = self.placements[0].locate(row)
         if batch.error is not None:
@@ -223,6 +225,7 @@ class Delivery:
         """Where everything went, or the first error; for a settled delivery."""
         found: list[Span] = []
         error = self.error
+        self.error_seen = True
         for batch in self._leaves():
             if batch.error is not None:
                 batch.error_seen = True

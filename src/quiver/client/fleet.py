@@ -1,4 +1,4 @@
-"""All lanes of a producer: what waits, what flies, what was misplaced. Pure but for a mutex: answers come from elsewhere."""
+"""All lanes of a producer: what waits, what flies, what was misplaced. Pure, but for a mutex."""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -159,12 +159,16 @@ class Fleet:
         with self._mutex:
             return any(batch.sent_at < limit for lane in self._lanes.values() for batch in lane.flying)
 
-    def surrender(self) -> Sequence[Batch]:
-        """Takes out everything that is not in flight."""
+    def surrender(self, *, flying_too: bool) -> Sequence[Batch]:
+        """Takes out everything, also what is in flight if nobody will wait for its answer."""
         with self._mutex:
             batches, self._misplaced = self._misplaced, []
             for lane in self._lanes.values():
                 batches += lane.withdraw(hashed_only=False)
+                if flying_too:
+                    batches += lane.flying
+                    self._flying -= len(lane.flying)
+                    lane.flying.clear()
             self._busy.clear()
         return batches
 

@@ -19,6 +19,7 @@ class Lane:
         "failures",
         "flying",
         "identity",
+        "is_backing_off",
         "needs_epoch",
         "next_sequence",
         "partition",
@@ -39,6 +40,8 @@ class Lane:
         self.needs_epoch = False
         self.retry_at = 0.0
         self.failures = 0
+        """Rounds in a row in which something came back."""
+        self.is_backing_off = False
 
     @property
     def is_empty(self) -> bool:
@@ -83,8 +86,10 @@ class Lane:
         """To be sent again, not before a time."""
         self.flying.discard(batch)
         self.returned.append(batch)
-        self.failures += 1
-        self.retry_at = max(self.retry_at, retry_at)
+        if not self.is_backing_off:
+            self.is_backing_off = True
+            self.failures += 1
+            self.retry_at = retry_at
 
     def out_of_sequence(self, batch: Batch) -> None:
         """The broker expected another number. That is no news when something in front of it is still open."""
@@ -127,3 +132,4 @@ class Lane:
         self.returned.sort(key=lambda batch: batch.serial)
         self.waiting.extendleft(reversed(self.returned))
         self.returned = []
+        self.is_backing_off = False

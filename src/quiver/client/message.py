@@ -15,10 +15,10 @@ _LEVELS = tuple(level.name.lower() for level in Priority)
 
 
 class MessageSource:
-    """What the messages of one frame have in common. Holds the frame's bytes only while columns of them are needed."""
+    """What the messages of one frame have in common; keeps its bytes only while headers may be asked for."""
 
-    __slots__ = ("_headers", "_offsets", "_read_headers", "_timestamps", "append_time_ms", "partition", "priority",
-                 "timestamp_ms", "topic")  # fmt: skip
+    __slots__ = ("_headers", "_offsets", "_read_headers", "_timestamps", "append_time_ms", "commit", "partition",
+                 "priority", "timestamp_ms", "topic")  # fmt: skip
 
     def __init__(self, frame: OpenFrame, topic: str, partition: int) -> None:
         header = frame.header
@@ -26,6 +26,8 @@ class MessageSource:
         self.partition = partition
         self.priority = _LEVELS[header.priority]
         self.append_time_ms = header.append_time_ms
+        self.commit: Callable[[Message], Any] | None = None
+        """What commits a message, where it was read as a member of a group."""
         self.timestamp_ms = header.min_timestamp_ms
         self._offsets = frame.offsets()
         self._timestamps = frame.timestamps() if header.columns & COLUMN_TIMESTAMP else None
@@ -85,6 +87,12 @@ class Message(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
         except msgspec.DecodeError as error:
             where = f"{self.topic}-{self.partition} offset {self.offset}"
             raise InvalidRequest(problem=f"the message at {where} is not JSON: {error}") from None
+
+    def commit(self) -> Any:
+        """Commits this message and all before it in its partition; to be awaited with the asynchronous client."""
+        if self.source.commit is None:
+            raise InvalidRequest(problem="a message can be committed only where it was read with a group")
+        return self.source.commit(self)
 
     def __repr__(self) -> str:
         place = f"topic={self.topic!r}, partition={self.partition}, offset={self.offset}"

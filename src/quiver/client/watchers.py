@@ -1,7 +1,10 @@
 """Those who want to hear of the next change."""
 
+import logging
 import threading
 from collections.abc import Callable
+
+_logger = logging.getLogger(__name__)
 
 
 class Watchers:
@@ -26,4 +29,7 @@ class Watchers:
         with self._mutex:
             called, self._waiting = self._waiting, []
         for watcher in called:
-            watcher()
+            try:
+                watcher()
+            except Exception:  # a user's callback must not end the connection that called it
+                _logger.exception("a callback failed")

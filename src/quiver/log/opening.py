@@ -53,6 +53,8 @@ def open_segment_log(
     if state is not None and _is_clean(state, segments):
         last = segments[-1] if segments else None
         log.publish(segments, _clean_tail(state, last), synced=True)
+        if state.lost_to:
+            log.note_loss(state.lost_from, state.lost_to)
     else:
         _recover(log, segments, state or LogState())
     return log
@@ -99,6 +101,8 @@ def _clean_tail(state: LogState, last: Segment | None) -> Tail:
 def _recover(log: SegmentLog, segments: tuple[Segment, ...], state: LogState) -> None:
     newest = log.snapshots.newest()
     floor = max(state.reserved_offset, newest[0] if newest else 0)
+    if state.segment_base > (segments[-1].base_offset if segments else -1):
+        segments = (*segments, log.create_segment(state.segment_base))
     if not segments:
         log.publish((), Tail(floor, None, 0), synced=True)
         return
@@ -118,7 +122,12 @@ def _recover(log: SegmentLog, segments: tuple[Segment, ...], state: LogState) ->
     for damage in recovery.damage:
         log.note_damage(damage)
         _logger.warning("%s: damaged data is left in place: %s", log.log_id, damage.error())
-    _settle(log, segment, file_size, has_stale_state=state.segment_size > file_size)
+    is_short = state.segment_base == segment.base_offset and state.segment_size > file_size
+    if state.lost_to:
+        log.note_loss(state.lost_from, state.lost_to)
+    if is_short and state.end_offset > standing.next_offset:
+        log.note_loss(standing.next_offset, state.end_offset)
+    _settle(log, segment, file_size, has_stale_state=is_short)
 
 
 def _checkpoint(segment: Segment, state: LogState, snapshot_offset: int) -> Checkpoint:

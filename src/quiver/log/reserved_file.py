@@ -13,7 +13,7 @@ import google_crc32c
 from quiver.log.directories import sync_up
 from quiver.system.files import Files
 
-_RECORD = struct.Struct("<4sIQqqqqqqi")
+_RECORD = struct.Struct("<4sIQqqqqqqiqq")
 _CRC = struct.Struct("<I")
 _MAGIC = b"QVRS"
 _SLOT_BYTES = 512
@@ -34,6 +34,9 @@ class LogState(NamedTuple):
     last_append_time_ms: int = 0
     max_timestamp_ms: int = -(2**63)
     last_epoch: int = -1
+    lost_from: int = 0
+    """Frames from here up to lost_to were synced and are gone; reads there get an error, also after a restart."""
+    lost_to: int = 0
 
 
 class ReservedFile:
@@ -89,6 +92,8 @@ def _encode(sequence: int, state: LogState) -> bytes:
         state.last_append_time_ms,
         state.max_timestamp_ms,
         state.last_epoch,
+        state.lost_from,
+        state.lost_to,
     )
     return (record + _CRC.pack(google_crc32c.value(record))).ljust(_SLOT_BYTES, b"\0")
 

@@ -3,13 +3,13 @@
 `quiver.storage.local_log` runs these calls on the loop or in threads. Used alone, a log needs nothing else of Quiver.
 """
 
-import errno
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from quiver.log.append_plan import AppendPlan, out_of_range, split_runs
+from quiver.log.damage import Damage
 from quiver.log.directories import sync_up
 from quiver.log.frame_write import write_frames
 from quiver.log.open_files import OpenFiles
@@ -19,10 +19,10 @@ from quiver.log.retention import SegmentAge, count_to_drop, is_due_to_roll
 from quiver.log.segment import Segment
 from quiver.log.segment_view import SegmentView, Tail
 from quiver.log.snapshots import SnapshotFiles
-from quiver.model.errors import DiskFull, InvalidRequest, PartitionOffline
+from quiver.log.write_error import is_lack_of_room, storage_error
+from quiver.model.errors import InvalidRequest, PartitionOffline
 from quiver.records.header import StampedFrame
 
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _Run = tuple[Segment, Sequence[StampedFrame]]
 _logger = logging.getLogger(__name__)
 
@@ -49,6 +49,7 @@ class SegmentLog(SegmentView):
         self.snapshots = snapshots
         self.reservation = reservation
         self.failure: str | None = None
+        self._lost = (0, 0)
         self._root = root
         self._files = open_files.files
         self._synced_tail = self.tail
@@ -114,7 +115,7 @@ class SegmentLog(SegmentView):
         self.check_writable()
         self._close_segment(segment)
         try:
-            new = self._create_segment(self.tail.end_offset)
+            new = self.create_segment(self.tail.end_offset)
         except OSError as error:
             self._undo([], error)
         self.publish((*self.segments, new), self.tail._replace(segment=new, size=0), synced=True)
@@ -160,7 +161,11 @@ class SegmentLog(SegmentView):
         removed = self.segments[len(kept) :][::-1]
         position = self._boundary(kept[-1], offset) if kept else 0
         try:
-            self.reservation.save(LogState(reserved_offset=offset), sync=True)
+            lost_from, lost_to = (0, 0) if offset <= self._lost[0] else self._lost
+            state = LogState(reserved_offset=offset, lost_from=lost_from, lost_to=lost_to)
+            self.reservation.save(state, sync=True)
+            self._lost = (lost_from, lost_to)
+            self.damage = [damage for damage in self.damage if damage.first_offset < offset]
             self._hide_from(offset, kept, position)
             self.snapshots.remove_above(offset)
             self._remove(removed)
@@ -187,6 +192,33 @@ class SegmentLog(SegmentView):
         if kept:
             kept[-1].truncate(position)
 
+    def note_loss(self, lost_from: int, lost_to: int) -> None:
+        """Remembers that synced frames are gone. Readers that come to their place are told, also after a restart."""
+        if self._lost[1]:
+            lost_from, lost_to = min(lost_from, self._lost[0]), max(lost_to, self._lost[1])
+        self._lost = (lost_from, lost_to)
+        segment, position = self._first_behind(lost_to)
+        damage = Damage(
+            where=str(segment.path),
+            segment_base=segment.base_offset,
+            position=position,
+            end_position=position,
+            first_offset=lost_from,
+            next_offset=lost_to,
+            problem="frames that were on disk are missing",
+        )
+        self.note_damage(damage)
+        _logger.warning("%s: %s", self.log_id, damage.error())
+
+    def _first_behind(self, offset: int) -> tuple[Segment, int]:
+        for segment in self.segments:
+            place, _ = segment.find(
+                passed=lambda entry: entry.offset < offset, wanted=lambda header: header.base_offset >= offset
+            )
+            if place is not None:
+                return segment, place.position
+        return self.segments[-1], self.segments[-1].size
+
     def skip_to(self, offset: int) -> None:
         """Leaves a hole: the next frame is at an offset or above."""
         if offset > self.end_offset:
@@ -203,9 +235,12 @@ class SegmentLog(SegmentView):
     def state(self) -> LogState:
         """The synced part of the log, as a place to begin recovery at."""
         tail = self._synced_tail
+        lost_from, lost_to = self._lost
         if tail.segment is None:
-            return LogState(end_offset=tail.end_offset)
+            return LogState(end_offset=tail.end_offset, lost_from=lost_from, lost_to=lost_to)
         return LogState(
+            lost_from=lost_from,
+            lost_to=lost_to,
             segment_base=tail.segment.base_offset,
             segment_size=tail.size,
             end_offset=tail.end_offset,
@@ -274,7 +309,7 @@ class SegmentLog(SegmentView):
                 if number:
                     if segment is not None:
                         self._close_segment(segment)
-                    segment = self._create_segment(run[0].header.base_offset)
+                    segment = self.create_segment(run[0].header.base_offset)
                 if segment is not None and run:
                     runs.append((segment, run))
                     write_frames(self.open_files, segment, run)
@@ -309,10 +344,10 @@ class SegmentLog(SegmentView):
                         self.open_files.unpin(segment.file)
         except OSError as second:
             self.fail(f"a write failed ({error}) and could not be undone ({second})")
-        if error.errno in _NO_ROOM and self.failure is None:
-            raise DiskFull(problem=f"no space left for {self.directory}") from error
-        self.fail(f"a write failed: {error}")
-        raise PartitionOffline(partition=self.log_id, problem=self.failure) from error
+        if not is_lack_of_room(error):
+            self.fail(f"a write failed: {error}")
+        self.check_writable()
+        raise storage_error(self.log_id, error) from error
 
     def _sync_segment(self, segment: Segment) -> None:
         fd = self.open_files.pin(segment.file)
@@ -329,7 +364,7 @@ class SegmentLog(SegmentView):
         self._sync_segment(segment)
         segment.index.flush()
 
-    def _create_segment(self, base_offset: int) -> Segment:
+    def create_segment(self, base_offset: int) -> Segment:
         segment = Segment(self.directory, base_offset, self.open_files, size=0, index_size=0)
         try:
             self.open_files.pin(segment.file, create=True)

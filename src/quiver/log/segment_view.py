@@ -94,6 +94,8 @@ class SegmentView:
         end = tail.end_offset if end_offset is None else min(end_offset, tail.end_offset)
         if not self.start_offset <= offset <= tail.end_offset:
             raise out_of_range(self.log_id, offset, self.start_offset, tail.end_offset)
+        if offset < end:
+            self._refuse_damaged(offset)
         for index in range(_segment_index(segments, offset), len(segments)):
             if offset >= end:
                 return None
@@ -160,27 +162,20 @@ class SegmentView:
             with segment.frames() as frames:
                 header = frames.header_at(known[1])
             if header is not None and header.base_offset >= offset:
-                return self._unless_damaged(segment, Place(known[1], header))
+                return Place(known[1], header)
         place, gaps = segment.find(
             passed=lambda entry: entry.offset <= offset,
             wanted=lambda header: header.base_offset + header.last_offset_delta >= offset,
         )
         for gap in gaps:
             self._note_gap(segment, gap, end_offset)
-        if gaps and (gaps[-1].behind == place):
-            self._refuse_inside_gap(segment, gaps[-1], offset)
-        return None if place is None else self._unless_damaged(segment, place)
-
-    def _unless_damaged(self, segment: Segment, place: Place) -> Place:
-        for damage in self.damage:
-            if damage.segment_base == segment.base_offset and damage.position <= place.position < damage.end_position:
-                raise damage.error()
+        if gaps:
+            self._refuse_damaged(offset)
         return place
 
-    def _refuse_inside_gap(self, segment: Segment, gap: Gap, offset: int) -> None:
+    def _refuse_damaged(self, offset: int) -> None:
         for damage in self.damage:
-            inside = damage.segment_base == segment.base_offset and damage.position == gap.position
-            if inside and damage.first_offset <= offset < damage.next_offset:
+            if damage.first_offset <= offset < damage.next_offset:
                 raise damage.error()
 
     def _note_gap(self, segment: Segment, gap: Gap, end_offset: int) -> None:

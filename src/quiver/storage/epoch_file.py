@@ -1,11 +1,15 @@
 """The file that numbers epochs: each number is on disk before it is used, and none comes twice."""
 
+import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import google_crc32c
 
-from quiver.model.errors import CorruptData
 from quiver.system.files import Files
+
+_MARGIN = 1000  # epochs that may have been given out without a frame to show for them
+_logger = logging.getLogger(__name__)
 
 
 class EpochFile:
@@ -13,18 +17,27 @@ class EpochFile:
         self._path = path
         self._files = files
 
-    def next(self) -> int:
-        epoch = self._load() + 1
-        text = f"{epoch} "
-        self._files.write_file(self._path, f"{text}{google_crc32c.value(text.encode()):08x}\n".encode())
-        return epoch
+    def next(self, highest_used: Callable[[], int]) -> int:
+        """The next epoch. When the file is lost or damaged, counting goes on well above the highest one in use."""
+        last = self._load()
+        if last is None:
+            used = highest_used()
+            last = used + _MARGIN if used else 0
+        text = f"{last + 1} "
+        self._files.write_file(self._path, f"{text}{_crc(text)}\n".encode())
+        return last + 1
 
-    def _load(self) -> int:
+    def _load(self) -> int | None:
         try:
-            content = self._files.read_file(self._path)
+            content = self._files.read_file(self._path).decode(errors="replace")
         except FileNotFoundError:
-            return 0
-        number, _, crc = content.decode(errors="replace").partition(" ")
-        if not number.isdigit() or crc != f"{google_crc32c.value(f'{number} '.encode()):08x}\n":
-            raise CorruptData(where=str(self._path), problem="the epoch is unreadable", next_offset=0)
-        return int(number)
+            return None
+        number, _, crc = content.partition(" ")
+        if number.isdecimal() and crc == f"{_crc(f'{number} ')}\n":
+            return int(number)
+        _logger.warning("%s is damaged; the logs are asked for the highest epoch", self._path)
+        return None
+
+
+def _crc(text: str) -> str:
+    return f"{google_crc32c.value(text.encode()):08x}"

@@ -2,12 +2,15 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import resource
 from pathlib import Path
 
 from quiver.log.open_files import OpenFiles
 from quiver.log.opening import open_segment_log
+from quiver.log.segment_log import SegmentLog
+from quiver.log.write_error import storage_error
 from quiver.model.errors import Closed, DataDirectoryInUse
 from quiver.model.limits import MIB
 from quiver.storage.epoch_file import EpochFile
@@ -21,6 +24,10 @@ from quiver.system.files import Files
 
 MIN_FREE_BYTES = 256 * MIB
 FLUSH_SECONDS = 1.0
+_MANY_FILES = 1 << 20
+READ_THREADS = 4
+BACKGROUND_THREADS = 4
+_logger = logging.getLogger(__name__)
 
 
 def default_max_open_files() -> int:
@@ -29,7 +36,8 @@ def default_max_open_files() -> int:
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
-    return max(64, min(soft, 1 << 20) // 4)
+    limit = _MANY_FILES if soft == resource.RLIM_INFINITY else min(soft, _MANY_FILES)
+    return max(64, limit // 4)
 
 
 class LocalStorage:
@@ -51,7 +59,9 @@ class LocalStorage:
         self._clock = clock or SystemClock()
         self._open_files = OpenFiles(self._files, max_open_files or default_max_open_files())
         self.space = FreeSpace(self._root, self._files, min_free_bytes)
-        self.work = Work(sync_threads)
+        self.writes = Work(sync_threads, "write")
+        self.reads = Work(READ_THREADS, "read")
+        self.background = Work(BACKGROUND_THREADS, "flush")
         self._epoch_file = EpochFile(self._root / "epoch", self._files)
         self._epoch_turn = asyncio.Lock()
         self._logs: dict[str, LocalLog] = {}
@@ -69,7 +79,7 @@ class LocalStorage:
         """Takes the data directory; DataDirectoryInUse names the process that has it."""
         if self._lock_fd >= 0:
             return
-        await self.work.run(self._take_lock)
+        await self.writes.run(self._take_lock)
         self._flusher = asyncio.create_task(self._flush_forever())
 
     def _take_lock(self) -> None:
@@ -91,19 +101,24 @@ class LocalStorage:
         async with self._opening.setdefault(log_id, asyncio.Lock()):
             log = self._logs.get(log_id)
             if log is None:
-                disk = await self.work.run(
-                    open_segment_log,
-                    log_id,
-                    self._logs_path / log_id,
-                    self._open_files,
-                    segment_bytes=options.segment_bytes,
-                    roll_after_ms=options.roll_after_ms,
-                    root=self._root,
-                    clock=self._clock,
-                )
+                disk = await self.writes.run(self._open_segment_log, log_id, options)
                 log = self._logs[log_id] = LocalLog(self, disk, options)
             log.configure(options)
             return log
+
+    def _open_segment_log(self, log_id: str, options: LogOptions) -> SegmentLog:
+        try:
+            return open_segment_log(
+                log_id,
+                self._logs_path / log_id,
+                self._open_files,
+                segment_bytes=options.segment_bytes,
+                roll_after_ms=options.roll_after_ms,
+                root=self._root,
+                clock=self._clock,
+            )
+        except OSError as error:
+            raise storage_error(log_id, error) from error
 
     async def delete_log(self, log_id: str) -> None:
         check_log_id(log_id)
@@ -111,7 +126,7 @@ class LocalStorage:
             log = self._logs.get(log_id)
             if log is not None:
                 await log.close()
-            await self.work.run(self._remove_log, self._logs_path / log_id)
+            await self.writes.run(self._remove_log, self._logs_path / log_id)
         self._opening.pop(log_id, None)
 
     def _remove_log(self, path: Path) -> None:
@@ -126,7 +141,7 @@ class LocalStorage:
             self._files.remove_tree(path)
 
     async def list_logs(self, prefix: str = "") -> list[str]:
-        found = await self.work.run(self._find_logs)
+        found = await self.reads.run(self._find_logs)
         return sorted(log_id for log_id in found if log_id.startswith(prefix))
 
     def _find_logs(self) -> list[str]:
@@ -146,7 +161,22 @@ class LocalStorage:
 
     async def next_epoch(self) -> int:
         async with self._epoch_turn:
-            return await self.work.run(self._epoch_file.next)
+            return await self.writes.run(self._next_epoch)
+
+    def _next_epoch(self) -> int:
+        try:
+            return self._epoch_file.next(self._highest_epoch)
+        except OSError as error:
+            raise storage_error("the epoch file", error) from error
+
+    def _highest_epoch(self) -> int:
+        """The highest epoch that a frame has, for when the file that counts them is lost."""
+        highest = 0
+        for log_id in self._find_logs():
+            log = self._open_segment_log(log_id, LogOptions())
+            highest = max(highest, log.tail.last_epoch)
+            log.forget_files()
+        return highest
 
     async def close(self) -> None:
         if self._flusher is not None:
@@ -154,7 +184,8 @@ class LocalStorage:
             await asyncio.wait([self._flusher])
             self._flusher = None
         await asyncio.gather(*[log.close() for log in list(self._logs.values())])
-        self.work.close()
+        for work in (self.writes, self.reads, self.background):
+            work.close()
         if self._lock_fd >= 0:
             self._files.close(self._lock_fd)
             self._lock_fd = -1
@@ -174,5 +205,8 @@ class LocalStorage:
     async def _flush_forever(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
-            await self.work.run(self.space.look)
+            try:
+                await self.background.run(self.space.look)
+            except OSError as error:
+                _logger.warning("the free space of %s is not known: %s", self._root, error)
             await self.flush()

@@ -1,7 +1,6 @@
 """A Log on local files: the asynchronous shell around `quiver.log`."""
 
 import asyncio
-import errno
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -11,7 +10,8 @@ from quiver.log.memory_frames import MemoryFrames
 from quiver.log.segment_log import SegmentLog
 from quiver.log.segment_view import Extent
 from quiver.log.snapshots import SNAPSHOTS_KEPT
-from quiver.model.errors import Closed, DiskFull, PartitionOffline
+from quiver.log.write_error import is_lack_of_room, storage_error
+from quiver.model.errors import Closed, PartitionOffline
 from quiver.model.limits import KIB, MIB
 from quiver.records.header import HEADER_BYTES, StampedFrame, read_stamped_header
 from quiver.storage.file_slice import FileSlice
@@ -28,7 +28,9 @@ MAX_UNSYNCED_BYTES = 64 * MIB
 class Engine(Protocol):
     """What a log needs of its storage."""
 
-    work: Work
+    writes: Work
+    reads: Work
+    background: Work
     space: FreeSpace
 
     def needs_flush(self, log: "LocalLog") -> None:
@@ -107,7 +109,7 @@ class LocalLog:
                 await self._append_to_memory(frames)
                 return
             if self._memory is not None:
-                await self._engine.work.run(self._spill)
+                await self._engine.writes.run(self._spill)
             await self._append_in_thread(frames)
 
     def _append_at_once(self, frames: Sequence[StampedFrame]) -> bool:
@@ -130,9 +132,9 @@ class LocalLog:
         plan = self._disk.plan(frames)
         self._engine.space.take(plan.size_bytes)
         if self._options.durability == "fsync":
-            await self._engine.work.run(self._disk.append, frames, plan, sync=True)
+            await self._engine.writes.run(self._disk.append, frames, plan, sync=True)
         else:
-            await self._engine.work.run(self._reserve_and_append, frames, plan)
+            await self._engine.writes.run(self._reserve_and_append, frames, plan)
             self._note_unsynced(plan)
 
     def _reserve_and_append(self, frames: Sequence[StampedFrame], plan: AppendPlan) -> None:
@@ -146,10 +148,9 @@ class LocalLog:
         try:
             reservation.renew(end_offset, self._disk.state)
         except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise DiskFull(problem=f"no space left for {self._disk.directory}") from error
-            self._disk.fail(f"offsets could not be reserved: {error}")
-            self._disk.check_writable()
+            if not is_lack_of_room(error):
+                self._disk.fail(f"offsets could not be reserved: {error}")
+            raise storage_error(self.log_id, error) from error
 
     def _note_unsynced(self, plan: AppendPlan) -> None:
         self._unsynced_bytes += plan.size_bytes
@@ -163,7 +164,7 @@ class LocalLog:
         """Syncs what is written. A failure takes the log offline and is not raised here."""
         self._unsynced_bytes = 0
         try:
-            await self._engine.work.run(self._disk.sync)
+            await self._engine.background.run(self._disk.sync)
         except PartitionOffline:
             pass
         finally:
@@ -173,7 +174,7 @@ class LocalLog:
     async def _renew(self) -> None:
         """Moves the bound of offsets ahead in time. If that fails, the append that reaches it says so."""
         try:
-            await self._engine.work.run(self._disk.reservation.renew, self.end_offset, self._disk.state)
+            await self._engine.background.run(self._disk.reservation.renew, self.end_offset, self._disk.state)
         except OSError:
             pass
         finally:
@@ -183,7 +184,7 @@ class LocalLog:
         disk = self._disk
         disk.check_writable()
         if self._memory is None:
-            await self._engine.work.run(disk.roll)
+            await self._engine.writes.run(disk.roll)
             self._memory = MemoryFrames(
                 disk.log_id,
                 disk.end_offset,
@@ -194,7 +195,7 @@ class LocalLog:
             self._memory.last_append_time_ms = disk.tail.last_append_time_ms
         end_offset = frames[-1].header.next_offset
         if not disk.reservation.covers(end_offset):
-            await self._engine.work.run(self._reserve, end_offset)
+            await self._engine.writes.run(self._reserve, end_offset)
         self._memory.append(frames)
         if disk.reservation.is_half_used(end_offset) and self._renewal is None:
             self._renewal = asyncio.create_task(self._renew())
@@ -214,7 +215,7 @@ class LocalLog:
 
     async def sync(self) -> None:
         self._unsynced_bytes = 0
-        await self._engine.work.run(self._disk.sync)
+        await self._engine.writes.run(self._disk.sync)
 
     async def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> FrameSlice | None:
         self._check_open()
@@ -230,7 +231,7 @@ class LocalLog:
             if extent is None:
                 extent = await self._read_in_thread(offset, max_bytes, limit)
             if extent is not None:
-                return FileSlice(extent, self._disk.open_files, self._engine.work)
+                return FileSlice(extent, self._disk.open_files, self._engine.reads)
         if memory is None:
             return None
         frames = memory.read(max(offset, memory.start_offset), max_bytes=max_bytes, end_offset=limit)
@@ -239,7 +240,7 @@ class LocalLog:
     async def _read_in_thread(self, offset: int, max_bytes: int, end_offset: int) -> Extent | None:
         read: list[Extent | None] = []
         try:
-            await self._engine.work.run(
+            await self._engine.reads.run(
                 lambda: read.append(self._disk.read(offset, max_bytes=max_bytes, end_offset=end_offset))
             )
         except asyncio.CancelledError:
@@ -256,7 +257,7 @@ class LocalLog:
     async def offset_for_time(self, time_ms: int) -> int:
         if time_ms > self.last_append_time_ms:
             return self.end_offset
-        found = await self._engine.work.run(self._disk.offset_for_time, time_ms)
+        found = await self._engine.reads.run(self._disk.offset_for_time, time_ms)
         if self._memory is not None and found >= self._disk.end_offset:
             return self._memory.offset_for_time(time_ms)
         return found
@@ -267,7 +268,7 @@ class LocalLog:
             end = memory.end_offset_of_epoch(epoch)
             if end > memory.start_offset:
                 return end
-        return await self._engine.work.run(self._disk.end_offset_of_epoch, epoch)
+        return await self._engine.reads.run(self._disk.end_offset_of_epoch, epoch)
 
     async def truncate(self, offset: int) -> None:
         async with self._turn:
@@ -276,14 +277,14 @@ class LocalLog:
             if memory is not None and offset >= memory.start_offset:
                 memory.truncate(offset)
             else:
-                await self._engine.work.run(self._disk.truncate, offset)
+                await self._engine.writes.run(self._disk.truncate, offset)
                 self._memory = None
             self._memory_snapshots = [each for each in self._memory_snapshots if each.offset <= offset]
 
     async def drop_front(self, offset: int) -> int:
         async with self._turn:
             self._check_open()
-            await self._engine.work.run(self._disk.drop_front, offset)
+            await self._engine.writes.run(self._disk.drop_front, offset)
             if self._memory is not None:
                 self._memory.drop_front(offset)
             return self.start_offset
@@ -294,7 +295,7 @@ class LocalLog:
             if self._memory is not None:
                 self._memory.roll()
             else:
-                await self._engine.work.run(self._disk.roll)
+                await self._engine.writes.run(self._disk.roll)
 
     async def retain(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
         async with self._turn:
@@ -305,7 +306,7 @@ class LocalLog:
                 memory.retain(now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes)
                 for_disk = None if retention_bytes is None else max(0, retention_bytes - memory.size_bytes)
             if self._disk.segments:
-                await self._engine.work.run(
+                await self._engine.background.run(
                     self._disk.retain, now_ms=now_ms, retention_ms=retention_ms, retention_bytes=for_disk
                 )
             return self.start_offset
@@ -316,13 +317,13 @@ class LocalLog:
             others = [each for each in self._memory_snapshots if each.offset != offset]
             self._memory_snapshots = sorted([*others, Snapshot(offset, data)])[-SNAPSHOTS_KEPT:]
         else:
-            await self._engine.work.run(self._disk.save_snapshot, offset, data)
+            await self._engine.background.run(self._disk.save_snapshot, offset, data)
 
     async def load_snapshot(self) -> Snapshot | None:
         for snapshot in reversed(self._memory_snapshots):
             if snapshot.offset <= self.end_offset:
                 return snapshot
-        found = await self._engine.work.run(self._disk.snapshots.newest, self.end_offset)
+        found = await self._engine.reads.run(self._disk.snapshots.newest, self.end_offset)
         return None if found is None else Snapshot(*found)
 
     def configure(self, options: LogOptions) -> None:
@@ -340,7 +341,7 @@ class LocalLog:
             for task in (self._flush, self._renewal):
                 if task is not None:
                     await asyncio.wait([task])
-            await self._engine.work.run(self._disk.close, self.end_offset)
+            await self._engine.writes.run(self._disk.close, self.end_offset)
             self._engine.closed(self)
 
     def _check_open(self) -> None:

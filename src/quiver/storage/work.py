@@ -10,8 +10,8 @@ T = TypeVar("T")
 
 
 class Work:
-    def __init__(self, threads: int) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="quiver-files")
+    def __init__(self, threads: int, name: str) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=f"quiver-{name}")
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Runs a call in a thread. A caller that is cancelled waits for a call that has begun: what it changes is

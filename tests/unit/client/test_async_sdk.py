@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
-from unit.client.fake_broker import FakeBroker
 
 import quiver
 from quiver.model.errors import ConnectionLost, RequestTimeout
 from quiver.protocol.messages import Produce
+from unit.client.fake_broker import FakeBroker
 
 
 @pytest.fixture

@@ -120,7 +120,9 @@ def deliver(broker: Broker, lane: Lane, batch: Batch, fate: str) -> None:
         lane.acked(batch)
 
 
-@given(st.integers(1, 12), st.lists(st.sampled_from(["fine", "lost", "refused", "answer lost"]), max_size=40), st.data())
+@given(
+    st.integers(1, 12), st.lists(st.sampled_from(["fine", "lost", "refused", "answer lost"]), max_size=40), st.data()
+)
 def test_each_batch_is_stored_once_and_in_order(count: int, fates: list[str], data: st.DataObject):
     """Flights of a window may land in any order; after the script of faults everything goes well."""
     lane, broker = make_lane(count, window=4), Broker(ProducerTable(), [])
@@ -139,7 +141,9 @@ def test_each_batch_is_stored_once_and_in_order(count: int, fates: list[str], da
     assert broker.stored == list(range(count))
 
 
-@pytest.mark.parametrize("error", [OutOfSequence(producer_id=1, sequence=2, expected=1), UnknownProducer(producer_id=1)])
+@pytest.mark.parametrize(
+    "error", [OutOfSequence(producer_id=1, sequence=2, expected=1), UnknownProducer(producer_id=1)]
+)
 def test_a_batch_behind_an_open_one_is_no_reason_for_an_epoch(error: QuiverError):
     lane = make_lane(2)
     lane.take(0.0)

@@ -18,7 +18,7 @@ def references(node) -> set[str]:
     return set().union(*map(references, node), set()) if isinstance(node, list) else set()
 
 
-async def test_every_foundation_route_is_described(client):
+async def test_every_route_is_described(client):
     paths = (await document(client))["paths"]
     described = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
     assert described == {
@@ -40,6 +40,25 @@ async def test_every_foundation_route_is_described(client):
         "GET /topics/{topic}/messages",
         "GET /topics/{topic}/partitions/{partition}/messages",
         "POST /admin/topics/{topic}/partitions",
+        "GET /groups",
+        "GET /groups/{group}",
+        "PATCH /groups/{group}",
+        "DELETE /groups/{group}",
+        "GET /groups/{group}/assignment",
+        "GET /groups/{group}/cooperative",
+        "GET /groups/{group}/offsets",
+        "POST /groups/{group}/offsets",
+        "POST /groups/{group}/offsets/reset",
+        "GET /groups/{group}/poll",
+        "GET /groups/{group}/rebalance/stats",
+        "POST /groups/{group}/heartbeat",
+        "POST /groups/{group}/heartbeat/cooperative",
+        "POST /groups/{group}/join",
+        "POST /groups/{group}/join/cooperative",
+        "POST /groups/{group}/leave",
+        "POST /groups/{group}/leave/cooperative",
+        "POST /groups/{group}/revoke",
+        "GET /rebalance/stats",
     }
 
 

@@ -196,7 +196,7 @@ class TestCorruption:
         frames = write_frames(directory, 100, clean=True)
         path = segment_files(directory)[1]
         base = int(path.stem)
-        flip(path, 588 * 3 + 40)
+        flip(path, 592 * 3 + 40)
         log = open_log(directory)
         with pytest.raises(CorruptData, match=f"offset {base + 40}"):
             log.read(base + 35, max_bytes=10**6)
@@ -209,7 +209,7 @@ class TestCorruption:
     def test_the_last_frame_of_a_closed_segment(self, directory: Path) -> None:
         write_frames(directory, 100, clean=True)
         first, second = segment_files(directory)[:2]
-        last_frame = first.stat().st_size - 588
+        last_frame = first.stat().st_size - 592
         flip(first, last_frame + 3)
         log = open_log(directory)
         next_base = int(second.stem)
@@ -225,10 +225,47 @@ class TestCorruption:
         assert log.end_offset_of_epoch(1) == 1_000
 
 
+class TestLostData:
+    """Bytes that were on disk when the log was closed, and are not there any more, are no torn tail."""
+
+    @pytest.mark.parametrize("harm", ["shorter", "empty", "missing"])
+    def test_lost_frames_are_damage_also_after_more_restarts(self, directory: Path, harm: str) -> None:
+        frames = write_frames(directory, 10, clean=True)
+        (path,) = segment_files(directory)
+        if harm == "missing":
+            path.unlink()
+        else:
+            path.write_bytes(path.read_bytes()[: 592 * 4 + 100] if harm == "shorter" else b"")
+        kept = 4 if harm == "shorter" else 0
+        for restart in range(3):
+            log = open_log(directory)
+            assert (log.start_offset, log.end_offset) == (0, 100 + restart)
+            assert [(each.first_offset, each.next_offset) for each in log.damage] == [(kept * 10, 100)]
+            with pytest.raises(CorruptData, match="offset 100"):
+                log.read(99, max_bytes=10**6)
+            with pytest.raises(CorruptData, match="offset 100"):
+                read_all(log, 0)
+            assert read_all_before(log, kept * 10) == [frame_bytes(frame) for frame in frames[:kept]]
+            assert len(read_all(log, 100)) == restart
+            append(log, frame_at(100 + restart, time_ms=9_000))
+            close(log)
+
+    def test_truncating_below_the_loss_ends_it(self, directory: Path) -> None:
+        write_frames(directory, 10, clean=True)
+        segment_files(directory)[0].write_bytes(b"")
+        log = open_log(directory)
+        log.truncate(0)
+        append(log, frame_at(0))
+        close(log)
+        log = open_log(directory)
+        assert not log.damage
+        assert len(read_all(log)) == 1
+
+
 def read_all_before(log, end: int) -> list[bytes]:  # type: ignore[no-untyped-def]
     frames: list[bytes] = []
     offset = log.start_offset
-    while (extent := log.read(offset, max_bytes=588, end_offset=end)) is not None:
+    while (extent := log.read(offset, max_bytes=592, end_offset=end)) is not None:
         data = log.open_files.files.pread(extent.fd, extent.length, extent.position)
         log.open_files.unpin(extent.file)
         frames.append(data)

@@ -9,8 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from quiver.log.reserved_file import ReservedFile
 from quiver.model.errors import OffsetOutOfRange
 from quiver.records.header import StampedFrame
+from quiver.system.files import Files
 from unit.log.frames import frame_at, frame_bytes
 from unit.log.logs import abandon, append, close, open_log, read_all, segment_files
 
@@ -89,11 +91,12 @@ class LogAgainstList(RuleBasedStateMachine):
         paths = segment_files(self.directory)
         end = self.log.end_offset
         if paths and tail == "cut":
-            size = paths[-1].stat().st_size
-            cut = data.draw(st.integers(0, size))
+            base, size = int(paths[-1].stem), paths[-1].stat().st_size
+            state = ReservedFile(self.directory / "reserved", Files(), self.directory).load()
+            is_known = state is not None and state.segment_base == base
+            cut = data.draw(st.integers(state.segment_size if is_known else 0, size))
             with paths[-1].open("r+b") as file:
                 file.truncate(cut)
-            base = int(paths[-1].stem)
             self._lose_behind(base, cut)
         elif paths:
             junk = bytes(data.draw(st.integers(1, 5_000))) if tail == "zeros" else data.draw(st.binary(max_size=200))

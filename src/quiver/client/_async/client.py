@@ -4,15 +4,18 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Unpack
 
+from quiver.client._async.groups import AsyncGroups
 from quiver.client._async.link import AsyncLink, Target
 from quiver.client._async.offsets import find_offsets
 from quiver.client._async.producer import AsyncProducer
 from quiver.client._async.reader import AsyncReader
+from quiver.client._async.stream import AsyncStream
 from quiver.client._async.topics import AsyncTopics
 from quiver.client._backend_async import Lock
 from quiver.client.producer_options import ProducerOptions, SendOptions, producer_options
 from quiver.client.published import Published
 from quiver.client.reader_options import reader_options
+from quiver.client.stream_options import StreamWords, stream_options
 from quiver.model.errors import PartitionNotFound, RequestTimeout
 from quiver.model.limits import MIB
 from quiver.model.names import check_name
@@ -41,8 +44,10 @@ class AsyncClient:
         self._publishers: dict[str, AsyncProducer] = {}
         self._publishing = Lock()
         self._producers: list[AsyncProducer] = []
+        self._streams: list[AsyncStream] = []
         self._is_closed = False
         self.topics = AsyncTopics(self._link)
+        self.groups = AsyncGroups(self._link)
 
     async def connect(self) -> "AsyncClient":
         """Makes sure that the broker answers; ConnectionLost when it does not."""
@@ -126,7 +131,25 @@ class AsyncClient:
         )
         return AsyncReader(self._fetch_link, check_name(topic), options)
 
-    async def offsets(self, topic: str, at: Any = "latest", partitions: Iterable[int] | None = None) -> dict[int, int]:
+    def stream(
+        self, topics: str | Sequence[str] | None = None, *, group: str, **options: Unpack[StreamWords]
+    ) -> AsyncStream:
+        """Reads as a member of a group: iterate for messages, or over `.batches()`.
+
+        Options: pattern (a regular expression over topic names), start (where the group begins if it has no position:
+        earliest, latest, an offset, a time), auto_commit (`5s`; False: only by hand), assignor (sticky, range,
+        roundrobin), instance_id, client_id, session_timeout, heartbeat, max_bytes, max_wait, and the callbacks
+        on_assign, on_revoke and on_lost, which get a list of (topic, partition).
+        """
+        chosen = stream_options(topics, group, now_ms=self._link.clock.now_ms(), **options)
+        stream = AsyncStream(self._link, self._fetch_link, chosen)
+        self._streams = [known for known in self._streams if not known.is_closed]
+        self._streams.append(stream)
+        return stream
+
+    async def offsets(
+        self, topic: str, at: Any = "latest", partitions: Iterable[int] | None = None
+    ) -> dict[int, int]:
         """Per partition the offset that `at` means now: earliest, latest (the next to be written), or a time."""
         position = parse_position(at, self._link.clock.now_ms(), "at")
         info = await self._link.topic(topic)
@@ -142,6 +165,8 @@ class AsyncClient:
             return
         self._is_closed = True
         try:
+            for stream in self._streams:
+                await stream.close()
             for producer in (*self._producers, *self._publishers.values()):
                 await producer.close()
         finally:

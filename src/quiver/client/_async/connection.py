@@ -12,6 +12,7 @@ from quiver.model.errors import (
     ProtocolError,
     QuiverError,
     RequestTimeout,
+    RequestTooLarge,
     error_from_wire,
 )
 from quiver.model.limits import MIB, Limits
@@ -158,6 +159,8 @@ class AsyncConnection:
                     self._take_answer(correlation, decode_answer(message), payload)
         except OSError as error:
             self.fail(self._lost(error))
+        except RequestTooLarge:
+            self.fail(ProtocolError(problem=f"what answers at {self.address} is not a Quiver broker"))
         except QuiverError as error:
             self.fail(error)
         except BaseException:
@@ -166,8 +169,9 @@ class AsyncConnection:
 
     def _take_answer(self, correlation: int, answer: Answer, payload: memoryview) -> None:
         if correlation == NO_CORRELATION:
-            assert isinstance(answer, Failure)
-            raise error_from_wire(answer.code, answer.message, answer.retryable)
+            if isinstance(answer, Failure):
+                raise error_from_wire(answer.code, answer.message, answer.retryable)
+            raise ProtocolError(problem=f"{type(answer).__name__} belongs to no request")
         on_answer = self._waiting.pop(correlation, None)
         if on_answer is not None:
             on_answer(answer, payload)

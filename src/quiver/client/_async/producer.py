@@ -20,7 +20,7 @@ from quiver.client.outgoing import PLAIN_ROUTE, check_options, outgoing, route_o
 from quiver.client.payload import message_bytes
 from quiver.client.producer_options import ProducerOptions, SendOptions
 from quiver.client.rows import Rows
-from quiver.model.errors import BufferFull, Closed, MessageTooLarge, QuiverError
+from quiver.model.errors import BufferFull, Closed, MessageTooLarge, PartitionNotFound, QuiverError, RequestTimeout
 from quiver.protocol.messages import TopicInfo
 
 _logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class AsyncProducer:
         self._dispatch = AsyncDispatch(link, topic, options, gather=self._seal_due, wake=self.wake)
         self._signal: Signal | None = None
         self._task: Task | None = None
-        self._is_idle = False
+        self._is_asleep = False
         self._flushing = 0
         self.is_closed = False
         watch_forks(self)
@@ -117,9 +117,7 @@ class AsyncProducer:
             self._complete(delivery)
         return AsyncBulkTicket(delivery)
 
-    async def send_arrow(
-        self, data: pa.Table | pa.RecordBatch, **options: Unpack[SendOptions]
-    ) -> AsyncBulkTicket:
+    async def send_arrow(self, data: pa.Table | pa.RecordBatch, **options: Unpack[SendOptions]) -> AsyncBulkTicket:
         """Takes the rows of an Arrow table: columns `value`, and if there `key`, `timestamp`, `headers`.
 
         Options: partition, priority.
@@ -142,6 +140,8 @@ class AsyncProducer:
         try:
             await self._dispatch.pump()
             await self._wait_for(lambda: self._dispatch.unsettled_count == 0 and not self._open, timeout)
+        except TimeoutError:
+            raise RequestTimeout(seconds=timeout) from None
         finally:
             self._flushing -= 1
         self._dispatch.raise_unseen()
@@ -171,8 +171,8 @@ class AsyncProducer:
     # gathering
 
     async def _send_any(self, value: Any, key: Any, options: SendOptions) -> AsyncTicket:
-        topic = await self._begin()
         message, route = outgoing(value, key, options, self._link.clock.now_ms())
+        topic = await self._begin(route)
         size = message_bytes(message.value, message.key, message.headers)
         if size > topic.max_message_bytes:
             raise MessageTooLarge(size=size, limit=topic.max_message_bytes)
@@ -191,7 +191,7 @@ class AsyncProducer:
             is_full = self._seal_or_extend(chunk, topic)
         if self._options.linger_seconds == 0:
             await self._dispatch.pump()
-        elif is_full or (is_first and (self._is_idle or self._task is None)):
+        elif is_full or (is_first and (self._is_asleep or self._task is None)):
             self.wake()
         return ticket
 
@@ -243,7 +243,7 @@ class AsyncProducer:
                     self._seal(chunk)
 
     async def _send_rows(self, rows: Rows, route: Route, delivery: Delivery) -> None:
-        topic = await self._begin()
+        topic = await self._begin(route)
         options = self._options
         for start, stop, size in rows.cuts(options.batch_bytes, options.batch_messages, topic.max_message_bytes):
             await self._make_room(size)
@@ -262,10 +262,16 @@ class AsyncProducer:
         if self._dispatch.has_work:
             self.wake()
 
-    async def _begin(self) -> TopicInfo:
+    async def _begin(self, route: Route) -> TopicInfo:
+        """The topic as it is known; a partition that is not known may have been added since."""
         self._link.check_fork()
         self._check_open()
-        return await self._dispatch.load_topic()
+        topic = await self._dispatch.load_topic()
+        if route.partition is not None and route.partition >= topic.partitions:
+            topic = await self._dispatch.load_topic(max_age_seconds=0.0)
+            if route.partition >= topic.partitions:
+                raise PartitionNotFound(topic=self.topic, count=topic.partitions, partition=route.partition)
+        return topic
 
     def _check_open(self) -> None:
         if self.is_closed:
@@ -321,16 +327,15 @@ class AsyncProducer:
                 await self._dispatch.check_answers()
             except QuiverError as error:
                 _logger.debug("producer for %s: %s", self.topic, error)
-            wait = self._wait_seconds()
-            # After work, one more linger time passes before a first message has to wake this task.
-            self._is_idle = wait is None and not was_busy
-            if wait is None and was_busy:
-                wait = self._options.linger_seconds
-            was_busy = self._dispatch.unsettled_count > 0
-            if self._is_idle and self._open:
-                continue
+            self._is_asleep = True  # from here on the first message of a chunk wakes this task
+            wait, linger = self._wait_seconds(), self._options.linger_seconds
+            is_busy, was_busy = was_busy, self._dispatch.unsettled_count > 0
+            if is_busy and linger:
+                wait = linger if wait is None else min(wait, linger)
+            if wait is not None and wait <= linger:
+                self._is_asleep = False  # it looks soon enough by itself
             await signal.wait(wait)
-            self._is_idle = False
+            self._is_asleep = False
 
     def _wait_seconds(self) -> float | None:
         waits = [wait for wait in (self._dispatch.seconds_until_due(), self._linger_left()) if wait is not None]

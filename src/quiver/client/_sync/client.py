@@ -6,14 +6,17 @@ from types import TracebackType
 from typing import Any, Unpack
 
 from quiver.client._backend_sync import Lock
+from quiver.client._sync.groups import Groups
 from quiver.client._sync.link import Link, Target
 from quiver.client._sync.offsets import find_offsets
 from quiver.client._sync.producer import Producer
 from quiver.client._sync.reader import Reader
+from quiver.client._sync.stream import Stream
 from quiver.client._sync.topics import Topics
 from quiver.client.producer_options import ProducerOptions, SendOptions, producer_options
 from quiver.client.published import Published
 from quiver.client.reader_options import reader_options
+from quiver.client.stream_options import StreamWords, stream_options
 from quiver.model.errors import PartitionNotFound, RequestTimeout
 from quiver.model.limits import MIB
 from quiver.model.names import check_name
@@ -42,8 +45,10 @@ class Client:
         self._publishers: dict[str, Producer] = {}
         self._publishing = Lock()
         self._producers: list[Producer] = []
+        self._streams: list[Stream] = []
         self._is_closed = False
         self.topics = Topics(self._link)
+        self.groups = Groups(self._link)
 
     def connect(self) -> "Client":
         """Makes sure that the broker answers; ConnectionLost when it does not."""
@@ -127,6 +132,22 @@ class Client:
         )
         return Reader(self._fetch_link, check_name(topic), options)
 
+    def stream(
+        self, topics: str | Sequence[str] | None = None, *, group: str, **options: Unpack[StreamWords]
+    ) -> Stream:
+        """Reads as a member of a group: iterate for messages, or over `.batches()`.
+
+        Options: pattern (a regular expression over topic names), start (where the group begins if it has no position:
+        earliest, latest, an offset, a time), auto_commit (`5s`; False: only by hand), assignor (sticky, range,
+        roundrobin), instance_id, client_id, session_timeout, heartbeat, max_bytes, max_wait, and the callbacks
+        on_assign, on_revoke and on_lost, which get a list of (topic, partition).
+        """
+        chosen = stream_options(topics, group, now_ms=self._link.clock.now_ms(), **options)
+        stream = Stream(self._link, self._fetch_link, chosen)
+        self._streams = [known for known in self._streams if not known.is_closed]
+        self._streams.append(stream)
+        return stream
+
     def offsets(self, topic: str, at: Any = "latest", partitions: Iterable[int] | None = None) -> dict[int, int]:
         """Per partition the offset that `at` means now: earliest, latest (the next to be written), or a time."""
         position = parse_position(at, self._link.clock.now_ms(), "at")
@@ -143,6 +164,8 @@ class Client:
             return
         self._is_closed = True
         try:
+            for stream in self._streams:
+                stream.close()
             for producer in (*self._producers, *self._publishers.values()):
                 producer.close()
         finally:

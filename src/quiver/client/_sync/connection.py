@@ -13,6 +13,7 @@ from quiver.model.errors import (
     ProtocolError,
     QuiverError,
     RequestTimeout,
+    RequestTooLarge,
     error_from_wire,
 )
 from quiver.model.limits import MIB, Limits
@@ -159,6 +160,8 @@ class Connection:
                     self._take_answer(correlation, decode_answer(message), payload)
         except OSError as error:
             self.fail(self._lost(error))
+        except RequestTooLarge:
+            self.fail(ProtocolError(problem=f"what answers at {self.address} is not a Quiver broker"))
         except QuiverError as error:
             self.fail(error)
         except BaseException:
@@ -167,8 +170,9 @@ class Connection:
 
     def _take_answer(self, correlation: int, answer: Answer, payload: memoryview) -> None:
         if correlation == NO_CORRELATION:
-            assert isinstance(answer, Failure)
-            raise error_from_wire(answer.code, answer.message, answer.retryable)
+            if isinstance(answer, Failure):
+                raise error_from_wire(answer.code, answer.message, answer.retryable)
+            raise ProtocolError(problem=f"{type(answer).__name__} belongs to no request")
         on_answer = self._waiting.pop(correlation, None)
         if on_answer is not None:
             on_answer(answer, payload)

@@ -5,6 +5,7 @@ Whoever has a reason pumps: the caller of `send_many`, `publish` and `flush`, an
 chunks, retries and freed windows. One pumps at a time. Answers are taken where they arrive, and only change state.
 """
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from quiver.client._sync.connection import Outbound
 from quiver.client._sync.link import Link, unexpected
 from quiver.client.backoff import backoff_seconds
 from quiver.client.chunk import Parcel
-from quiver.client.delivery import Batch, Placement, batches_of
+from quiver.client.delivery import Batch, Delivery, Placement, batches_of, fresh
 from quiver.client.fleet import NO_IDENTITY, Fleet, Flight
 from quiver.client.lane import Lane
 from quiver.client.producer_options import ProducerOptions
@@ -35,6 +36,8 @@ from quiver.protocol.messages import (
 
 _FAILURES_KEPT = 100
 _TICK_SECONDS = 1.0
+_TOPIC_SECONDS = 60.0
+"""After this time the topic is looked at again, so that messages without a key use partitions that were added."""
 _UNKNOWN_OFFSET = -1
 
 
@@ -69,7 +72,8 @@ class Dispatch:
         self._identity = NO_IDENTITY
         self._paused_until = 0.0
         self._failures = 0
-        self._failed: list[Batch] = []
+        self._topic_loaded_at = 0.0
+        self._failed: list[Batch | Delivery] = []
 
     def submit(self, parcel: Parcel) -> None:
         """Takes a parcel over; it is sent by the next pump."""
@@ -85,9 +89,15 @@ class Dispatch:
     def has_work(self) -> bool:
         return bool(self._ready) or self._fleet.has_work
 
-    def load_topic(self) -> TopicInfo:
-        if self.topic is None:
-            self.topic = self._link.topic(self._name)
+    def load_topic(self, max_age_seconds: float = math.inf) -> TopicInfo:
+        """What is known of the topic, asked for again when it is older than that."""
+        now = self._link.clock.monotonic()
+        if self.topic is None or now - self._topic_loaded_at > max_age_seconds:
+            self._topic_loaded_at = now
+            topic = self._link.topic(self._name)
+            # Another id is another topic: what is on its way finds that out by itself, see _reroute.
+            if self.topic is None or topic.id == self.topic.id:
+                self.topic = topic
         return self.topic
 
     def pump(self) -> None:
@@ -103,11 +113,11 @@ class Dispatch:
                     return
                 try:
                     self._prepare()
-                except (ConnectionLost, RequestTimeout) as error:
-                    self._pause(error)
-                    return
                 except QuiverError as error:
-                    self._fail_everything(error)
+                    if error.retryable:
+                        self._pause(error)
+                    else:
+                        self._fail_everything(error)
                     return
                 flights = self._fleet.take(now, self._identity)
                 if not flights:
@@ -131,10 +141,10 @@ class Dispatch:
         """Raises the first failure that no ticket has told anybody about."""
         with self._mutex:
             failed, self._failed = self._failed, []
-        for batch in failed:
-            if not batch.error_seen and batch.error is not None:
-                batch.error_seen = True
-                raise batch.error
+        for failure in failed:
+            if not failure.error_seen and failure.error is not None:
+                failure.error_seen = True
+                raise fresh(failure.error)
 
     def check_answers(self) -> None:
         """Drops a connection that has not answered for too long; what was in flight is then sent again."""
@@ -155,7 +165,7 @@ class Dispatch:
     # routing
 
     def _prepare(self) -> None:
-        topic = self.load_topic()
+        topic = self.load_topic(_TOPIC_SECONDS)
         while self._ready:
             self._place(self._ready.popleft(), topic)
         if self._fleet.can_be_rerouted:
@@ -172,8 +182,7 @@ class Dispatch:
         if isinstance(answer, ProducerIdentity):
             return answer.producer_id, answer.epoch
         if isinstance(answer, Failure):
-            error = error_from_wire(answer.code, answer.message, answer.retryable)
-            raise ConnectionLost(error.message) if error.retryable else error
+            raise error_from_wire(answer.code, answer.message, answer.retryable)
         raise unexpected(answer)
 
     def _place(self, parcel: Parcel, topic: TopicInfo) -> None:
@@ -181,8 +190,7 @@ class Dispatch:
         try:
             routed = self._router.route(parcel.rows(), route.partition, topic.partitions, self._fleet.is_troubled)
         except QuiverError as error:
-            delivery.fail(error)
-            self._count(-parcel.size, -1)
+            self._abandon(parcel, error)
             return
         deadline = self._link.clock.monotonic() + self._options.delivery_seconds
         batches = batches_of(routed, delivery, route.partition, route.priority, parcel.size, deadline)
@@ -250,10 +258,11 @@ class Dispatch:
             lost = ConnectionLost(address=self._link.address, problem="it broke while messages were sent")
             answer = Produced(_UNKNOWN_OFFSET, 0) if connection.is_open else lost
             for lane, batch in flights:
-                if not batch.is_settled:
-                    self._answered(lane, batch, answer)
+                self._answered(lane, batch, answer)
 
     def _answered(self, lane: Lane, batch: Batch, answer: Answer | QuiverError, _: memoryview | None = None) -> None:
+        if batch.is_settled:
+            return
         if isinstance(answer, Produced):
             self._failures = 0
             self._fleet.acked(lane, batch)
@@ -279,10 +288,20 @@ class Dispatch:
         batch.base_offset, batch.error = base_offset, error
         batch.release()
         if error is not None:
-            with self._mutex:
-                self._failed = [*self._failed[: _FAILURES_KEPT - 1], batch]
+            self._remember(batch)
         batch.delivery.watchers.changed()
         self._count(-batch.size, -1)
+
+    def _abandon(self, parcel: Parcel, error: QuiverError) -> None:
+        """Fails messages that did not get as far as a batch."""
+        self._remember(parcel.delivery)
+        parcel.delivery.fail(error)
+        self._count(-parcel.size, -1)
+
+    def _remember(self, failure: Batch | Delivery) -> None:
+        with self._mutex:
+            if len(self._failed) < _FAILURES_KEPT:
+                self._failed.append(failure)
 
     def _count(self, size: int, count: int) -> None:
         with self._mutex:
@@ -301,8 +320,6 @@ class Dispatch:
 
     def _fail_everything(self, error: QuiverError) -> None:
         while self._ready:
-            parcel = self._ready.popleft()
-            parcel.delivery.fail(error)
-            self._count(-parcel.size, -1)
-        for batch in self._fleet.surrender():
+            self._abandon(self._ready.popleft(), error)
+        for batch in self._fleet.surrender(flying_too=self.closed_by is not None):
             self._settle(batch, error=error)

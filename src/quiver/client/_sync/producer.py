@@ -21,7 +21,7 @@ from quiver.client.outgoing import PLAIN_ROUTE, check_options, outgoing, route_o
 from quiver.client.payload import message_bytes
 from quiver.client.producer_options import ProducerOptions, SendOptions
 from quiver.client.rows import Rows
-from quiver.model.errors import BufferFull, Closed, MessageTooLarge, QuiverError
+from quiver.model.errors import BufferFull, Closed, MessageTooLarge, PartitionNotFound, QuiverError, RequestTimeout
 from quiver.protocol.messages import TopicInfo
 
 _logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Producer:
         self._dispatch = Dispatch(link, topic, options, gather=self._seal_due, wake=self.wake)
         self._signal: Signal | None = None
         self._task: Task | None = None
-        self._is_idle = False
+        self._is_asleep = False
         self._flushing = 0
         self.is_closed = False
         watch_forks(self)
@@ -141,6 +141,8 @@ class Producer:
         try:
             self._dispatch.pump()
             self._wait_for(lambda: self._dispatch.unsettled_count == 0 and not self._open, timeout)
+        except TimeoutError:
+            raise RequestTimeout(seconds=timeout) from None
         finally:
             self._flushing -= 1
         self._dispatch.raise_unseen()
@@ -170,8 +172,8 @@ class Producer:
     # gathering
 
     def _send_any(self, value: Any, key: Any, options: SendOptions) -> Ticket:
-        topic = self._begin()
         message, route = outgoing(value, key, options, self._link.clock.now_ms())
+        topic = self._begin(route)
         size = message_bytes(message.value, message.key, message.headers)
         if size > topic.max_message_bytes:
             raise MessageTooLarge(size=size, limit=topic.max_message_bytes)
@@ -190,7 +192,7 @@ class Producer:
             is_full = self._seal_or_extend(chunk, topic)
         if self._options.linger_seconds == 0:
             self._dispatch.pump()
-        elif is_full or (is_first and (self._is_idle or self._task is None)):
+        elif is_full or (is_first and (self._is_asleep or self._task is None)):
             self.wake()
         return ticket
 
@@ -242,7 +244,7 @@ class Producer:
                     self._seal(chunk)
 
     def _send_rows(self, rows: Rows, route: Route, delivery: Delivery) -> None:
-        topic = self._begin()
+        topic = self._begin(route)
         options = self._options
         for start, stop, size in rows.cuts(options.batch_bytes, options.batch_messages, topic.max_message_bytes):
             self._make_room(size)
@@ -261,10 +263,16 @@ class Producer:
         if self._dispatch.has_work:
             self.wake()
 
-    def _begin(self) -> TopicInfo:
+    def _begin(self, route: Route) -> TopicInfo:
+        """The topic as it is known; a partition that is not known may have been added since."""
         self._link.check_fork()
         self._check_open()
-        return self._dispatch.load_topic()
+        topic = self._dispatch.load_topic()
+        if route.partition is not None and route.partition >= topic.partitions:
+            topic = self._dispatch.load_topic(max_age_seconds=0.0)
+            if route.partition >= topic.partitions:
+                raise PartitionNotFound(topic=self.topic, count=topic.partitions, partition=route.partition)
+        return topic
 
     def _check_open(self) -> None:
         if self.is_closed:
@@ -320,16 +328,15 @@ class Producer:
                 self._dispatch.check_answers()
             except QuiverError as error:
                 _logger.debug("producer for %s: %s", self.topic, error)
-            wait = self._wait_seconds()
-            # After work, one more linger time passes before a first message has to wake this task.
-            self._is_idle = wait is None and not was_busy
-            if wait is None and was_busy:
-                wait = self._options.linger_seconds
-            was_busy = self._dispatch.unsettled_count > 0
-            if self._is_idle and self._open:
-                continue
+            self._is_asleep = True  # from here on the first message of a chunk wakes this task
+            wait, linger = self._wait_seconds(), self._options.linger_seconds
+            is_busy, was_busy = was_busy, self._dispatch.unsettled_count > 0
+            if is_busy and linger:
+                wait = linger if wait is None else min(wait, linger)
+            if wait is not None and wait <= linger:
+                self._is_asleep = False  # it looks soon enough by itself
             signal.wait(wait)
-            self._is_idle = False
+            self._is_asleep = False
 
     def _wait_seconds(self) -> float | None:
         waits = [wait for wait in (self._dispatch.seconds_until_due(), self._linger_left()) if wait is not None]

@@ -18,6 +18,8 @@ from quiver.protocol.packet import NO_CORRELATION, Packet, PacketReader
 
 logger = logging.getLogger(__name__)
 
+_READS_PER_TURN = 8
+
 
 def _uncleared(size: int) -> memoryview:
     """Memory that the kernel hands out page by page as bytes arrive, so that a mere length field costs none."""
@@ -65,6 +67,7 @@ class Connection:
             on_done=self._on_room,
         )
         self._reading = self._finishing = self._lingering = self._closed = False
+        self._next_turn: asyncio.Handle | None = None
         self._opened = self._last_heard = self._loop.time()
         self._linger_until = 0.0
         self._resume()
@@ -101,26 +104,41 @@ class Connection:
             self._drop(f"sent half a request and nothing more for {stall:g} s")
 
     def _on_readable(self) -> None:
+        """Reads until nothing is left, in turns.
+
+        Leaving the rest to the next event would lose it: when data and a reset come as one event, uvloop reports
+        that event once and polls no more, so the reset must be found by reading on.
+        """
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+            self._next_turn = None
+        for _ in range(_READS_PER_TURN):
+            if not self._reading or not self._read():
+                return
+        self._next_turn = self._loop.call_soon(self._on_readable)
+
+    def _read(self) -> bool:
+        """Takes in what one call gives; False when there was nothing."""
         try:
             count = self._sock.recv_into(self._buffer)
         except (BlockingIOError, InterruptedError):
-            return
+            return False
         except OSError as error:
             self.abort(str(error))
-            return
+            return False
         if count == 0:
             self._on_hangup()
-            return
+            return False
         self._last_heard = self._loop.time()
         self._counts.bytes_received += count
-        if self._lingering:
-            return
-        try:
-            self._received.extend(self._reader.received(count))
-        except QuiverError as error:
-            self._refuse(error)
-        else:
-            self._begin_received()
+        if not self._lingering:
+            try:
+                self._received.extend(self._reader.received(count))
+            except QuiverError as error:
+                self._refuse(error)
+            else:
+                self._begin_received()
+        return True
 
     def _begin_received(self) -> None:
         """Begins requests as far as the bounds allow; the rest waits, and reading with it."""

@@ -5,8 +5,12 @@ from typing import TYPE_CHECKING
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.routes.documents import DocumentRoutes
+from quiver.gateways.http.routes.group_offsets import group_offset_routes
+from quiver.gateways.http.routes.groups import group_routes
 from quiver.gateways.http.routes.health import Readiness, health_routes
+from quiver.gateways.http.routes.membership import membership_routes
 from quiver.gateways.http.routes.node import node_routes
+from quiver.gateways.http.routes.poll import poll_routes
 from quiver.gateways.http.routes.publish import publish_routes
 from quiver.gateways.http.routes.read import read_routes
 from quiver.gateways.http.routes.topics import topic_routes
@@ -20,6 +24,10 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
     routes = _merged(
         publish_routes(broker),
         read_routes(broker),
+        poll_routes(broker),
+        membership_routes(broker),
+        group_offset_routes(broker),
+        group_routes(broker),
         topic_routes(broker),
         health_routes(broker, readiness),
         node_routes(broker, node),

@@ -1,0 +1,143 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""Fetches ahead for a set of partitions that may change at any time."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from quiver.client._backend_sync import Signal, sleep
+from quiver.client._sync.connection import Outbound
+from quiver.client._sync.link import Link, unexpected
+from quiver.client.backoff import backoff_seconds
+from quiver.client.cursor import StoredFrame
+from quiver.client.partition_source import PartitionSource
+from quiver.model.errors import OffsetOutOfRange, QuiverError, TopicNotFound, error_from_wire
+from quiver.model.position import EARLIEST
+from quiver.protocol.messages import (
+    Answer,
+    Failure,
+    Fetch,
+    Fetched,
+    FetchedPart,
+    FetchPart,
+    ListOffsets,
+    OffsetPart,
+    Offsets,
+)
+
+_Arrived = tuple[list[PartitionSource], Answer | QuiverError, memoryview]
+FetchedFrame = tuple[PartitionSource, StoredFrame]
+
+
+class Fetcher:
+    """Each partition is in one request at a time; partitions that are added get a request of their own at once."""
+
+    def __init__(self, link: Link, *, max_bytes: int, max_wait_ms: int) -> None:
+        self._link = link
+        self._max_bytes = max_bytes
+        self._max_wait_ms = max_wait_ms
+        self._sources: list[PartitionSource] = []
+        self._arrived: deque[_Arrived] = deque()
+        self._news = Signal()
+        self._failures = 0
+        self.lost_count = 0
+        """Messages that retention removed before they were read."""
+
+    def add(self, sources: Iterable[PartitionSource]) -> None:
+        self._sources.extend(sources)
+
+    def wake(self) -> None:
+        """Makes `next_frames` return soon. The only call that may come from elsewhere."""
+        self._news.set()
+
+    def next_frames(self) -> list[FetchedFrame]:
+        """Frames of one answer; none after a wait without any, or when woken. The next request is under way then."""
+        self._begin()
+        if not self._arrived:
+            self._news.wait(self._max_wait_ms / 1000 + self._link.timeout)
+        self._news.clear()
+        if not self._arrived:
+            return []
+        sources, answer, payload = self._arrived.popleft()
+        for source in sources:
+            source.is_fetching = False
+        frames = self._take(sources, answer, payload)
+        self._begin()
+        return frames
+
+    def _begin(self) -> None:
+        self._sources = [source for source in self._sources if not source.is_gone]
+        idle = [source for source in self._sources if not source.is_fetching and not source.is_paused]
+        if not idle:
+            return
+        self._sources = [*(source for source in self._sources if source not in idle), *idle[1:], idle[0]]
+        for source in idle:
+            source.is_fetching = True
+        request = Fetch(
+            [FetchPart(s.topic_id, s.partition, s.cursor.offset, self._max_bytes) for s in idle],
+            self._max_wait_ms,
+            1,
+            self._max_bytes,
+        )
+
+        def on_answer(answer: Answer | QuiverError, payload: memoryview) -> None:
+            self._arrived.append((idle, answer, payload))
+            self._news.set()
+
+        try:
+            connection = self._link.connection()
+        except QuiverError as error:
+            on_answer(error, memoryview(b""))
+            return
+        connection.send([Outbound(request, None, on_answer)])
+
+    def _take(
+        self, sources: list[PartitionSource], answer: Answer | QuiverError, payload: memoryview
+    ) -> list[FetchedFrame]:
+        if isinstance(answer, Failure):
+            answer = error_from_wire(answer.code, answer.message, answer.retryable)
+        if isinstance(answer, QuiverError):
+            self._pause_after(answer)
+            return []
+        if not isinstance(answer, Fetched) or len(answer.parts) != len(sources):
+            raise unexpected(answer)
+        self._failures = 0
+        frames: list[FetchedFrame] = []
+        position = 0
+        for source, part in zip(sources, answer.parts, strict=True):
+            piece = payload[position : position + part.length]
+            position += part.length
+            if source.is_gone:
+                continue
+            if part.error is not None:
+                self._recover(source, part)
+            else:
+                frames += [(source, frame) for frame in source.cursor.take(source.topic, part, piece)]
+        return frames
+
+    def _recover(self, source: PartitionSource, part: FetchedPart) -> None:
+        """Goes on where one can: behind what retention removed, or a little later. Raises otherwise."""
+        assert part.error is not None
+        error = error_from_wire(part.error.code, part.error.message, part.error.retryable)
+        if isinstance(error, TopicNotFound):
+            source.is_gone = True
+            return
+        if isinstance(error, OffsetOutOfRange):
+            earliest = self._earliest(source)
+            if source.cursor.offset < earliest:
+                self.lost_count += earliest - source.cursor.offset
+                source.cursor.offset = earliest
+                source.position = max(source.position, earliest)
+                return
+        self._pause_after(error)
+
+    def _earliest(self, source: PartitionSource) -> int:
+        answer = (self._link.call(ListOffsets([OffsetPart(*source.key, EARLIEST)]))).answer
+        if not isinstance(answer, Offsets):
+            raise unexpected(answer)
+        return answer.offsets[0].offset
+
+    def _pause_after(self, error: QuiverError) -> None:
+        if not error.retryable or self._link.is_closed:
+            raise error
+        sleep(backoff_seconds(self._failures, self._link.randomness.jitter()))
+        self._failures += 1

@@ -1,0 +1,143 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""Membership in a group: joining, heartbeats in the background, commits, letting go and leaving."""
+
+import contextlib
+from collections.abc import Callable, Iterable
+
+from quiver.client._backend_sync import Lock, Signal, Task
+from quiver.client._sync.link import Link, unexpected
+from quiver.client.holdings import Holdings
+from quiver.client.partition_source import PartitionSource
+from quiver.client.stream_options import StreamOptions
+from quiver.model.errors import (
+    ConnectionLost,
+    GroupNotFound,
+    MemberFenced,
+    MemberNotFound,
+    QuiverError,
+)
+from quiver.protocol.group_messages import (
+    CommitOffsets,
+    CommitPart,
+    GroupHeartbeat,
+    JoinGroup,
+    LeaveGroup,
+    MemberAssignment,
+)
+
+_PUT_OUT = (MemberFenced, MemberNotFound, GroupNotFound)
+_LEAVE_SECONDS = 5.0
+
+
+class Membership:
+    """The heart beats while handlers run, however long. `on_change` is called when holdings change or are lost."""
+
+    def __init__(self, link: Link, options: StreamOptions, holdings: Holdings, on_change: Callable[[], None]) -> None:
+        self._link = link
+        self._options = options
+        self._holdings = holdings
+        self._on_change = on_change
+        self._committing = Lock()
+        self._stop = Signal()
+        self._heart: Task | None = None
+        self._version = -1
+        self._committed_at = link.clock.monotonic()
+        self.member_id = ""
+        self.generation = 0
+        self.error: QuiverError | None = None
+        """Why the member is no longer one."""
+
+    def join(self) -> None:
+        options = self._options
+        request = JoinGroup(
+            options.group,
+            options.client_id,
+            options.topics,
+            options.pattern,
+            options.instance_id,
+            options.session_ms,
+            None,
+            "cooperative",
+            options.assignor,  # type: ignore[arg-type]
+            options.start,
+        )
+        self._adopt((self._link.call(request, repeatable=False)).answer)
+        self._heart = Task(self._beat, "quiver-heartbeat")
+
+    def commit(self, sources: Iterable[PartitionSource] | None = None) -> None:
+        """Commits how far partitions were processed; all of them by default. Nothing is sent when nothing moved."""
+        with self._committing:
+            chosen = self._holdings.current() if sources is None else list(sources)
+            moved = [(s, s.position) for s in chosen if s.position != s.committed]
+            if not moved:
+                return
+            parts = [CommitPart(source.topic_id, source.partition, position) for source, position in moved]
+            self._link.call(CommitOffsets(self._options.group, self.member_id, parts))
+            for source, position in moved:
+                source.committed = position
+
+    def commit_offset(self, source: PartitionSource, offset: int) -> None:
+        with self._committing:
+            part = CommitPart(source.topic_id, source.partition, offset)
+            self._link.call(CommitOffsets(self._options.group, self.member_id, [part]))
+            source.committed = offset
+
+    def release(self, sources: list[PartitionSource]) -> None:
+        """Tells the broker that partitions were let go of, after committing them if that is done here."""
+        if not sources:
+            return
+        if self._options.auto_commit_seconds is not None:
+            self.commit(sources)
+        keys = [source.key for source in sources]
+        request = GroupHeartbeat(self._options.group, self.member_id, self._version, keys, 0, self._holdings.is_busy)
+        self._adopt((self._link.call(request)).answer)
+
+    def leave(self) -> None:
+        """Ends membership at once, so that others take over without waiting for the session to end."""
+        self._stop.set()
+        if self.error is None and self.member_id and self._options.instance_id is None:
+            with contextlib.suppress(QuiverError):  # the session ends it then
+                self._link.call(LeaveGroup(self._options.group, self.member_id), timeout=_LEAVE_SECONDS)
+        if self._heart is not None:
+            self._heart.cancel()
+        self._holdings.lose_all()
+
+    def _beat(self) -> None:
+        while self.error is None and not self._stop.is_set:
+            try:
+                self._beat_once()
+            except _PUT_OUT as error:
+                self._lose(error)
+            except QuiverError as error:
+                if not error.retryable or self._link.is_closed:
+                    self._lose(error)
+                else:
+                    self._stop.wait(0.1 if isinstance(error, ConnectionLost) else 1.0)
+
+    def _beat_once(self) -> None:
+        options = self._options
+        if options.on_revoke is None:
+            self.release(self._holdings.let_go())
+        every = options.auto_commit_seconds
+        now = self._link.clock.monotonic()
+        if every is not None and now - self._committed_at >= every:
+            self._committed_at = now
+            self.commit()
+        wait_ms = options.heartbeat_ms if every is None else min(options.heartbeat_ms, max(1, int(every * 1000)))
+        request = GroupHeartbeat(options.group, self.member_id, self._version, [], wait_ms, self._holdings.is_busy)
+        reply = self._link.call(request, timeout=wait_ms / 1000 + self._link.timeout)
+        if not self._stop.is_set:
+            self._adopt(reply.answer)
+
+    def _adopt(self, answer: object) -> None:
+        if not isinstance(answer, MemberAssignment):
+            raise unexpected(answer)
+        self.member_id = answer.member_id
+        if answer.version > self._version:
+            self._version, self.generation = answer.version, answer.generation
+        self._holdings.adopt(answer)
+        self._on_change()
+
+    def _lose(self, error: QuiverError) -> None:
+        self.error = error
+        self._on_change()

@@ -1,0 +1,149 @@
+"""GET /groups/{group}/poll: a member's next messages, waiting for some."""
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from quiver.gateways.http.answer import Answer, StreamedAnswer
+from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.request import ClientGone, Request
+from quiver.gateways.http.routes.group_answers import Labels, labels, partition_refs
+from quiver.gateways.http.routes.groups import group_of
+from quiver.gateways.http.routes.membership import required_member
+from quiver.gateways.http.routes.message import MessageAnswer
+from quiver.gateways.http.routes.poll_stream import (
+    ByPartition,
+    TopicMessage,
+    message_bytes,
+    polled_message,
+    streamed,
+)
+from quiver.model.errors import (
+    CorruptData,
+    GroupNotFound,
+    InvalidName,
+    InvalidRequest,
+    MemberFenced,
+    MemberNotFound,
+    Overloaded,
+    QuiverError,
+)
+from quiver.model.times import parse_duration_ms
+
+if TYPE_CHECKING:
+    from quiver.broker.broker import Broker
+    from quiver.broker.poll import PolledPartition
+
+MAX_LIMIT = 10_000
+MAX_TIMEOUT_MS = 300_000
+_WHOLE_MESSAGES = 500
+_WHOLE_BYTES = 256 * 1024
+"""Up to here an answer is encoded at once, above it while it is sent."""
+
+AtMost = Meta(ge=1, description="At most 10,000; a larger one counts as that.")
+
+
+class PollQuery(msgspec.Struct, kw_only=True):
+    member_id: str | None = None
+    timeout: Annotated[str, Meta(description="How long to wait for messages; at most 5m.")] = "30s"
+    limit: Annotated[int, AtMost] = 100
+    max_messages: Annotated[int, AtMost] | None = None
+
+
+class PollAnswer(msgspec.Struct, kw_only=True):
+    """Messages by partition; with max_messages a list. `offsets` is what to commit when they are done with.
+
+    `next_offset` leaves out partition numbers that two topics of the answer share; `offsets` has them all.
+    """
+
+    messages: dict[str, list[MessageAnswer]] | list[MessageAnswer]
+    next_offset: dict[str, int]
+    offsets: dict[str, dict[str, int]]
+    generation: int
+    assigned_partitions: Labels
+
+
+class PollRoute:
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    async def poll(self, request: Request) -> Answer | StreamedAnswer:
+        group, query = group_of(request), request.query(PollQuery)
+        member_id = required_member(query.member_id)
+        timeout_ms = min(parse_duration_ms(query.timeout, "timeout"), MAX_TIMEOUT_MS)
+        limit = min(query.limit if query.max_messages is None else query.max_messages, MAX_LIMIT)
+        polled = await self._wait(request, group, member_id, timeout_ms, limit)
+        tail, entries = self._tail(group, member_id, polled), _by_partition(polled)
+        messages = entries if query.max_messages is None else [entry for part in entries.values() for entry in part]
+        size = sum(message_bytes(message) for part in polled for message in part.messages)
+        if size <= _WHOLE_BYTES and sum(len(part.messages) for part in polled) <= _WHOLE_MESSAGES:
+            return Answer(PollAnswer(messages=_shown(messages), **tail))
+        try:
+            request.hold(size)
+        except QuiverError:
+            self._broker.poll.give_back(group, member_id, polled)
+            raise
+        media = request.answer_media
+        return StreamedAnswer(streamed(media, messages, tail), media)
+
+    async def _wait(
+        self, request: Request, group: str, member_id: str, timeout_ms: int, limit: int
+    ) -> "list[PolledPartition]":
+        """Polls while the client is there: what nobody hears of must not count as received."""
+        poll = self._broker.poll
+        polling = asyncio.ensure_future(poll.poll(group, member_id, timeout_ms=timeout_ms, limit=limit))
+        leaving = asyncio.ensure_future(request.client_gone())
+        try:
+            await asyncio.wait((polling, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not leaving.done():
+                return polling.result()
+            if polling.done() and polling.exception() is None:
+                poll.give_back(group, member_id, polling.result())
+            raise ClientGone
+        finally:
+            polling.cancel()
+            leaving.cancel()
+
+    def _tail(self, group: str, member_id: str, polled: "list[PolledPartition]") -> dict[str, Any]:
+        """The fields behind the messages."""
+        offsets: dict[str, dict[str, int]] = {}
+        for part in polled:
+            offsets.setdefault(part.topic, {})[str(part.partition)] = part.next_offset
+        numbers = Counter(part.partition for part in polled)
+        told = self._broker.poll.readers.told(group, member_id)
+        refs = [] if told is None else partition_refs(self._broker, told.assigned)
+        return {
+            "next_offset": {str(part.partition): part.next_offset for part in polled if numbers[part.partition] == 1},
+            "offsets": offsets,
+            "generation": 0 if told is None else told.generation,
+            "assigned_partitions": labels(refs),
+        }
+
+
+def poll_routes(broker: "Broker") -> Routes:
+    operation = Operation(
+        handler=PollRoute(broker).poll,
+        summary="The member's next messages; waits for some, and counts as a heartbeat",
+        tag="Groups",
+        query=PollQuery,
+        answer=PollAnswer,
+        errors=(InvalidRequest, InvalidName, GroupNotFound, MemberNotFound, MemberFenced, CorruptData, Overloaded),
+    )
+    return {"/groups/{group}/poll": {"GET": operation}}
+
+
+def _by_partition(polled: "list[PolledPartition]") -> ByPartition:
+    """Partitions of the same number in several topics share a list; each message names its topic."""
+    shown: ByPartition = {}
+    for part in polled:
+        shown.setdefault(str(part.partition), []).extend((part.topic, message) for message in part.messages)
+    return shown
+
+
+def _shown(messages: ByPartition | list[TopicMessage]) -> dict[str, list[MessageAnswer]] | list[MessageAnswer]:
+    if isinstance(messages, dict):
+        return {number: [polled_message(entry) for entry in entries] for number, entries in messages.items()}
+    return [polled_message(entry) for entry in messages]

@@ -1,0 +1,48 @@
+"""The public surface: what is exported, what importing costs, and that the synchronous SDK is the generated one."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import quiver
+import quiver.client
+
+ROOT = Path(__file__).resolve().parents[3]
+LIGHT = """
+import sys
+import quiver
+heavy = {"pyarrow", "numpy", "asyncio", "uvloop", "starlette", "typer"} & set(sys.modules)
+print(",".join(sorted(heavy)))
+"""
+
+
+def test_importing_quiver_loads_nothing_heavy():
+    found = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == ""
+
+
+def test_every_name_is_there():
+    for name in quiver.__all__:
+        assert getattr(quiver, name) is not None
+    assert set(quiver.client.__all__) < set(quiver.__all__)
+    assert set(dir(quiver)) == set(quiver.__all__)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = quiver.nothing
+
+
+def test_the_synchronous_sdk_is_the_generated_one():
+    script = ROOT / "scripts" / "unasync.py"
+    found = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.parametrize("name", ["Client", "Producer", "Reader", "Ticket", "BulkTicket"])
+def test_both_sdks_have_the_same_verbs(name):
+    def verbs(kind: type) -> dict[str, list[str]]:
+        found = inspect.getmembers(kind, inspect.isfunction)
+        return {verb: list(inspect.signature(f).parameters) for verb, f in found if not verb.startswith("_")}
+
+    assert verbs(getattr(quiver, name)) == verbs(getattr(quiver, f"Async{name}"))
