@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench bench-quick format lock clean setup
+.PHONY: help run test check bench bench-quick bench-peers chaos format lock clean setup
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -30,6 +30,17 @@ format: setup ## format the code and write the generated files anew
 bench: ## measure Quiver and its peers, write benchmarks/results/
 	@scripts/setup bench
 	@.venv/bin/python -m benchmarks
+
+bench-quick: ## the same in three minutes, less exact
+	@scripts/setup bench
+	@.venv/bin/python -m benchmarks --quick
+
+bench-peers: ## install the peers that are Debian packages
+	@benchmarks/install-peers
+
+chaos: setup ## the long versions of the fault tests
+	@scripts/system-packages
+	@QUIVER_LONG=1 .venv/bin/pytest -m long --timeout 3600
 
 setup:
 	@scripts/setup dev

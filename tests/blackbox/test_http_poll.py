@@ -4,6 +4,8 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
@@ -26,19 +28,24 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 
 def poll_in_background(threads: ThreadPoolExecutor, group: HttpGroup, member: Any, **query: Any) -> "Future[Any]":
-    """Returns when the poll has reached the broker: it counts as a heartbeat."""
-    began = time.time()
-    wait_until(lambda: time.time() > began + 0.01, 5, "the clock goes on")
-    before = last_heartbeat(group, member)
-    wait_until(lambda: time.time() > began + 0.02, 5, "the clock goes on")
-    future = threads.submit(group.poll, member, **query)
-    wait_until(lambda: last_heartbeat(group, member) > before or future.done(), 20, "the poll is there")
-    return future
+    """Returns when the poll waits at the broker."""
+    with a_poll_arrives(group, member):
+        return threads.submit(group.poll, member, **query)
 
 
-def last_heartbeat(group: HttpGroup, member: Any) -> str:
+@contextmanager
+def a_poll_arrives(group: HttpGroup, member: Any) -> Iterator[None]:
+    """Ends when the broker has a poll that began inside: it counts as a heartbeat."""
+    before, began = last_heartbeat(group, member) + timedelta(milliseconds=10), time.monotonic()
+    # The times that are compared are right to a few milliseconds.
+    wait_until(lambda: time.monotonic() > began + 0.02, 5, "the clock goes on")
+    yield
+    wait_until(lambda: last_heartbeat(group, member) > before, 20, "the poll is there")
+
+
+def last_heartbeat(group: HttpGroup, member: Any) -> datetime:
     [one] = [one for one in group.get()["members"] if one["id"] == member["member_id"]]
-    return str(one["last_heartbeat"])
+    return datetime.fromisoformat(one["last_heartbeat"])
 
 
 def test_messages_by_partition_and_as_a_list(group: HttpGroup) -> None:
@@ -59,7 +66,7 @@ def test_messages_by_partition_and_as_a_list(group: HttpGroup) -> None:
         "timestamp": "2023-11-14T22:13:20.000Z",
         "priority": "normal",
         "key": "k",
-        "value": '{"id":1}',
+        "value": '{"id": 1}',
         "headers": {"h": "x"},
     }
     assert polled["next_offset"] == {"1": 2, "2": 1}
@@ -92,15 +99,11 @@ def test_topics_with_the_same_partition_numbers(group: HttpGroup) -> None:
 
 def test_a_waiting_poll_wakes_at_once(group: HttpGroup, threads: ThreadPoolExecutor) -> None:
     member = group.join()
-    with httpx.Client(base_url=group.broker.http, timeout=60) as http:
-        # Without a timeout of its own a poll waits for 30 s.
-        waiting = threads.submit(http.get, f"/groups/{group.name}/poll", params={"member_id": member["member_id"]})
-        wait_until(lambda: not waiting.done(), 1, "the poll waits")
-        began = time.monotonic()
-        group.publish(1, partition=3)
-        answer = waiting.result(20).json()
-        assert time.monotonic() - began < 15
-    assert values(answer) == ["v0"]
+    # Without a timeout a poll waits for 30 s.
+    waiting = poll_in_background(threads, group, member, timeout="")
+    assert not waiting.done()
+    group.publish(1, partition=3)
+    assert values(waiting.result(15)) == ["v0"]
 
 
 def test_a_waiting_poll_takes_over_what_others_leave(group: HttpGroup, threads: ThreadPoolExecutor) -> None:
@@ -140,11 +143,10 @@ def test_two_polls_of_a_member_share_the_messages(group: HttpGroup, threads: Thr
 
 def test_messages_for_a_client_that_went_away_are_not_lost(group: HttpGroup) -> None:
     member = group.join()
+    path = f"/groups/{group.name}/poll?member_id={member['member_id']}"
     with socket.create_connection(("127.0.0.1", group.broker.http_port)) as gone:
-        gone.sendall(
-            f"GET /groups/{group.name}/poll?member_id={member['member_id']} HTTP/1.1\r\nhost: q\r\n\r\n".encode()
-        )
-        wait_until(lambda: group.get(), 5, "the poll is under way")
+        with a_poll_arrives(group, member):
+            gone.sendall(f"GET {path} HTTP/1.1\r\nhost: q\r\n\r\n".encode())
         gone.shutdown(socket.SHUT_WR)
         assert gone.recv(1) == b""
     group.publish(1)
