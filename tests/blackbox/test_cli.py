@@ -103,8 +103,8 @@ def test_a_broker_that_is_not_there_is_a_sentence() -> None:
 
 
 def test_an_address_that_is_none_is_a_sentence() -> None:
-    for address in ("nowhere.invalid", "host:port", "::::"):
-        done = run_cli(address, "topic", "list")
+    for address in ("", "nowhere.invalid", "host:port", "::::"):
+        done = run_cli("127.0.0.1:1", "topic", "list", "--address", address)
         assert done.returncode == 1
         assert b"Traceback" not in done.stderr
 

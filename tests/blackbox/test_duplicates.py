@@ -1,5 +1,6 @@
 """Repeated, swapped, cut off and delayed produce requests: no message is stored twice, none is lost."""
 
+import os
 import random
 
 import pytest
@@ -11,7 +12,7 @@ from blackbox.native_wire import NativeWire
 from blackbox.tcp_proxy import Fault, TcpProxy
 from quiver.protocol.messages import Produced
 
-REQUESTS = 150
+REQUESTS = 3000 if os.environ.get("QUIVER_LONG") else 150
 QUIET = 5
 """The first requests pass, so that every run begins the same."""
 
@@ -40,6 +41,8 @@ def test_one_kind_of_fault(broker: BrokerProcess, fault: Fault) -> None:
             q.publish("orders", b"%d" % load.sent, partition=0)
 
 
+@pytest.mark.long
+@pytest.mark.timeout(600)
 def test_all_faults_mixed(broker: BrokerProcess) -> None:
     seed = random.SystemRandom().randrange(2**31)
     print(f"seed {seed}")

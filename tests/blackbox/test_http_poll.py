@@ -195,3 +195,11 @@ def test_polls_that_make_no_sense(group: HttpGroup) -> None:
         assert group.poll(member, status=400, **query)["code"] == "invalid_request"
     assert group.poll({"member_id": "nobody"}, status=404)["code"] == "member_not_found"
     group.call("GET", "/groups/no-such/poll?member_id=a", status=404)
+
+
+def test_a_waiting_poll_hears_of_a_shutdown(broker: BrokerProcess, threads: ThreadPoolExecutor) -> None:
+    group = HttpGroup(broker)
+    member = group.join()
+    waiting = poll_in_background(threads, group, member, timeout="60s", status=503)
+    assert broker.terminate() == 0
+    assert waiting.result(30)["code"] == "shutting_down"

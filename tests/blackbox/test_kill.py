@@ -1,10 +1,11 @@
 """kill -9 at random moments under load: every acked message is there, in order, once.
 
-`make chaos` runs 50 rounds; QUIVER_CHAOS_ROUNDS and QUIVER_CHAOS_SEED choose otherwise.
+`make chaos` (QUIVER_LONG=1) runs 50 rounds; QUIVER_CHAOS_ROUNDS and QUIVER_CHAOS_SEED choose otherwise.
 """
 
 import os
 import random
+import signal
 import time
 from collections.abc import Callable
 
@@ -14,7 +15,8 @@ import quiver
 from blackbox.broker_process import BrokerProcess, free_port, wait_until
 from blackbox.load import Load, check_stored
 
-ROUNDS = int(os.environ.get("QUIVER_CHAOS_ROUNDS", "5"))
+LONG = bool(os.environ.get("QUIVER_LONG"))
+ROUNDS = int(os.environ.get("QUIVER_CHAOS_ROUNDS", "50" if LONG else "5"))
 SEED = int(os.environ.get("QUIVER_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
 PROGRESS_SECONDS = 60
 SMALL_SEGMENT = 64 * 1024
@@ -40,6 +42,7 @@ def _kill_and_start_again(broker: BrokerProcess, chance: random.Random) -> None:
     broker.start()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(60 + 30 * ROUNDS)
 @pytest.mark.parametrize("durability", ["fsync", "interval"])
 def test_every_acked_message_survives_kills_in_order_and_once(start_broker: StartBroker, durability: str) -> None:
@@ -90,3 +93,34 @@ def test_a_deleted_topic_stays_deleted_after_a_kill(broker: BrokerProcess) -> No
     with quiver.connect(broker.address) as q:
         q.topics.create("old", partitions=1)
         assert list(q.read("old", start="earliest", end="latest")) == []
+
+
+@pytest.mark.parametrize("kill", [True, False], ids=["killed", "stopped"])
+def test_a_memory_topic_forgets_its_messages_and_never_uses_an_offset_twice(
+    broker: BrokerProcess, kill: bool
+) -> None:
+    with quiver.connect(broker.address) as q:
+        q.topics.create("scratch", partitions=1, durability="memory")
+        used = [q.publish("scratch", b"%d" % number).offset for number in range(10)]
+    broker.restart(kill=kill)
+    with quiver.connect(broker.address) as q:
+        answer = q.publish("scratch", b"10")
+        assert answer.offset > max(used)
+        assert [(m.offset, m.value) for m in q.read("scratch", end="latest")] == [(answer.offset, b"10")]
+
+
+def test_a_producer_goes_on_after_the_broker_was_paused(broker: BrokerProcess) -> None:
+    """SIGSTOP, as in a frozen virtual machine: what was in flight is neither lost nor doubled."""
+    with quiver.connect(broker.address) as q:
+        q.topics.create("orders", partitions=2)
+    load = Load(broker.address, "orders", 2)
+    load.start()
+    for _ in range(3):
+        _await_acks(load, len(load.acked) + 500)
+        broker.send_signal(signal.SIGSTOP)
+        load.join(0.3)
+        broker.send_signal(signal.SIGCONT)
+    _await_acks(load, len(load.acked) + 500)
+    load.finish()
+    with quiver.connect(broker.address) as q:
+        assert check_stored(q, "orders", load.acked) == load.sent

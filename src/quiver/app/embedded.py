@@ -134,9 +134,9 @@ class EmbeddedClient(Client):
         self._broker.start()
         return super().connect()
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
         try:
-            super().close()
+            super().close(timeout)
         finally:
             self._broker.stop()
 
@@ -150,9 +150,9 @@ class AsyncEmbeddedClient(AsyncClient):
         await asyncio.to_thread(self._broker.start)
         return await super().connect()
 
-    async def close(self) -> None:
+    async def close(self, timeout: float | None = None) -> None:
         try:
-            await super().close()
+            await super().close(timeout)
         finally:
             await asyncio.to_thread(self._broker.stop)
 

@@ -61,6 +61,7 @@ class Cursor:
     def take(self, topic: str, answer: FetchedPart, payload: memoryview) -> Iterator[StoredFrame]:
         """The data frames of an answer; the cursor is behind them once all were taken."""
         self.high_watermark = max(self.high_watermark, answer.high_watermark)
+        begun_at = self.offset
         try:
             for position, header in split_frames(payload):
                 if header.next_offset <= self.offset:
@@ -69,7 +70,9 @@ class Cursor:
                 if header.base_offset < self.end and not header.is_control:
                     yield StoredFrame(self, payload, position, header, start)
         except InvalidFrame as error:
-            raise _corrupt(topic, self.partition, error, self.offset) from None
+            # Behind good frames: the next fetch begins at the damage, and the broker says where the log goes on.
+            if self.offset == begun_at:
+                raise _corrupt(topic, self.partition, error, self.offset) from None
 
     def found_nothing(self) -> None:
         """The broker has nothing from here on: what is left before a stored end is a hole."""

@@ -23,7 +23,7 @@ from quiver.groups.events import (
 from quiver.groups.member import Member, MemberState, Subscription
 from quiver.groups.state import Membership, Protocol, Topics
 from quiver.groups.table import Group, GroupTable
-from quiver.model.errors import GroupNotEmpty, GroupNotFound, QuiverError
+from quiver.model.errors import GroupNotEmpty, GroupNotFound, QuiverError, ShuttingDown
 from quiver.model.names import check_name
 from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
@@ -77,6 +77,7 @@ class GroupService:
         self._live: dict[str, _Live] = {}
         self._journal: Journal | None = None
         self._task: asyncio.Task[None] | None = None
+        self._closing = False
         self._first_version = 0
         self._offsets_checked_at = clock.monotonic()
 
@@ -95,6 +96,8 @@ class GroupService:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
+        """Whoever waits hears of it at once; whatever is asked from now on is ShuttingDown."""
+        self._closing = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -151,6 +154,7 @@ class GroupService:
 
         With `seen_version` the answer waits, up to `wait_ms`, until the group is no longer as the member saw it last.
         """
+        self._check_open()
         group, live = self.group(name), self._live_of(name)
         group.membership.heartbeat(member_id, generation, self._now_ms(), is_busy=is_busy)
         if revoked:
@@ -253,6 +257,10 @@ class GroupService:
 
     # inside
 
+    def _check_open(self) -> None:
+        if self._closing:
+            raise ShuttingDown()
+
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
 
@@ -287,6 +295,7 @@ class GroupService:
         self._live_of(name).announce()
 
     async def _append(self, event: Event) -> None:
+        self._check_open()
         assert self._journal is not None, "open comes first"
         await self._journal.append(msgspec.json.encode(event))
 

@@ -1,9 +1,11 @@
 """A bounded set of open files: the least recently used one is closed when another is needed.
 
 A file is pinned while somebody reads, writes or sends from it, and is never closed then. A file with writes that
-are not synced is synced before it is closed, because a later descriptor might never learn of a failed write-back.
+are not synced is synced by its owner before it is closed: a later descriptor might never learn of a failed
+write-back.
 """
 
+import errno
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -15,17 +17,20 @@ DEFAULT_MAX_OPEN = 256
 
 
 class OpenFile:
-    """A file that may or may not be open now. Its owner sets `dirty` after writing, while it has it pinned."""
+    """A file that may or may not be open now.
 
-    __slots__ = ("dirty", "doomed", "fd", "on_sync_failure", "path", "pins")
+    Its owner sets `dirty` when it writes, while it has the file pinned; `sync` clears it and must not raise.
+    """
 
-    def __init__(self, path: Path, on_sync_failure: Callable[[OSError], None] | None = None) -> None:
+    __slots__ = ("dirty", "doomed", "fd", "path", "pins", "sync")
+
+    def __init__(self, path: Path) -> None:
         self.path = path
         self.fd = -1
         self.pins = 0
         self.dirty = False
         self.doomed = False
-        self.on_sync_failure = on_sync_failure
+        self.sync: Callable[[], None] | None = None
 
 
 class OpenFiles:
@@ -41,17 +46,18 @@ class OpenFiles:
         return len(self._recent)
 
     def pin(self, file: OpenFile, *, create: bool = False) -> int:
-        """The file's descriptor, valid until `unpin`."""
+        """The file's descriptor, valid until `unpin`. Never blocks when the file is open already."""
         with self._lock:
-            if file.fd < 0:
-                file.fd = self.files.open(file.path, create=create)
-                self._recent[file] = None
-            else:
+            if file.fd >= 0:
                 self._recent.move_to_end(file)
+                file.pins += 1
+                return file.fd
+            if file.doomed:
+                raise FileNotFoundError(errno.ENOENT, "no longer there", str(file.path))
+            file.fd = self.files.open(file.path, create=create)
             file.pins += 1
-            crowded = len(self._recent) > self._max_open
-        if crowded:
-            self._make_room()
+            self._recent[file] = None
+        self._make_room()
         return file.fd
 
     def unpin(self, file: OpenFile) -> None:
@@ -76,21 +82,12 @@ class OpenFiles:
                 if victim is None:
                     return
                 victim.pins += 1
-            self._sync_victim(victim)
+            if victim.dirty and victim.sync is not None:
+                victim.sync()
             with self._lock:
                 victim.pins -= 1
                 if not victim.pins and not victim.dirty:
                     self._close(victim)
-
-    def _sync_victim(self, victim: OpenFile) -> None:
-        if not victim.dirty:
-            return
-        victim.dirty = False
-        try:
-            self.files.fdatasync(victim.fd)
-        except OSError as error:
-            if victim.on_sync_failure is not None:
-                victim.on_sync_failure(error)
 
     def _close(self, file: OpenFile) -> None:
         if file.fd >= 0:

@@ -8,7 +8,7 @@ from quiver.log.frame_scan import ANYWHERE, FrameFile, Standing
 from quiver.log.segment import Segment
 from quiver.log.segment_index import DamagedIndex
 from quiver.model.limits import MIB
-from quiver.records.header import FrameHeader
+from quiver.records.header import ALIGNMENT, FrameHeader
 from quiver.system.files import Files
 
 _WINDOW_BYTES = MIB
@@ -91,7 +91,7 @@ class _Scan:
     def _search_start(self) -> int:
         """Behind the bad frame, when its header is good; its body may hold what looks like frames."""
         claim = self._frames.claim_at(self._position)
-        return self._position + (claim.frame_bytes if claim and self._standing.allows(claim) else 8)
+        return self._position + (claim.frame_bytes if claim and self._standing.allows(claim) else ALIGNMENT)
 
     def _report(self, position: int, header: FrameHeader) -> None:
         self._damage.append(

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from quiver.log.frame_scan import FrameFile
+from quiver.log.frame_scan import ANYWHERE, FrameFile
 from quiver.log.open_files import OpenFile, OpenFiles
 from quiver.log.segment_index import (
     ENTRY_BYTES,
@@ -14,7 +14,7 @@ from quiver.log.segment_index import (
     IndexEntry,
     SegmentIndex,
 )
-from quiver.records.header import FrameHeader, StampedFrame
+from quiver.records.header import ALIGNMENT, FrameHeader, StampedFrame
 
 _NO_TIMESTAMP = -(2**63)
 _REBUILD_WINDOW_BYTES = 256 * 1024
@@ -184,13 +184,15 @@ def _points_well(entry: IndexEntry, header: FrameHeader | None) -> bool:
 
 
 def _walk_past_gaps(frames: FrameFile, position: int, gaps: list[Gap]) -> Iterator[Place]:
+    standing = ANYWHERE
     while position < frames.end:
         for at, header in frames.walk(position):
             if header is None:
-                behind = frames.next_good(at + 8)
+                behind = frames.next_good(at + ALIGNMENT, standing)
                 gaps.append(Gap(at, Place(*behind) if behind else None))
                 position = behind[0] if behind else frames.end
                 break
+            standing = standing.behind(header)
             yield Place(at, header)
         else:
             return

@@ -1,33 +1,31 @@
-"""A log of segment files: the writing side. Blocking calls; one caller at a time changes a log, others may read.
+"""A log of segment files. Blocking calls; one caller at a time changes a log, others may read beside it.
 
 `quiver.storage.local_log` runs these calls on the loop or in threads. Used alone, a log needs nothing else of Quiver.
 """
 
-import logging
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from quiver.log.append_plan import AppendPlan, out_of_range, split_runs
-from quiver.log.damage import Damage
-from quiver.log.directories import sync_up
 from quiver.log.frame_write import write_frames
 from quiver.log.open_files import OpenFiles
 from quiver.log.reservation import Reservation
 from quiver.log.reserved_file import LogState
 from quiver.log.retention import SegmentAge, count_to_drop, is_due_to_roll
 from quiver.log.segment import Segment
-from quiver.log.segment_view import SegmentView, Tail
+from quiver.log.segment_files import SegmentFiles
+from quiver.log.segment_view import Tail
 from quiver.log.snapshots import SnapshotFiles
 from quiver.log.write_error import is_lack_of_room, storage_error
-from quiver.model.errors import InvalidRequest, PartitionOffline
+from quiver.model.errors import DiskFull, InvalidRequest, PartitionOffline
 from quiver.records.header import StampedFrame
 
 _Run = tuple[Segment, Sequence[StampedFrame]]
-_logger = logging.getLogger(__name__)
 
 
-class SegmentLog(SegmentView):
+class SegmentLog(SegmentFiles):
     """Made by `quiver.log.opening.open_segment_log`."""
 
     def __init__(
@@ -42,27 +40,9 @@ class SegmentLog(SegmentView):
         snapshots: SnapshotFiles,
         reservation: Reservation,
     ) -> None:
-        super().__init__(log_id, open_files)
-        self.directory = directory
+        super().__init__(log_id, directory, root, open_files, snapshots=snapshots, reservation=reservation)
         self.segment_bytes = segment_bytes
         self.roll_after_ms = roll_after_ms
-        self.snapshots = snapshots
-        self.reservation = reservation
-        self.failure: str | None = None
-        self._lost = (0, 0)
-        self._root = root
-        self._files = open_files.files
-        self._synced_tail = self.tail
-
-    def publish(self, segments: tuple[Segment, ...], tail: Tail, *, synced: bool) -> None:
-        """Shows readers a new state of the log. `synced`: everything up to the tail is on disk."""
-        if segments is not self.segments:
-            for segment in segments:
-                segment.file.on_sync_failure = self.fail_sync
-            self.segments = segments
-        self.tail = tail
-        if synced:
-            self._synced_tail = tail
 
     def plan(self, frames: Sequence[StampedFrame]) -> AppendPlan:
         """Checks frames; what cannot be appended is refused here, before anything is written."""
@@ -75,6 +55,8 @@ class SegmentLog(SegmentView):
         """Whether an append is one write to an open file, so that it may run on the loop."""
         segment = self.tail.segment
         if segment is None or segment.file.fd < 0 or segment.index.is_full or self.failure is not None:
+            return False
+        if segment.size and segment.first_append_time_ms is None:
             return False
         return self._has_room(segment, plan)
 
@@ -91,29 +73,21 @@ class SegmentLog(SegmentView):
         else:
             runs = self._append_over_segments(segment, frames, plan)
         if sync:
-            self._sync_segment(runs[-1][0])
+            self.sync_segment(runs[-1][0])
         self._commit(runs, plan, synced=sync)
 
-    def check_writable(self) -> None:
-        if self.failure is not None:
-            raise PartitionOffline(partition=self.log_id, problem=self.failure)
-
-    def sync(self) -> None:
-        """Returns when everything appended so far is on disk."""
-        tail = self.tail
-        self.check_writable()
-        if tail.segment is None or self._synced_tail.end_offset >= tail.end_offset:
-            return
-        self._sync_segment(tail.segment)
-        if self._synced_tail.end_offset < tail.end_offset:
-            self._synced_tail = tail
+    def skip_to(self, offset: int) -> None:
+        """Leaves a hole: the next frame is at an offset or above."""
+        if offset > self.end_offset:
+            self.tail = self.tail._replace(end_offset=offset)
 
     def roll(self) -> None:
+        """Closes the active segment and begins an empty one."""
         segment = self.tail.segment
         if segment is None or not segment.size:
             return
         self.check_writable()
-        self._close_segment(segment)
+        self.close_segment(segment)
         try:
             new = self.create_segment(self.tail.end_offset)
         except OSError as error:
@@ -121,14 +95,14 @@ class SegmentLog(SegmentView):
         self.publish((*self.segments, new), self.tail._replace(segment=new, size=0), synced=True)
 
     def drop_front(self, offset: int) -> int:
-        segments = self.segments
-        count = sum(1 for following in segments[1:] if following.base_offset <= offset)
-        self._drop(count)
+        """Removes whole segments below an offset; returns the new start."""
+        self._drop(sum(1 for following in self.segments[1:] if following.base_offset <= offset))
         return self.start_offset
 
     def retain(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
+        """Rolls an old active segment and removes what is too old or too much; returns the new start."""
         active = self.tail.segment
-        if active is not None and active.size and self.failure is None:
+        if active is not None and active.size:
             due = is_due_to_roll(
                 size_bytes=active.size,
                 first_append_time_ms=active.times()[0],
@@ -137,7 +111,8 @@ class SegmentLog(SegmentView):
                 retention_bytes=retention_bytes,
             )
             if due:
-                self.roll()
+                with contextlib.suppress(DiskFull, PartitionOffline):  # what is too old goes all the same
+                    self.roll()
         closed = self.segments[:-1]
         times = [segment.times()[1] for segment in closed] if retention_ms is not None else [0] * len(closed)
         count = count_to_drop(
@@ -151,7 +126,7 @@ class SegmentLog(SegmentView):
         return self.start_offset
 
     def truncate(self, offset: int) -> None:
-        """Removes frames at and above an offset. The state on disk is cut first, so that recovery agrees."""
+        """Removes frames at and above an offset. The note about the end is cut first, so that recovery agrees."""
         self.check_writable()
         if offset >= self.end_offset:
             return
@@ -160,69 +135,19 @@ class SegmentLog(SegmentView):
         kept = tuple(segment for segment in self.segments if segment.base_offset <= offset)
         removed = self.segments[len(kept) :][::-1]
         position = self._boundary(kept[-1], offset) if kept else 0
+        lost_from, lost_to = (0, 0) if offset <= self._lost[0] else self._lost
         try:
-            lost_from, lost_to = (0, 0) if offset <= self._lost[0] else self._lost
             state = LogState(reserved_offset=offset, lost_from=lost_from, lost_to=lost_to)
             self.reservation.save(state, sync=True)
             self._lost = (lost_from, lost_to)
-            self.damage = [damage for damage in self.damage if damage.first_offset < offset]
             self._hide_from(offset, kept, position)
             self.snapshots.remove_above(offset)
-            self._remove(removed)
+            self.remove_segments(removed)
             if kept:
                 self.settle(kept[-1])
         except OSError as error:
             self.fail(f"truncating to {offset} failed: {error}")
             self.check_writable()
-
-    def _hide_from(self, offset: int, kept: tuple[Segment, ...], position: int) -> None:
-        """Ends the log at an offset for readers, before its files are cut."""
-        last = kept[-1].frame_before(position) if position else None
-        if last is None:
-            last = next((place for each in reversed(kept[:-1]) if each.size and (place := each.last_frame())), None)
-        self.forget_positions()
-        tail = self.tail._replace(
-            end_offset=offset,
-            segment=kept[-1] if kept else None,
-            size=position,
-            last_append_time_ms=last.header.append_time_ms if last else 0,
-            last_epoch=last.header.leader_epoch if last else -1,
-        )
-        self.publish(kept, tail, synced=True)
-        if kept:
-            kept[-1].truncate(position)
-
-    def note_loss(self, lost_from: int, lost_to: int) -> None:
-        """Remembers that synced frames are gone. Readers that come to their place are told, also after a restart."""
-        if self._lost[1]:
-            lost_from, lost_to = min(lost_from, self._lost[0]), max(lost_to, self._lost[1])
-        self._lost = (lost_from, lost_to)
-        segment, position = self._first_behind(lost_to)
-        damage = Damage(
-            where=str(segment.path),
-            segment_base=segment.base_offset,
-            position=position,
-            end_position=position,
-            first_offset=lost_from,
-            next_offset=lost_to,
-            problem="frames that were on disk are missing",
-        )
-        self.note_damage(damage)
-        _logger.warning("%s: %s", self.log_id, damage.error())
-
-    def _first_behind(self, offset: int) -> tuple[Segment, int]:
-        for segment in self.segments:
-            place, _ = segment.find(
-                passed=lambda entry: entry.offset < offset, wanted=lambda header: header.base_offset >= offset
-            )
-            if place is not None:
-                return segment, place.position
-        return self.segments[-1], self.segments[-1].size
-
-    def skip_to(self, offset: int) -> None:
-        """Leaves a hole: the next frame is at an offset or above."""
-        if offset > self.end_offset:
-            self.tail = self.tail._replace(end_offset=offset)
 
     def save_snapshot(self, offset: int, data: bytes) -> None:
         """A snapshot is a recovery checkpoint, so what it stands for is synced before it."""
@@ -230,60 +155,10 @@ class SegmentLog(SegmentView):
             self.sync()
         for segment in self.segments[-1:]:
             segment.index.flush()  # recovery finds the place of the snapshot through it
-        self.snapshots.save(offset, data)
-
-    def state(self) -> LogState:
-        """The synced part of the log, as a place to begin recovery at."""
-        tail = self._synced_tail
-        lost_from, lost_to = self._lost
-        if tail.segment is None:
-            return LogState(end_offset=tail.end_offset, lost_from=lost_from, lost_to=lost_to)
-        return LogState(
-            lost_from=lost_from,
-            lost_to=lost_to,
-            segment_base=tail.segment.base_offset,
-            segment_size=tail.size,
-            end_offset=tail.end_offset,
-            last_append_time_ms=tail.last_append_time_ms,
-            max_timestamp_ms=tail.max_timestamp_ms,
-            last_epoch=tail.last_epoch,
-        )
-
-    def close(self, end_offset: int) -> None:
-        """Syncs, notes the exact end and closes the files. `end_offset` may be above what is in the files."""
         try:
-            if self.failure is None:
-                self.sync()
-                for segment in self.segments[-1:]:
-                    segment.index.flush()
-                self.reservation.save(self.state()._replace(reserved_offset=end_offset, is_clean=True), sync=False)
+            self.snapshots.save(offset, data)
         except OSError as error:
-            _logger.warning("%s: the state could not be saved on closing: %s", self.log_id, error)
-        finally:
-            self.forget_files()
-
-    def settle(self, segment: Segment) -> None:
-        """Cuts a segment's file to its committed size and syncs it."""
-        fd = self.open_files.pin(segment.file)
-        try:
-            if self._files.size(fd) > segment.size:
-                self._files.truncate(fd, segment.size)
-            self._files.fdatasync(fd)
-        finally:
-            self.open_files.unpin(segment.file)
-
-    def forget_files(self) -> None:
-        for segment in self.segments:
-            segment.forget()
-
-    def fail(self, problem: str) -> None:
-        """Takes the log offline for writes, for good."""
-        if self.failure is None:
-            self.failure = problem
-            _logger.error("%s is offline for writes: %s", self.log_id, problem)
-
-    def fail_sync(self, error: OSError) -> None:
-        self.fail(f"a sync failed ({error.strerror or error}), what was written before it may be lost")
+            raise storage_error(f"a snapshot of {self.log_id}", error) from error
 
     def _has_room(self, segment: Segment, plan: AppendPlan) -> bool:
         return segment.size + plan.size_bytes <= self.segment_bytes and not self._is_old(segment, plan)
@@ -308,7 +183,7 @@ class SegmentLog(SegmentView):
             for number, run in enumerate(split_runs(frames, room, self.segment_bytes, is_empty=is_empty)):
                 if number:
                     if segment is not None:
-                        self._close_segment(segment)
+                        self.close_segment(segment)
                     segment = self.create_segment(run[0].header.base_offset)
                 if segment is not None and run:
                     runs.append((segment, run))
@@ -319,7 +194,7 @@ class SegmentLog(SegmentView):
 
     def _commit(self, runs: list[_Run], plan: AppendPlan, *, synced: bool) -> None:
         before, segments = self.tail, self.segments
-        self.remember(before.end_offset, runs[0][0], runs[0][0].size)
+        self.remember(runs[0][1][0].header.base_offset, runs[0][0], runs[0][0].size)
         for segment, run in runs:
             segment.commit(run)
             if segment.index.is_full:
@@ -334,14 +209,10 @@ class SegmentLog(SegmentView):
         """Removes what a failed append wrote. Lack of room is told and the log goes on; anything else is final."""
         known = self.segments
         try:
-            self._remove([segment for segment, _ in runs if segment not in known][::-1])
+            self.remove_segments([segment for segment, _ in runs if segment not in known][::-1])
             for segment, _ in runs:
                 if segment in known:
-                    fd = self.open_files.pin(segment.file)
-                    try:
-                        self._files.truncate(fd, segment.size)
-                    finally:
-                        self.open_files.unpin(segment.file)
+                    self.settle(segment, sync=False)
         except OSError as second:
             self.fail(f"a write failed ({error}) and could not be undone ({second})")
         if not is_lack_of_room(error):
@@ -349,56 +220,16 @@ class SegmentLog(SegmentView):
         self.check_writable()
         raise storage_error(self.log_id, error) from error
 
-    def _sync_segment(self, segment: Segment) -> None:
-        fd = self.open_files.pin(segment.file)
-        try:
-            segment.file.dirty = False
-            self._files.fdatasync(fd)
-        except OSError as error:
-            self.fail_sync(error)
-        finally:
-            self.open_files.unpin(segment.file)
-        self.check_writable()
-
-    def _close_segment(self, segment: Segment) -> None:
-        self._sync_segment(segment)
-        segment.index.flush()
-
-    def create_segment(self, base_offset: int) -> Segment:
-        segment = Segment(self.directory, base_offset, self.open_files, size=0, index_size=0)
-        try:
-            self.open_files.pin(segment.file, create=True)
-            self.open_files.unpin(segment.file)
-            sync_up(self._files, self.directory, self.directory if self.segments else self._root)
-        except OSError:
-            self._remove_stray(segment)
-            raise
-        return segment
-
-    def _remove_stray(self, segment: Segment) -> None:
-        """A segment that was not taken into use must not stay: it would hide frames of the one before it."""
-        segment.forget()
-        try:
-            self._files.remove(segment.path)
-        except OSError as error:
-            self.fail(f"{segment.path} could not be removed: {error}")
-
     def _drop(self, count: int) -> None:
         if not count:
             return
         dropped = self.segments[:count]
-        self.snapshots.make_durable()
-        self.publish(self.segments[count:], self.tail, synced=False)
-        self._remove(dropped)
-
-    def _remove(self, segments: Sequence[Segment]) -> None:
-        """Removes files one by one: whatever a crash leaves is a log without holes."""
-        for segment in segments:
-            segment.forget()
-            self._files.remove(segment.index.file.path)
-            self._files.remove(segment.path)
-        if segments:
-            self._files.sync_directory(self.directory)
+        try:
+            self.snapshots.make_durable()
+            self.publish(self.segments[count:], self.tail, synced=False)
+            self.remove_segments(dropped)
+        except OSError as error:
+            raise storage_error(self.log_id, error) from error
 
     def _boundary(self, segment: Segment, offset: int) -> int:
         place, _ = segment.find(
@@ -407,3 +238,21 @@ class SegmentLog(SegmentView):
         if place is not None and place.header.base_offset < offset:
             raise InvalidRequest(problem=f"offset {offset} is inside a frame")
         return segment.size if place is None else place.position
+
+    def _hide_from(self, offset: int, kept: tuple[Segment, ...], position: int) -> None:
+        """Ends the log at an offset for readers, before its files are cut."""
+        last = kept[-1].frame_before(position) if position else None
+        if last is None:
+            last = next((place for each in reversed(kept[:-1]) if each.size and (place := each.last_frame())), None)
+        tail = self.tail._replace(
+            end_offset=offset,
+            segment=kept[-1] if kept else None,
+            size=position,
+            last_append_time_ms=last.header.append_time_ms if last else 0,
+            last_epoch=last.header.leader_epoch if last else -1,
+        )
+        self.publish(kept, tail, synced=True)
+        self.forget_positions()
+        self.damage = [damage for damage in self.damage if damage.first_offset < offset]
+        if kept:
+            kept[-1].truncate(position)

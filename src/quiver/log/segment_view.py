@@ -62,7 +62,7 @@ class SegmentView:
         return sum([segment.size for segment in self.segments])
 
     def remember(self, offset: int, segment: Segment, position: int) -> None:
-        """Notes where the first frame at or behind an offset begins, so that a read there costs no search."""
+        """Notes where the frame with a base offset begins, so that a read there costs no search."""
         with self._positions_lock:
             positions = self._positions
             if len(positions) >= _REMEMBERED_POSITIONS:
@@ -84,7 +84,7 @@ class SegmentView:
             return None
         with segment.frames(window_bytes=HEADER_BYTES) as frames:
             header = frames.header_at(position)
-            if header is None or header.base_offset < offset:
+            if header is None or header.base_offset != offset:
                 return None
             return Extent(segment.file, self.open_files.pin(segment.file), position, tail.size - position)
 
@@ -157,12 +157,9 @@ class SegmentView:
 
     def _place_of(self, segment: Segment, offset: int, end_offset: int) -> Place | None:
         """The first frame of a segment that ends behind an offset; CorruptData when it cannot be read."""
-        known = self._positions.get(offset)
-        if known is not None and known[0] is segment:
-            with segment.frames() as frames:
-                header = frames.header_at(known[1])
-            if header is not None and header.base_offset >= offset:
-                return Place(known[1], header)
+        known = self._known_place(segment, offset)
+        if known is not None:
+            return known
         place, gaps = segment.find(
             passed=lambda entry: entry.offset <= offset,
             wanted=lambda header: header.base_offset + header.last_offset_delta >= offset,
@@ -172,6 +169,15 @@ class SegmentView:
         if gaps:
             self._refuse_damaged(offset)
         return place
+
+    def _known_place(self, segment: Segment, offset: int) -> Place | None:
+        """The frame that begins at an offset, when it is remembered and still there."""
+        known = self._positions.get(offset)
+        if known is None or known[0] is not segment:
+            return None
+        with segment.frames(window_bytes=HEADER_BYTES) as frames:
+            header = frames.header_at(known[1])
+        return Place(known[1], header) if header is not None and header.base_offset == offset else None
 
     def _refuse_damaged(self, offset: int) -> None:
         for damage in self.damage:
@@ -204,9 +210,9 @@ class SegmentView:
             return segment.size
         if end == tail.end_offset and segment is tail.segment:
             return tail.size
-        known = self._positions.get(end)
-        if known is not None and known[0] is segment:
-            return known[1]
+        place = self._known_place(segment, end)
+        if place is not None:
+            return place.position
         place, _ = segment.find(
             passed=lambda entry: entry.offset <= end, wanted=lambda header: header.base_offset >= end
         )

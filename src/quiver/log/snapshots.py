@@ -48,14 +48,20 @@ class SnapshotFiles:
     def make_durable(self) -> None:
         with self._lock:
             for offset in sorted(self._unsynced & set(self.offsets)):
-                fd = self._files.open(self._path(offset))
-                try:
-                    self._files.fdatasync(fd)
-                finally:
-                    self._files.close(fd)
+                self._sync(offset)
             if self._unsynced:
                 self._files.sync_directory(self._directory)
             self._unsynced.clear()
+
+    def _sync(self, offset: int) -> None:
+        fd = self._files.open(self._path(offset))
+        try:
+            self._files.fdatasync(fd)
+        except OSError:
+            self._remove(offset)  # a second try could succeed with the bytes gone
+            raise
+        finally:
+            self._files.close(fd)
 
     def remove_above(self, offset: int) -> None:
         with self._lock:

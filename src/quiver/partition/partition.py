@@ -5,7 +5,15 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from quiver.model.errors import MessageTooLarge, Overloaded, PartitionOffline, QuiverError, ShuttingDown
+from quiver.model.errors import (
+    CorruptData,
+    InvalidFrame,
+    MessageTooLarge,
+    Overloaded,
+    PartitionOffline,
+    QuiverError,
+    ShuttingDown,
+)
 from quiver.model.limits import MIB, Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
@@ -76,17 +84,31 @@ class Partition:
             offset = max(offset, snapshot.offset)
         end = self.log.end_offset
         while offset < end:
+            offset = await self._replay(offset, end)
+
+    async def _replay(self, offset: int, end: int) -> int:
+        """Records the producers of what one read gives; returns where to go on. Damaged frames are stepped over."""
+        try:
             part = await self.log.read(offset, max_bytes=_REPLAY_BYTES, end_offset=end)
-            if part is None:
-                break
-            try:
-                data = await part.read()
-            finally:
-                part.release()
+        except CorruptData as damage:
+            return max(offset + 1, int(damage.details["next_offset"]))
+        if part is None:
+            return end
+        try:
+            data = await part.read()
+        finally:
+            part.release()
+        reached = offset
+        try:
             for _, header in split_frames(data):
                 self._producers.record(header)
                 self._bytes_since_snapshot += header.frame_bytes
-                offset = header.next_offset
+                reached = header.next_offset
+        except InvalidFrame:
+            if reached == offset:
+                raise
+        # A bad frame behind good ones is the first of the next read, which says where the log goes on behind it.
+        return reached
 
     @property
     def high_watermark(self) -> int:

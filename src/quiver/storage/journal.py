@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from quiver.model.errors import CorruptData
+from quiver.model.errors import CorruptData, InvalidFrame
 from quiver.model.limits import MIB, Limits
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
@@ -66,10 +66,16 @@ class Journal:
             journal._snapshot_bytes = len(snapshot.data)
             journal._snapshot_offsets.append(snapshot.offset)
             offset = snapshot.offset
+        elif offset > 0:
+            problem = f"its log begins at {offset} and no snapshot of what was before is whole"
+            raise CorruptData(where=log_id, problem=problem, next_offset=offset)
         if offset < log.start_offset:
             problem = f"its snapshot ends at {offset} and its log begins at {log.start_offset}"
             raise CorruptData(where=log_id, problem=problem, next_offset=log.start_offset)
-        await journal._replay(offset)
+        try:
+            await journal._replay(offset)
+        except InvalidFrame as error:
+            raise CorruptData(where=log_id, problem=error.message, next_offset=log.end_offset) from error
         return journal
 
     async def append(self, record: bytes) -> int:

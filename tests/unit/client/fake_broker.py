@@ -1,5 +1,6 @@
 """A broker of one file for tests of the SDK: partitions in memory, and faults where a test wants them."""
 
+import contextlib
 import socket
 import threading
 from collections.abc import Callable
@@ -94,10 +95,8 @@ class FakeBroker:
 
     def __exit__(self, *_: object) -> None:
         for sock in (self._listener, *self._sockets):
-            try:
+            with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             sock.close()
 
     def create(self, name: str, partitions: int) -> None:
@@ -113,10 +112,8 @@ class FakeBroker:
 
     def disconnect(self) -> None:
         for sock in self._sockets:
-            try:
+            with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
     def requests_of(self, kind: type[Request]) -> list[Request]:
         return [request for request in self.requests if isinstance(request, kind)]

@@ -80,7 +80,7 @@ async def test_callbacks_run_on_the_loop(broker):
 
 
 async def test_nobody_there():
-    with pytest.raises(ConnectionLost, match="127.0.0.1:1"):
+    with pytest.raises(ConnectionLost, match=r"127\.0\.0\.1:1"):
         async with quiver.connect_async("127.0.0.1:1"):
             pass
 

@@ -44,7 +44,7 @@ def test_backoff_grows_to_a_second():
 
 
 def test_nobody_there_is_said_at_once():
-    with pytest.raises(ConnectionLost, match="127.0.0.1:1"):
+    with pytest.raises(ConnectionLost, match=r"127\.0\.0\.1:1"):
         quiver.connect("127.0.0.1:1")
 
 

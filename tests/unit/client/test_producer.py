@@ -49,6 +49,11 @@ def first(times: int, fault, kind=Produce):
     return choose
 
 
+def send_each(out, values) -> None:
+    for value in values:
+        out.send(value)
+
+
 def test_send_gives_tickets_with_the_place_of_each_message(q, broker):
     with q.producer("single", linger="1ms") as out:
         tickets = [out.send(b"%d" % n) for n in range(2000)]
@@ -248,8 +253,7 @@ def test_a_full_buffer_holds_the_sender_back_and_then_refuses(q, broker):
     broker.fault = lambda request: "ignore" if isinstance(request, Produce) else None
     out = q.producer("single", max_buffer_bytes=100_000, timeout="100ms", batch_bytes=10_000)
     with pytest.raises(BufferFull):
-        for _ in range(200):
-            out.send(b"x" * 1000)
+        send_each(out, [b"x" * 1000] * 200)
     with pytest.raises(BufferFull):
         out.send_many([b"x" * 1000] * 200)
     with pytest.raises(RequestTimeout):
@@ -330,8 +334,7 @@ def test_a_closed_producer_takes_nothing(q):
 def test_an_exception_in_the_block_is_not_hidden_by_the_producer(q, broker):
     broker.fault = first(1, Failure("invalid_frame", "no", False))
     with pytest.raises(KeyError), q.producer("single") as out:
-        out.send(b"a")
-        raise KeyError("mine")
+        {}[out.send(b"a")]
 
 
 def test_threads_share_a_producer_and_keep_their_order(q, broker):
@@ -366,3 +369,31 @@ def test_publishers_of_many_threads_share_frames(q: Client, broker):
     for thread in threads:
         thread.join()
     assert sorted(places) == list(range(800))
+
+
+def test_a_callback_that_fails_harms_nobody(q, broker):
+    with q.producer("single") as out:
+        out.send(b"a").add_done_callback(lambda ticket: 1 / 0)
+        out.flush(10)
+        assert out.send(b"b").result(10).offset == 1
+    assert len(broker.requests_of(InitProducer)) == 1
+
+
+def test_partitions_that_were_added_can_be_named(q, broker):
+    with q.producer("single") as out:
+        out.send(b"a", partition=0).result(10)
+        broker.grow("single", 2)
+        assert out.send(b"b", partition=1).result(10).partition == 1
+
+
+def test_closing_the_client_flushes_its_producers_and_tells_of_failures(broker):
+    q = quiver.connect(broker.address)
+    out = q.producer("single", linger="1h")
+    out.send(b"a")
+    q.close()
+    assert broker.topics["single"].values() == [b"a"]
+    q = quiver.connect(broker.address)
+    broker.fault = first(1, Failure("invalid_frame", "no", False))
+    q.producer("single").send(b"b")
+    with pytest.raises(InvalidFrame):
+        q.close()

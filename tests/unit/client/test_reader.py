@@ -153,10 +153,9 @@ def test_damage_is_reported_behind_the_good_frames(q, broker):
     bad = bytearray(partition.frames[1])
     bad[-1] ^= 1
     partition.read = lambda offset: partition.frames[0] + bytes(bad) + partition.frames[2]  # type: ignore[method-assign]
-    seen = []
+    seen: list[int] = []
     with pytest.raises(CorruptData, match="single-0"):
-        for message in q.read("single"):
-            seen.append(message.offset)
+        seen.extend(message.offset for message in q.read("single"))
     assert seen == list(range(unpack_header(partition.frames[0]).record_count))
 
 

@@ -168,7 +168,7 @@ def test_a_failed_sync_is_final(tmp_path: Path) -> None:
 
 
 def test_a_write_that_cannot_be_undone_is_final(tmp_path: Path) -> None:
-    files = FailingFiles(kind="no_space")
+    files = FailingFiles(kind="short_write")
     log = open_log(tmp_path / "log", files=files)
     append(log, frame_at(0))
     files.fail_at = len(files.operations) + 1

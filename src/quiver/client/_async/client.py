@@ -1,5 +1,6 @@
 """The client: what `quiver.connect` and `quiver.open` give."""
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Unpack
@@ -16,7 +17,7 @@ from quiver.client.producer_options import ProducerOptions, SendOptions, produce
 from quiver.client.published import Published
 from quiver.client.reader_options import reader_options
 from quiver.client.stream_options import StreamWords, stream_options
-from quiver.model.errors import PartitionNotFound, RequestTimeout
+from quiver.model.errors import PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.limits import MIB
 from quiver.model.names import check_name
 from quiver.model.position import parse_position
@@ -25,6 +26,8 @@ from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
 
 _PUBLISHERS_KEPT = 1000
+_LAST_SECONDS = 1.0
+"""How long a client that is given up waits for messages that are still on their way."""
 
 
 class AsyncClient:
@@ -159,19 +162,31 @@ class AsyncClient:
                 raise PartitionNotFound(topic=topic, count=info.partitions, partition=number)
         return await find_offsets(self._link, info, dict.fromkeys(numbers, position)) if numbers else {}
 
-    async def close(self) -> None:
-        """Closes producers (after a flush) and connections. Safe to call again."""
+    async def close(self, timeout: float | None = None) -> None:
+        """Closes streams, producers and connections. Producers are flushed first, for at most `timeout` seconds.
+
+        Raises the first failure there was. Safe to call again.
+        """
         if self._is_closed:
             return
         self._is_closed = True
+        first_error: QuiverError | None = None
         try:
             for stream in self._streams:
                 await stream.close()
-            for producer in (*self._producers, *self._publishers.values()):
-                await producer.close()
+            for producer in self._producers:
+                try:
+                    await producer.close(timeout)
+                except QuiverError as error:
+                    first_error = first_error or error
+            for publisher in self._publishers.values():
+                with contextlib.suppress(QuiverError):  # whoever called publish was told
+                    await publisher.close(_LAST_SECONDS)
         finally:
             await self._fetch_link.close()
             await self._link.close()
+        if first_error is not None:
+            raise first_error
 
     async def __aenter__(self) -> "AsyncClient":
         return await self.connect()
@@ -179,7 +194,11 @@ class AsyncClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.close()
+        if error is None:
+            await self.close()
+            return
+        with contextlib.suppress(QuiverError):
+            await self.close(_LAST_SECONDS)
 
     async def _publisher(self, topic: str) -> AsyncProducer:
         """The producer behind `publish`: it sends at once, from the caller's own thread or task."""

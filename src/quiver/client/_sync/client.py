@@ -1,6 +1,7 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
 """The client: what `quiver.connect` and `quiver.open` give."""
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Unpack
@@ -17,7 +18,7 @@ from quiver.client.producer_options import ProducerOptions, SendOptions, produce
 from quiver.client.published import Published
 from quiver.client.reader_options import reader_options
 from quiver.client.stream_options import StreamWords, stream_options
-from quiver.model.errors import PartitionNotFound, RequestTimeout
+from quiver.model.errors import PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.limits import MIB
 from quiver.model.names import check_name
 from quiver.model.position import parse_position
@@ -26,6 +27,8 @@ from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
 
 _PUBLISHERS_KEPT = 1000
+_LAST_SECONDS = 1.0
+"""How long a client that is given up waits for messages that are still on their way."""
 
 
 class Client:
@@ -158,19 +161,31 @@ class Client:
                 raise PartitionNotFound(topic=topic, count=info.partitions, partition=number)
         return find_offsets(self._link, info, dict.fromkeys(numbers, position)) if numbers else {}
 
-    def close(self) -> None:
-        """Closes producers (after a flush) and connections. Safe to call again."""
+    def close(self, timeout: float | None = None) -> None:
+        """Closes streams, producers and connections. Producers are flushed first, for at most `timeout` seconds.
+
+        Raises the first failure there was. Safe to call again.
+        """
         if self._is_closed:
             return
         self._is_closed = True
+        first_error: QuiverError | None = None
         try:
             for stream in self._streams:
                 stream.close()
-            for producer in (*self._producers, *self._publishers.values()):
-                producer.close()
+            for producer in self._producers:
+                try:
+                    producer.close(timeout)
+                except QuiverError as error:
+                    first_error = first_error or error
+            for publisher in self._publishers.values():
+                with contextlib.suppress(QuiverError):  # whoever called publish was told
+                    publisher.close(_LAST_SECONDS)
         finally:
             self._fetch_link.close()
             self._link.close()
+        if first_error is not None:
+            raise first_error
 
     def __enter__(self) -> "Client":
         return self.connect()
@@ -178,7 +193,11 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        if error is None:
+            self.close()
+            return
+        with contextlib.suppress(QuiverError):
+            self.close(_LAST_SECONDS)
 
     def _publisher(self, topic: str) -> Producer:
         """The producer behind `publish`: it sends at once, from the caller's own thread or task."""

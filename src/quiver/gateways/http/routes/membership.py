@@ -1,27 +1,33 @@
 """Members of a group: join, heartbeat, leave, let go; eager, and with the cooperative twins."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Meta
 
 from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.routes.group_answers import (
     CooperativeAnswer,
-    Deadline,
     DoneAnswer,
-    Labels,
-    PartitionRef,
     cooperative_fields,
     labels,
     partition_refs,
 )
 from quiver.gateways.http.routes.groups import group_of
-from quiver.gateways.http.routes.topics import Duration
-from quiver.groups.assignors import AssignorName, TopicPartition
-from quiver.groups.member import MemberState, Subscription
+from quiver.gateways.http.routes.member_bodies import (
+    AssignmentAnswer,
+    CooperativeJoinAnswer,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    JoinAnswer,
+    JoinRequest,
+    LeaveRequest,
+    MemberQuery,
+    RevokeRequest,
+)
+from quiver.groups.assignors import TopicPartition
+from quiver.groups.member import Subscription
 from quiver.groups.state import Protocol
 from quiver.model.errors import (
     GenerationMismatch,
@@ -41,74 +47,26 @@ if TYPE_CHECKING:
     from quiver.broker.broker import Broker
     from quiver.broker.members import MemberNews
 
-_MAX_ID = 200
 
-
-class JoinRequest(msgspec.Struct, kw_only=True):
-    """A new member says client_id and topics or pattern; one that comes back says member_id, and what has changed."""
-
-    client_id: Annotated[str, Meta(min_length=1, max_length=_MAX_ID)] | None = None
-    topics: list[str] | None = None
-    pattern: Annotated[str | None, Meta(description="A regular expression for whole topic names.")] = None
-    member_id: str | None = None
-    instance_id: Annotated[str, Meta(min_length=1, max_length=_MAX_ID)] | None = None
-    session_timeout: Duration = None
-    assignor: AssignorName | None = None
-    start: Annotated[
-        str | int | None, Meta(description="earliest (default), latest, an offset, a time or a time ago (-2h).")
-    ] = None
-
-
-class HeartbeatRequest(msgspec.Struct, kw_only=True):
-    member_id: str | None = None
-    generation: int | None = None
-
-
-class RevokeRequest(HeartbeatRequest, kw_only=True):
-    revoked_partitions: list[PartitionRef] | None = None
-
-
-class LeaveRequest(msgspec.Struct, kw_only=True):
-    member_id: str | None = None
-
-
-class MemberQuery(msgspec.Struct, kw_only=True):
-    member_id: str | None = None
-
-
-class JoinAnswer(msgspec.Struct, kw_only=True):
-    member_id: str
-    generation: int
-    leader_id: str | None
-    leader: bool
-    protocol: Protocol
-    partitions: list[PartitionRef]
-    assigned_partitions: Labels
-    members: list[str]
-    rebalance_required: Annotated[bool, Meta(description="True: others have to let go first; join again, or poll.")]
-
-
-class CooperativeJoinAnswer(JoinAnswer, kw_only=True):
-    """The fields of a join and of a CooperativeAnswer."""
-
-    status: Literal["ok"] = "ok"
-    partitions_to_revoke: list[PartitionRef]
-    partitions_assigned: list[PartitionRef]
-    state: MemberState
-    revocation_deadline: Deadline
-
-
-class HeartbeatAnswer(msgspec.Struct, kw_only=True):
-    status: Literal["ok"] = "ok"
-    generation: int
-    rebalance_required: bool
-
-
-class AssignmentAnswer(msgspec.Struct, kw_only=True):
-    member_id: str
-    generation: int
-    partitions: list[PartitionRef]
-    assigned_partitions: Labels
+_KNOWN = (InvalidRequest, InvalidName, GroupNotFound, MemberNotFound, MemberFenced)
+_MEMBER = {"member_id": "web-1-0123456789abcdef"}
+_JOIN: dict[str, Any] = {
+    "tag": "Groups",
+    "body": JoinRequest,
+    "example": {"client_id": "web-1", "topics": ["orders"]},
+    "errors": (*_KNOWN, TopicNotFound, GroupProtocolMismatch),
+}
+_HEARTBEAT: dict[str, Any] = {
+    "tag": "Groups",
+    "body": HeartbeatRequest,
+    "example": _MEMBER | {"generation": 1},
+    "errors": (*_KNOWN, GenerationMismatch),
+}
+_LEAVE: dict[str, Any] = {"tag": "Groups", "body": LeaveRequest, "example": _MEMBER, "errors": _KNOWN}
+_REVOKE = _HEARTBEAT | {
+    "body": RevokeRequest,
+    "example": _MEMBER | {"generation": 2, "revoked_partitions": [{"topic": "orders", "partition": 0}]},
+}
 
 
 def required_member(member_id: str | None) -> str:
@@ -242,69 +200,54 @@ class MembershipRoutes:
 
 def membership_routes(broker: "Broker") -> Routes:
     routes = MembershipRoutes(broker)
-    known = (InvalidRequest, InvalidName, GroupNotFound, MemberNotFound, MemberFenced)
-    beat_example = {"member_id": "web-1-0123456789abcdef", "generation": 1}
-    revoke_example = beat_example | {"revoked_partitions": [{"topic": "orders", "partition": 0}]}
-    join_example = {"client_id": "web-1", "topics": ["orders"]}
-    join_errors = (*known, TopicNotFound, GroupProtocolMismatch)
-    beat_errors = (*known, GenerationMismatch)
-
-    def post(handler: Any, summary: str, body: Any, answer: Any, example: Any, errors: Any) -> dict[str, Operation]:
-        operation = Operation(
-            handler=handler, summary=summary, tag="Groups", body=body, answer=answer, example=example, errors=errors
-        )
-        return {"POST": operation}
-
+    assignment = Operation(
+        handler=routes.assignment,
+        summary="What a member may read now",
+        tag="Groups",
+        query=MemberQuery,
+        answer=AssignmentAnswer,
+        errors=_KNOWN,
+    )
+    posts = _plain_routes(routes) | _cooperative_routes(routes)
     return {
-        "/groups/{group}/heartbeat": post(
-            routes.heartbeat, "A member's sign of life", HeartbeatRequest, HeartbeatAnswer, beat_example, beat_errors
+        **{f"/groups/{{group}}/{path}": {"POST": operation} for path, operation in posts.items()},
+        "/groups/{group}/assignment": {"GET": assignment},
+    }
+
+
+def _plain_routes(routes: MembershipRoutes) -> dict[str, Operation]:
+    return {
+        "heartbeat": Operation(
+            handler=routes.heartbeat, summary="A member's sign of life", answer=HeartbeatAnswer, **_HEARTBEAT
         ),
-        "/groups/{group}/heartbeat/cooperative": post(
-            routes.heartbeat_cooperative,
-            "A member's sign of life; hears what it has and what it is to let go of",
-            HeartbeatRequest,
-            CooperativeAnswer,
-            beat_example,
-            beat_errors,
+        "join": Operation(
+            handler=routes.join, summary="Join a group, or come back (eager)", answer=JoinAnswer, **_JOIN
         ),
-        "/groups/{group}/join": post(
-            routes.join, "Join a group, or come back (eager)", JoinRequest, JoinAnswer, join_example, join_errors
+        "leave": Operation(handler=routes.leave, summary="Leave a group", answer=DoneAnswer, **_LEAVE),
+    }
+
+
+def _cooperative_routes(routes: MembershipRoutes) -> dict[str, Operation]:
+    return {
+        "heartbeat/cooperative": Operation(
+            handler=routes.heartbeat_cooperative,
+            summary="A member's sign of life; hears what it has and what it is to let go of",
+            answer=CooperativeAnswer,
+            **_HEARTBEAT,
         ),
-        "/groups/{group}/join/cooperative": post(
-            routes.join_cooperative,
-            "Join a group, or come back (cooperative)",
-            JoinRequest,
-            CooperativeJoinAnswer,
-            join_example,
-            join_errors,
+        "join/cooperative": Operation(
+            handler=routes.join_cooperative,
+            summary="Join a group, or come back (cooperative)",
+            answer=CooperativeJoinAnswer,
+            **_JOIN,
         ),
-        "/groups/{group}/revoke": post(
-            routes.revoke,
-            "A member has let go of partitions",
-            RevokeRequest,
-            CooperativeAnswer,
-            revoke_example,
-            beat_errors,
+        "revoke": Operation(
+            handler=routes.revoke,
+            summary="A member has let go of partitions",
+            answer=CooperativeAnswer,
+            **_REVOKE,
         ),
-        "/groups/{group}/leave": post(
-            routes.leave, "Leave a group", LeaveRequest, DoneAnswer, {"member_id": beat_example["member_id"]}, known
+        "leave/cooperative": Operation(
+            handler=routes.leave_cooperative, summary="Leave a group", answer=CooperativeAnswer, **_LEAVE
         ),
-        "/groups/{group}/leave/cooperative": post(
-            routes.leave_cooperative,
-            "Leave a group",
-            LeaveRequest,
-            CooperativeAnswer,
-            {"member_id": beat_example["member_id"]},
-            known,
-        ),
-        "/groups/{group}/assignment": {
-            "GET": Operation(
-                handler=routes.assignment,
-                summary="What a member may read now",
-                tag="Groups",
-                query=MemberQuery,
-                answer=AssignmentAnswer,
-                errors=known,
-            )
-        },
     }

@@ -1,0 +1,33 @@
+"""The examples of docs/sdk.md, run as they are written."""
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import quiver
+from blackbox.broker_process import BrokerProcess
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "sdk.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def test_the_first_example(shared_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]):
+    exec(EXAMPLES[0].replace("localhost:7481", shared_broker.address), {})
+    assert "{'id': 1}" in capsys.readouterr().out
+
+
+def test_the_producer_example(shared_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]):
+    table = pa.table({"value": [b"x", b"y"]})
+    with quiver.connect(shared_broker.address) as q:
+        if "orders" not in q.topics.list():
+            q.topics.create("orders")
+        before = sum(q.offsets("orders").values())
+        exec(EXAMPLES[1], {"q": q, "table": table})
+        assert sum(q.offsets("orders").values()) == before + 5
+    assert capsys.readouterr().out.strip().isdigit()
+
+
+def test_no_example_goes_untested():
+    assert len(EXAMPLES) == 2

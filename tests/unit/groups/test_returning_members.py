@@ -1,0 +1,64 @@
+"""Members that join again, and what rebalances are counted as."""
+
+from itertools import count
+
+from quiver.groups.member import Subscription
+from quiver.groups.state import Membership, Protocol, RebalanceStats, TopicSize
+
+TOPICS = {"orders": TopicSize(1, 6), "emails": TopicSize(2, 3)}
+
+
+class Scene:
+    def __init__(self, protocol: Protocol) -> None:
+        self.group, self.protocol, self.numbers = Membership(), protocol, count(1)
+
+    def join(self, member_id: str | None = None, topic: str = "orders", now_ms: int = 0) -> str:
+        return self.group.join(
+            Subscription(client_id="c", topics=frozenset({topic})),
+            TOPICS,
+            now_ms,
+            new_id=lambda: f"m{next(self.numbers)}",
+            joined_at_ms=now_ms,
+            member_id=member_id,
+            protocol=self.protocol,
+        ).id
+
+
+def test_a_cooperative_member_that_joins_again_has_not_let_go() -> None:
+    scene = Scene("cooperative")
+    first, second = scene.join(), scene.join()
+    asked = set(scene.group.members[first].revoking)
+    scene.join(first)
+    assert scene.group.members[first].revoking == asked
+    assert scene.group.members[second].owned == set()
+
+
+def test_an_eager_member_that_joins_again_has_let_go_also_with_other_topics() -> None:
+    scene = Scene("eager")
+    first = scene.join()
+    scene.join(first, "emails")
+    assert len(scene.group.members[first].assigned) == 3
+    second = scene.join()
+    scene.join(first, "orders")
+    assert scene.group.state == "stable"
+    assert [len(scene.group.members[member].assigned) for member in (first, second)] == [3, 3]
+
+
+def test_the_time_without_members_is_no_rebalance() -> None:
+    scene = Scene("eager")
+    first = scene.join(now_ms=0)
+    scene.group.leave(first, TOPICS, 1_000)
+    scene.join(now_ms=50_000)
+    stats = scene.group.stats
+    assert (stats.total, stats.successful, stats.last_duration_ms) == (3, 3, 0)
+
+
+def test_statistics_of_many_groups_together() -> None:
+    parts = [
+        RebalanceStats(total=3, successful=2, failed=1, last_duration_ms=5, total_duration_ms=9, ended_at_ms=20),
+        RebalanceStats(total=1, successful=1, last_duration_ms=3, total_duration_ms=3, ended_at_ms=10),
+    ]
+    together = RebalanceStats.together(parts)
+    assert (together.total, together.successful, together.failed) == (4, 3, 1)
+    assert (together.last_duration_ms, together.average_duration_ms) == (5, 4)
+    assert RebalanceStats.together([]) == RebalanceStats()
