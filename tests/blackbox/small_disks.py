@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from blackbox.broker_process import wait_until
+
+_UNMOUNT_SECONDS = 5.0
+
 
 @contextlib.contextmanager
 def small_tmpfs(mount_point: Path, size_bytes: int) -> Iterator[Path]:
@@ -51,4 +55,16 @@ def _mount(*arguments: str) -> None:
 
 
 def _unmount(mount_point: Path) -> None:
-    subprocess.run(["umount", str(mount_point)], check=True, stdin=subprocess.DEVNULL)
+    """A process that was killed just now may still hold files; what is held for longer is detached from the tree."""
+
+    def unmounted() -> bool:
+        return (
+            subprocess.run(["umount", str(mount_point)], stdin=subprocess.DEVNULL, capture_output=True).returncode
+            == 0
+        )
+
+    try:
+        wait_until(unmounted, _UNMOUNT_SECONDS, f"umount {mount_point}")
+    except AssertionError:
+        subprocess.run(["umount", "--lazy", str(mount_point)], check=True, stdin=subprocess.DEVNULL)
+        raise

@@ -19,6 +19,7 @@ from quiver.storage.local_log import LocalLog
 from quiver.storage.memory import check_log_id
 from quiver.storage.port import LogOptions
 from quiver.storage.work import Work
+from quiver.storage.write_behind import WriteBehind
 from quiver.system.clock import Clock, SystemClock
 from quiver.system.files import Files
 
@@ -66,7 +67,7 @@ class LocalStorage:
         self._epoch_turn = asyncio.Lock()
         self._logs: dict[str, LocalLog] = {}
         self._opening: dict[str, asyncio.Lock] = {}
-        self._dirty: set[LocalLog] = set()
+        self._dirty: set[WriteBehind] = set()
         self._flusher: asyncio.Task[None] | None = None
         self._lock_fd = -1
 
@@ -183,18 +184,20 @@ class LocalStorage:
             self._flusher.cancel()
             await asyncio.wait([self._flusher])
             self._flusher = None
-        await asyncio.gather(*[log.close() for log in list(self._logs.values())])
+        results = await asyncio.gather(*[log.close() for log in self._logs.values()], return_exceptions=True)
         for work in (self.writes, self.reads, self.background):
             work.close()
         if self._lock_fd >= 0:
             self._files.close(self._lock_fd)
             self._lock_fd = -1
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
 
-    def needs_flush(self, log: LocalLog) -> None:
+    def needs_flush(self, log: WriteBehind) -> None:
         self._dirty.add(log)
 
     def closed(self, log: LocalLog) -> None:
-        self._dirty.discard(log)
         self._logs.pop(log.log_id, None)
 
     async def flush(self) -> None:

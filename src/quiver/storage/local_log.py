@@ -10,32 +10,26 @@ from quiver.log.memory_frames import MemoryFrames
 from quiver.log.segment_log import SegmentLog
 from quiver.log.segment_view import Extent
 from quiver.log.snapshots import SNAPSHOTS_KEPT
-from quiver.log.write_error import is_lack_of_room, storage_error
-from quiver.model.errors import Closed, PartitionOffline
-from quiver.model.limits import KIB, MIB
+from quiver.model.errors import Closed, CorruptData
+from quiver.model.limits import KIB
 from quiver.records.header import HEADER_BYTES, StampedFrame, read_stamped_header
 from quiver.storage.file_slice import FileSlice
 from quiver.storage.free_space import FreeSpace
 from quiver.storage.memory_slice import MemorySlice
 from quiver.storage.port import FrameSlice, LogOptions, Snapshot
 from quiver.storage.work import Work
+from quiver.storage.write_behind import FlushSchedule, WriteBehind
 
 WRITE_ON_LOOP_BYTES = 256 * KIB
-FLUSH_AT_BYTES = 16 * MIB
-MAX_UNSYNCED_BYTES = 64 * MIB
 
 
-class Engine(Protocol):
+class Engine(FlushSchedule, Protocol):
     """What a log needs of its storage."""
 
     writes: Work
     reads: Work
     background: Work
     space: FreeSpace
-
-    def needs_flush(self, log: "LocalLog") -> None:
-        """The log has written what is not synced; it is to be flushed within a second."""
-        ...
 
     def closed(self, log: "LocalLog") -> None:
         """The log is closed and may be opened again."""
@@ -56,9 +50,7 @@ class LocalLog:
         self._memory: MemoryFrames | None = None
         self._memory_snapshots: list[Snapshot] = []
         self._turn = asyncio.Lock()
-        self._unsynced_bytes = 0
-        self._flush: asyncio.Task[None] | None = None
-        self._renewal: asyncio.Task[None] | None = None
+        self._behind = WriteBehind(disk, engine.background, engine)
         self._closed = False
 
     @property
@@ -114,7 +106,7 @@ class LocalLog:
 
     def _append_at_once(self, frames: Sequence[StampedFrame]) -> bool:
         disk = self._disk
-        if self._closed or self._memory is not None or self._unsynced_bytes > MAX_UNSYNCED_BYTES:
+        if self._closed or self._memory is not None or self._behind.is_behind:
             return False
         plan = disk.plan(frames)
         if plan.size_bytes > WRITE_ON_LOOP_BYTES or not disk.reservation.covers(plan.end_offset):
@@ -123,62 +115,27 @@ class LocalLog:
             return False
         self._engine.space.take(plan.size_bytes)
         disk.append(frames, plan, sync=False)
-        self._note_unsynced(plan)
+        self._behind.wrote(plan.size_bytes)
+        self._behind.reserve_ahead(plan.end_offset)
         return True
 
     async def _append_in_thread(self, frames: Sequence[StampedFrame]) -> None:
-        if self._unsynced_bytes > MAX_UNSYNCED_BYTES and self._flush is not None:
-            await asyncio.wait([self._flush])
         plan = self._disk.plan(frames)
         self._engine.space.take(plan.size_bytes)
         if self._options.durability == "fsync":
             await self._engine.writes.run(self._disk.append, frames, plan, sync=True)
-        else:
+            return
+        if self._behind.is_behind:
+            await self._behind.catch_up()
+        try:
             await self._engine.writes.run(self._reserve_and_append, frames, plan)
-            self._note_unsynced(plan)
+        finally:
+            self._behind.wrote(plan.size_bytes)
+        self._behind.reserve_ahead(plan.end_offset)
 
     def _reserve_and_append(self, frames: Sequence[StampedFrame], plan: AppendPlan) -> None:
-        self._reserve(plan.end_offset)
+        self._behind.reserve(plan.end_offset)
         self._disk.append(frames, plan, sync=False)
-
-    def _reserve(self, end_offset: int) -> None:
-        reservation = self._disk.reservation
-        if reservation.covers(end_offset):
-            return
-        try:
-            reservation.renew(end_offset, self._disk.state)
-        except OSError as error:
-            if not is_lack_of_room(error):
-                self._disk.fail(f"offsets could not be reserved: {error}")
-            raise storage_error(self.log_id, error) from error
-
-    def _note_unsynced(self, plan: AppendPlan) -> None:
-        self._unsynced_bytes += plan.size_bytes
-        self._engine.needs_flush(self)
-        if self._unsynced_bytes >= FLUSH_AT_BYTES and self._flush is None:
-            self._flush = asyncio.create_task(self.flush())
-        if self._disk.reservation.is_half_used(plan.end_offset) and self._renewal is None:
-            self._renewal = asyncio.create_task(self._renew())
-
-    async def flush(self) -> None:
-        """Syncs what is written. A failure takes the log offline and is not raised here."""
-        self._unsynced_bytes = 0
-        try:
-            await self._engine.background.run(self._disk.sync)
-        except PartitionOffline:
-            pass
-        finally:
-            if self._flush is asyncio.current_task():
-                self._flush = None
-
-    async def _renew(self) -> None:
-        """Moves the bound of offsets ahead in time. If that fails, the append that reaches it says so."""
-        try:
-            await self._engine.background.run(self._disk.reservation.renew, self.end_offset, self._disk.state)
-        except OSError:
-            pass
-        finally:
-            self._renewal = None
 
     async def _append_to_memory(self, frames: Sequence[StampedFrame]) -> None:
         disk = self._disk
@@ -195,10 +152,9 @@ class LocalLog:
             self._memory.last_append_time_ms = disk.tail.last_append_time_ms
         end_offset = frames[-1].header.next_offset
         if not disk.reservation.covers(end_offset):
-            await self._engine.writes.run(self._reserve, end_offset)
+            await self._engine.writes.run(self._behind.reserve, end_offset)
         self._memory.append(frames)
-        if disk.reservation.is_half_used(end_offset) and self._renewal is None:
-            self._renewal = asyncio.create_task(self._renew())
+        self._behind.reserve_ahead(end_offset)
 
     def _spill(self) -> None:
         """Writes what was kept in memory to files, after the durability was raised."""
@@ -214,7 +170,6 @@ class LocalLog:
         self._memory = None
 
     async def sync(self) -> None:
-        self._unsynced_bytes = 0
         await self._engine.writes.run(self._disk.sync)
 
     async def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> FrameSlice | None:
@@ -249,9 +204,11 @@ class LocalLog:
                     self._disk.open_files.unpin(extent.file)
             raise
         except FileNotFoundError as error:
+            self._check_open()
             if offset < self.start_offset:  # dropped by retention between the look and the read
                 raise out_of_range(self.log_id, offset, self.start_offset, self.end_offset) from error
-            raise
+            problem = "its file is missing"
+            raise CorruptData(where=self.log_id, problem=problem, next_offset=self.end_offset) from error
         return read[0]
 
     async def offset_for_time(self, time_ms: int) -> int:
@@ -338,9 +295,7 @@ class LocalLog:
             if self._closed:
                 return
             self._closed = True
-            for task in (self._flush, self._renewal):
-                if task is not None:
-                    await asyncio.wait([task])
+            await self._behind.finish()
             await self._engine.writes.run(self._disk.close, self.end_offset)
             self._engine.closed(self)
 
