@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import inspect
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
@@ -85,6 +86,12 @@ class Task:
 
 async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds)
+
+
+async def finished(outcome: Any) -> None:
+    """Waits for what a user's function returned, where that can be waited for."""
+    if inspect.isawaitable(outcome):
+        await outcome
 
 
 def flatten(groups: AsyncIterator[Iterable[_T]]) -> AsyncIterator[_T]:

@@ -83,6 +83,10 @@ def sleep(seconds: float) -> None:
     time.sleep(seconds)
 
 
+def finished(outcome: object) -> None:
+    """A user's function has done its work when it returns."""
+
+
 def flatten(groups: Iterator[Iterable[_T]]) -> Iterator[_T]:
     return itertools.chain.from_iterable(groups)
 

@@ -7,7 +7,7 @@ import pytest
 import quiver
 from quiver.model.errors import ConnectionLost, RequestTimeout
 from quiver.protocol.messages import Produce
-from unit.client.fake_broker import FakeBroker
+from unit.client.fake_native_broker import FakeBroker
 
 
 @pytest.fixture

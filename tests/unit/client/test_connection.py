@@ -12,7 +12,7 @@ from quiver.client.backoff import backoff_seconds
 from quiver.model.errors import Closed, ConnectionLost, ForkRefused, InvalidRequest, ProtocolError, TopicExists
 from quiver.protocol.messages import CreateTopic, Failure, GetMetadata, Hello
 from quiver.protocol.packet import encode_packet
-from unit.client.fake_broker import FakeBroker
+from unit.client.fake_native_broker import FakeBroker
 
 
 @pytest.fixture

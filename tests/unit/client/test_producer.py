@@ -21,7 +21,7 @@ from quiver.model.errors import (
 )
 from quiver.protocol.messages import Failure, InitProducer, Produce
 from quiver.records.read import open_frame
-from unit.client.fake_broker import FakeBroker
+from unit.client.fake_native_broker import FakeBroker
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import quiver
-from unit.client.fake_broker import FakeBroker
+from unit.client.fake_native_broker import FakeBroker
 
 
 class SealingList(list):

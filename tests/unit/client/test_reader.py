@@ -13,7 +13,7 @@ from quiver.protocol.messages import Failure, Fetch, FetchedPart
 from quiver.records.build import build_frame
 from quiver.records.header import stamp, unpack_header
 from quiver.records.read import open_frame
-from unit.client.fake_broker import FakeBroker
+from unit.client.fake_native_broker import FakeBroker
 
 
 @pytest.fixture

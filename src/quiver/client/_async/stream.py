@@ -1,17 +1,15 @@
 """Reading as a member of a group."""
 
-import inspect
 import operator
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any
 
 import pyarrow as pa
 
 from quiver.client._async.fetcher import AsyncFetcher
 from quiver.client._async.link import AsyncLink
 from quiver.client._async.membership import AsyncMembership
-from quiver.client._backend_async import flatten
+from quiver.client._backend_async import finished, flatten
 from quiver.client.arrow_batch import arrow_batch
 from quiver.client.cursor import ReadFrame
 from quiver.client.holdings import Holdings, named
@@ -195,7 +193,7 @@ class AsyncStream:
         self._holdings.put_down()
 
     def _note_progress(self, *, done: bool) -> None:
-        """Counts what was asked for of the chunk or batch at hand; the last message, or the batch, if it is `done`."""
+        """Counts what was asked for of the chunk or batch at hand; the last message, or the batch, only if `done`."""
         source, chunk = self._chunk_source, self._chunk
         if source is None:
             return
@@ -210,11 +208,8 @@ class AsyncStream:
         await self._membership.commit_offset(source, message.offset + 1)
 
     async def _tell(self, callback: OnPartitions | None, sources: list[PartitionSource]) -> None:
-        if callback is None or not sources:
-            return
-        outcome: Any = callback(named(sources))
-        if inspect.isawaitable(outcome):
-            await outcome
+        if callback is not None and sources:
+            await finished(callback(named(sources)))
 
     def _source(self, topic: str, partition: int) -> PartitionSource:
         source = self._holdings.find(topic, partition)

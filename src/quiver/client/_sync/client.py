@@ -29,6 +29,8 @@ from quiver.system.randomness import Randomness
 _PUBLISHERS_KEPT = 1000
 _LAST_SECONDS = 1.0
 """How long a client that is given up waits for messages that are still on their way."""
+_VERDICT_SECONDS = 2.0
+"""A message whose time is over has failed, and its ticket says why, within this time."""
 
 
 class Client:
@@ -64,13 +66,14 @@ class Client:
     ) -> Published:  # fmt: skip
         """Sends one message and waits until it is stored; returns topic, partition and offset.
 
-        Options: headers, timestamp, partition, priority, ttl. RequestTimeout after `timeout` seconds (the client's
-        if None): the message may or may not be stored then.
+        Options: headers, timestamp, partition, priority, ttl. A message that the broker kept refusing for the
+        client's timeout raises the refusal. RequestTimeout when there was no answer, or after `timeout` seconds if
+        given: the message may or may not be stored then.
         """
         producer = self._publishers.get(topic) or self._publisher(topic)
         ticket = producer.send(value, key, **options)
         try:
-            return ticket.result(self._link.timeout if timeout is None else timeout)
+            return ticket.result(self._link.timeout + _VERDICT_SECONDS if timeout is None else timeout)
         except RequestTimeout:
             producer.wake()
             raise

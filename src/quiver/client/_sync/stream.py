@@ -1,15 +1,13 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
 """Reading as a member of a group."""
 
-import inspect
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any
 
 import pyarrow as pa
 
-from quiver.client._backend_sync import flatten
+from quiver.client._backend_sync import finished, flatten
 from quiver.client._sync.fetcher import Fetcher
 from quiver.client._sync.link import Link
 from quiver.client._sync.membership import Membership
@@ -196,7 +194,7 @@ class Stream:
         self._holdings.put_down()
 
     def _note_progress(self, *, done: bool) -> None:
-        """Counts what was asked for of the chunk or batch at hand; the last message, or the batch, if it is `done`."""
+        """Counts what was asked for of the chunk or batch at hand; the last message, or the batch, only if `done`."""
         source, chunk = self._chunk_source, self._chunk
         if source is None:
             return
@@ -211,11 +209,8 @@ class Stream:
         self._membership.commit_offset(source, message.offset + 1)
 
     def _tell(self, callback: OnPartitions | None, sources: list[PartitionSource]) -> None:
-        if callback is None or not sources:
-            return
-        outcome: Any = callback(named(sources))
-        if inspect.isawaitable(outcome):
-            outcome
+        if callback is not None and sources:
+            finished(callback(named(sources)))
 
     def _source(self, topic: str, partition: int) -> PartitionSource:
         source = self._holdings.find(topic, partition)
