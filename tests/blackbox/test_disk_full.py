@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import quiver
-from blackbox.broker_process import BrokerProcess, wait_until
+from blackbox.broker_process import BrokerExited, BrokerProcess, wait_until
 from blackbox.load import Acked, check_stored
 from blackbox.small_disks import small_tmpfs
 from quiver.model.errors import DiskFull, QuiverError
@@ -18,7 +18,7 @@ MIB = 1024 * 1024
 DISK = 48 * MIB
 ROOM = 8 * MIB
 RESUME_SECONDS = 30
-PATIENCE_SECONDS = 2
+PATIENCE_SECONDS = 1
 """How long a client repeats a refused publish."""
 FILLING = 100_000
 
@@ -43,7 +43,7 @@ def ballast(disk: Path) -> Path:
 
 
 def _publish(q: Any, number: int) -> Acked:
-    answer = q.publish("orders", b"%0*d" % (FILLING, number), partition=number % 2)
+    answer = q.publish("orders", (b"%d" % number).ljust(FILLING), partition=number % 2)
     return Acked(answer.partition, answer.offset, number)
 
 
@@ -95,12 +95,54 @@ def test_below_the_threshold_readiness_names_the_disk(disk: Path, ballast: Path,
     with quiver.connect(broker.address, timeout=PATIENCE_SECONDS) as q:
         q.topics.create("orders", partitions=2)
         _publish_until_refused(q)
-    status, ready = broker.request("GET", "/readyz?verbose=true")
-    assert (status, ready["checks"]["disk"]["status"]) == (503, "fail"), ready
-    free_bytes = _free_bytes(disk)
-    assert free_bytes > MIB, "writes are refused before the disk is full"
-    status, answer = broker.request("POST", "/topics/orders/messages", {"messages": [{"value": "x" * FILLING}]})
-    assert status == 507 or answer["results"][0]["error"], answer
+    assert _free_bytes(disk) > MIB, "writes are refused before the disk is full"
+    (disk / "somebody else's").write_bytes(bytes(MIB))
+    wait_until(lambda: broker.request("GET", "/readyz")[0] == 503, RESUME_SECONDS, "readiness notices")
+    _, ready = broker.request("GET", "/readyz?verbose=true")
+    assert ready["checks"]["disk"]["status"] == "fail", ready
+    refusal = wait_until(lambda: _http_refusal(broker), RESUME_SECONDS, "small messages are refused too")
+    assert "free" in refusal
+
+
+def _http_refusal(broker: BrokerProcess) -> str:
+    _, answer = broker.request("POST", "/topics/orders/messages", {"messages": [{"value": "small"}]})
+    return str(answer.get("error") or answer["results"][0].get("error", ""))
+
+
+def test_a_broker_starts_below_the_threshold_and_reads(disk: Path, ballast: Path, start_broker: StartBroker) -> None:
+    broker = start_broker("--min-free-bytes", str(2 * MIB), data_dir=disk / "data")
+    with quiver.connect(broker.address, timeout=PATIENCE_SECONDS) as q:
+        q.topics.create("orders", partitions=2)
+        acked, _ = _publish_until_refused(q)
+    broker.kill()
+    (disk / "somebody else's").write_bytes(bytes(MIB))
+    broker.start(ready=False)
+    with quiver.connect(broker.address, timeout=PATIENCE_SECONDS) as q:
+        assert check_stored(q, "orders", acked) == len(acked)
+        with pytest.raises(DiskFull):
+            _publish(q, len(acked))
+        ballast.unlink()
+        wait_until(lambda: _resumed(q, acked, len(acked)), RESUME_SECONDS, "writes resume")
+
+
+def test_a_start_on_a_disk_without_a_free_byte_is_refused_and_harms_nothing(
+    disk: Path, ballast: Path, start_broker: StartBroker
+) -> None:
+    broker = start_broker("--min-free-bytes", "0", data_dir=disk / "data")
+    with quiver.connect(broker.address, timeout=PATIENCE_SECONDS) as q:
+        q.topics.create("orders", partitions=2)
+        acked, _ = _publish_until_refused(q)
+    broker.kill()
+    _fill_to_the_last_byte(disk / "somebody else's")
+    with pytest.raises(BrokerExited) as refused:
+        broker.start(ready=False)
+    assert refused.value.status > 0
+    assert "no space left" in refused.value.log.lower()
+    assert "Traceback" not in refused.value.log
+    ballast.unlink()
+    broker.start()
+    with quiver.connect(broker.address) as q:
+        assert check_stored(q, "orders", acked) == len(acked)
 
 
 def _fill_to_the_last_byte(path: Path) -> None:
@@ -112,17 +154,3 @@ def _fill_to_the_last_byte(path: Path) -> None:
 def _free_bytes(path: Path) -> int:
     stat = os.statvfs(path)
     return stat.f_bavail * stat.f_frsize
-
-
-def test_a_broker_starts_on_a_full_disk_and_reads(disk: Path, ballast: Path, start_broker: StartBroker) -> None:
-    broker = start_broker("--min-free-bytes", "0", data_dir=disk / "data")
-    with quiver.connect(broker.address, timeout=PATIENCE_SECONDS) as q:
-        q.topics.create("orders", partitions=2)
-        acked, _ = _publish_until_refused(q)
-    broker.kill()
-    _fill_to_the_last_byte(disk / "more")
-    broker.start(ready=False)
-    with quiver.connect(broker.address, timeout=PATIENCE_SECONDS) as q:
-        assert check_stored(q, "orders", acked) >= len(acked)
-        ballast.unlink()
-        wait_until(lambda: _resumed(q, acked, len(acked)), RESUME_SECONDS, "writes resume")

@@ -11,7 +11,7 @@ from blackbox.strace_faults import inject
 from quiver.model.errors import PartitionOffline, QuiverError
 
 SLOW = "delay_exit=300000"
-PATIENCE_SECONDS = 2
+PATIENCE_SECONDS = 1
 """How long a client repeats a refused publish."""
 
 

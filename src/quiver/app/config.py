@@ -41,7 +41,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     auto_create: bool = False
     max_message_bytes: int = MIB
     max_frame_bytes: int = 16 * MIB
-    max_request_bytes: int = 64 * MIB
+    max_request_bytes: int = 32 * MIB
     max_fetch_bytes: int = 64 * MIB
     partition_queue_bytes: int = 64 * MIB
     min_free_bytes: int = 256 * MIB

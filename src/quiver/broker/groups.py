@@ -97,9 +97,10 @@ class Groups:
         subscription.check()
         for name in subscription.topics:
             self._metadata.topic(name)
+        known = self._topics_known_to(group)
         view = await self.service.join(group, subscription, member_id=member_id, protocol=protocol, assignor=assignor)
         if start != EARLIEST:
-            await self._begin_at(group, subscription, start)
+            await self._begin_at(group, self.service.topic_ids(subscription) - known, start)
         return view
 
     def committed(self, group: str) -> dict[str, dict[int, int]]:
@@ -130,13 +131,27 @@ class Groups:
         named: dict[TopicPartition, tuple[int, str]] = {}
         for name, by_partition in offsets.items():
             topic = self._metadata.topic(name)
-            partitions = self._partitions.of(topic.id)
             for number, offset in by_partition.items():
-                if not 0 <= number < len(partitions):
-                    raise PartitionNotFound(topic=name, count=len(partitions), partition=number)
-                self._check_offset(name, number, offset, partitions[number].log)
+                if not 0 <= number < topic.config.partitions:
+                    raise PartitionNotFound(topic=name, count=topic.config.partitions, partition=number)
                 named[TopicPartition(topic.id, number)] = (offset, metadata)
-        await self.service.commit(group, named, member_id=member_id, generation=generation)
+        await self.commit_partitions(group, named, member_id=member_id, generation=generation)
+
+    async def commit_partitions(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, tuple[int, str]],
+        *,
+        member_id: str | None = None,
+        generation: int | None = None,
+    ) -> None:
+        """Commits next offsets, with metadata."""
+        for partition, (offset, _) in offsets.items():
+            end = self._partitions.get(*partition).log.end_offset
+            if not 0 <= offset <= end:
+                where = f"{self.topic_name(partition.topic_id)}-{partition.partition}"
+                raise InvalidRequest(problem=f"offset {offset} of {where} is not one of 0 to {end}")
+        await self.service.commit(group, offsets, member_id=member_id, generation=generation)
 
     async def reset(self, group: str, topic_name: str, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:
         """Moves a group without members in one topic: to a position, or (`to` as an int) by a number of messages."""
@@ -266,21 +281,20 @@ class Groups:
             piece.release()
         return max(0, self._clock.now_ms() - header.append_time_ms)
 
-    async def _begin_at(self, group: str, subscription: Subscription, start: Position) -> None:
-        known = {partition.topic_id for partition in self.service.group(group).offsets}
-        first: dict[TopicPartition, int] = {}
-        for name in subscription.topics:
-            topic = self._metadata.topic(name)
-            if topic.id not in known:
-                for number, partition in enumerate(self._partitions.of(topic.id)):
-                    first[TopicPartition(topic.id, number)] = await _resolve(partition.log, start, None)
-        await self.service.begin_at(group, first)
+    def _topics_known_to(self, group: str) -> set[int]:
+        """Topics that the group reads or has read."""
+        known = self.service.groups().get(group)
+        if known is None:
+            return set()
+        read = set().union(known.offsets, *(member.target for member in known.membership.members.values()))
+        return {partition.topic_id for partition in read}
 
-    @staticmethod
-    def _check_offset(topic: str, number: int, offset: int, log: Log) -> None:
-        if not 0 <= offset <= log.end_offset:
-            problem = f"offset {offset} of {topic}-{number} is not one of 0 to {log.end_offset}"
-            raise InvalidRequest(problem=problem)
+    async def _begin_at(self, group: str, topic_ids: frozenset[int], start: Position) -> None:
+        first: dict[TopicPartition, int] = {}
+        for topic_id in topic_ids:
+            for number, partition in enumerate(self._partitions.of(topic_id)):
+                first[TopicPartition(topic_id, number)] = await _resolve(partition.log, start, None)
+        await self.service.begin_at(group, first)
 
 
 async def _resolve(log: Log, to: Position | int, old: int | None) -> int:

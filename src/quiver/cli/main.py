@@ -15,6 +15,7 @@ class _Commands(LazyGroup):
         "topic": Subcommand("quiver.cli.topic_commands", "List, create, describe, alter and delete topics."),
         "produce": Subcommand("quiver.cli.produce_command", "Send messages from arguments, standard input or files."),
         "consume": Subcommand("quiver.cli.consume_command", "Print messages."),
+        "group": Subcommand("quiver.cli.group_commands", "List, describe, alter, reset and delete groups."),
         "config": Subcommand("quiver.cli.config_command", "Show the configuration and where each value came from."),
     }
 

@@ -139,6 +139,7 @@ class Fleet:
             return []
         with self._mutex:
             late = [batch for lane in self._busy.values() for batch in lane.expired(now)]
+            self._busy = {number: lane for number, lane in self._busy.items() if lane.waiting or lane.returned}
             late += [batch for batch in self._misplaced if batch.deadline <= now]
             self._misplaced = [batch for batch in self._misplaced if batch.deadline > now]
         return late

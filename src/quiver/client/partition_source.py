@@ -5,9 +5,14 @@ from quiver.client.cursor import Cursor
 PartitionKey = tuple[int, int]
 """Topic id and partition."""
 
+_UNKNOWN = -1
+
 
 class PartitionSource:
-    """`position` is the next offset to be processed: what a commit names. `is_gone` once the stream let go of it."""
+    """`position` is the next offset to be processed: what a commit names. `is_gone` once the stream let go of it.
+
+    Whatever was fetched with another cursor than the present one is void.
+    """
 
     __slots__ = ("committed", "cursor", "is_fetching", "is_gone", "is_paused", "position", "topic", "topic_id")
 
@@ -29,7 +34,17 @@ class PartitionSource:
     def key(self) -> PartitionKey:
         return self.topic_id, self.cursor.partition
 
-    def moved_to(self, offset: int) -> "PartitionSource":
-        """A source for the same partition from another offset on; what was fetched for this one is void."""
-        self.is_gone = True
-        return PartitionSource(self.topic_id, self.topic, self.partition, offset)
+    def rewind(self) -> None:
+        """Fetches anew from the position on."""
+        self.cursor = Cursor(self.partition, self.position)
+        self.is_fetching = False
+
+    def move_to(self, offset: int) -> None:
+        """Goes on at another offset, which is to be committed even if it lies behind."""
+        self.position = offset
+        self.forget_commit()
+        self.rewind()
+
+    def forget_commit(self) -> None:
+        """It is not known what is committed."""
+        self.committed = _UNKNOWN

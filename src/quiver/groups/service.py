@@ -21,7 +21,7 @@ from quiver.groups.events import (
     SettingsChanged,
 )
 from quiver.groups.member import Member, MemberState, Subscription
-from quiver.groups.state import Membership, Protocol, Topics
+from quiver.groups.state import Membership, Protocol, Topics, topic_ids
 from quiver.groups.table import Group, GroupTable
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, QuiverError, ShuttingDown
 from quiver.model.names import check_name
@@ -55,12 +55,14 @@ class MemberView(NamedTuple):
 class _Live:
     """What a group has in memory only."""
 
-    __slots__ = ("changed", "lock", "version")
+    __slots__ = ("changed", "coming", "lock", "version")
 
     def __init__(self, version: int) -> None:
         self.lock = asyncio.Lock()
         self.version = version
         self.changed = asyncio.Event()
+        self.coming: Membership | None = None
+        """The membership that is being written."""
 
     def announce(self) -> None:
         self.version += 1
@@ -177,6 +179,10 @@ class GroupService:
     def view(self, name: str, member_id: str) -> MemberView:
         return self._view(name, member_id)
 
+    def topic_ids(self, subscription: Subscription) -> frozenset[int]:
+        """The topics that a subscription means now."""
+        return topic_ids(subscription, self._topics())
+
     def changed(self, name: str) -> asyncio.Event:
         """Set when the group changes next."""
         return self._live_of(name).changed
@@ -200,9 +206,11 @@ class GroupService:
         A member commits what it owns. Without a member the group must be empty: that is for tools.
         """
         group = self.group(name)
-        for partition in offsets:
-            if member_id is not None:
-                group.membership.check_owner(member_id, generation, partition)
+        if member_id is not None:
+            # A commit is journaled behind the membership that is being written, so that one must allow it too.
+            for membership in filter(None, (group.membership, self._live_of(name).coming)):
+                for partition in offsets:
+                    membership.check_owner(member_id, generation, partition)
         if member_id is None and group.membership.members:
             raise GroupNotEmpty(group=name, members=len(group.membership.members))
         now_ms = self._clock.now_ms()
@@ -291,8 +299,13 @@ class GroupService:
         return msgspec.json.decode(msgspec.json.encode(membership), type=Membership)
 
     async def _install(self, name: str, draft: Membership) -> None:
-        await self._append(MembershipChanged(name, draft, self._clock.now_ms()))
-        self._live_of(name).announce()
+        live = self._live_of(name)
+        live.coming = draft
+        try:
+            await self._append(MembershipChanged(name, draft, self._clock.now_ms()))
+        finally:
+            live.coming = None
+        live.announce()
 
     async def _append(self, event: Event) -> None:
         self._check_open()

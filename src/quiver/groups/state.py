@@ -228,7 +228,7 @@ class Membership(msgspec.Struct, kw_only=True):
 
     def rebalance(self, topics: Topics, now_ms: int) -> None:
         """Computes the target anew, in a new generation."""
-        subscriptions = {m.id: _topic_ids(m.subscription, topics) for m in self.members.values()}
+        subscriptions = {m.id: topic_ids(m.subscription, topics) for m in self.members.values()}
         counts = {topic.id: topic.partitions for topic in topics.values()}
         current = {member.id: member.owned for member in self.members.values()}
         target = ASSIGNORS[self.assignor](subscriptions, counts, current)
@@ -246,7 +246,7 @@ class Membership(msgspec.Struct, kw_only=True):
     def topics_changed(self, topics: Topics, now_ms: int) -> bool:
         """New topics, added partitions, deleted topics: a new generation if the group is concerned."""
         existing = {TopicPartition(topic.id, n) for topic in topics.values() for n in range(topic.partitions)}
-        subscribed = set().union(*(_topic_ids(m.subscription, topics) for m in self.members.values()))
+        subscribed = set().union(*(topic_ids(m.subscription, topics) for m in self.members.values()))
         wanted = {partition for partition in existing if partition.topic_id in subscribed}
         if wanted == set().union(*(member.target for member in self.members.values())):
             return False
@@ -287,7 +287,8 @@ class Membership(msgspec.Struct, kw_only=True):
             self.stats.began_at_ms, self.stats.ended_at_ms = None, now_ms
 
 
-def _topic_ids(subscription: Subscription, topics: Topics) -> frozenset[int]:
+def topic_ids(subscription: Subscription, topics: Topics) -> frozenset[int]:
+    """The topics that a subscription means now."""
     chosen = {topics[name].id for name in subscription.topics if name in topics}
     if subscription.pattern is not None:
         matches = re.compile(subscription.pattern).fullmatch

@@ -79,14 +79,15 @@ class SegmentFiles(SegmentView):
         """
         with self._sync_turn:
             self.check_writable()
-            fd = self.open_files.pin(segment.file)
             try:
-                segment.file.dirty = False
-                self._files.fdatasync(fd)
+                fd = self.open_files.pin(segment.file)
+                try:
+                    segment.file.dirty = False
+                    self._files.fdatasync(fd)
+                finally:
+                    self.open_files.unpin(segment.file)
             except OSError as error:
                 self.fail(f"a sync failed ({error.strerror}), what was written before it may be lost")
-            finally:
-                self.open_files.unpin(segment.file)
             self.check_writable()
 
     def _sync_quietly(self) -> None:

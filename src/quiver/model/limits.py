@@ -9,7 +9,7 @@ MIB = 1024 * KIB
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     message_bytes: int = MIB
     frame_bytes: int = 16 * MIB
-    request_bytes: int = 64 * MIB
+    request_bytes: int = 32 * MIB
     """A whole native request or HTTP body."""
     fetch_bytes: int = 64 * MIB
     """What one fetch answer may carry, whatever the client asks for."""

@@ -7,8 +7,11 @@ from quiver.model.limits import MIB
 from quiver.system.files import Files
 
 
+_NEAR_BYTES = 64 * MIB
+
+
 class FreeSpace:
-    """Knows what was free at the last look, and looks again when more than that was written since."""
+    """Knows what was free at the last look. It looks again when that is used up, and each time when it is nearly so."""
 
     def __init__(self, path: Path, files: Files, min_free_bytes: int) -> None:
         self._path = path
@@ -33,7 +36,7 @@ class FreeSpace:
 
     def take(self, size: int) -> None:
         """Counts bytes that are about to be written; DiskFull when they would leave too little."""
-        if size > self._left:
+        if size + _NEAR_BYTES > self._left:
             self.look()
             if size > self._left:
                 self._left = min(self._left, -1)

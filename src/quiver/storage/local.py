@@ -203,7 +203,9 @@ class LocalStorage:
     async def flush(self) -> None:
         """Syncs every log that has written since the last time, many at once."""
         dirty, self._dirty = self._dirty, set()
-        await asyncio.gather(*[log.flush() for log in dirty])
+        for result in await asyncio.gather(*[log.flush() for log in dirty], return_exceptions=True):
+            if isinstance(result, Exception):
+                _logger.error("a log could not be flushed", exc_info=result)
 
     async def _flush_forever(self) -> None:
         while True:

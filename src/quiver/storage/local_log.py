@@ -203,12 +203,11 @@ class LocalLog:
                 if extent is not None:
                     self._disk.open_files.unpin(extent.file)
             raise
-        except FileNotFoundError as error:
+        except OSError as error:
             self._check_open()
             if offset < self.start_offset:  # dropped by retention between the look and the read
                 raise out_of_range(self.log_id, offset, self.start_offset, self.end_offset) from error
-            problem = "its file is missing"
-            raise CorruptData(where=self.log_id, problem=problem, next_offset=self.end_offset) from error
+            raise CorruptData(where=self.log_id, problem=str(error), next_offset=self.end_offset) from error
         return read[0]
 
     async def offset_for_time(self, time_ms: int) -> int:

@@ -53,6 +53,27 @@ def test_a_chunk_is_sealed_while_a_message_is_appended(moment, keyed):
         assert [ticket.result(10).offset for ticket in tickets] == list(range(6))
 
 
+def test_a_chunk_is_sealed_and_sent_between_the_look_at_the_limit_and_the_append():
+    with FakeBroker(single=1) as broker, quiver.connect(broker.address) as q:
+        with q.producer("single", linger="1h") as out:
+            tickets = [out.send(b"0", b"k")]
+            chunk = out._own.chunk
+
+            class SendingLimit(int):
+                """Has the chunk sealed and sent by another thread right after it was compared with."""
+
+                def __gt__(self, row: int) -> bool:
+                    thread = threading.Thread(target=out.flush)
+                    thread.start()
+                    thread.join()
+                    return True
+
+            chunk.keyed_until = SendingLimit(chunk.keyed_until)
+            tickets.append(out.send(b"1", b"k"))
+        assert broker.topics["single"].values() == [b"0", b"1"]
+        assert [ticket.result(10).offset for ticket in tickets] == [0, 1]
+
+
 @pytest.mark.parametrize("keyed", [False, True])
 def test_a_window_is_closed_while_a_message_is_appended(keyed):
     with FakeBroker(single=1) as broker, quiver.connect(broker.address) as q:

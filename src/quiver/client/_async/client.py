@@ -51,6 +51,8 @@ class AsyncClient:
         self._producers: list[AsyncProducer] = []
         self._streams: list[AsyncStream] = []
         self._is_closed = False
+        self._has_failed = False
+        """Whoever used the client ended with an error: messages at hand were not processed."""
         self.topics = AsyncTopics(self._link)
         self.groups = AsyncGroups(self._link)
 
@@ -176,7 +178,10 @@ class AsyncClient:
         first_error: QuiverError | None = None
         try:
             for stream in self._streams:
-                await stream.close()
+                try:
+                    await stream.close(done=not self._has_failed)
+                except QuiverError as error:
+                    first_error = first_error or error
             for producer in self._producers:
                 try:
                     await producer.close(timeout)
@@ -200,6 +205,7 @@ class AsyncClient:
         if error is None:
             await self.close()
             return
+        self._has_failed = True
         with contextlib.suppress(QuiverError):
             await self.close(_LAST_SECONDS)
 

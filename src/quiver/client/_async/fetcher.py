@@ -3,13 +3,13 @@
 from collections import deque
 from collections.abc import Iterable
 
-from quiver.client._async.connection import Outbound
+from quiver.client._async.connection import AsyncConnection, Outbound
 from quiver.client._async.link import AsyncLink, unexpected
 from quiver.client._backend_async import Signal, sleep
 from quiver.client.backoff import backoff_seconds
-from quiver.client.cursor import StoredFrame
+from quiver.client.cursor import Cursor, StoredFrame
 from quiver.client.partition_source import PartitionSource
-from quiver.model.errors import OffsetOutOfRange, QuiverError, TopicNotFound, error_from_wire
+from quiver.model.errors import ConnectionLost, OffsetOutOfRange, QuiverError, TopicNotFound, error_from_wire
 from quiver.model.position import EARLIEST
 from quiver.protocol.messages import (
     Answer,
@@ -23,12 +23,16 @@ from quiver.protocol.messages import (
     Offsets,
 )
 
-_Arrived = tuple[list[PartitionSource], Answer | QuiverError, memoryview]
+_Asked = list[tuple[PartitionSource, Cursor]]
+_Arrived = tuple[_Asked, Answer | QuiverError, memoryview]
 FetchedFrame = tuple[PartitionSource, StoredFrame]
+
+_MOST_REQUESTS = 4
+"""In flight or unread: what bounds the memory that is used for fetching ahead."""
 
 
 class AsyncFetcher:
-    """Each partition is in one request at a time; partitions that are added get a request of their own at once."""
+    """Each partition is in one request at a time; partitions that are added get a request of their own soon."""
 
     def __init__(self, link: AsyncLink, *, max_bytes: int, max_wait_ms: int) -> None:
         self._link = link
@@ -37,6 +41,9 @@ class AsyncFetcher:
         self._sources: list[PartitionSource] = []
         self._arrived: deque[_Arrived] = deque()
         self._news = Signal()
+        self._connection: AsyncConnection | None = None
+        self._unread_count = 0
+        self._silent_since = 0.0
         self._failures = 0
         self.lost_count = 0
         """Messages that retention removed before they were read."""
@@ -52,65 +59,82 @@ class AsyncFetcher:
         """Frames of one answer; none after a wait without any, or when woken. The next request is under way then."""
         await self._begin()
         if not self._arrived:
-            await self._news.wait(self._max_wait_ms / 1000 + self._link.timeout)
+            await self._news.wait(self._silence_seconds)
+            self._check_silence()
         self._news.clear()
         if not self._arrived:
             return []
-        sources, answer, payload = self._arrived.popleft()
-        for source in sources:
-            source.is_fetching = False
-        frames = await self._take(sources, answer, payload)
+        asked, answer, payload = self._arrived.popleft()
+        self._unread_count -= 1
+        self._silent_since = self._link.clock.monotonic()
+        for source, cursor in asked:
+            if source.cursor is cursor:
+                source.is_fetching = False
+        frames = await self._take(asked, answer, payload)
         await self._begin()
         return frames
+
+    @property
+    def _silence_seconds(self) -> float:
+        return self._max_wait_ms / 1000 + self._link.timeout
+
+    def _check_silence(self) -> None:
+        """Gives up a connection that should have answered by now."""
+        silence = self._link.clock.monotonic() - self._silent_since
+        if self._connection is not None and self._unread_count and silence > self._silence_seconds:
+            problem = f"no answer for {silence:.0f} s"
+            self._connection.fail(ConnectionLost(address=self._connection.address, problem=problem))
 
     async def _begin(self) -> None:
         self._sources = [source for source in self._sources if not source.is_gone]
         idle = [source for source in self._sources if not source.is_fetching and not source.is_paused]
-        if not idle:
+        if not idle or self._unread_count >= _MOST_REQUESTS:
             return
         self._sources = [*(source for source in self._sources if source not in idle), *idle[1:], idle[0]]
+        asked = [(source, source.cursor) for source in idle]
         for source in idle:
             source.is_fetching = True
         request = Fetch(
-            [FetchPart(s.topic_id, s.partition, s.cursor.offset, self._max_bytes) for s in idle],
+            [FetchPart(s.topic_id, s.partition, cursor.offset, self._max_bytes) for s, cursor in asked],
             self._max_wait_ms,
             1,
             self._max_bytes,
         )
+        if self._unread_count == 0:
+            self._silent_since = self._link.clock.monotonic()
+        self._unread_count += 1
 
         def on_answer(answer: Answer | QuiverError, payload: memoryview) -> None:
-            self._arrived.append((idle, answer, payload))
+            self._arrived.append((asked, answer, payload))
             self._news.set()
 
         try:
-            connection = await self._link.connection()
+            self._connection = await self._link.connection()
         except QuiverError as error:
             on_answer(error, memoryview(b""))
             return
-        await connection.send([Outbound(request, None, on_answer)])
+        await self._connection.send([Outbound(request, None, on_answer)])
 
-    async def _take(
-        self, sources: list[PartitionSource], answer: Answer | QuiverError, payload: memoryview
-    ) -> list[FetchedFrame]:
+    async def _take(self, asked: _Asked, answer: Answer | QuiverError, payload: memoryview) -> list[FetchedFrame]:
         if isinstance(answer, Failure):
             answer = error_from_wire(answer.code, answer.message, answer.retryable)
         if isinstance(answer, QuiverError):
             await self._pause_after(answer)
             return []
-        if not isinstance(answer, Fetched) or len(answer.parts) != len(sources):
+        if not isinstance(answer, Fetched) or len(answer.parts) != len(asked):
             raise unexpected(answer)
         self._failures = 0
         frames: list[FetchedFrame] = []
         position = 0
-        for source, part in zip(sources, answer.parts, strict=True):
+        for (source, cursor), part in zip(asked, answer.parts, strict=True):
             piece = payload[position : position + part.length]
             position += part.length
-            if source.is_gone:
+            if source.is_gone or source.cursor is not cursor:
                 continue
             if part.error is not None:
                 await self._recover(source, part)
             else:
-                frames += [(source, frame) for frame in source.cursor.take(source.topic, part, piece)]
+                frames += [(source, frame) for frame in cursor.take(source.topic, part, piece)]
         return frames
 
     async def _recover(self, source: PartitionSource, part: FetchedPart) -> None:

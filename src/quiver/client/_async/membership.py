@@ -1,7 +1,7 @@
 """Membership in a group: joining, heartbeats in the background, commits, letting go and leaving."""
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from quiver.client._async.link import AsyncLink, unexpected
 from quiver.client._backend_async import Lock, Signal, Task
@@ -39,6 +39,7 @@ class AsyncMembership:
         self._holdings = holdings
         self._on_change = on_change
         self._committing = Lock()
+        self._releasing = Lock()
         self._stop = Signal()
         self._heart: Task | None = None
         self._version = -1
@@ -65,33 +66,37 @@ class AsyncMembership:
         self._adopt((await self._link.call(request, repeatable=False)).answer)
         self._heart = Task(self._beat, "quiver-heartbeat")
 
-    async def commit(self, sources: Iterable[PartitionSource] | None = None) -> None:
-        """Commits how far partitions were processed; all of them by default. Nothing is sent when nothing moved."""
-        async with self._committing:
-            chosen = self._holdings.current() if sources is None else list(sources)
-            moved = [(s, s.position) for s in chosen if s.position != s.committed]
-            if not moved:
-                return
-            parts = [CommitPart(source.topic_id, source.partition, position) for source, position in moved]
-            await self._link.call(CommitOffsets(self._options.group, self.member_id, parts))
-            for source, position in moved:
-                source.committed = position
+    async def commit(self) -> None:
+        """Commits how far partitions were processed. Nothing is sent when nothing moved."""
+        self._holdings.note_progress()
+        await self._commit(self._holdings.held())
 
     async def commit_offset(self, source: PartitionSource, offset: int) -> None:
-        async with self._committing:
-            part = CommitPart(source.topic_id, source.partition, offset)
-            await self._link.call(CommitOffsets(self._options.group, self.member_id, [part]))
-            source.committed = offset
+        """Commits everything below an offset; it counts as processed then."""
+        if self.error is not None:
+            raise self.error
+        if source not in self._holdings.held():
+            raise MemberFenced(f"{source.topic}-{source.partition} is no longer assigned to this member")
+        source.position = max(source.position, offset)
+        await self._commit([source], offset)
 
     async def release(self, sources: list[PartitionSource]) -> None:
-        """Tells the broker that partitions were let go of, after committing them if that is done here."""
-        if not sources:
-            return
-        if self._options.auto_commit_seconds is not None:
-            await self.commit(sources)
-        keys = [source.key for source in sources]
-        request = GroupHeartbeat(self._options.group, self.member_id, self._version, keys, 0, self._holdings.is_busy)
-        self._adopt((await self._link.call(request)).answer)
+        """Tells the broker that partitions were let go of, after committing them if that is done here.
+
+        What it could not be told before is tried again.
+        """
+        self._holdings.give_up(sources)
+        async with self._releasing:
+            keys, read = self._holdings.to_release()
+            if not keys:
+                return
+            if self._options.auto_commit_seconds is not None:
+                with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
+                    await self._commit(read)
+            beat = GroupHeartbeat(self._options.group, self.member_id, self._version, keys, 0, self._holdings.is_busy)
+            answer = (await self._link.call(beat)).answer
+            self._holdings.released(keys)
+            self._adopt(answer)
 
     async def leave(self) -> None:
         """Ends membership at once, so that others take over without waiting for the session to end."""
@@ -117,18 +122,34 @@ class AsyncMembership:
 
     async def _beat_once(self) -> None:
         options = self._options
-        if options.on_revoke is None:
-            await self.release(self._holdings.let_go())
+        await self.release(self._holdings.let_go() if options.on_revoke is None else [])
         every = options.auto_commit_seconds
         now = self._link.clock.monotonic()
         if every is not None and now - self._committed_at >= every:
             self._committed_at = now
-            await self.commit()
+            with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
+                await self.commit()
         wait_ms = options.heartbeat_ms if every is None else min(options.heartbeat_ms, max(1, int(every * 1000)))
         request = GroupHeartbeat(options.group, self.member_id, self._version, [], wait_ms, self._holdings.is_busy)
         reply = await self._link.call(request, timeout=wait_ms / 1000 + self._link.timeout)
         if not self._stop.is_set:
             self._adopt(reply.answer)
+
+    async def _commit(self, sources: list[PartitionSource], offset: int | None = None) -> None:
+        async with self._committing:
+            wanted = [(source, source.position if offset is None else offset) for source in sources]
+            moved = [(source, position) for source, position in wanted if position > source.committed]
+            if not moved:
+                return
+            for source, position in moved:
+                source.committed = position
+            parts = [CommitPart(source.topic_id, source.partition, position) for source, position in moved]
+            try:
+                await self._link.call(CommitOffsets(self._options.group, self.member_id, parts))
+            except BaseException:
+                for source, _ in moved:
+                    source.forget_commit()
+                raise
 
     def _adopt(self, answer: object) -> None:
         if not isinstance(answer, MemberAssignment):

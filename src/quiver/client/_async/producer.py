@@ -83,18 +83,18 @@ class AsyncProducer:
         # The lines below run a million times a second: see Chunk for why they need no lock.
         if not options and type(value) is bytes and len(value) <= SMALL_VALUE_BYTES:
             chunk = self._own.chunk
-            values = chunk.values
+            values, keys = chunk.values, chunk.keys
             row = len(values)
             if key is None:
                 if row < chunk.plain_until:
                     values.append(value)
                     if row < chunk.plain_until or self._keeps(chunk, row):
                         return AsyncTicket(chunk.delivery, row)
-            elif row < chunk.keyed_until:
+            elif keys is not None and row < chunk.keyed_until:
                 if type(key) is str:
                     key = key.encode()
                 if type(key) is bytes and len(key) <= SMALL_KEY_BYTES:
-                    chunk.keys.append(key)
+                    keys.append(key)
                     values.append(value)
                     if row < chunk.keyed_until or self._keeps(chunk, row):
                         return AsyncTicket(chunk.delivery, row)
@@ -191,6 +191,8 @@ class AsyncProducer:
             is_full = self._seal_or_extend(chunk, topic)
         if self._options.linger_seconds == 0:
             await self._dispatch.pump()
+            if self._dispatch.has_work:  # the broker asked for a pause, or a window is full
+                self.wake()
         elif is_full or (is_first and (self._is_asleep or self._task is None)):
             self.wake()
         return ticket

@@ -1,7 +1,7 @@
 """Reading as a member of a group."""
 
-import operator
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable
+from functools import partial
 from types import TracebackType
 
 import pyarrow as pa
@@ -11,10 +11,10 @@ from quiver.client._async.link import AsyncLink
 from quiver.client._async.membership import AsyncMembership
 from quiver.client._backend_async import finished, flatten
 from quiver.client.arrow_batch import arrow_batch
-from quiver.client.cursor import ReadFrame
+from quiver.client.cursor import StoredFrame
+from quiver.client.hand import Hand
 from quiver.client.holdings import Holdings, named
 from quiver.client.message import Message, messages_of
-from quiver.client.pace import Pace
 from quiver.client.partition_source import PartitionSource
 from quiver.client.stream_options import OnPartitions, StreamOptions
 from quiver.model.errors import Closed, InvalidRequest, QuiverError
@@ -29,19 +29,14 @@ class AsyncStream:
 
     def __init__(self, link: AsyncLink, fetch_link: AsyncLink, options: StreamOptions) -> None:
         self._options = options
-        self._clock = link.clock
         self._fetcher = AsyncFetcher(fetch_link, max_bytes=options.max_bytes, max_wait_ms=options.max_wait_ms)
         self._holdings = Holdings()
-        self._membership = AsyncMembership(link, options, self._holdings, self._fetcher.wake)
-        self._pace = Pace()
-        self._chunk: Sequence[Message] = ()
-        self._chunk_left: Iterator[Message] = iter(())
-        self._chunk_source: PartitionSource | None = None
-        self._batch_end = 0
+        self._membership = AsyncMembership(link, options, self._holdings, self._on_news)
         self._is_open = False
         self.is_closed = False
-        self._reading: AsyncIterator[tuple[PartitionSource, ReadFrame]] = self._read()
+        self._reading: AsyncIterator[tuple[PartitionSource, StoredFrame]] = self._read()
         self._messages: AsyncIterator[Message] = flatten(self._message_groups())
+        self._batches: AsyncIterator[pa.RecordBatch] = self._read_batches()
 
     # the group
 
@@ -78,33 +73,37 @@ class AsyncStream:
 
     async def commit(self) -> None:
         """Commits everything that was handed out so far, the message at hand included."""
-        self._note_progress(done=True)
+        self._check_membership()
+        self._holdings.note_progress(done=True)
         await self._membership.commit()
 
     def pause(self, topic: str, partition: int) -> None:
-        """Holds a partition back; it stays with this member."""
-        self._source(topic, partition).is_paused = True
+        """Holds a partition back from the next message on; it stays with this member."""
+        self._holdings.pause(self._source(topic, partition))
 
     def resume(self, topic: str, partition: int) -> None:
         self._source(topic, partition).is_paused = False
         self._fetcher.wake()
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Goes on in a partition at another offset, from the next message on."""
-        self._holdings.replace(self._source(topic, partition).moved_to(offset))
+        """Goes on in a partition at another offset, from the next message on. It is what is committed next."""
+        if offset < 0:
+            raise InvalidRequest(problem=f"offset {offset} is not one of 0 and up")
+        self._holdings.seek(self._source(topic, partition), offset)
         self._fetcher.wake()
 
     async def close(self, *, done: bool = True) -> None:
-        """Commits and leaves the group. With `done` the message at hand counts as processed."""
+        """Lets go of everything, commits and leaves. With `done` the message at hand counts as processed."""
         if self.is_closed:
             return
         self.is_closed = True
-        self._note_progress(done=done)
-        self._holdings.put_down()
+        self._holdings.put_down(done=done)
         self._fetcher.wake()
         if not self._is_open:
             return
         try:
+            if self._membership.error is None:
+                await self._tell(self._options.on_revoke, self._holdings.current())
             if self._options.auto_commit_seconds is not None and self._membership.error is None:
                 await self._membership.commit()
         finally:
@@ -121,45 +120,42 @@ class AsyncStream:
     # the messages
 
     def __aiter__(self) -> AsyncIterator[Message]:
+        self._check_membership()
         return self._messages
 
-    async def batches(self) -> AsyncIterator[pa.RecordBatch]:
+    def batches(self) -> AsyncIterator[pa.RecordBatch]:
         """Arrow batches; a batch counts as processed when the next one is asked for."""
-        async for source, read in self._reading:
-            if self._holdings.pick_up(source):
-                self._hand_over(source, (), read.frame.header.next_offset)
-                yield arrow_batch(read)
-                self._finish(source, read.frame.header.next_offset)
+        self._check_membership()
+        return self._batches
+
+    async def _read_batches(self) -> AsyncIterator[pa.RecordBatch]:
+        async for source, stored in self._reading:
+            if self._holdings.pick_up(Hand(source, stored.cursor, [], stored.header.next_offset)):
+                yield arrow_batch(stored.open(source.topic, self._options.limits))
+                self._holdings.put_down()
                 await self._keep_up()
 
     async def _message_groups(self) -> AsyncIterator[Iterable[Message]]:
-        async for source, read in self._reading:
-            messages = list(messages_of(read.frame, source.topic, read.partition, read.start, read.stop))
+        async for source, stored in self._reading:
+            frame, start, stop = stored.open(source.topic, self._options.limits)[1:]
+            messages = list(messages_of(frame, source.topic, source.partition, start, stop))
             if messages:
-                messages[0].source.commit = self._commit_message
-            first = 0
-            while first < len(messages) and not self.is_closed and self._holdings.pick_up(source):
-                chunk = messages[first : first + self._pace.count]
-                first += len(chunk)
-                self._hand_over(source, chunk)
-                began = self._clock.monotonic()
-                yield self._chunk_left
-                self._pace.took(self._clock.monotonic() - began)
-                last = first >= len(messages)
-                self._finish(source, read.frame.header.next_offset if last else chunk[-1].offset + 1)
+                messages[0].source.commit = partial(self._commit_message, source)
+            hand: Hand | None = Hand(source, stored.cursor, messages, stored.header.next_offset)
+            while hand is not None and not self.is_closed and self._holdings.pick_up(hand):
+                yield hand.left
+                hand = self._holdings.put_down()
                 await self._keep_up()
 
-    async def _read(self) -> AsyncIterator[tuple[PartitionSource, ReadFrame]]:
+    async def _read(self) -> AsyncIterator[tuple[PartitionSource, StoredFrame]]:
         await self.open()
         while not self.is_closed:
             await self._keep_up()
             for source, stored in await self._fetcher.next_frames():
                 if self.is_closed:
                     return
-                if source.is_paused and not source.is_gone:
-                    source.cursor.offset = source.position
-                elif not source.is_gone and stored.start >= source.position:
-                    yield source, stored.open(source.topic, self._options.limits)
+                if not source.is_gone and stored.cursor is source.cursor:
+                    yield source, stored
 
     async def _keep_up(self) -> None:
         """Between two messages: begins with new partitions, lets go of others, and says when membership is lost."""
@@ -171,40 +167,29 @@ class AsyncStream:
         if arrived:
             await self._tell(self._options.on_assign, arrived)
             self._fetcher.add(arrived)
+        await self._tell(self._options.on_lost, self._holdings.take_lost())
         if self._holdings.is_busy:
             leaving = self._holdings.let_go()
             await self._tell(self._options.on_revoke, leaving)
-            await self._release(leaving)
+            if leaving:
+                await self._release(leaving)
 
     async def _release(self, leaving: list[PartitionSource]) -> None:
         try:
             await self._membership.release(leaving)
         except QuiverError as error:
-            if not error.retryable:
+            if not error.retryable:  # others are tried again with the next heartbeat
                 raise
 
-    def _hand_over(self, source: PartitionSource, chunk: Sequence[Message], batch_end: int = 0) -> None:
-        self._chunk_source, self._chunk, self._chunk_left, self._batch_end = source, chunk, iter(chunk), batch_end
+    def _check_membership(self) -> None:
+        if self._membership.error is not None and not self.is_closed:
+            raise self._membership.error
 
-    def _finish(self, source: PartitionSource, position: int) -> None:
-        if source is self._chunk_source:
-            source.position = position
-            self._chunk_source = None
-        self._holdings.put_down()
+    def _on_news(self) -> None:
+        self._holdings.interrupt()
+        self._fetcher.wake()
 
-    def _note_progress(self, *, done: bool) -> None:
-        """Counts what was asked for of the chunk or batch at hand; the last message, or the batch, only if `done`."""
-        source, chunk = self._chunk_source, self._chunk
-        if source is None:
-            return
-        asked = len(chunk) - operator.length_hint(self._chunk_left)
-        if asked:
-            source.position = chunk[asked - 1].offset + (1 if done else 0)
-        elif done and not chunk:
-            source.position = self._batch_end
-
-    async def _commit_message(self, message: Message) -> None:
-        source = self._source(message.topic, message.partition)
+    async def _commit_message(self, source: PartitionSource, message: Message) -> None:
         await self._membership.commit_offset(source, message.offset + 1)
 
     async def _tell(self, callback: OnPartitions | None, sources: list[PartitionSource]) -> None:

@@ -52,6 +52,8 @@ class Client:
         self._producers: list[Producer] = []
         self._streams: list[Stream] = []
         self._is_closed = False
+        self._has_failed = False
+        """Whoever used the client ended with an error: messages at hand were not processed."""
         self.topics = Topics(self._link)
         self.groups = Groups(self._link)
 
@@ -175,7 +177,10 @@ class Client:
         first_error: QuiverError | None = None
         try:
             for stream in self._streams:
-                stream.close()
+                try:
+                    stream.close(done=not self._has_failed)
+                except QuiverError as error:
+                    first_error = first_error or error
             for producer in self._producers:
                 try:
                     producer.close(timeout)
@@ -199,6 +204,7 @@ class Client:
         if error is None:
             self.close()
             return
+        self._has_failed = True
         with contextlib.suppress(QuiverError):
             self.close(_LAST_SECONDS)
 

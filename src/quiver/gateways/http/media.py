@@ -77,6 +77,7 @@ MSGPACK = Media(
 
 _BY_TYPE = {
     b"application/json": JSON,
+    b"application/x-www-form-urlencoded": JSON,  # what `curl -d` says of whatever it sends
     b"text/json": JSON,
     b"application/msgpack": MSGPACK,
     b"application/x-msgpack": MSGPACK,

@@ -85,7 +85,7 @@ async def _leave(broker: Broker, request: LeaveGroup) -> Message:
 
 
 async def _commit(broker: Broker, request: CommitOffsets) -> Message:
-    await broker.groups.service.commit(
+    await broker.groups.commit_partitions(
         request.group,
         {TopicPartition(part.topic_id, part.partition): (part.offset, part.metadata) for part in request.offsets},
         member_id=request.member_id,

@@ -1,0 +1,370 @@
+"""What the local engine does beyond the contract of all engines: locks, flushing, full and failing disks."""
+
+import asyncio
+import errno
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from quiver.log.reservation import MIN_STEP
+from quiver.model.errors import Closed, DataDirectoryInUse, DiskFull, PartitionOffline
+from quiver.storage.local import LocalStorage
+from quiver.storage.local_log import LocalLog
+from quiver.storage.port import LogOptions
+from quiver.system.files import Files
+from quiver.testing.files import FailingFiles
+from unit.log.frames import frame_at, frame_bytes
+
+INTERVAL = LogOptions(durability="interval")
+
+
+@pytest.fixture
+async def start(tmp_path: Path) -> AsyncIterator[Callable]:
+    started: list[LocalStorage] = []
+
+    async def open_storage(files: Files | None = None, **options: int) -> LocalStorage:
+        storage = LocalStorage(tmp_path / "data", files=files, **{"min_free_bytes": 0, **options})
+        await storage.open()
+        started.append(storage)
+        return storage
+
+    yield open_storage
+    for storage in started:
+        await storage.close()
+
+
+def kill(storage: LocalStorage) -> None:
+    """Gives the lock back without closing anything, as the end of a process does."""
+    os.close(storage._lock_fd)
+    storage._lock_fd = -1
+    storage._logs.clear()
+
+
+class TestLock:
+    async def test_a_second_storage_is_told_who_holds_the_data(self, start: Callable, tmp_path: Path) -> None:
+        first = await start()
+        second = LocalStorage(tmp_path / "data")
+        with pytest.raises(DataDirectoryInUse, match=str(os.getpid())):
+            await second.open()
+        await first.close()
+        await start()
+
+    async def test_opening_and_closing_twice_is_harmless(self, start: Callable) -> None:
+        storage = await start()
+        await storage.open()
+        await storage.close()
+        await storage.close()
+        with pytest.raises(Closed):
+            await storage.open_log("a", LogOptions())
+
+    async def test_a_closed_log_says_so(self, start: Callable) -> None:
+        storage = await start()
+        log = await storage.open_log("a", LogOptions())
+        await log.append([frame_at(0)])
+        await log.close()
+        with pytest.raises(Closed):
+            await log.append([frame_at(1)])
+        with pytest.raises(Closed):
+            await log.read(0, max_bytes=1)
+        log = await storage.open_log("a", LogOptions())
+        assert log.end_offset == 1
+
+
+class TestFlushing:
+    async def test_fsync_logs_are_synced_when_append_returns(self, start: Callable) -> None:
+        files = FailingFiles()
+        storage = await start(files)
+        log = await storage.open_log("a", LogOptions())
+        await log.append([frame_at(0)])
+        files.operations.clear()
+        await log.append([frame_at(1), frame_at(2)])
+        assert files.operations == ["pwritev", "fdatasync"], "one write and one sync for all"
+
+    async def test_interval_logs_are_synced_behind_the_append(self, start: Callable) -> None:
+        files = FailingFiles()
+        storage = await start(files)
+        log = await storage.open_log("a", INTERVAL)
+        await log.append([frame_at(0)])
+        await storage.flush()
+        files.operations.clear()
+        await log.append([frame_at(1)])
+        assert files.operations == ["pwritev"]
+        await storage.flush()
+        assert files.operations == ["pwritev", "fdatasync"]
+        await storage.flush()
+        assert files.operations == ["pwritev", "fdatasync"], "nothing is synced without need"
+
+    async def test_the_tail_is_synced_even_when_nothing_follows(
+        self, start: Callable, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("quiver.storage.local.FLUSH_SECONDS", 0.0)
+        synced = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        class WatchedFiles(Files):
+            def fdatasync(self, fd: int) -> None:
+                if os.readlink(f"/proc/self/fd/{fd}").endswith(".log"):
+                    loop.call_soon_threadsafe(synced.set)
+
+        storage = await start(WatchedFiles())
+        log = await storage.open_log("a", INTERVAL)
+        await log.append([frame_at(0)])
+        await asyncio.wait_for(synced.wait(), 30)
+
+    async def test_many_unsynced_bytes_are_synced_at_once(self, start: Callable) -> None:
+        files = FailingFiles()
+        storage = await start(files)
+        log = await storage.open_log("a", INTERVAL)
+        body = bytes(1 << 20)
+        for offset in range(20):
+            await log.append([frame_at(offset, body=body)])
+        await log._behind.finish()
+        assert files.operations.count("fdatasync") >= 2
+
+
+class TestFailedSync:
+    @pytest.mark.parametrize("durability", ["fsync", "interval"])
+    async def test_the_log_goes_offline_and_reads_go_on(self, start: Callable, durability: str) -> None:
+        files = FailingFiles()
+        storage = await start(files)
+        log = await storage.open_log("a", LogOptions(durability=durability))
+        other = await storage.open_log("b", LogOptions(durability=durability))
+        await log.append([frame_at(0)])
+        await log.sync()
+        files.fail_at = len(files.operations) + 2
+        if durability == "fsync":
+            with pytest.raises(PartitionOffline):
+                await log.append([frame_at(1)])
+            assert log.readable_offset == 1
+        else:
+            await log.append([frame_at(1)])
+            await storage.flush()
+        assert "sync failed" in str(log.failure)
+        assert "a: " in str(storage.problem)
+        with pytest.raises(PartitionOffline):
+            await log.append([frame_at(log.end_offset)])
+        piece = await log.read(0, max_bytes=1 << 20)
+        assert piece is not None
+        assert bytes(await piece.read())[:88] == frame_bytes(frame_at(0))[:88]
+        piece.release()
+        await other.append([frame_at(0)])
+
+    async def test_after_a_restart_it_takes_writes_again(self, start: Callable) -> None:
+        files = FailingFiles()
+        storage = await start(files)
+        log = await storage.open_log("a", LogOptions())
+        await log.append([frame_at(0)])
+        files.fail_at = len(files.operations) + 2
+        with pytest.raises(PartitionOffline):
+            await log.append([frame_at(1)])
+        await storage.close()
+        log = await (await start()).open_log("a", LogOptions())
+        assert log.failure is None
+        await log.append([frame_at(log.end_offset)])
+
+
+class TestFullDisk:
+    async def test_writes_stop_before_the_disk_is_full_and_resume(self, start: Callable) -> None:
+        class SmallDisk(Files):
+            free = 10_000
+
+            def free_bytes(self, path: Path) -> int:
+                return self.free
+
+        files = SmallDisk()
+        storage = await start(files, min_free_bytes=4_000)
+        for durability in ("fsync", "interval"):
+            files.free = 10_000
+            storage.space.look()
+            log = await storage.open_log(durability, LogOptions(durability=durability))
+            await log.append([frame_at(0, body=bytes(1_000))])
+            with pytest.raises(DiskFull, match="kept free"):
+                await log.append([frame_at(1, body=bytes(6_000))])
+            assert storage.problem is not None
+            assert log.end_offset == 1
+            piece = await log.read(0, max_bytes=1 << 20)
+            assert piece is not None
+            piece.release()
+            files.free = 100_000
+            await log.append([frame_at(1, body=bytes(6_000))])
+            assert storage.problem is None
+
+    @pytest.mark.parametrize("durability", ["fsync", "interval"])
+    async def test_a_short_write_is_rolled_back(self, start: Callable, tmp_path: Path, durability: str) -> None:
+        files = FailingFiles(kind="short_write")
+        storage = await start(files)
+        log = await storage.open_log("a", LogOptions(durability=durability))
+        await log.append([frame_at(0, body=bytes(100))])
+        size = log.size_bytes
+        files.fail_at = len(files.operations) + 1
+        with pytest.raises(DiskFull):
+            await log.append([frame_at(1, body=bytes(5_000)), frame_at(2)])
+        assert (tmp_path / "data/logs/a" / f"{0:020d}.log").stat().st_size == log.size_bytes == size
+        await log.append([frame_at(1)])
+        assert log.failure is None
+
+    async def test_too_many_open_files_pass(self, start: Callable) -> None:
+        class NoDescriptors(Files):
+            are_gone = False
+
+            def open(self, path: Path, *, create: bool = False) -> int:
+                if self.are_gone:
+                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                return super().open(path, create=create)
+
+        files = NoDescriptors()
+        storage = await start(files)
+        log = await storage.open_log("a", LogOptions())
+        files.are_gone = True
+        with pytest.raises(DiskFull, match="too many open files"):
+            await log.append([frame_at(0)])
+        files.are_gone = False
+        await log.append([frame_at(0)])
+
+
+class TestReservedOffsets:
+    @pytest.mark.parametrize("durability", ["interval", "memory"])
+    async def test_a_killed_log_goes_on_above_its_bound(self, start: Callable, durability: str) -> None:
+        options = LogOptions(durability=durability)
+        storage = await start()
+        log = await storage.open_log("a", options)
+        await log.append([frame_at(0, count=5)])
+        kill(storage)
+        log = await (await start()).open_log("a", options)
+        assert log.end_offset >= 5 + MIN_STEP // 2
+        first = log.end_offset
+        await log.append([frame_at(first)])
+        assert log.end_offset == first + 1
+        piece = await log.read(first, max_bytes=1)
+        assert piece is not None
+        piece.release()
+
+    async def test_a_closed_log_goes_on_where_it_was(self, start: Callable) -> None:
+        for durability in ("interval", "memory", "fsync"):
+            storage = await start()
+            log = await storage.open_log(durability, LogOptions(durability=durability))
+            await log.append([frame_at(0, count=5)])
+            await storage.close()
+            storage = await start()
+            log = await storage.open_log(durability, LogOptions(durability=durability))
+            assert log.end_offset == 5
+            await storage.close()
+
+    async def test_the_bound_is_on_disk_before_an_offset_beyond_it_is_given_out(self, start: Callable) -> None:
+        files = FailingFiles()
+        storage = await start(files)
+        log = await storage.open_log("a", INTERVAL)
+        await log.append([frame_at(0)])
+        files.operations.clear()
+        await log.append([frame_at(1, count=10 * MIN_STEP)])
+        assert files.operations[:2] == ["pwritev", "fdatasync"]
+        assert log._disk.reservation.limit > 10 * MIN_STEP
+
+    async def test_a_busy_log_seldom_waits_for_its_bound(self, start: Callable) -> None:
+        storage = await start()
+        log: LocalLog = await storage.open_log("a", INTERVAL)
+        bounds = set()
+        for _ in range(200):
+            await log.append([frame_at(log.end_offset, count=100_000)])
+            await log._behind.finish()
+            bounds.add(log._disk.reservation.limit)
+        assert len(bounds) < 20
+
+    async def test_a_bound_that_cannot_be_saved_refuses_the_append(self, start: Callable) -> None:
+        files = FailingFiles(kind="no_space")
+        storage = await start(files)
+        log = await storage.open_log("a", INTERVAL)
+        files.fail_at = len(files.operations) + 1
+        with pytest.raises(DiskFull):
+            await log.append([frame_at(0)])
+        assert log.end_offset == 0
+        await log.append([frame_at(0)])
+
+
+class TestHandles:
+    async def test_many_logs_with_few_descriptors(self, start: Callable) -> None:
+        storage = await start(max_open_files=8)
+        logs = [await storage.open_log(f"t/{n}", INTERVAL) for n in range(60)]
+        for turn in range(3):
+            for n, log in enumerate(logs):
+                await log.append([frame_at(log.end_offset, body=b"%d %d" % (n, turn))])
+        assert len(storage._open_files) <= 8
+        for log in logs:
+            assert log.end_offset == 3
+            piece = await log.read(0, max_bytes=1 << 20)
+            assert piece is not None
+            assert len(await piece.read()) == log.size_bytes
+            piece.release()
+        assert len(storage._open_files) <= 8
+
+    async def test_a_slice_keeps_its_descriptor(self, start: Callable) -> None:
+        storage = await start(max_open_files=2)
+        log = await storage.open_log("a", LogOptions())
+        await log.append([frame_at(0, body=b"hello")])
+        piece = await log.read(0, max_bytes=1 << 20)
+        assert piece is not None
+        for n in range(10):
+            other = await storage.open_log(f"t/{n}", LogOptions())
+            await other.append([frame_at(0)])
+        assert piece.file is not None
+        fd, position = piece.file
+        assert os.pread(fd, piece.length, position) == frame_bytes(frame_at(0, body=b"hello"))
+        piece.release()
+        piece.release()
+
+    async def test_deleting_a_log_frees_its_files(self, start: Callable, tmp_path: Path) -> None:
+        storage = await start()
+        log = await storage.open_log("topics/1/0", LogOptions())
+        await log.append([frame_at(0)])
+        await storage.delete_log("topics/1/0")
+        assert list((tmp_path / "data/logs").iterdir()) == []
+        assert len(storage._open_files) == 0
+
+
+class TestCancelling:
+    async def test_a_cancelled_append_is_finished_before_the_next(self, start: Callable) -> None:
+        storage = await start()
+        log = await storage.open_log("a", LogOptions())
+        await log.append([frame_at(0)])
+        task = asyncio.create_task(log.append([frame_at(1, body=bytes(1 << 20))]))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await log.append([frame_at(log.end_offset, body=b"next")])
+        assert log.size_bytes == log._disk.segments[0].path.stat().st_size
+
+    async def test_a_cancelled_read_leaves_nothing_pinned(self, start: Callable) -> None:
+        storage = await start()
+        log = await storage.open_log("a", LogOptions())
+        await log.append([frame_at(0), frame_at(1)])
+        task = asyncio.create_task(log.read(1, max_bytes=1))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert log._disk.segments[0].file.pins == 0
+
+
+class TestEpochs:
+    @pytest.mark.parametrize("content", [None, b"", b"7", b"7 00000000\n", b"\xff\xfe", b"x 1"])
+    async def test_a_lost_epoch_file_never_makes_epochs_fall(
+        self, start: Callable, tmp_path: Path, content: bytes | None
+    ) -> None:
+        storage = await start()
+        epoch = max([await storage.next_epoch() for _ in range(5)])
+        log = await storage.open_log("a", LogOptions())
+        await log.append([frame_at(0, epoch=epoch)])
+        await storage.close()
+        path = tmp_path / "data/epoch"
+        if content is None:
+            path.unlink()
+        else:
+            path.write_bytes(content)
+        assert await (await start()).next_epoch() > epoch
+
+    async def test_many_at_once(self, start: Callable) -> None:
+        storage = await start()
+        epochs = await asyncio.gather(*[storage.next_epoch() for _ in range(20)])
+        assert len(set(epochs)) == 20
