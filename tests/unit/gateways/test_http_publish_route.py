@@ -179,9 +179,13 @@ async def test_a_compressed_body_is_413_when_it_opens_beyond_the_limit(client):
     assert answer.status_code == 413
 
 
-async def test_forms_are_415(client):
+async def test_what_curl_sends_by_default_is_read_as_json(client, broker: FakeBroker):
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    answer = await client.post(PATH, content=b'{"messages": [{"value": "a"}]}', headers=form)
+    assert answer.status_code == 200
+    assert len(broker.published) == 1
     answer = await client.post(PATH, data={"messages": "x"})
-    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
 
 
 async def test_pages_of_other_sites_cannot_publish_through_a_visitors_browser(client, broker: FakeBroker):
