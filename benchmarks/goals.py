@@ -9,6 +9,8 @@ from benchmarks.measurement import Measurement, Results
 
 Outcome = Literal["met", "best run only", "missed", "not measured"]
 SIZE = 100
+POLL_MS = 500
+"""How long a fetch waits for messages by default."""
 
 
 class Figure(NamedTuple):
@@ -32,7 +34,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge(results: Results, peers: set[str]) -> list[Verdict]:
     """A verdict for each figure; the median decides, a figure that only the best repetition reached is named so."""
-    return [*_publish(results, peers), *_consume(results, peers), *_latency(results), *_operation(results)]
+    by_area = (_publish(results, peers), _consume(results, peers), _latency(results), _operation(results))
+    return [verdict for area in (*by_area, _groups(results)) for verdict in area]
 
 
 def _publish(results: Results, peers: set[str]) -> Iterable[Verdict]:
@@ -84,6 +87,25 @@ def _operation(results: Results) -> Iterable[Verdict]:
     yield at_most("quiver --help, from the shell", 200, "ms", shell)
     stall = _figure(_first(results, "stall", "with slow clients"), "probe_max_ms")
     yield at_most("longest stall while slow clients read", 50, "ms", stall)
+
+
+def _groups(results: Results) -> Iterable[Verdict]:
+    rebalance = _first(results, "group-rebalance", "10 members, 100 partitions, 100 joins and leaves")
+    yield at_most("a member joins or leaves: settled, p99", 1_000, "ms", _figure(rebalance, "settle_p99_ms"))
+    gap = _figure(rebalance, "staying_gap_max_ms")
+    yield at_most("the same: longest gap in reading what does not move", POLL_MS, "ms", gap)
+    for read_as in ("batches", "messages"):
+        group = _figure(_first(results, "group-consume", f"{read_as}, through a group"), "rate")
+        alone = _figure(_first(results, "group-consume", f"{read_as}, without a group"), "rate")
+        ratio = group and group.over(alone)
+        yield at_least(f"consume as {read_as} through a group against without one", 0.8, "times", ratio)
+    commits = _first(results, "group-commits", "64 members")
+    yield at_least("commits of group members, fsync", 5_000, "commits/s", _figure(commits, "rate"))
+    for when in ("made", "kill -9", "clean stop"):
+        groups = _first(results, "many-groups", f"10000 groups, {when}")
+        yield at_most(f"resident memory of 10,000 groups, {when}", 500, "MB", _figure(groups, "growth_mb"))
+        if when != "made":
+            yield at_most(f"start-up with 10,000 groups, {when}", 5, "s", _figure(groups, "ready_s"))
 
 
 def at_least(figure: str, target: float, unit: str, measured: Figure | None) -> Verdict:

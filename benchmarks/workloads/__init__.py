@@ -5,10 +5,14 @@ from collections.abc import Callable
 from benchmarks.run import Run
 from benchmarks.workloads.batch_sizes import measure_batch_sizes
 from benchmarks.workloads.fan import measure_fan
+from benchmarks.workloads.group_commits import measure_group_commits
+from benchmarks.workloads.group_consume import measure_group_consume
+from benchmarks.workloads.group_rebalance import measure_group_rebalance
 from benchmarks.workloads.http_publish import measure_http_publish
 from benchmarks.workloads.import_time import measure_import_time
 from benchmarks.workloads.index_curve import measure_index_curve
 from benchmarks.workloads.loop_stall import measure_loop_stall
+from benchmarks.workloads.many_groups import measure_many_groups
 from benchmarks.workloads.memory import measure_memory
 from benchmarks.workloads.partition_curve import measure_partition_curve
 from benchmarks.workloads.partitions_at_once import measure_partitions_at_once
@@ -25,4 +29,8 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "partition-curve": measure_partition_curve,
     "index-curve": measure_index_curve,
     "fan": measure_fan,
+    "group-consume": measure_group_consume,
+    "group-rebalance": measure_group_rebalance,
+    "group-commits": measure_group_commits,
+    "many-groups": measure_many_groups,
 }

@@ -31,7 +31,11 @@ def _damages(path: Path) -> list[Callable[[], object]]:
     flips = [partial(flip_bit, path, chance.randrange(len(data)), chance.randrange(8)) for _ in range(8)]
     garbage = chance.randbytes(len(data))
     contents = [b"", data[: len(data) // 2 + 3], data + garbage[:100], bytes(len(data)), garbage]
-    ways = [path.unlink, *(partial(path.write_bytes, content) for content in contents), *flips]
+    ways: list[Callable[[], object]] = [
+        path.unlink,
+        *(partial(path.write_bytes, content) for content in contents),
+        *flips,
+    ]
     assert len(ways) == WAYS
     return ways
 

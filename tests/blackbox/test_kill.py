@@ -69,8 +69,8 @@ def test_acked_messages_survive_when_the_producer_dies_with_the_broker(broker: B
         broker.kill()
     broker.start()
     with quiver.connect(broker.address) as q:
-        found = [(m.offset, int(m.value)) for m in q.read("orders", start="earliest", end="latest")]
-    assert found == [(answer.offset, number) for number, answer in enumerate(placed)]
+        found = [(m.offset, m.value) for m in q.read("orders", start="earliest", end="latest")]
+    assert found == [(answer.offset, b"%d" % number) for number, answer in enumerate(placed)]
 
 
 def test_a_topic_survives_a_kill_right_after_its_creation(broker: BrokerProcess) -> None:

@@ -1,4 +1,4 @@
-"""Names and input that mean harm, or mistakes: a clear error, and the broker goes on."""
+"""Names and HTTP input that mean harm, or mistakes: a clear error, and the broker goes on."""
 
 import json
 import socket
@@ -132,7 +132,7 @@ def test_bad_messages_do_not_spoil_the_good_ones_beside_them(shared_broker: Brok
     assert status == 200, answer
     assert [("error" in r and r["error"] is not None) for r in answer["results"]] == [False, True, True, True, False]
     with quiver.connect(shared_broker.address) as q:
-        assert sorted(m.value for m in q.read("mixed", end="latest")) == [b"good", b"good too"]
+        assert {m.value for m in q.read("mixed", end="latest")} == {b"good", b"good too"}
 
 
 def test_a_huge_body_is_refused_from_its_length_alone(shared_broker: BrokerProcess) -> None:
@@ -166,37 +166,3 @@ def test_unknown_routes(shared_broker: BrokerProcess, path: str) -> None:
     status, answer = shared_broker.request("GET", path)
     assert status in (400, 404), answer
     assert {"error", "code", "retryable", "status"} <= set(answer)
-
-
-GARBAGE = {
-    "a TLS hello": bytes.fromhex("16030100c8010000c40303") + bytes(200),
-    "an HTTP request": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "zeros": bytes(1000),
-    "text": b"hello, is anybody there?\r\n",
-    "a preface of version 9": b"QUIVER\x00\x09",
-    "an oversized length": b"QUIVER\x00\x01" + b"\xff\xff\xff\xff" + bytes(100),
-    "a message longer than its packet": b"QUIVER\x00\x01"
-    + (20).to_bytes(4, "little")
-    + bytes(4)
-    + b"\xff\xff\xff\x7f",
-    "a message that is not MessagePack": b"QUIVER\x00\x01"
-    + (12).to_bytes(4, "little")
-    + (1).to_bytes(4, "little")
-    + (4).to_bytes(4, "little")
-    + b"\xc1\xc1\xc1\xc1",
-}
-
-
-@pytest.mark.parametrize("name", GARBAGE)
-def test_garbage_on_the_native_port_ends_that_connection_only(shared_broker: BrokerProcess, name: str) -> None:
-    with socket.create_connection(("127.0.0.1", shared_broker.native_port), timeout=20) as connection:
-        connection.sendall(GARBAGE[name])
-        answer = b""
-        try:
-            while data := connection.recv(4096):
-                answer += data
-        except ConnectionResetError:
-            pass
-    assert answer, "the broker says what is wrong before it closes"
-    with quiver.connect(shared_broker.address) as q:
-        assert isinstance(q.topics.list(), list)

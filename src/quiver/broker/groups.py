@@ -172,29 +172,31 @@ class Groups:
         return changes
 
     async def lag(self, group: str, *, with_age: bool = True) -> list[PartitionLag]:
-        """How far behind the group is in every partition that it reads or has read; ages cost a read each."""
+        """How far behind the group is in every partition of the topics that it reads or has read from.
+
+        Ages cost a read each.
+        """
         state = self.service.group(group)
         owners = {p: member.id for member in state.membership.members.values() for p in member.owned}
         found = []
-        for partition in sorted({*state.offsets, *owners}):
-            name = self.topic_name(partition.topic_id)
-            if name is None:
-                continue
-            log = self._partitions.get(*partition).log
-            committed = state.offsets.get(partition)
-            at = max(log.start_offset, committed.offset if committed else 0)
-            found.append(
-                PartitionLag(
-                    name,
-                    partition.partition,
-                    None if committed is None else committed.offset,
-                    log.readable_offset,
-                    max(0, log.readable_offset - at),
-                    await self._age_ms(log, at) if with_age else 0,
-                    owners.get(partition),
-                    committed.metadata if committed else "",
+        for topic_id in sorted({partition.topic_id for partition in (*state.offsets, *owners)}):
+            name = self.topic_name(topic_id)
+            for number, partition in enumerate(self._partitions.of(topic_id) if name is not None else ()):
+                place, log = TopicPartition(topic_id, number), partition.log
+                committed = state.offsets.get(place)
+                at = max(log.start_offset, committed.offset if committed else 0)
+                found.append(
+                    PartitionLag(
+                        name or "",
+                        number,
+                        None if committed is None else committed.offset,
+                        log.readable_offset,
+                        max(0, log.readable_offset - at),
+                        await self._age_ms(log, at) if with_age else 0,
+                        owners.get(place),
+                        committed.metadata if committed else "",
+                    )
                 )
-            )
         return found
 
     async def summaries(self, skip: int = 0, limit: int | None = None) -> list[GroupSummary]:

@@ -1,4 +1,4 @@
-"""`quiver consume TOPIC`: prints messages from a position on."""
+"""`quiver consume TOPIC`: prints messages from a position on, or those of a group."""
 
 import os
 import sys
@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, connect
+from quiver.cli.group_member import GroupReading, read_as_member
+from quiver.cli.group_names import complete_groups
 from quiver.cli.lazy_group import command_app
 from quiver.cli.message_format import FORMAT_HELP, Format, Row, parse_format
 from quiver.model.errors import InvalidRequest
@@ -19,7 +21,20 @@ _POSITION = "earliest, latest, an offset, a time ago such as -2h, or a time (RFC
 
 def consume(
     topic: TopicArgument,
-    start: Annotated[str, typer.Option("--from", help=f"Where to start: {_POSITION}.")] = "earliest",
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            metavar="GROUP",
+            autocompletion=complete_groups,
+            help="Read as a member of this group, which remembers how far it came.",
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", help=f"Where to start, or where a new group starts: {_POSITION}. [default: earliest]"),
+    ] = None,
     end: Annotated[
         str | None, typer.Option("--to", help="Where to stop, in the same words; by default what is there now.")
     ] = None,
@@ -32,22 +47,36 @@ def consume(
     address: AddressOption = DEFAULT_ADDRESS,
 ) -> None:
     """Print messages; without --follow it stops at the end."""
-    if follow and end is not None:
-        raise InvalidRequest(problem="give either --follow or --to, not both")
-    if count is not None and count < 1:
-        raise InvalidRequest(problem="-n must be 1 or more")
+    _check(group, end, count, follow, partition)
     shape = parse_format(format)
-    stop = None if follow else (end or "latest")
     with connect(address) as q:
-        reader = q.read(topic, start=start, end=stop, partitions=partition or None)
         try:
+            if group is not None:
+                read_as_member(q, GroupReading(topic, group, start, count, follow, shape))
+                return
+            stop = None if follow else (end or "latest")
+            reader = q.read(topic, start=start or "earliest", end=stop, partitions=partition or None)
             _print(_row_batches(topic, reader.batches(), shape.fields), count, shape)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
         except BrokenPipeError:
             _discard_output()
+            return
         if reader.lost_count:
             typer.echo(f"quiver: retention removed {reader.lost_count} messages before they were read", err=True)
+
+
+def _check(group: str | None, end: str | None, count: int | None, follow: bool, partition: list[int] | None) -> None:
+    """InvalidRequest for options that contradict each other."""
+    if follow and end is not None:
+        raise InvalidRequest(problem="give either --follow or --to, not both")
+    if count is not None and count < 1:
+        raise InvalidRequest(problem="-n must be 1 or more")
+    if group is not None and (end is not None or partition):
+        problem = (
+            "a group reads every partition as far as there are messages: leave out --to and --partition, or --group"
+        )
+        raise InvalidRequest(problem=problem)
 
 
 def _print(batches: Iterable[list[Row]], count: int | None, shape: Format) -> None:

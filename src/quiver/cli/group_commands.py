@@ -28,7 +28,9 @@ _LISTED = ("id", "state", "members", "lag", "topics")
 _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1000)
 _SHORT_LENGTH = 8
 
-TopicOption = Annotated[str, typer.Option(autocompletion=complete_topics, metavar="TOPIC", show_default=False)]
+TopicOption = Annotated[
+    str, typer.Option(autocompletion=complete_topics, metavar="TOPIC", show_default=False, help="Where to move it.")
+]
 
 
 @app.command("list")
@@ -57,10 +59,12 @@ def describe(
     show_record(details | config | {"lag_time": _rough(details["lag_time"]), "members": len(members)}, output)
     if members:
         print()
-        print(table([_member_line(member) for member in members]))
+        lines = [_member_line(member) for member in members]
+        print(_fitting(lines, [{k: v for k, v in line.items() if k != "joined"} for line in lines]))
     if partitions:
         print()
-        print(_partition_table(partitions))
+        lines = [_partition_line(part) for part in partitions]
+        print(_fitting(lines, [line | {"owner": _short(line["owner"])} for line in lines]))
 
 
 @app.command("alter")
@@ -189,18 +193,16 @@ def _member_line(member: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _partition_table(partitions: Sequence[Mapping[str, Any]]) -> str:
-    """With whole names of owners where there is room for them."""
-    rows = [_partition_line(part) for part in partitions]
+def _fitting(rows: Sequence[Mapping[str, Any]], narrow: Sequence[Mapping[str, Any]]) -> str:
+    """The table of `rows`, or of `narrow` where the terminal has no room for it."""
     whole = table(rows)
-    if not sys.stdout.isatty() or max(map(len, whole.splitlines())) <= get_terminal_size().columns:
-        return whole
-    return table([row | {"owner": _short(row["owner"])} for row in rows])
+    fits = not sys.stdout.isatty() or max(map(len, whole.splitlines())) <= get_terminal_size().columns
+    return whole if fits else table(narrow)
 
 
-def _short(member: str | None) -> str | None:
+def _short(member: str) -> str:
     """The end of a member's id, which is random: enough to find it among the members."""
-    return member if member is None or len(member) <= _SHORT_LENGTH else f"..{member[2 - _SHORT_LENGTH :]}"
+    return member if len(member) <= _SHORT_LENGTH else f"..{member[2 - _SHORT_LENGTH :]}"
 
 
 def _partition_line(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,7 +213,7 @@ def _partition_line(part: Mapping[str, Any]) -> dict[str, Any]:
         "end": part["end_offset"],
         "lag": part["lag"],
         "lag_time": _rough(part["lag_time"]),
-        "owner": part["owner"],
+        "owner": part["owner"] or "-",
         **({"metadata": part["metadata"]} if part["metadata"] else {}),
     }
 

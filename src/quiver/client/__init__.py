@@ -3,10 +3,12 @@
 from quiver.client._async.client import AsyncClient
 from quiver.client._async.producer import AsyncProducer
 from quiver.client._async.reader import AsyncReader
+from quiver.client._async.stream import AsyncStream
 from quiver.client._async.ticket import AsyncBulkTicket, AsyncTicket
 from quiver.client._sync.client import Client
 from quiver.client._sync.producer import Producer
 from quiver.client._sync.reader import Reader
+from quiver.client._sync.stream import Stream
 from quiver.client._sync.ticket import BulkTicket, Ticket
 from quiver.client.address import parse_address
 from quiver.client.message import Message
@@ -17,6 +19,7 @@ __all__ = [
     "AsyncClient",
     "AsyncProducer",
     "AsyncReader",
+    "AsyncStream",
     "AsyncTicket",
     "BulkTicket",
     "Client",
@@ -25,6 +28,7 @@ __all__ = [
     "Published",
     "Reader",
     "Span",
+    "Stream",
     "Ticket",
     "connect",
     "connect_async",

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 
 from quiver.client.hand import Hand
 from quiver.client.partition_source import PartitionKey, PartitionSource
-from quiver.model.errors import InvalidRequest
 from quiver.protocol.group_messages import MemberAssignment
 
 
@@ -65,8 +64,6 @@ class Holdings:
     def pick_up(self, hand: Hand) -> bool:
         """The reader is about to work on messages of a partition; False when it must not, or not now."""
         with self._mutex:
-            if self._hand is not None:
-                raise InvalidRequest(problem="a stream is read either as messages or as batches, by one reader")
             source = hand.source
             if source.is_gone or source.key in self._leaving or hand.cursor is not source.cursor:
                 return False

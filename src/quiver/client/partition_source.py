@@ -39,6 +39,13 @@ class PartitionSource:
         self.cursor = Cursor(self.partition, self.position)
         self.is_fetching = False
 
+    def found_nothing(self, high_watermark: int) -> None:
+        """Nothing is stored from the cursor on. Below what an earlier answer gave as the end, it is a hole."""
+        end = self.cursor.high_watermark
+        if self.position == self.cursor.offset < end:
+            self.position = self.cursor.offset = end
+        self.cursor.high_watermark = max(end, high_watermark)
+
     def move_to(self, offset: int) -> None:
         """Goes on at another offset, which is to be committed even if it lies behind."""
         self.position = offset

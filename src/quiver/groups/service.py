@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from quiver.groups.assignors import AssignorName, TopicPartition
+from quiver.groups.deadlines import Deadlines
 from quiver.groups.events import (
     Committed,
     Event,
@@ -77,6 +78,7 @@ class GroupService:
         self._topics = topics
         self._table = GroupTable()
         self._live: dict[str, _Live] = {}
+        self._deadlines = Deadlines()
         self._journal: Journal | None = None
         self._task: asyncio.Task[None] | None = None
         self._closing = False
@@ -91,10 +93,11 @@ class GroupService:
             epoch=epoch,
             clock=self._clock,
             restore=self._table.restore,
-            apply=lambda record: self._table.apply(_EVENT.decode(record)),
+            apply=self._apply,
         )
-        for group in self._table.groups.values():
+        for name, group in self._table.groups.items():
             group.membership.restarted(self._now_ms())
+            self._note_deadline(name)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
@@ -307,6 +310,17 @@ class GroupService:
             live.coming = None
         live.announce()
 
+    def _apply(self, record: bytes) -> None:
+        event = _EVENT.decode(record)
+        self._table.apply(event)
+        if isinstance(event, MembershipChanged):
+            self._note_deadline(event.group)
+
+    def _note_deadline(self, name: str) -> None:
+        group = self._table.groups.get(name)
+        if group is not None:
+            self._deadlines.note(name, group.membership.next_deadline_ms())
+
     async def _append(self, event: Event) -> None:
         self._check_open()
         assert self._journal is not None, "open comes first"
@@ -338,15 +352,23 @@ class GroupService:
                 logger.warning("groups could not be kept up, will try again: %s", error)
 
     async def _expire_members(self) -> None:
-        for name, group in list(self._table.groups.items()):
-            deadline = group.membership.next_deadline_ms()
-            if deadline is None or deadline >= self._now_ms():
-                continue
-            async with self._alone(name):
-                draft = self._draft(name)
-                if gone := draft.expire(self._topics(), self._now_ms()):
-                    logger.info("group %s: put out %s", name, ", ".join(gone))
-                    await self._install(name, draft)
+        now_ms = self._now_ms()
+        while (name := self._deadlines.take(now_ms)) is not None:
+            try:
+                await self._expire_in(name, now_ms)
+            finally:
+                self._note_deadline(name)
+
+    async def _expire_in(self, name: str, now_ms: int) -> None:
+        group = self._table.groups.get(name)
+        deadline = None if group is None else group.membership.next_deadline_ms()
+        if deadline is None or deadline >= now_ms:
+            return
+        async with self._alone(name):
+            draft = self._draft(name)
+            if gone := draft.expire(self._topics(), self._now_ms()):
+                logger.info("group %s: put out %s", name, ", ".join(gone))
+                await self._install(name, draft)
 
     async def _expire_offsets(self) -> None:
         if self._clock.monotonic() - self._offsets_checked_at < _OFFSET_EXPIRY_EVERY_SECONDS:

@@ -1,7 +1,7 @@
 """Snapshots of a log: small files with a checksum, the last three kept.
 
 They are written without a sync, because a bad one is passed over. Before a log drops frames that only a snapshot
-still remembers, it calls `make_durable`.
+still remembers, it calls `make_durable`; from then on a durable one is kept beside the last three.
 """
 
 import struct
@@ -21,20 +21,23 @@ class SnapshotFiles:
     def __init__(self, directory: Path, files: Files, names: list[str]) -> None:
         self._directory = directory
         self._files = files
-        self._unsynced: set[int] = set()
         self._lock = Lock()
         self.offsets = sorted(
             int(name[:20]) for name in names if name.endswith(".snapshot") and name[:-9].isdigit() and len(name) == 29
         )
+        # of those found here any one may be the durable one
+        self._unsynced = set(self.offsets)
+        self._anchors = set(self.offsets)
 
     def save(self, offset: int, data: bytes) -> None:
         header = _HEADER.pack(_MAGIC, offset, len(data), google_crc32c.extend(_crc_of(offset), data))
         with self._lock:
-            self._files.write_file(self._path(offset), header + data, sync=False)
+            self._files.write_file(self._path(offset), header + data, sync=offset in self._anchors)
             self._unsynced.add(offset)
             self.offsets = sorted({*self.offsets, offset})
             for old in self.offsets[:-SNAPSHOTS_KEPT]:
-                self._remove(old)
+                if old not in self._anchors:
+                    self._remove(old)
 
     def newest(self, end_offset: int | None = None) -> tuple[int, bytes] | None:
         """Offset and data of the newest good one that is not above an offset."""
@@ -52,6 +55,8 @@ class SnapshotFiles:
             if self._unsynced:
                 self._files.sync_directory(self._directory)
             self._unsynced.clear()
+            newest = self.newest()
+            self._anchors = {newest[0]} if newest else set()
 
     def _sync(self, offset: int) -> None:
         fd = self._files.open(self._path(offset))

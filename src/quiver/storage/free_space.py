@@ -6,12 +6,11 @@ from quiver.model.errors import DiskFull
 from quiver.model.limits import MIB
 from quiver.system.files import Files
 
-
 _NEAR_BYTES = 64 * MIB
 
 
 class FreeSpace:
-    """Knows what was free at the last look. It looks again when that is used up, and each time when it is nearly so."""
+    """Knows what was free at the last look; looks again when that is used up, and every time when it nearly is."""
 
     def __init__(self, path: Path, files: Files, min_free_bytes: int) -> None:
         self._path = path

@@ -107,6 +107,10 @@ async def test_lag_in_messages_and_time(broker: Broker) -> None:
     assert (lags[0].committed, lags[0].end_offset, lags[0].messages) == (4, 10, 6)
     assert lags[0].owner == member.member_id
     assert (lags[1].committed, lags[1].messages, lags[1].time_ms) == (None, 0, 0)
+    await broker.groups.service.leave("billing", member.member_id)
+    await fill(broker, 5, partition=2)
+    [summary] = await broker.groups.summaries()
+    assert summary.lag == 11, "a partition without a commit counts too, with members or without"
 
 
 @pytest.mark.parametrize(

@@ -365,3 +365,16 @@ class TestSnapshots:
         assert [int(path.stem) for path in sorted(directory.glob("*.snapshot"))] == [30, 40, 50]
         close(log)
         assert open_log(directory).snapshots.offsets == [30, 40, 50]
+
+    def test_a_durable_one_is_kept_while_frames_are_dropped(self, directory: Path) -> None:
+        """The newer ones are not synced: a power cut may take all three."""
+        log = open_log(directory)
+        append(log, *[frame_at(10 * n, count=10, body=bytes(5_000)) for n in range(20)])
+        log.save_snapshot(100, b"synced before the drop")
+        assert log.drop_front(100) > 0
+        for offset in range(110, 160, 10):
+            log.save_snapshot(offset, b"")
+        assert log.snapshots.offsets == [100, 130, 140, 150]
+        log.drop_front(150)
+        log.save_snapshot(160, b"")
+        assert log.snapshots.offsets == [140, 150, 160]

@@ -133,6 +133,8 @@ class AsyncFetcher:
                 continue
             if part.error is not None:
                 await self._recover(source, part)
+            elif not payload:  # a part can be empty also because others filled the answer
+                source.found_nothing(part.high_watermark)
             else:
                 frames += [(source, frame) for frame in cursor.take(source.topic, part, piece)]
         return frames

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from types import TracebackType
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -18,6 +19,8 @@ from quiver.client.message import Message, messages_of
 from quiver.client.partition_source import PartitionSource
 from quiver.client.stream_options import OnPartitions, StreamOptions
 from quiver.model.errors import Closed, InvalidRequest, QuiverError
+
+_T = TypeVar("_T")
 
 
 class AsyncStream:
@@ -37,6 +40,7 @@ class AsyncStream:
         self._reading: AsyncIterator[tuple[PartitionSource, StoredFrame]] = self._read()
         self._messages: AsyncIterator[Message] = flatten(self._message_groups())
         self._batches: AsyncIterator[pa.RecordBatch] = self._read_batches()
+        self._choice: object = None
 
     # the group
 
@@ -120,13 +124,11 @@ class AsyncStream:
     # the messages
 
     def __aiter__(self) -> AsyncIterator[Message]:
-        self._check_membership()
-        return self._messages
+        return self._chosen(self._messages)
 
     def batches(self) -> AsyncIterator[pa.RecordBatch]:
         """Arrow batches; a batch counts as processed when the next one is asked for."""
-        self._check_membership()
-        return self._batches
+        return self._chosen(self._batches)
 
     async def _read_batches(self) -> AsyncIterator[pa.RecordBatch]:
         async for source, stored in self._reading:
@@ -180,6 +182,14 @@ class AsyncStream:
         except QuiverError as error:
             if not error.retryable:  # others are tried again with the next heartbeat
                 raise
+
+    def _chosen(self, reading: AsyncIterator[_T]) -> AsyncIterator[_T]:
+        """A stream has one reader, for messages or for batches: what one has in its hands the other would skip."""
+        self._check_membership()
+        if self._choice not in (None, reading):
+            raise InvalidRequest(problem="a stream is read either as messages or as batches")
+        self._choice = reading
+        return reading
 
     def _check_membership(self) -> None:
         if self._membership.error is not None and not self.is_closed:

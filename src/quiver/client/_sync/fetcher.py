@@ -134,6 +134,8 @@ class Fetcher:
                 continue
             if part.error is not None:
                 self._recover(source, part)
+            elif not payload:  # a part can be empty also because others filled the answer
+                source.found_nothing(part.high_watermark)
             else:
                 frames += [(source, frame) for frame in cursor.take(source.topic, part, piece)]
         return frames

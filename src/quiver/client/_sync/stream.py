@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Iterator
 from functools import partial
 from types import TracebackType
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -19,6 +20,8 @@ from quiver.client.message import Message, messages_of
 from quiver.client.partition_source import PartitionSource
 from quiver.client.stream_options import OnPartitions, StreamOptions
 from quiver.model.errors import Closed, InvalidRequest, QuiverError
+
+_T = TypeVar("_T")
 
 
 class Stream:
@@ -38,6 +41,7 @@ class Stream:
         self._reading: Iterator[tuple[PartitionSource, StoredFrame]] = self._read()
         self._messages: Iterator[Message] = flatten(self._message_groups())
         self._batches: Iterator[pa.RecordBatch] = self._read_batches()
+        self._choice: object = None
 
     # the group
 
@@ -121,13 +125,11 @@ class Stream:
     # the messages
 
     def __iter__(self) -> Iterator[Message]:
-        self._check_membership()
-        return self._messages
+        return self._chosen(self._messages)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Arrow batches; a batch counts as processed when the next one is asked for."""
-        self._check_membership()
-        return self._batches
+        return self._chosen(self._batches)
 
     def _read_batches(self) -> Iterator[pa.RecordBatch]:
         for source, stored in self._reading:
@@ -181,6 +183,14 @@ class Stream:
         except QuiverError as error:
             if not error.retryable:  # others are tried again with the next heartbeat
                 raise
+
+    def _chosen(self, reading: Iterator[_T]) -> Iterator[_T]:
+        """A stream has one reader, for messages or for batches: what one has in its hands the other would skip."""
+        self._check_membership()
+        if self._choice not in (None, reading):
+            raise InvalidRequest(problem="a stream is read either as messages or as batches")
+        self._choice = reading
+        return reading
 
     def _check_membership(self) -> None:
         if self._membership.error is not None and not self.is_closed:
