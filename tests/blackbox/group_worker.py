@@ -19,6 +19,7 @@ from quiver.model.errors import MemberFenced, QuiverError
 
 SESSION = "1s"
 COMMIT_EVERY = 20
+TRY_AGAIN_SECONDS = 0.05
 
 
 class Worker:
@@ -42,6 +43,7 @@ class Worker:
                 if not error.retryable:
                     raise
                 self._note("disturbed", error.code)
+                self._leaving.wait(TRY_AGAIN_SECONDS)
 
     def _take_part(self, q: Any) -> None:
         self._note("start")

@@ -115,7 +115,7 @@ class Crowd:
 
     def do_something(self) -> None:
         actions: list[Callable[[], Any]] = [self.join, self.leave, self.kill, self.stop, self.go_on]
-        weights = [8, 2, 2, 3, 2]
+        weights = [8, 2, 2, 4, 2]
         self._chance.choices([*actions, self.kill_broker, self.restart_broker], [*weights, 2, 1])[0]()
 
     def finish(self) -> None:

@@ -95,11 +95,3 @@ def test_a_deleted_group_stays_deleted_and_settings_stay_set(broker):
     with quiver.connect(broker.address) as q:
         assert [group.id for group in q.groups.list()] == ["kept"]
         assert q.groups.describe("kept").settings["offsets_retention"] == "30d"
-
-
-def test_the_offsets_of_a_group_that_nobody_uses_expire(broker):
-    with quiver.connect(broker.address) as q:
-        with q.stream("orders", group="unused"):
-            pass
-        q.groups.alter("unused", offsets_retention="1ms")
-        wait_until(lambda: q.groups.list() == [], 90, "the end of the group")

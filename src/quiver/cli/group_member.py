@@ -14,7 +14,7 @@ from quiver.model.errors import GroupNotFound, QuiverError
 
 if TYPE_CHECKING:
     from quiver.client import Client, Message
-    from quiver.client._sync.stream import Stream
+    from quiver.client import Stream
 
 _CLIENT_ID = "quiver-consume"
 _FIRST_LOOK_SECONDS = 0.05

@@ -2,9 +2,11 @@
 
 import asyncio
 
+from quiver.model.errors import InvalidRequest
 from quiver.model.limits import MIB
 from quiver.model.message import NewMessage
 from quiver.records.build import build_frame
+from quiver.records.columns import MAX_TIMESTAMP_MS
 
 FUSED_BYTES = MIB
 FUSED_MESSAGES = 10_000
@@ -53,3 +55,10 @@ def message_size(message: NewMessage) -> int:
     if message.headers:
         size += sum(len(name.encode()) + len(value) for name, value in message.headers.items())
     return size
+
+
+def check_times(message: NewMessage) -> None:
+    """What a frame cannot hold is refused here, before the message shares one with others."""
+    for what, time_ms in (("timestamp", message.timestamp_ms), ("ttl", message.expires_at_ms)):
+        if time_ms is not None and not 0 <= time_ms <= MAX_TIMESTAMP_MS:
+            raise InvalidRequest(problem=f"{what}: it is not within the years 1970 to 9999")

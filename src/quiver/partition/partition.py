@@ -17,7 +17,7 @@ from quiver.model.errors import (
 from quiver.model.limits import MIB, Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
-from quiver.partition.fusion import FusedMessages, message_size
+from quiver.partition.fusion import FusedMessages, check_times, message_size
 from quiver.partition.state import ProducerState, ProducerTable
 from quiver.records.check import check_frame
 from quiver.records.header import FrameHeader, StampedFrame, stamp
@@ -126,6 +126,7 @@ class Partition:
         size = message_size(message)
         if size > self._limits.message_bytes:
             raise MessageTooLarge(size=size, limit=self._limits.message_bytes)
+        check_times(message)
         self._check_writable(size)
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         fusion = self._open_fusions.get(message.priority)

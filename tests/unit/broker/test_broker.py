@@ -10,6 +10,7 @@ from quiver.broker.fetch import FetchedSlice, FetchPart
 from quiver.broker.publish import Published
 from quiver.model.errors import (
     InvalidFrame,
+    InvalidRequest,
     NotSupported,
     OffsetOutOfRange,
     OutOfSequence,
@@ -150,10 +151,12 @@ async def test_single_messages_share_frames_and_keep_their_fields(broker: Broker
         NewMessage(value=None, key=b"k", headers={"source": b"web"}, timestamp_ms=77),
         NewMessage(value=b"urgent", priority=Priority.CRITICAL),
         NewMessage(value=b"nowhere", partition=5),
+        NewMessage(value=b"beyond the calendar", expires_at_ms=2**60),
     ]
     published = await broker.publish("orders", messages)
     assert [place.offset for place in published if isinstance(place, Published)] == [0, 1, 2]
     assert isinstance(published[3], PartitionNotFound)
+    assert isinstance(published[4], InvalidRequest)
     page = await broker.read_messages("orders", 0)
     assert [m.value for m in page.messages] == [b"plain", None, b"urgent"]
     assert page.messages[1].key == b"k"

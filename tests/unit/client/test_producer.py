@@ -397,3 +397,11 @@ def test_closing_the_client_flushes_its_producers_and_tells_of_failures(broker):
     q.producer("single").send(b"b")
     with pytest.raises(InvalidFrame):
         q.close()
+
+
+def test_messages_without_a_byte_are_settled_like_others():
+    with FakeBroker(single=1) as broker, quiver.connect(broker.address) as q:
+        with q.producer("single", linger=0) as out:
+            tickets = [out.send(None), out.send(b"")]
+            out.flush(10)
+        assert [ticket.result(10).offset for ticket in tickets] == [0, 1]

@@ -306,7 +306,7 @@ class AsyncDispatch:
         with self._mutex:
             self.unsettled_bytes += size
             self.unsettled_count += count
-        if size < 0:
+        if size < 0 or count < 0:
             self.progress.changed()
 
     def _pause(self, error: QuiverError) -> None:
