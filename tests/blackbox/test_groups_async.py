@@ -2,12 +2,11 @@
 
 import asyncio
 import uuid
-from itertools import count
 
 import pytest
 
 import quiver
-from blackbox.broker_process import BrokerProcess
+from blackbox.broker_process import BrokerProcess, wait_until
 from quiver.model.errors import MemberFenced
 
 
@@ -40,11 +39,7 @@ async def take(stream, wanted: int) -> list:
 
 
 async def until(check) -> None:
-    async with asyncio.timeout(30):
-        for _ in count():
-            if check():
-                return
-            await asyncio.sleep(0.01)
+    await asyncio.to_thread(wait_until, check, 30, "what the test waits for")
 
 
 async def test_messages_batches_and_commits(q, topic):
@@ -108,7 +103,7 @@ async def test_a_handler_that_waits_long_keeps_its_partitions(q, topic):
         beat = (await q.groups.describe(group)).members[0].last_heartbeat_ms
         async with asyncio.timeout(30):
             while (await q.groups.describe(group)).members[0].last_heartbeat_ms < beat + 1000:
-                await asyncio.sleep(0.05)
+                pass
         assert len(await take(stream, 1)) == 1
 
 

@@ -1,5 +1,6 @@
 """All groups: their members, offsets and settings. Pure: events in, state out."""
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -70,16 +71,15 @@ class GroupTable:
             case GroupDeleted(name):
                 del self.groups[name]
 
-    def encode(self) -> bytes:
-        """Group by group: a list of all their offsets would set off garbage collections that take far longer."""
-        saved = (
-            _SavedGroup(name, msgspec.structs.replace(group, offsets={}), list(group.offsets.items()))
-            for name, group in self.groups.items()
-        )
-        return b"[" + b",".join(map(msgspec.json.encode, saved)) + b"]"
+    def encode(self) -> Iterator[bytes]:
+        """A line a group; nothing may change until the last one is taken."""
+        for name, group in self.groups.items():
+            saved = _SavedGroup(name, msgspec.structs.replace(group, offsets={}), list(group.offsets.items()))
+            yield msgspec.json.encode(saved) + b"\n"
 
     def restore(self, data: bytes) -> None:
         self.groups = {}
-        for saved in msgspec.json.decode(data, type=list[_SavedGroup]):
+        decoder = msgspec.json.Decoder(_SavedGroup)
+        for saved in map(decoder.decode, data.splitlines()):
             saved.group.offsets = dict(saved.offsets)
             self.groups[saved.name] = saved.group

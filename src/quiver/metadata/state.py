@@ -1,5 +1,7 @@
 """The catalogue of topics. Pure: events in, state out."""
 
+from collections.abc import Iterator
+
 import msgspec
 
 from quiver.metadata.events import (
@@ -58,15 +60,10 @@ class Catalogue:
         topic_id = self.ids.get(name)
         return None if topic_id is None else self.topics[topic_id]
 
-    def encode(self) -> bytes:
-        return msgspec.json.encode(
-            _Image(
-                list(self.topics.values()),
-                self.deleting,
-                self.next_topic_id,
-                self.producer_ids_upper,
-                self.node_id,
-            )
+    def encode(self) -> Iterator[bytes]:
+        topics = list(self.topics.values())
+        yield msgspec.json.encode(
+            _Image(topics, self.deleting, self.next_topic_id, self.producer_ids_upper, self.node_id)
         )
 
     def restore(self, data: bytes) -> None:

@@ -6,7 +6,7 @@ is the only way into its state: it sees each record once, in order, after it is 
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from quiver.model.errors import CorruptData, InvalidFrame
@@ -23,6 +23,7 @@ OPTIONS = LogOptions(durability="fsync", segment_bytes=4 * MIB)
 SNAPSHOTS_KEPT = 3
 _LIMITS = Limits(message_bytes=16 * MIB)
 _READ_BYTES = 4 * MIB
+_TURN_BYTES = 256 * 1024
 _SNAPSHOT_AFTER_BYTES = 4 * MIB
 
 
@@ -92,11 +93,15 @@ class Journal:
             return True
         return self._clock.monotonic() - self._changed_at >= after_seconds
 
-    async def snapshot(self, encode: Callable[[], bytes]) -> None:
-        """Saves the owner's state as it is between two writes, and drops what no kept snapshot needs."""
+    async def snapshot(self, encode: Callable[[], Iterable[bytes]]) -> None:
+        """Saves the owner's state as it is between two writes, and drops what no kept snapshot needs.
+
+        The state comes in pieces, and the loop gets its turns between them; nothing is applied meanwhile.
+        """
 
         async def save() -> None:
-            data, offset = encode(), self._log.end_offset
+            offset = self._log.end_offset
+            data = await _joined(encode())
             await self._log.save_snapshot(offset, data)
             self._snapshot_offsets.append(offset)
             if len(self._snapshot_offsets) == SNAPSHOTS_KEPT:
@@ -144,3 +149,15 @@ class Journal:
             self._apply(pending.record)
             if not pending.future.done():
                 pending.future.set_result(base + index)
+
+
+async def _joined(pieces: Iterable[bytes]) -> bytes:
+    joined = bytearray()
+    turn = 0
+    for piece in pieces:
+        joined += piece
+        turn += len(piece)
+        if turn >= _TURN_BYTES:
+            turn = 0
+            await asyncio.sleep(0)
+    return bytes(joined)

@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
@@ -24,8 +25,8 @@ class Owner:
             apply=lambda record: self.records.append(record.decode()),
         )
 
-    def encode(self) -> bytes:
-        return " ".join(self.records).encode()
+    def encode(self) -> Iterator[bytes]:
+        yield from (f"{record} ".encode() for record in self.records)
 
 
 async def test_records_are_applied_once_live_and_again_at_the_next_start() -> None:
