@@ -1,11 +1,11 @@
 """A member of a group, as the broker sees it."""
 
-import re
 from typing import Literal
 
 import msgspec
 
 from quiver.groups.assignors import TopicPartition
+from quiver.groups.topic_pattern import check_pattern
 from quiver.model.errors import InvalidRequest
 
 MemberState = Literal["none", "pending_revoke", "pending_assign", "complete"]
@@ -14,7 +14,6 @@ SESSION_MS = 30_000
 HEARTBEAT_MS = 3_000
 REVOCATION_MS = 60_000
 MIN_SESSION_MS, MAX_SESSION_MS = 100, 86_400_000
-MAX_PATTERN_LENGTH = 1000
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,14 +32,8 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidRequest(problem="a member needs topics, or a pattern that topics match")
         if not MIN_SESSION_MS <= self.session_ms <= MAX_SESSION_MS:
             raise InvalidRequest(problem=f"a session of {self.session_ms} ms is not one of 100ms to 1d")
-        if self.pattern is None:
-            return
-        if len(self.pattern) > MAX_PATTERN_LENGTH:
-            raise InvalidRequest(problem=f"the pattern is longer than {MAX_PATTERN_LENGTH} characters")
-        try:
-            re.compile(self.pattern)
-        except (re.error, RecursionError, OverflowError) as error:
-            raise InvalidRequest(problem=f"the pattern is not a regular expression: {error}") from None
+        if self.pattern is not None:
+            check_pattern(self.pattern)
 
 
 class Member(msgspec.Struct, kw_only=True):

@@ -9,7 +9,6 @@ everything first, and nobody gets anything before all have.
 `now_ms` is a clock that never jumps (not the wall clock), so that a corrected clock puts nobody out.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
@@ -17,6 +16,7 @@ import msgspec
 
 from quiver.groups.assignors import ASSIGNORS, AssignorName, TopicPartition
 from quiver.groups.member import REVOCATION_MS, Member, Subscription
+from quiver.groups.topic_pattern import matching
 from quiver.model.errors import GenerationMismatch, GroupProtocolMismatch, MemberFenced, MemberNotFound
 
 Protocol = Literal["cooperative", "eager"]
@@ -291,6 +291,5 @@ def topic_ids(subscription: Subscription, topics: Topics) -> frozenset[int]:
     """The topics that a subscription means now."""
     chosen = {topics[name].id for name in subscription.topics if name in topics}
     if subscription.pattern is not None:
-        matches = re.compile(subscription.pattern).fullmatch
-        chosen |= {topic.id for name, topic in topics.items() if matches(name)}
+        chosen |= {topics[name].id for name in matching(subscription.pattern, topics)}
     return frozenset(chosen)
