@@ -86,7 +86,7 @@ def check_committed_is_not_seen_again(histories: Sequence[MemberHistory]) -> Non
 
 
 def check_one_owner_at_a_time(histories: Sequence[MemberHistory], stopped: set[str]) -> None:
-    """Two have a partition at once only when the first was put out, and then in a later generation.
+    """Two have a partition at once only when one of them is out, and then it has it from an earlier generation.
 
     `stopped` are the workers that may have been put out without noticing it.
     """
@@ -96,8 +96,8 @@ def check_one_owner_at_a_time(histories: Sequence[MemberHistory], stopped: set[s
         for tenure in history.tenures:
             by_partition[tenure.partition].append(tenure)
     for tenures in by_partition.values():
-        for first, second in combinations(sorted(tenures, key=lambda tenure: tenure.begin), 2):
-            if first.member != second.member and second.begin < first.end:
+        for first, second in combinations(sorted(tenures, key=lambda tenure: (tenure.generation, tenure.begin)), 2):
+            if first.member != second.member and first.begin < second.end and second.begin < first.end:
                 assert first.end == FOREVER or may_be_out[first.member], f"{second} began while {first} had it"
                 assert second.generation > first.generation, f"{second} has the generation of {first}"
 

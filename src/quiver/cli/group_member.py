@@ -13,8 +13,7 @@ from quiver.cli.message_format import Format, Row
 from quiver.model.errors import GroupNotFound, QuiverError
 
 if TYPE_CHECKING:
-    from quiver.client import Client, Message
-    from quiver.client import Stream
+    from quiver.client import Client, Message, Stream
 
 _CLIENT_ID = "quiver-consume"
 _FIRST_LOOK_SECONDS = 0.05

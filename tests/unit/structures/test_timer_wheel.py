@@ -165,6 +165,17 @@ def test_a_clock_that_jumps_ten_years_passes_few_buckets() -> None:
     assert drops < 10
 
 
+def test_a_clock_that_jumps_over_a_bucket_that_is_half_moved_down() -> None:
+    start_ms = NOW_MS // 655_360 * 655_360
+    wheel = TimerWheel(start_ms)
+    for id in range(8):
+        wheel.schedule(id, start_ms + 2_560 + 100 * id)
+    with small_bounds():
+        assert wheel.advance(start_ms + 2_550) == []
+        assert len({wheel._where[id] for id in range(8)}) == 3, "two moved, six did not"
+        assert wheel.advance(start_ms + 60_000) == list(range(8))
+
+
 def test_a_clock_that_goes_back_brings_nothing_early() -> None:
     wheel = TimerWheel(NOW_MS)
     wheel.advance(NOW_MS + 60_000)
