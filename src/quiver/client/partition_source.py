@@ -1,6 +1,6 @@
-"""One partition that a stream reads: where fetching is, and where processing is. Pure."""
+"""One partition that is read: where fetching is, and where processing is. Pure."""
 
-from quiver.client.cursor import Cursor
+from quiver.client.cursor import NO_END, Cursor
 
 PartitionKey = tuple[int, int]
 """Topic id and partition."""
@@ -9,17 +9,17 @@ _UNKNOWN = -1
 
 
 class PartitionSource:
-    """`position` is the next offset to be processed: what a commit names. `is_gone` once the stream let go of it.
+    """`position` is the next offset to be processed: what a commit names. `is_gone` once nobody reads it here.
 
     Whatever was fetched with another cursor than the present one is void.
     """
 
     __slots__ = ("committed", "cursor", "is_fetching", "is_gone", "is_paused", "position", "topic", "topic_id")
 
-    def __init__(self, topic_id: int, topic: str, partition: int, offset: int) -> None:
+    def __init__(self, topic_id: int, topic: str, partition: int, offset: int, end: int = NO_END) -> None:
         self.topic_id = topic_id
         self.topic = topic
-        self.cursor = Cursor(partition, offset)
+        self.cursor = Cursor(partition, offset, end)
         self.position = offset
         self.committed = offset
         self.is_fetching = False
@@ -34,6 +34,11 @@ class PartitionSource:
     def key(self) -> PartitionKey:
         return self.topic_id, self.cursor.partition
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is something to fetch and no request for it is under way."""
+        return not (self.is_fetching or self.is_paused or self.is_gone or self.cursor.is_finished)
+
     def rewind(self) -> None:
         """Fetches anew from the position on."""
         self.cursor = Cursor(self.partition, self.position)
@@ -45,6 +50,7 @@ class PartitionSource:
         if self.position == self.cursor.offset < end:
             self.position = self.cursor.offset = end
         self.cursor.high_watermark = max(end, high_watermark)
+        self.cursor.found_nothing()
 
     def move_to(self, offset: int) -> None:
         """Goes on at another offset, which is to be committed even if it lies behind."""

@@ -29,7 +29,7 @@ def link(broker: FakeBroker) -> Iterator[Link]:
 
 @pytest.fixture
 def fetcher(link: Link) -> Fetcher:
-    return Fetcher(link, max_bytes=1 << 20, max_wait_ms=100)
+    return Fetcher(link, max_bytes=1 << 20, max_wait_ms=100, skips_missing=True)
 
 
 def fill(broker: FakeBroker, partition: int, count: int) -> None:

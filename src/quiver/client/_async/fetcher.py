@@ -32,10 +32,14 @@ _MOST_REQUESTS = 4
 
 
 class AsyncFetcher:
-    """Each partition is in one request at a time; partitions that are added get a request of their own soon."""
+    """Each partition is in one request at a time; partitions that are added get a request of their own soon.
 
-    def __init__(self, link: AsyncLink, *, max_bytes: int, max_wait_ms: int) -> None:
+    With `skips_missing` a topic that is gone is no longer read; otherwise that is an error.
+    """
+
+    def __init__(self, link: AsyncLink, *, max_bytes: int, max_wait_ms: int, skips_missing: bool = False) -> None:
         self._link = link
+        self._skips_missing = skips_missing
         self._max_bytes = max_bytes
         self._max_wait_ms = max_wait_ms
         self._sources: list[PartitionSource] = []
@@ -45,6 +49,7 @@ class AsyncFetcher:
         self._unread_count = 0
         self._silent_since = 0.0
         self._failures = 0
+        self._error: QuiverError | None = None
         self.lost_count = 0
         """Messages that retention removed before they were read."""
 
@@ -56,7 +61,13 @@ class AsyncFetcher:
         self._news.set()
 
     async def next_frames(self) -> list[FetchedFrame]:
-        """Frames of one answer; none after a wait without any, or when woken. The next request is under way then."""
+        """Frames of one answer; none after a wait without any, or when woken. The next request is under way then.
+
+        An error comes behind the frames that were read before it.
+        """
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
         await self._begin()
         if not self._arrived:
             await self._news.wait(self._silence_seconds)
@@ -71,7 +82,10 @@ class AsyncFetcher:
             if source.cursor is cursor:
                 source.is_fetching = False
         frames = await self._take(asked, answer, payload)
-        await self._begin()
+        if self._error is None:
+            await self._begin()
+        elif not frames:
+            return await self.next_frames()
         return frames
 
     @property
@@ -87,16 +101,17 @@ class AsyncFetcher:
 
     async def _begin(self) -> None:
         self._sources = [source for source in self._sources if not source.is_gone]
-        idle = [source for source in self._sources if not source.is_fetching and not source.is_paused]
+        idle = [source for source in self._sources if source.is_idle]
         if not idle or self._unread_count >= _MOST_REQUESTS:
             return
         self._sources = [*(source for source in self._sources if source not in idle), *idle[1:], idle[0]]
         asked = [(source, source.cursor) for source in idle]
         for source in idle:
             source.is_fetching = True
+        waits = not all(cursor.has_all_there_is_to_come for _, cursor in asked)
         request = Fetch(
             [FetchPart(s.topic_id, s.partition, cursor.offset, self._max_bytes) for s, cursor in asked],
-            self._max_wait_ms,
+            self._max_wait_ms if waits else 0,
             1,
             self._max_bytes,
         )
@@ -131,19 +146,22 @@ class AsyncFetcher:
             position += part.length
             if source.is_gone or source.cursor is not cursor:
                 continue
-            if part.error is not None:
-                await self._recover(source, part)
-            elif not payload:  # a part can be empty also because others filled the answer
-                source.found_nothing(part.high_watermark)
-            else:
-                frames += [(source, frame) for frame in cursor.take(source.topic, part, piece)]
+            try:
+                if part.error is not None:
+                    await self._recover(source, part)
+                elif not payload:  # a part can be empty also because others filled the answer
+                    source.found_nothing(part.high_watermark)
+                else:
+                    frames += [(source, frame) for frame in cursor.take(source.topic, part, piece)]
+            except QuiverError as error:
+                self._error = self._error or error
         return frames
 
     async def _recover(self, source: PartitionSource, part: FetchedPart) -> None:
         """Goes on where one can: behind what retention removed, or a little later. Raises otherwise."""
         assert part.error is not None
         error = error_from_wire(part.error.code, part.error.message, part.error.retryable)
-        if isinstance(error, TopicNotFound):
+        if isinstance(error, TopicNotFound) and self._skips_missing:
             source.is_gone = True
             return
         if isinstance(error, OffsetOutOfRange):

@@ -1,31 +1,23 @@
-"""The reader: fetches ahead, checks every frame, and gives single messages or whole batches."""
+"""Reading without a group: single messages or whole batches, from one place to another or on and on."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 
 import pyarrow as pa
 
-from quiver.client._async.connection import Outbound
-from quiver.client._async.link import AsyncLink, unexpected
+from quiver.client._async.fetcher import AsyncFetcher
+from quiver.client._async.link import AsyncLink
 from quiver.client._async.offsets import find_offsets
-from quiver.client._backend_async import Waiter, flatten, sleep
+from quiver.client._backend_async import flatten
 from quiver.client.arrow_batch import arrow_batch
-from quiver.client.backoff import backoff_seconds
-from quiver.client.cursor import NO_END, Cursor, ReadFrame, StoredFrame
+from quiver.client.cursor import NO_END, ReadFrame
 from quiver.client.message import Message, messages_of
+from quiver.client.partition_source import PartitionSource
 from quiver.client.reader_options import ReaderOptions
-from quiver.model.errors import (
-    ConnectionLost,
-    OffsetOutOfRange,
-    PartitionNotFound,
-    QuiverError,
-    RequestTimeout,
-    error_from_wire,
-)
-from quiver.model.position import EARLIEST, Position
-from quiver.protocol.messages import Answer, Failure, Fetch, Fetched, FetchedPart, FetchPart, TopicInfo
+from quiver.model.errors import ConnectionLost, PartitionNotFound
+from quiver.model.position import Position
+from quiver.protocol.messages import TopicInfo
 
-_Arrived = tuple[Answer | QuiverError, memoryview]
 _LOOK_FOR_PARTITIONS_SECONDS = 10.0
 
 
@@ -38,14 +30,12 @@ class AsyncReader:
 
     def __init__(self, link: AsyncLink, topic: str, options: ReaderOptions) -> None:
         self.topic = topic
-        self.lost_count = 0
-        """Messages that retention removed before they were read."""
         self._link = link
         self._options = options
-        self._cursors: list[Cursor] = []
+        self._fetcher = AsyncFetcher(link, max_bytes=options.max_bytes, max_wait_ms=options.max_wait_ms)
+        self._sources: list[PartitionSource] = []
         self._info: TopicInfo | None = None
         self._looked_at = 0.0
-        self._failures = 0
         self._is_closed = False
         self._reading: AsyncIterator[ReadFrame] = self._read()
         self._messages: AsyncIterator[Message] = flatten(self._message_groups())
@@ -64,9 +54,14 @@ class AsyncReader:
         ends = await self._resolve(info, numbers, self._options.end)
         for number in numbers:
             end = ends[number]
-            self._cursors.append(Cursor(number, starts[number] or 0, NO_END if end is None else end))
+            self._begin(info, number, starts[number] or 0, NO_END if end is None else end)
         self._looked_at = self._link.clock.monotonic()
         self._info = info
+
+    def _begin(self, info: TopicInfo, partition: int, offset: int, end: int = NO_END) -> None:
+        source = PartitionSource(info.id, self.topic, partition, offset, end)
+        self._sources.append(source)
+        self._fetcher.add([source])
 
     def __aiter__(self) -> AsyncIterator[Message]:
         return self._messages
@@ -79,7 +74,12 @@ class AsyncReader:
     @property
     def positions(self) -> dict[int, int]:
         """Per partition, the next offset that will be fetched."""
-        return {cursor.partition: cursor.offset for cursor in self._cursors}
+        return {source.partition: source.cursor.offset for source in self._sources}
+
+    @property
+    def lost_count(self) -> int:
+        """Messages that retention removed before they were read."""
+        return self._fetcher.lost_count
 
     async def __aenter__(self) -> "AsyncReader":
         await self.open()
@@ -93,6 +93,7 @@ class AsyncReader:
     async def close(self) -> None:
         """Ends the iteration; what was fetched ahead is let go."""
         self._is_closed = True
+        self._fetcher.wake()
 
     async def _message_groups(self) -> AsyncIterator[Iterable[Message]]:
         async for read in self._reading:
@@ -100,108 +101,12 @@ class AsyncReader:
 
     async def _read(self) -> AsyncIterator[ReadFrame]:
         await self.open()
-        limits = self._options.limits
-        fetch = await self._begin_fetch()
-        while fetch is not None and not self._is_closed:
-            frames, error = await self._end_fetch(fetch)
-            fetch = await self._begin_fetch() if error is None else None
-            for stored in frames:
+        while not self._is_closed and not all(source.cursor.is_finished for source in self._sources):
+            await self._look_for_partitions()
+            for _, stored in await self._fetcher.next_frames():
                 if self._is_closed:
                     return
-                yield stored.open(self.topic, limits)
-            if error is not None:
-                raise error
-
-    async def _begin_fetch(self) -> "Waiter[_Arrived] | None":
-        """Sends the next request; None when everything was read."""
-        await self._look_for_partitions()
-        open_cursors = [cursor for cursor in self._cursors if not cursor.is_finished]
-        if not open_cursors or self._info is None:
-            return None
-        options = self._options
-        waits = not all(cursor.has_all_there_is_to_come for cursor in open_cursors)
-        request = Fetch(
-            [FetchPart(self._info.id, cursor.partition, cursor.offset, options.max_bytes) for cursor in open_cursors],
-            options.max_wait_ms if waits else 0,
-            1,
-            options.max_bytes,
-        )
-        self._cursors.append(self._cursors.pop(0))  # no partition is always the last to be served
-        waiter: Waiter[_Arrived] = Waiter()
-        try:
-            connection = await self._link.connection()
-        except ConnectionLost as error:
-            waiter.set((error, memoryview(b"")))
-            return waiter
-        await connection.send([Outbound(request, None, lambda answer, payload: waiter.set((answer, payload)))])
-        return waiter
-
-    async def _end_fetch(self, fetch: "Waiter[_Arrived]") -> tuple[list[StoredFrame], QuiverError | None]:
-        """The frames of an answer, and the error to raise behind them."""
-        timeout = self._options.max_wait_ms / 1000 + self._link.timeout
-        try:
-            arrived = await fetch.wait(timeout)
-        except TimeoutError:
-            problem = f"no answer for {timeout:g} s"
-            (await self._link.connection()).fail(ConnectionLost(address=self._link.address, problem=problem))
-            return [], None
-        assert arrived is not None
-        answer, payload = arrived
-        if isinstance(answer, Failure):
-            answer = error_from_wire(answer.code, answer.message, answer.retryable)
-        if isinstance(answer, QuiverError):
-            return [], await self._after_error(answer)
-        if not isinstance(answer, Fetched):
-            return [], unexpected(answer)
-        return await self._take(answer, payload)
-
-    async def _take(self, answer: Fetched, payload: memoryview) -> tuple[list[StoredFrame], QuiverError | None]:
-        by_partition = {cursor.partition: cursor for cursor in self._cursors}
-        frames: list[StoredFrame] = []
-        first_error: QuiverError | None = None
-        position = 0
-        for part in answer.parts:
-            cursor = by_partition[part.partition]
-            piece = payload[position : position + part.length]
-            position += part.length
-            try:
-                if part.error is not None:
-                    await self._recover(cursor, part)
-                else:
-                    frames += cursor.take(self.topic, part, piece)
-            except QuiverError as error:
-                first_error = first_error or error
-        if first_error is None:
-            self._failures = 0
-            if position == 0 and not any(part.error for part in answer.parts):
-                for cursor in self._cursors:
-                    cursor.found_nothing()
-        return frames, first_error
-
-    async def _recover(self, cursor: Cursor, part: FetchedPart) -> None:
-        """Goes on where one can: behind what retention removed, or a little later. Raises otherwise."""
-        assert part.error is not None
-        assert self._info is not None
-        error = error_from_wire(part.error.code, part.error.message, part.error.retryable)
-        if isinstance(error, OffsetOutOfRange):
-            earliest = (await find_offsets(self._link, self._info, {cursor.partition: EARLIEST}))[cursor.partition]
-            if cursor.offset < earliest:
-                self.lost_count += earliest - cursor.offset
-                cursor.offset = earliest
-                return
-        unsolved = await self._after_error(error)
-        if unsolved is not None:
-            raise unsolved
-
-    async def _after_error(self, error: QuiverError) -> QuiverError | None:
-        """Waits a little before another try; the error itself when there is no use in one."""
-        if not error.retryable or isinstance(error, RequestTimeout) or self._is_closed:
-            return error
-        if isinstance(error, ConnectionLost) and self._link.is_closed:
-            return error
-        await sleep(backoff_seconds(self._failures, self._link.randomness.jitter()))
-        self._failures += 1
-        return None
+                yield stored.open(self.topic, self._options.limits)
 
     async def _look_for_partitions(self) -> None:
         """A reader of all partitions that follows finds those that are added, from their first message on."""
@@ -216,7 +121,8 @@ class AsyncReader:
         except ConnectionLost:
             return
         if info.id == self._info.id:
-            self._cursors += [Cursor(number, 0) for number in range(self._info.partitions, info.partitions)]
+            for number in range(self._info.partitions, info.partitions):
+                self._begin(info, number, 0)
             self._info = info
 
     async def _resolve(

@@ -32,7 +32,9 @@ class AsyncStream:
 
     def __init__(self, link: AsyncLink, fetch_link: AsyncLink, options: StreamOptions) -> None:
         self._options = options
-        self._fetcher = AsyncFetcher(fetch_link, max_bytes=options.max_bytes, max_wait_ms=options.max_wait_ms)
+        self._fetcher = AsyncFetcher(
+            fetch_link, max_bytes=options.max_bytes, max_wait_ms=options.max_wait_ms, skips_missing=True
+        )
         self._holdings = Holdings()
         self._membership = AsyncMembership(link, options, self._holdings, self._on_news)
         self._is_open = False

@@ -33,7 +33,9 @@ class Stream:
 
     def __init__(self, link: Link, fetch_link: Link, options: StreamOptions) -> None:
         self._options = options
-        self._fetcher = Fetcher(fetch_link, max_bytes=options.max_bytes, max_wait_ms=options.max_wait_ms)
+        self._fetcher = Fetcher(
+            fetch_link, max_bytes=options.max_bytes, max_wait_ms=options.max_wait_ms, skips_missing=True
+        )
         self._holdings = Holdings()
         self._membership = Membership(link, options, self._holdings, self._on_news)
         self._is_open = False
