@@ -1,6 +1,6 @@
 """Members that join, leave, are killed and stopped, and a broker that is killed, while messages flow.
 
-`make chaos` runs ten times as long; QUIVER_CHAOS_ROUNDS and QUIVER_CHAOS_SEED choose otherwise.
+`make chaos` (QUIVER_LONG=1) runs ten times as long; QUIVER_CHAOS_ROUNDS and QUIVER_CHAOS_SEED choose otherwise.
 """
 
 import os
@@ -26,7 +26,7 @@ from blackbox.group_history import (
     member_histories,
 )
 
-ROUNDS = 5 * int(os.environ.get("QUIVER_CHAOS_ROUNDS", "5"))
+ROUNDS = 5 * int(os.environ.get("QUIVER_CHAOS_ROUNDS", "50" if os.environ.get("QUIVER_LONG") else "5"))
 SEED = int(os.environ.get("QUIVER_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
 PARTITIONS = 6
 MOST_WORKERS = 5
@@ -147,6 +147,7 @@ def has_no_lag(q: Any) -> bool:
 
 
 @pytest.mark.timeout(120 + 5 * ROUNDS)
+@pytest.mark.long
 def test_a_group_lives_through_everything(start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> None:
     print(f"seed {SEED}, {ROUNDS} rounds")
     chance = random.Random(SEED)

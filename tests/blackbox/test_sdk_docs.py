@@ -29,5 +29,15 @@ def test_the_producer_example(shared_broker: BrokerProcess, capsys: pytest.Captu
     assert capsys.readouterr().out.strip().isdigit()
 
 
+def test_the_stream_example(shared_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]):
+    with quiver.connect(shared_broker.address) as q:
+        if "orders" not in q.topics.list():
+            q.topics.create("orders")
+        q.publish("orders", "first", partition=0)
+        exec(EXAMPLES[2], {"q": q})
+        assert q.groups.describe("billing").state == "empty"
+    assert capsys.readouterr().out.strip()
+
+
 def test_no_example_goes_untested():
-    assert len(EXAMPLES) == 2
+    assert len(EXAMPLES) == 3
