@@ -1,0 +1,63 @@
+"""What the README shows, run as it is written, against a broker on other ports."""
+
+import itertools
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import quiver
+from blackbox.broker_process import BrokerProcess
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+COMMANDS = re.findall(r"^    ((?:\.venv/bin/quiver|curl) .*)$", README, re.MULTILINE)
+
+
+def test_the_first_screen_has_the_two_commands() -> None:
+    first_screen = README.splitlines()[:15]
+    for target in ("run", "test"):
+        assert any(line.strip().startswith(f"make {target} ") for line in first_screen)
+        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_the_examples(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> None:
+    first, group = (example.replace("localhost:7481", broker.address) for example in EXAMPLES)
+    exec(first, {})
+    assert len(capsys.readouterr().out.splitlines()) == 6, "a line a partition"
+    with quiver.connect(broker.address) as q:
+        assert sum(q.offsets("orders").values()) == 100_001
+    shown = itertools.count(1)
+
+    class Enough(Exception):
+        pass
+
+    def show(value: object) -> None:
+        if next(shown) == 1000:
+            raise Enough
+
+    with pytest.raises(Enough):
+        exec(group, {"quiver": quiver, "print": show})
+
+
+def test_the_commands(broker: BrokerProcess) -> None:
+    outputs = []
+    for command in COMMANDS:
+        words = command.replace("localhost:7480", broker.http.removeprefix("http://"))
+        done = subprocess.run(
+            words,
+            shell=True,
+            cwd=ROOT,
+            env={"QUIVER_ADDRESS": broker.address, "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        outputs.append(done.stdout)
+    created, produced, consumed, published = outputs
+    assert "emails" in created
+    assert "emails" in produced
+    assert consumed.split() == ["hello", "world"]
+    assert '"offset"' in published
