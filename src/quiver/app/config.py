@@ -95,7 +95,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_fetch_bytes", size_bytes(64 * KIB, 2047 * MIB), "The most that one fetch is answered with."),
     Setting("partition_queue_bytes", size_bytes(64 * KIB, 2047 * MIB), "What may wait for one partition's writer."),
     Setting("min_free_bytes", size_bytes(0, 2**50), "Below this much free disk, writes are refused."),
-    Setting("max_open_files", whole(0, 2**24), "Log files kept open; 0 takes a quarter of the process's limit."),
+    Setting("max_open_files", whole(0, 2**24), "Log files kept open; 0 takes three quarters of the process's limit."),
     Setting("sync_threads", whole(1, 256), "Threads that write and sync."),
     Setting("slow_client_timeout", parse_duration_ms, "A client that does not read for this long is dropped.",
             "slow_client_timeout_ms"),

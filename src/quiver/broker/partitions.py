@@ -106,6 +106,7 @@ class Partitions:
             partition = Partition(
                 f"{topic.name}-{number}",
                 log,
+                config=topic.config,
                 epoch=self.epoch,
                 clock=self._clock,
                 limits=self.limits_for(topic.config),

@@ -8,12 +8,14 @@ write-back.
 import errno
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 
 from quiver.system.files import Files
 
 DEFAULT_MAX_OPEN = 256
+_LOOKED_AT = 32
 
 
 class OpenFile:
@@ -78,7 +80,7 @@ class OpenFiles:
             with self._lock:
                 if len(self._recent) <= self._max_open:
                     return
-                victim = next((file for file in self._recent if not file.pins), None)
+                victim = self._victim()
                 if victim is None:
                     return
                 victim.pins += 1
@@ -88,6 +90,12 @@ class OpenFiles:
                 victim.pins -= 1
                 if not victim.pins and not victim.dirty:
                     self._close(victim)
+
+    def _victim(self) -> OpenFile | None:
+        """The file to close: of the least recently used ones rather one that needs no sync."""
+        idle = (file for file in self._recent if not file.pins)
+        oldest = list(islice(idle, _LOOKED_AT))
+        return next((file for file in oldest if not file.dirty), oldest[0] if oldest else None)
 
     def _close(self, file: OpenFile) -> None:
         if file.fd >= 0:

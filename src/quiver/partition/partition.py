@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from quiver.model.errors import (
@@ -14,7 +14,7 @@ from quiver.model.errors import (
     QuiverError,
     ShuttingDown,
 )
-from quiver.model.limits import MIB, Limits
+from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
 from quiver.partition.fusion import FusedMessages, check_times, message_size
@@ -34,6 +34,7 @@ _BATCH_BYTES = 16 * MIB
 _REPLAY_BYTES = 4 * MIB
 _SNAPSHOT_BYTES = 4 * MIB
 _SNAPSHOT_SECONDS = 1.0
+_AT_ONCE_BYTES = 16 * KIB
 
 
 class Appended(NamedTuple):
@@ -51,6 +52,17 @@ class _PendingFrame(NamedTuple):
 _Pending = _PendingFrame | FusedMessages
 
 
+class _Placed:
+    """Frames that have their offsets, what is to be answered once they are written, and how to undo it."""
+
+    __slots__ = ("frames", "outcomes", "undo")
+
+    def __init__(self) -> None:
+        self.frames: list[StampedFrame] = []
+        self.outcomes: list[tuple[_Pending, Appended]] = []
+        self.undo: dict[int, ProducerState | None] = {}
+
+
 def log_options(config: TopicConfig) -> LogOptions:
     return LogOptions(
         durability=config.durability, segment_bytes=config.segment_bytes, roll_after_ms=config.roll_after_ms
@@ -60,9 +72,10 @@ def log_options(config: TopicConfig) -> LogOptions:
 class Partition:
     """Appends go through one writer; reads run beside it. Belongs to one event loop."""
 
-    def __init__(self, name: str, log: Log, *, epoch: int, clock: Clock, limits: Limits) -> None:
+    def __init__(self, name: str, log: Log, *, config: TopicConfig, epoch: int, clock: Clock, limits: Limits) -> None:
         self.name = name
         self.log = log
+        self._config = config
         self.epoch = epoch
         self._clock = clock
         self._limits = limits
@@ -118,7 +131,9 @@ class Partition:
         """Queues a checked frame; the future answers when it is as durable as the topic asks for."""
         self._check_writable(header.frame_bytes)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        self._writer.submit(_PendingFrame(frame, header, future), header.frame_bytes)
+        pending = _PendingFrame(frame, header, future)
+        if not self._write_at_once(pending):
+            self._writer.submit(pending, header.frame_bytes)
         return future
 
     def append_message(self, message: NewMessage) -> "asyncio.Future[int]":
@@ -147,7 +162,7 @@ class Partition:
         self._watchers.discard(wake)
 
     def reconfigure(self, config: TopicConfig, limits: Limits) -> None:
-        self._limits = limits
+        self._config, self._limits = config, limits
         self.log.configure(log_options(config))
 
     async def retain(self, config: TopicConfig) -> None:
@@ -174,7 +189,7 @@ class Partition:
     async def snapshot(self) -> None:
         """Saves the producer table, so that the next start does not read the log."""
         if self._bytes_since_snapshot and self.log.failure is None:
-            await self._writer.exclusive(self._begin_snapshot)
+            await self._writer.exclusive(self._begin_snapshot_in_turn)
         if self._snapshot_task is not None:
             await self._snapshot_task
 
@@ -207,34 +222,49 @@ class Partition:
         for wake in list(self._watchers):
             wake()
 
+    def _write_at_once(self, pending: _PendingFrame) -> bool:
+        """Writes a small frame here and now where nothing needs to be waited for; False when it must queue."""
+        small = pending.header.frame_bytes <= _AT_ONCE_BYTES
+        if not small or self._config.durability == "fsync" or not self._writer.is_idle:
+            return False
+        placed = _Placed()
+        try:
+            self._place(pending, self._now_ms(), placed)
+            if placed.frames and not self.log.append_at_once(placed.frames):
+                self._undo(placed)
+                return False
+        except Exception as error:
+            self._fail(error, [pending], placed)
+            return True
+        self._finish(placed)
+        return True
+
     async def _write(self, batch: list[_Pending]) -> None:
-        undo: dict[int, ProducerState | None] = {}
-        frames: list[StampedFrame] = []
-        outcomes: list[tuple[_Pending, Appended]] = []
-        now_ms = max(self._clock.now_ms(), self.log.last_append_time_ms)
+        placed = _Placed()
+        now_ms = self._now_ms()
         try:
             for pending in batch:
-                self._place(pending, now_ms, frames, outcomes, undo)
-            if frames:
-                await self.log.append(frames)
+                self._place(pending, now_ms, placed)
+            if placed.frames:
+                await self.log.append(placed.frames)
         except Exception as error:
-            self._fail(error, batch, undo)
+            self._fail(error, batch, placed)
             return
-        if frames:
-            self._bytes_since_snapshot += sum(stamped.header.frame_bytes for stamped in frames)
-            self._wake_watchers()
-        for pending, appended in outcomes:
-            _answer(pending, appended)
-        await self._snapshot_if_due()
+        self._finish(placed)
 
-    def _place(
-        self,
-        pending: _Pending,
-        now_ms: int,
-        frames: list[StampedFrame],
-        outcomes: list[tuple[_Pending, Appended]],
-        undo: dict[int, ProducerState | None],
-    ) -> None:
+    def _now_ms(self) -> int:
+        """Append times never go backwards, also when the clock does."""
+        return max(self._clock.now_ms(), self.log.last_append_time_ms)
+
+    def _finish(self, placed: _Placed) -> None:
+        for pending, appended in placed.outcomes:
+            _answer(pending, appended)
+        if placed.frames:
+            self._bytes_since_snapshot += sum(stamped.header.frame_bytes for stamped in placed.frames)
+            self._wake_watchers()
+            self._snapshot_if_due()
+
+    def _place(self, pending: _Pending, now_ms: int, placed: _Placed) -> None:
         """Gives a frame its offset, or recognises it as a repeat, or refuses it."""
         if isinstance(pending, FusedMessages):
             frame: Frame = pending.build(now_ms)
@@ -247,33 +277,40 @@ class Partition:
                 _refuse(pending, error)
                 return
             if repeat is not None:
-                outcomes.append((pending, Appended(repeat.base_offset, repeat.append_time_ms, duplicate=True)))
+                answer = Appended(repeat.base_offset, repeat.append_time_ms, duplicate=True)
+                placed.outcomes.append((pending, answer))
                 return
-        base = frames[-1].header.next_offset if frames else self.log.end_offset
+        base = placed.frames[-1].header.next_offset if placed.frames else self.log.end_offset
         stamped = stamp(frame, header, base_offset=base, leader_epoch=self.epoch, append_time_ms=now_ms)
-        if header.producer_id not in undo:
-            undo[header.producer_id] = self._producers.get(header.producer_id)
+        if header.producer_id not in placed.undo:
+            placed.undo[header.producer_id] = self._producers.get(header.producer_id)
         self._producers.record(stamped.header)
-        frames.append(stamped)
-        outcomes.append((pending, Appended(base, now_ms)))
+        placed.frames.append(stamped)
+        placed.outcomes.append((pending, Appended(base, now_ms)))
 
-    def _fail(self, error: Exception, batch: list[_Pending], undo: dict[int, ProducerState | None]) -> None:
+    def _undo(self, placed: _Placed) -> None:
+        for producer_id, state in placed.undo.items():
+            self._producers.put_back(producer_id, state)
+
+    def _fail(self, error: Exception, batch: Sequence[_Pending], placed: _Placed) -> None:
         if not isinstance(error, QuiverError):
             logger.error("writing to %s failed", self.name, exc_info=error)
             error = QuiverError()
-        for producer_id, state in undo.items():
-            self._producers.put_back(producer_id, state)
+        self._undo(placed)
         for pending in batch:
             _refuse(pending, error)
 
-    async def _snapshot_if_due(self) -> None:
+    def _snapshot_if_due(self) -> None:
         if self._bytes_since_snapshot < _SNAPSHOT_BYTES:
             return
         if self._clock.monotonic() - self._snapshot_at >= _SNAPSHOT_SECONDS:
-            await self._begin_snapshot()
+            self._begin_snapshot()
 
-    async def _begin_snapshot(self) -> None:
-        """Runs in the writer only, so the table is the one at the end of the log; saving goes on beside it."""
+    async def _begin_snapshot_in_turn(self) -> None:
+        self._begin_snapshot()
+
+    def _begin_snapshot(self) -> None:
+        """Called between two writes only, so the table is the one at the end of the log; saving goes on beside it."""
         if self._snapshot_task is not None:
             return
         self._producers.expire(self._clock.now_ms())

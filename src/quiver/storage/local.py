@@ -32,13 +32,13 @@ _logger = logging.getLogger(__name__)
 
 
 def default_max_open_files() -> int:
-    """A quarter of what the process may open, after raising its limit as far as it goes."""
+    """Three quarters of what the process may open, after raising its limit; the rest is for sockets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
     limit = _MANY_FILES if soft == resource.RLIM_INFINITY else min(soft, _MANY_FILES)
-    return max(64, limit // 4)
+    return max(64, limit * 3 // 4)
 
 
 class LocalStorage:

@@ -91,9 +91,7 @@ class LocalLog:
         return self._disk.damage
 
     async def append(self, frames: Sequence[StampedFrame]) -> None:
-        if not frames:
-            return
-        if self._options.durability == "interval" and not self._turn.locked() and self._append_at_once(frames):
+        if not frames or self.append_at_once(frames):
             return
         async with self._turn:
             self._check_open()
@@ -104,8 +102,10 @@ class LocalLog:
                 await self._engine.writes.run(self._spill)
             await self._append_in_thread(frames)
 
-    def _append_at_once(self, frames: Sequence[StampedFrame]) -> bool:
+    def append_at_once(self, frames: Sequence[StampedFrame]) -> bool:
         disk = self._disk
+        if self._options.durability != "interval" or self._turn.locked():
+            return False
         if self._closed or self._memory is not None or self._behind.is_behind:
             return False
         plan = disk.plan(frames)

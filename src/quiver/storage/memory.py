@@ -55,9 +55,13 @@ class MemoryLog:
         return None
 
     async def append(self, frames: Sequence[StampedFrame]) -> None:
+        self.append_at_once(frames)
+
+    def append_at_once(self, frames: Sequence[StampedFrame]) -> bool:
         if not self.open:
             raise Closed(what=f"log {self._log_id}")
         self._frames.append(frames)
+        return True
 
     async def sync(self) -> None:
         pass

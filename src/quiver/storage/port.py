@@ -81,6 +81,13 @@ class Log(Protocol):
         """
         ...
 
+    def append_at_once(self, frames: Sequence[StampedFrame]) -> bool:
+        """Appends as `append` does if that needs no waiting; False, with nothing changed, if it does.
+
+        Only while no `append` is under way.
+        """
+        ...
+
     async def sync(self) -> None:
         """Returns when everything appended so far is on disk."""
         ...

@@ -24,6 +24,11 @@ class SerialWriter(Generic[Item]):
         self._task: asyncio.Task[None] | None = None
         self.queued_bytes = 0
 
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is queued and nothing is being written."""
+        return self._task is None
+
     def submit(self, item: Item, size: int) -> None:
         """Queues an item; `write` gets it together with its neighbours and must not raise."""
         self._items.append((item, size))

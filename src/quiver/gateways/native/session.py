@@ -106,7 +106,10 @@ class Session:
             return
         self.in_flight += 1
         self.in_flight_bytes += len(frame)
-        appended.add_done_callback(partial(self._on_produced, wanted, len(frame)))
+        if appended.done():
+            self._on_produced(wanted, len(frame), appended)
+        else:
+            appended.add_done_callback(partial(self._on_produced, wanted, len(frame)))
 
     def _on_produced(self, wanted: int | None, size: int, appended: "asyncio.Future[Appended]") -> None:
         self.in_flight -= 1
