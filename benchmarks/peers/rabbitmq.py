@@ -22,7 +22,7 @@ class RabbitQueue(RabbitServer):
     both_messages = 25_000
 
     def reset(self) -> None:
-        import pika  # type: ignore[import-untyped]
+        import pika
 
         connection = pika.BlockingConnection(self._parameters())
         channel = connection.channel()
