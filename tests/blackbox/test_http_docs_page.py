@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect, sync_playwright
 
 from blackbox.broker_process import BrokerProcess
 
@@ -13,12 +14,11 @@ CHROMIUM = shutil.which("chromium")
 
 @pytest.fixture
 def page(shared_broker: BrokerProcess) -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("chromium is not installed (apt-get install chromium)")
-    with playwright.sync_playwright() as driver:
+    with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page()
+        page: Any = browser.new_page()
         page.problems = []
         page.elsewhere = []
         page.on("pageerror", lambda error: page.problems.append(str(error)))
@@ -39,16 +39,15 @@ def test_the_page_lists_the_routes_and_tries_them(shared_broker: BrokerProcess, 
     operation.locator("summary").click()
     operation.locator("input").first.fill(topic)
     operation.get_by_role("button", name="Send").click()
-    assert '"offset": 0' in operation.locator(".answer").inner_text()
-    assert f"/topics/{topic}/messages" in operation.get_by_label("Command").inner_text()
+    expect(operation.locator(".answer")).to_contain_text('"offset": 0')
+    expect(operation.get_by_label("Command")).to_contain_text(f"/topics/{topic}/messages")
     described = shared_broker.request("GET", "/openapi.json")[1]["paths"]
-    assert page.locator("nav a").count() == sum(len(methods) for methods in described.values())
+    expect(page.locator("nav a")).to_have_count(sum(len(methods) for methods in described.values()))
     assert (page.problems, page.elsewhere) == ([], [])
 
 
 def test_schemas_are_shown_and_routes_filtered(shared_broker: BrokerProcess, page: Any) -> None:
     page.goto(f"{shared_broker.http}/docs#schema-MessageToPublish")
-    assert page.locator("#schema-MessageToPublish td code", has_text="deliverAt").is_visible()
+    expect(page.locator("#schema-MessageToPublish td code", has_text="deliverAt")).to_be_visible()
     page.get_by_label("Filter routes").fill("readyz")
-    visible = [link for link in page.locator("nav a").all() if link.is_visible()]
-    assert len(visible) == 1
+    expect(page.locator("nav a:visible")).to_have_count(1)
