@@ -6,14 +6,12 @@ from typing import Any, NamedTuple
 
 from quiver.broker.partitions import Partitions
 from quiver.groups.assignors import AssignorName, TopicPartition
-from quiver.groups.events import GroupSettings
 from quiver.groups.member import Member, MemberState, Subscription
 from quiver.groups.service import GroupService, MemberView
 from quiver.groups.state import GroupStateName, Protocol
 from quiver.metadata.service import MetadataService
-from quiver.model.errors import GroupNotEmpty, InvalidRequest, InvalidSetting, PartitionNotFound, QuiverError
+from quiver.model.errors import GroupNotEmpty, InvalidRequest, PartitionNotFound, QuiverError
 from quiver.model.position import EARLIEST, Position
-from quiver.model.times import format_duration, parse_duration_ms
 from quiver.records.header import HEADER_BYTES, read_stamped_header
 from quiver.storage.port import Log
 from quiver.system.clock import Clock
@@ -237,16 +235,12 @@ class Groups:
             membership.leader_id,
             [self._member_details(member) for member in membership.members.values()],
             await self.lag(name),
-            {"offsets_retention": format_duration(group.settings.offsets_retention_ms)},
+            group.settings.settings(),
         )
 
     async def alter(self, name: str, settings: Mapping[str, Any]) -> None:
         """Changes what can be changed per group; every other name is refused."""
-        changed = self.service.group(name).settings
-        for setting, value in settings.items():
-            if setting != "offsets_retention":
-                raise InvalidSetting(setting=setting, problem="is not a group setting; there is offsets_retention")
-            changed = GroupSettings(offsets_retention_ms=parse_duration_ms(value, setting))
+        changed = self.service.group(name).settings.changed(settings)
         await self.service.change_settings(name, changed)
 
     def _member_details(self, member: Member) -> MemberDetails:

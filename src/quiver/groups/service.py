@@ -24,8 +24,16 @@ from quiver.groups.events import (
 from quiver.groups.member import Member, MemberState, Subscription
 from quiver.groups.state import Membership, Protocol, Topics, topic_ids
 from quiver.groups.table import Group, GroupTable
-from quiver.model.errors import GroupNotEmpty, GroupNotFound, QuiverError, ShuttingDown
+from quiver.model.errors import (
+    GroupKindMismatch,
+    GroupNotEmpty,
+    GroupNotFound,
+    GroupOrderingMismatch,
+    QuiverError,
+    ShuttingDown,
+)
 from quiver.model.names import check_name
+from quiver.model.queue import Ordering
 from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
@@ -83,6 +91,7 @@ class GroupService:
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._first_version = 0
+        self._last_id = 0
         self._offsets_checked_at = clock.monotonic()
 
     async def open(self, storage: Storage, epoch: int) -> None:
@@ -128,6 +137,8 @@ class GroupService:
         check_name(name, "group")
         async with self._alone(name):
             is_new = name not in self._table.groups
+            if not is_new and self.group(name).kind != "stream":
+                raise GroupKindMismatch(group=name, kind=self.group(name).kind)
             draft = Membership() if is_new else self._draft(name)
             member = draft.join(
                 subscription,
@@ -140,7 +151,7 @@ class GroupService:
                 assignor=assignor,
             )
             if is_new:
-                await self._append(GroupCreated(name, self._clock.now_ms()))
+                await self._append(GroupCreated(name, self._clock.now_ms(), self._new_id()))
             await self._install(name, draft)
             return self._view(name, member.id)
 
@@ -245,6 +256,26 @@ class GroupService:
     def groups(self) -> dict[str, Group]:
         return self._table.groups
 
+    async def queue_group(self, name: str, ordering: Ordering | None) -> Group:
+        """The queue group of a name, made at its first use.
+
+        GroupKindMismatch or GroupOrderingMismatch if it is another one. Without an ordering any is right, and a new
+        group has none.
+        """
+        group = self._table.groups.get(name)
+        if group is None:
+            check_name(name, "group")
+            async with self._alone(name):
+                if name not in self._table.groups:
+                    now_ms, id = self._clock.now_ms(), self._new_id()
+                    await self._append(GroupCreated(name, now_ms, id, "queue", ordering or "none"))
+                group = self.group(name)
+        if group.kind != "queue":
+            raise GroupKindMismatch(group=name, kind=group.kind)
+        if ordering is not None and ordering != group.ordering:
+            raise GroupOrderingMismatch(group=name, ordering=group.ordering)
+        return group
+
     async def change_settings(self, name: str, settings: GroupSettings) -> None:
         self.group(name)
         await self._append(SettingsChanged(name, settings))
@@ -271,6 +302,10 @@ class GroupService:
     def _check_open(self) -> None:
         if self._closing:
             raise ShuttingDown()
+
+    def _new_id(self) -> int:
+        self._last_id = max(self._last_id, self._table.last_id) + 1
+        return self._last_id
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)

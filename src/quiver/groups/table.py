@@ -1,7 +1,6 @@
 """All groups: their members, offsets and settings. Pure: events in, state out."""
 
 from collections.abc import Iterator
-from typing import Literal
 
 import msgspec
 
@@ -11,6 +10,7 @@ from quiver.groups.events import (
     Event,
     GroupCreated,
     GroupDeleted,
+    GroupKind,
     GroupSettings,
     MembershipChanged,
     OffsetsCommitted,
@@ -18,11 +18,15 @@ from quiver.groups.events import (
     SettingsChanged,
 )
 from quiver.groups.state import Membership
+from quiver.model.queue import Ordering
 
 
 class Group(msgspec.Struct, kw_only=True):
     created_at_ms: int
-    kind: Literal["stream"] = "stream"
+    id: int = 0
+    """Never given twice: a group that is made anew is another one."""
+    kind: GroupKind = "stream"
+    ordering: Ordering = "none"
     membership: Membership = msgspec.field(default_factory=Membership)
     offsets: dict[TopicPartition, Committed] = msgspec.field(default_factory=dict)
     settings: GroupSettings = GroupSettings()
@@ -31,8 +35,8 @@ class Group(msgspec.Struct, kw_only=True):
 
     @property
     def expires_at_ms(self) -> int | None:
-        """When the group may be forgotten; None while it has members."""
-        if self.membership.members:
+        """When the group may be forgotten; None while it has members, and for queue groups."""
+        if self.membership.members or self.kind == "queue":
             return None
         return self.changed_at_ms + self.settings.offsets_retention_ms
 
@@ -48,11 +52,19 @@ class _SavedGroup(msgspec.Struct):
 class GroupTable:
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
+        self.last_id = 0
 
     def apply(self, event: Event) -> None:
         """What arrives for a group behind its deletion goes with it: commits do not wait for each other."""
         if isinstance(event, GroupCreated):
-            self.groups[event.group] = Group(created_at_ms=event.at_ms, changed_at_ms=event.at_ms)
+            self.last_id = max(self.last_id, event.id)
+            self.groups[event.group] = Group(
+                created_at_ms=event.at_ms,
+                changed_at_ms=event.at_ms,
+                id=event.id,
+                kind=event.kind,
+                ordering=event.ordering,
+            )
         elif (group := self.groups.get(event.group)) is not None:
             self._change(group, event)
 
@@ -72,7 +84,8 @@ class GroupTable:
                 del self.groups[name]
 
     def encode(self) -> Iterator[bytes]:
-        """A line a group; nothing may change until the last one is taken."""
+        """The last id, then a line a group; nothing may change until the last one is taken."""
+        yield msgspec.json.encode(self.last_id) + b"\n"
         for name, group in self.groups.items():
             saved = _SavedGroup(name, msgspec.structs.replace(group, offsets={}), list(group.offsets.items()))
             yield msgspec.json.encode(saved) + b"\n"
@@ -80,6 +93,8 @@ class GroupTable:
     def restore(self, data: bytes) -> None:
         self.groups = {}
         decoder = msgspec.json.Decoder(_SavedGroup)
-        for saved in map(decoder.decode, data.splitlines()):
+        first, *lines = data.splitlines()
+        self.last_id = msgspec.json.decode(first, type=int)
+        for saved in map(decoder.decode, lines):
             saved.group.offsets = dict(saved.offsets)
             self.groups[saved.name] = saved.group

@@ -183,6 +183,58 @@ class GroupNotEmpty(QuiverError):
     sentence = "group {group!r} has {members} members; stop them first"
 
 
+class GroupKindMismatch(QuiverError):
+    code, status = "group_kind_mismatch", 409
+    sentence = "group {group!r} is a {kind} group, which was fixed at its first use; choose another group name"
+
+
+class GroupOrderingMismatch(QuiverError):
+    code, status = "group_ordering_mismatch", 409
+    sentence = "group {group!r} has ordering {ordering!r}, fixed at its first use; choose another group name"
+
+
+class InvalidReceipt(QuiverError):
+    code, status = "invalid_receipt", 400
+    sentence = "{receipt!r} is not a receipt; use the receipt_handle of a received message as it is"
+
+
+class LeaseLost(QuiverError):
+    """The receipt names a lease that is over: settled already, or given to somebody else since."""
+
+    code, status = "lease_lost", 410
+    sentence = (
+        "the lease on {message} is over: it was settled, or given to another consumer after its visibility time; "
+        "the message needs nothing more from here"
+    )
+
+
+class SettleInOrder(QuiverError):
+    """Ordered lanes are settled in order: an earlier message of the same key and lease is still open."""
+
+    code, status = "settle_in_order", 409
+    sentence = "settle offset {earlier} of the same key before offset {offset}: the group is ordered by key"
+
+
+class DelayedNotFound(QuiverError):
+    code, status = "delayed_not_found", 404
+    sentence = "there is no delayed message {id} in {topic}-{partition}; it was delivered or cancelled, or never was"
+
+
+class DeadLetterNotFound(QuiverError):
+    code, status = "dead_letter_not_found", 404
+    sentence = "there is no dead letter {id!r} of {topic!r}; it was redriven or purged, or never was"
+
+
+class ScheduleNotFound(QuiverError):
+    code, status = "schedule_not_found", 404
+    sentence = "there is no schedule {schedule!r}; quiver schedule list shows them"
+
+
+class ScheduleExists(QuiverError):
+    code, status = "schedule_exists", 409
+    sentence = "there is a schedule {schedule!r} already; remove it first or choose another name"
+
+
 class NotSupported(QuiverError):
     code, status = "not_supported", 501
     sentence = "{feature} is not available in this version"

@@ -1,14 +1,15 @@
 """A topic and its settings."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
-from quiver.model.errors import InvalidRequest, InvalidSetting
 from quiver.model.limits import KIB, MIB
 from quiver.model.names import TopicId
-from quiver.model.times import format_duration, parse_duration_ms
+from quiver.model.queue import QUEUE_SETTINGS, QueueSettings
+from quiver.model.settings import Setting, one_of, optional_duration, parse_settings, whole
+from quiver.model.times import format_duration
 
 Durability = Literal["fsync", "interval", "memory"]
 Cleanup = Literal["delete", "compact", "compact,delete"]
@@ -28,6 +29,8 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_message_bytes: int | None = None
     ttl_ms: int | None = None
     priority_weights: tuple[int, int, int, int, int] = (50, 25, 15, 7, 3)
+    queue: QueueSettings = QueueSettings()
+    """What the topic's queue groups go by, unless they say otherwise."""
 
     @property
     def roll_after_ms(self) -> int:
@@ -46,26 +49,14 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
             "max_message_bytes": self.max_message_bytes,
             "ttl": None if self.ttl_ms is None else format_duration(self.ttl_ms),
             "priority_weights": list(self.priority_weights),
+            **self.queue.settings(),
         }
 
     def changed(self, settings: Mapping[str, Any]) -> "TopicConfig":
         """This configuration with users' settings applied; every bad one is named in one InvalidSetting."""
-        fields: dict[str, Any] = {}
-        problems: dict[str, str] = {}
-        for name, value in settings.items():
-            parse = _SETTINGS.get(name)
-            if parse is None:
-                problems[name] = f"is not a topic setting; there are {', '.join(sorted(_SETTINGS))}"
-                continue
-            try:
-                fields[_FIELDS.get(name, name)] = parse(value)
-            except (InvalidRequest, ValueError, TypeError) as error:
-                problems[name] = str(error)
-        if problems:
-            raise InvalidSetting(
-                "; ".join(f"setting {name!r}: {problem}" for name, problem in problems.items()),
-                settings=problems,
-            )
+        fields = parse_settings("topic", _SETTINGS, settings)
+        queue = {name: fields.pop(name) for name in QueueSettings.__struct_fields__ if name in fields}
+        fields["queue"] = msgspec.structs.replace(self.queue, **queue)
         return msgspec.structs.replace(self, **fields)
 
 
@@ -74,34 +65,6 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     config: TopicConfig
     created_at_ms: int
-
-
-def _whole(low: int, high: int, optional: bool = False) -> Any:
-    def parse(value: object) -> int | None:
-        if value is None and optional:
-            return None
-        if isinstance(value, str) and value.strip().isdigit():
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValueError(f"{value!r} is not a whole number from {low} to {high}")
-        return value
-
-    return parse
-
-
-def _optional_duration(value: object) -> int | None:
-    return None if value is None else parse_duration_ms(value)
-
-
-def _one_of(kind: Any) -> Any:
-    choices = get_args(kind)
-
-    def parse(value: object) -> str:
-        if value not in choices:
-            raise ValueError(f"{value!r} is not one of {', '.join(choices)}")
-        return str(value)
-
-    return parse
 
 
 def _weights(value: object) -> tuple[int, ...]:
@@ -114,16 +77,16 @@ def _weights(value: object) -> tuple[int, ...]:
     return tuple(value)
 
 
-_FIELDS = {"retention": "retention_ms", "ttl": "ttl_ms"}
-_SETTINGS: dict[str, Any] = {
-    "partitions": _whole(1, 10_000),
-    "retention": _optional_duration,
-    "retention_bytes": _whole(1, 2**62, optional=True),
-    "segment_bytes": _whole(64 * KIB, 1024 * MIB),
-    "durability": _one_of(Durability),
-    "cleanup": _one_of(Cleanup),
-    "max_message_bytes": _whole(1, 64 * MIB, optional=True),
-    "ttl": _optional_duration,
-    "priority_weights": _weights,
+_SETTINGS: dict[str, Setting] = {
+    "partitions": Setting("partitions", whole(1, 10_000)),
+    "retention": Setting("retention_ms", optional_duration),
+    "retention_bytes": Setting("retention_bytes", whole(1, 2**62, optional=True)),
+    "segment_bytes": Setting("segment_bytes", whole(64 * KIB, 1024 * MIB)),
+    "durability": Setting("durability", one_of(Durability)),
+    "cleanup": Setting("cleanup", one_of(Cleanup)),
+    "max_message_bytes": Setting("max_message_bytes", whole(1, 64 * MIB, optional=True)),
+    "ttl": Setting("ttl_ms", optional_duration),
+    "priority_weights": Setting("priority_weights", _weights),
+    **QUEUE_SETTINGS,
 }
 SETTING_NAMES: tuple[str, ...] = tuple(_SETTINGS)

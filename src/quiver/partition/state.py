@@ -15,6 +15,9 @@ SEQUENCE_LIMIT = 2**31
 FRAMES_REMEMBERED = 16
 EXPIRY_MS = 24 * 3_600_000
 PRODUCERS_REMEMBERED = 10_000
+FIRST_MOVER_ID = 1 << 62
+"""Producer ids from here on belong to the broker's own moves between logs. They are never forgotten, and a frame of
+theirs is a repeat exactly if its sequence was passed before: a target that lost its memory takes what comes next."""
 
 
 class SentFrame(NamedTuple):
@@ -53,6 +56,8 @@ class ProducerTable:
         if header.producer_id == NO_PRODUCER:
             return None
         known = self._producers.get(header.producer_id)
+        if header.producer_id >= FIRST_MOVER_ID:
+            return _find_moved(known, header.base_sequence)
         if known is None:
             if header.base_sequence != 0:
                 raise UnknownProducer(producer_id=header.producer_id)
@@ -82,7 +87,8 @@ class ProducerTable:
             (*frames, sent)[-FRAMES_REMEMBERED:],
         )
         if len(self._producers) > PRODUCERS_REMEMBERED:
-            del self._producers[next(iter(self._producers))]
+            oldest = next((id for id in self._producers if id < FIRST_MOVER_ID), producer_id)
+            del self._producers[oldest]
 
     def get(self, producer_id: int) -> ProducerState | None:
         return self._producers.get(producer_id)
@@ -96,7 +102,7 @@ class ProducerTable:
     def expire(self, now_ms: int) -> None:
         """Forgets producers that have been silent for a day."""
         for producer_id, state in list(self._producers.items()):
-            if state.last_append_ms + EXPIRY_MS < now_ms:
+            if producer_id < FIRST_MOVER_ID and state.last_append_ms + EXPIRY_MS < now_ms:
                 del self._producers[producer_id]
 
     def encode(self) -> bytes:
@@ -107,3 +113,11 @@ class ProducerTable:
         table = cls()
         table._producers = msgspec.msgpack.decode(data, type=dict[int, ProducerState])
         return table
+
+
+def _find_moved(known: ProducerState | None, sequence: int) -> SentFrame | None:
+    """As find_repeat, for moves. Of a repeat that is too old to be remembered only the fact is known."""
+    if known is None or not 0 < (known.next_sequence - sequence) % SEQUENCE_LIMIT <= SEQUENCE_LIMIT // 2:
+        return None
+    found = (frame for frame in known.frames if frame.base_sequence == sequence)
+    return next(found, SentFrame(sequence, 0, -1, known.last_append_ms))

@@ -11,6 +11,7 @@ import msgspec
 from quiver.model.position import Position
 from quiver.protocol.group_messages import GroupAnswer, GroupRequest
 from quiver.protocol.message import Message as Message
+from quiver.protocol.queue_messages import QueueAnswer, QueueRequest
 
 PROTOCOL_VERSION = 1
 CODECS = ("none", "lz4", "zstd")
@@ -120,6 +121,7 @@ Request = (
     | PurgeTopic
     | Ping
     | GroupRequest
+    | QueueRequest
 )
 
 
@@ -156,6 +158,8 @@ class Produced(Message, tag=103, frozen=True):
     base_offset: int
     append_time_ms: int
     duplicate: bool = False
+    delayed: bool = False
+    """The frame holds delayed messages: its offsets are their ids, and they enter the topic when they are due."""
 
 
 class FetchedPart(msgspec.Struct, array_like=True, frozen=True):
@@ -217,4 +221,5 @@ Answer = (
     | TopicDescription
     | Done
     | GroupAnswer
+    | QueueAnswer
 )

@@ -1,7 +1,13 @@
 """A journal: the log behind a state machine, with snapshots so that start-up does not replay history.
 
-Records are bytes, one message each; records that are queued together share a frame and a sync. The owner's `apply`
-is the only way into its state: it sees each record once, in order, after it is durable, live as at start-up.
+Records are bytes, one message each; records that are queued together share a frame and a sync. There are two ways
+to use it, and an owner keeps to one:
+
+- `append`: `apply` is the only way into the owner's state. It sees each record once, in order, after it is durable,
+  live as at start-up.
+- `write`: the owner changes its state first and then writes what it did; `apply` is called at start-up only. When a
+  write fails the owner takes its change back. A snapshot may hold changes whose records come behind it, so applying
+  a record whose change is there already must change nothing.
 """
 
 import asyncio
@@ -13,13 +19,15 @@ from quiver.model.errors import CorruptData, InvalidFrame
 from quiver.model.limits import MIB, Limits
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
-from quiver.records.header import stamp
+from quiver.records.header import StampedFrame, stamp
 from quiver.records.read import open_frame, split_frames
 from quiver.storage.port import Log, LogOptions, Storage
 from quiver.storage.writer import SerialWriter
 from quiver.system.clock import Clock
 
 OPTIONS = LogOptions(durability="fsync", segment_bytes=4 * MIB)
+OPTIONS_FOR_WRITE = LogOptions(durability="interval", segment_bytes=4 * MIB)
+"""For owners that use `write`, which syncs where it is asked to."""
 SNAPSHOTS_KEPT = 3
 _LIMITS = Limits(message_bytes=16 * MIB)
 _READ_BYTES = 4 * MIB
@@ -30,6 +38,7 @@ _SNAPSHOT_AFTER_BYTES = 4 * MIB
 class _Pending(NamedTuple):
     record: bytes
     future: "asyncio.Future[int]"
+    is_applied: bool = False
 
 
 class Journal:
@@ -45,6 +54,8 @@ class Journal:
         self._snapshot_bytes = 0
         self._snapshot_offsets: deque[int] = deque(maxlen=SNAPSHOTS_KEPT)
         self._changed_at: float | None = None
+        self._next_sync: asyncio.Future[None] | None = None
+        self._sync_task: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -56,9 +67,10 @@ class Journal:
         clock: Clock,
         restore: Callable[[bytes], None],
         apply: Callable[[bytes], None],
+        options: LogOptions = OPTIONS,
     ) -> "Journal":
         """Opens the journal, restores the newest snapshot and applies every record behind it."""
-        log = await storage.open_log(log_id, OPTIONS)
+        log = await storage.open_log(log_id, options)
         journal = cls(log, epoch=epoch, clock=clock, apply=apply)
         offset = log.start_offset
         snapshot = await log.load_snapshot()
@@ -85,6 +97,18 @@ class Journal:
         self._writer.submit(_Pending(record, future), len(record))
         return await future
 
+    async def write(self, record: bytes, *, sync: bool) -> None:
+        """Returns once a record is written (the process may be killed) or, with `sync`, on disk (so may the machine).
+
+        It is queued before the first await: records come in the order of the calls.
+        """
+        if not self._write_at_once(record):
+            future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            self._writer.submit(_Pending(record, future, is_applied=True), len(record))
+            await future
+        if sync:
+            await self._synced()
+
     def snapshot_due(self, after_seconds: float) -> bool:
         """Whether the journal has grown enough, or has been changed long enough ago, for a new snapshot."""
         if self._changed_at is None:
@@ -96,12 +120,14 @@ class Journal:
     async def snapshot(self, encode: Callable[[], Iterable[bytes]]) -> None:
         """Saves the owner's state as it is between two writes, and drops what no kept snapshot needs.
 
-        The state comes in pieces, and the loop gets its turns between them; nothing is applied meanwhile.
+        The state comes in pieces, and the loop gets its turns between them; nothing is applied meanwhile. Owners that
+        `write` may change their state between the pieces.
         """
 
         async def save() -> None:
             offset = self._log.end_offset
             data = await _joined(encode())
+            await self._log.sync()
             await self._log.save_snapshot(offset, data)
             self._snapshot_offsets.append(offset)
             if len(self._snapshot_offsets) == SNAPSHOTS_KEPT:
@@ -112,6 +138,8 @@ class Journal:
 
     async def close(self) -> None:
         await self._writer.drain()
+        if self._sync_task is not None:
+            await self._sync_task
         await self._log.close()
 
     async def _replay(self, offset: int) -> None:
@@ -131,22 +159,57 @@ class Journal:
         if self._changed_at is None:
             self._changed_at = self._clock.monotonic()
 
-    async def _write(self, batch: list[_Pending]) -> None:
+    def _stamped(self, records: list[bytes]) -> StampedFrame:
         now_ms = max(self._clock.now_ms(), self._log.last_append_time_ms)
-        frame = build_frame([pending.record for pending in batch], timestamp_ms=now_ms)
+        frame = build_frame(records, timestamp_ms=now_ms)
+        header = check_frame(frame, _LIMITS)
+        return stamp(frame, header, base_offset=self._log.end_offset, leader_epoch=self._epoch, append_time_ms=now_ms)
+
+    def _write_at_once(self, record: bytes) -> bool:
+        if not self._writer.is_idle:
+            return False
+        stamped = self._stamped([record])
+        if not self._log.append_at_once([stamped]):
+            return False
+        self._note_change(stamped.header.frame_bytes)
+        return True
+
+    async def _synced(self) -> None:
+        """Returns when everything written so far is on disk; whoever comes while a sync runs shares the next one."""
+        if self._next_sync is None:
+            self._next_sync = asyncio.get_running_loop().create_future()
+        if self._sync_task is None:
+            self._sync_task = asyncio.get_running_loop().create_task(self._run_syncs())
+        await asyncio.shield(self._next_sync)
+
+    async def _run_syncs(self) -> None:
+        try:
+            while self._next_sync is not None:
+                waiting, self._next_sync = self._next_sync, None
+                try:
+                    await self._log.sync()
+                except Exception as error:
+                    waiting.set_exception(error)
+                    waiting.exception()  # whoever waited may have gone
+                else:
+                    waiting.set_result(None)
+        finally:
+            self._sync_task = None
+
+    async def _write(self, batch: list[_Pending]) -> None:
         base = self._log.end_offset
         try:
-            header = check_frame(frame, _LIMITS)
-            stamped = stamp(frame, header, base_offset=base, leader_epoch=self._epoch, append_time_ms=now_ms)
+            stamped = self._stamped([pending.record for pending in batch])
             await self._log.append([stamped])
         except Exception as error:
             for pending in batch:
                 if not pending.future.done():
                     pending.future.set_exception(error)
             return
-        self._note_change(header.frame_bytes)
+        self._note_change(stamped.header.frame_bytes)
         for index, pending in enumerate(batch):
-            self._apply(pending.record)
+            if not pending.is_applied:
+                self._apply(pending.record)
             if not pending.future.done():
                 pending.future.set_result(base + index)
 

@@ -1,0 +1,81 @@
+"""The outbox of one source: which messages are on their way to which log, and under which sequence number.
+
+A move is decided in the source's journal first: from then on its messages are settled at the source. Then they are
+appended to the target as one frame under the source's own producer id (`mover_id`) with the move's sequence, and last
+the journal notes that it is done. After a crash every open move is carried out again, and the target recognises what
+it has already. Sequences count messages per target. Pure.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from quiver.partition.state import FIRST_MOVER_ID, SEQUENCE_LIMIT
+
+Purpose = Literal["dead_letters", "delays", "redrive", "schedules"]
+_PURPOSES: dict[Purpose, int] = {"dead_letters": 0, "delays": 1, "redrive": 2, "schedules": 3}
+
+
+class Target(NamedTuple):
+    topic_id: int
+    """0 is the dead-letter topic of the source's own topic, which may not exist yet."""
+    partition: int
+
+
+class Move(msgspec.Struct, frozen=True, array_like=True):
+    id: int
+    """Rises from move to move of a source."""
+    target: Target
+    sequence: int
+    count: int
+    content: Any
+    """What is moved, in the source's own words: plain lists, numbers, strings and bytes."""
+
+
+def mover_id(purpose: Purpose, topic_id: int, partition: int) -> int:
+    """The producer id under which a partition moves messages elsewhere."""
+    return FIRST_MOVER_ID | topic_id << 18 | partition << 2 | _PURPOSES[purpose]
+
+
+class Outbox:
+    """Changes take effect at once; whoever owns it writes them to the journal: `begin` as its move, `done` as its id.
+
+    The same changes come back at start-up through `restore`, `begun` and `done`, and repeating one changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self.open: dict[int, Move] = {}
+        """By id, in the order in which they were begun."""
+        self._next_id = 1
+        self._moved: dict[Target, int] = {}
+
+    def begin(self, target: Target, count: int, content: Any) -> Move:
+        move = Move(self._next_id, target, self._moved.get(target, 0), count, content)
+        self.begun(move)
+        return move
+
+    def begun(self, move: Move) -> None:
+        """At start-up: a move that the journal has. One that was there already, done or not, stays as it is."""
+        if move.id < self._next_id:
+            return
+        self._next_id = move.id + 1
+        self._moved[move.target] = (move.sequence + move.count) % SEQUENCE_LIMIT
+        self.open[move.id] = move
+
+    def take_back(self, move: Move) -> None:
+        """The move could not be written. Its sequence stays unused if others were begun since."""
+        self.open.pop(move.id)
+        if move.id == self._next_id - 1:
+            self._next_id, self._moved[move.target] = move.id, move.sequence
+
+    def done(self, move_id: int) -> None:
+        self.open.pop(move_id, None)
+
+    def image(self) -> Any:
+        """Plain data for a snapshot."""
+        return [self._next_id, [[*target, count] for target, count in self._moved.items()], list(self.open.values())]
+
+    def restore(self, image: Any) -> None:
+        self._next_id, moved, moves = image
+        self._moved = {Target(topic_id, partition): count for topic_id, partition, count in moved}
+        self.open = {move.id: move for move in msgspec.convert(moves, list[Move])}

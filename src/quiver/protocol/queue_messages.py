@@ -1,0 +1,102 @@
+"""Requests and answers of queue groups."""
+
+import msgspec
+
+from quiver.model.position import Position
+from quiver.protocol.message import Message
+
+ACK, NACK, REJECT, EXTEND = 0, 1, 2, 3
+
+
+class Receive(Message, tag=40, frozen=True):
+    """Leases messages; waits up to `wait_ms` while there is nothing to be had."""
+
+    topic_ids: list[int]
+    group: str
+    consumer: str = ""
+    """Whom the group's max_unacked is counted for; empty: the connection."""
+    max_messages: int = 100
+    max_bytes: int = 8 * 1024 * 1024
+    wait_ms: int = 0
+    visibility_ms: int | None = None
+    """How long the lease lasts; None: as the group is set."""
+    ordering: str | None = None
+    priority: int | None = None
+    """This level only."""
+    start: Position | None = None
+    """Where the group begins, where it has no position yet; None: earliest."""
+
+
+class SettlePart(msgspec.Struct, array_like=True, frozen=True):
+    """What is to happen with some messages of one lease."""
+
+    topic_id: int
+    partition: int
+    group_id: int
+    lease_id: int
+    action: int
+    runs: list[tuple[int, int]]
+    """Offsets, as half-open ranges."""
+    delay_ms: int | None = None
+    """nack: until the next delivery (None: the group's backoff). extend: the lease ends that long from now (None: the
+    group's visibility)."""
+    is_counted: bool = True
+    """nack: whether the delivery counts as an attempt."""
+    reason: str = ""
+    """nack: the last error; reject: the reason."""
+
+
+class Settle(Message, tag=41, frozen=True):
+    parts: list[SettlePart]
+
+
+QueueRequest = Receive | Settle
+
+
+class ReceivedRun(msgspec.Struct, array_like=True, frozen=True):
+    """Messages with the same history. Payload: a stamped frame each, with just these messages, in this order."""
+
+    topic_id: int
+    partition: int
+    group_id: int
+    lease_id: int
+    start: int
+    end: int
+    """Behind the last offset. Offsets in between may be missing."""
+    attempt: int
+    deadline_ms: int
+    """When the lease ends, by the broker's clock."""
+    visibility_ms: int
+    """How long the lease lasts."""
+    first_delivered_ms: int
+    last_error: str
+    length: int
+    """Bytes of payload."""
+
+
+class Received(Message, tag=140, frozen=True):
+    runs: list[ReceivedRun]
+
+
+class RefusedRun(msgspec.Struct, array_like=True, frozen=True):
+    start: int
+    end: int
+    code: str
+    message: str
+    retryable: bool = False
+
+
+class SettledPart(msgspec.Struct, array_like=True, frozen=True):
+    """What became of a part: whatever is not refused is done and on disk."""
+
+    refused: list[RefusedRun]
+    until_ms: int | None = None
+    """nack: when the first of the messages comes again; extend: when the lease ends."""
+
+
+class Settled(Message, tag=141, frozen=True):
+    parts: list[SettledPart]
+    """In the order of the request."""
+
+
+QueueAnswer = Received | Settled

@@ -1,0 +1,1 @@
+"""Delayed messages and recurring schedules."""
