@@ -10,13 +10,14 @@ from benchmarks.subject import Subject
 
 LATENCY_RATE = 1_000.0
 LATENCY_WARM_UP = 200
-WORKLOADS = ("publish", "consume", "both", "latency")
+WORK_BATCH = 100
+WORKLOADS = ("publish", "consume", "both", "latency", "work")
 
 
 def compare(run: Run, subjects: Sequence[Subject], workloads: set[str]) -> None:
     """All repetitions of the wanted workloads; the subjects take turns, so that they share the machine's moods.
 
-    The latency is of the smallest messages only.
+    Latency and work queues are of the smallest messages only.
     """
     for size in run.scale.sizes:
         for _ in run.repetitions():
@@ -27,6 +28,8 @@ def compare(run: Run, subjects: Sequence[Subject], workloads: set[str]) -> None:
                     both_at_once(run, subject, size)
                 if "latency" in workloads and size == min(run.scale.sizes):
                     latency(run, subject, size)
+                if "work" in workloads and size == min(run.scale.sizes) and subject.work_messages:
+                    work(run, subject, size)
 
 
 def publish_and_consume(run: Run, subject: Subject, size: int) -> None:
@@ -56,6 +59,15 @@ def both_at_once(run: Run, subject: Subject, size: int) -> None:
     ) as metrics:
         roles = {"consume": Role(subject.consume, (count,)), "produce": Role(subject.produce, (count, size))}
         metrics["rate"] = count / span(run_roles(roles))
+
+
+def work(run: Run, subject: Subject, size: int) -> None:
+    """One consumer of a full work queue: in batches, then with an acknowledgement for each message."""
+    count = run.scale.count(subject.work_messages)
+    for workload, batch in (("work in batches", WORK_BATCH), ("work one by one", 1)):
+        subject.reset()
+        run_roles({"produce": Role(subject.produce, (count, size))})
+        bulk(run, subject, workload, size, Role(subject.work, (count, batch)), count)
 
 
 def latency(run: Run, subject: Subject, size: int) -> None:

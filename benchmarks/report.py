@@ -8,6 +8,7 @@ from benchmarks.noise import NOISY_CORES
 from benchmarks.result import Result
 
 NOISE = ("foreign_cores", "stolen_cores")
+WORK = ("work in batches", "work one by one")
 
 
 def report(result: Result) -> str:
@@ -15,6 +16,8 @@ def report(result: Result) -> str:
     sizes = sorted({m.message_bytes for m in results.of("publish")})
     parts = [_heading(result)]
     parts += [f"## The same work, messages of {size} B\n\n{_comparison(result, results, size)}" for size in sizes]
+    if results.of(WORK[0]):
+        parts.append(f"## As a work queue, one consumer\n\n{_work(result, results)}")
     parts.append(f"## What must be reached\n\n{_goals(result)}")
     parts.append(f"## Limits of the machine in the same run\n\n{_limits(result)}")
     parts.append(f"## Quiver alone\n\n{_own(result, results)}")
@@ -61,6 +64,19 @@ def _comparison(result: Result, results: Results, size: int) -> str:
     return table(header, rows)
 
 
+def _work(result: Result, results: Results) -> str:
+    best = {name: best_of(m for m in results.of(name) if m.subject in result.peers) for name in WORK}
+    rows = []
+    for subject in dict.fromkeys(m.subject for m in results.of(WORK[0])):
+        row = [subject]
+        for name, figure in best.items():
+            found = next((m for m in results.of(name) if m.subject == subject), None)
+            row.append(_with_best(found, "rate"))
+            row.append(f"{found.median('rate') / figure.median:.1f}" if found and figure else "")
+        rows.append([*row, next(m.durability for m in results.of(WORK[0]) if m.subject == subject)])
+    return table(["", "batches of 100, msg/s", "x", "one by one, msg/s", "x", "durability"], rows)
+
+
 def _goals(result: Result) -> str:
     rows = []
     for verdict in result.goals:
@@ -79,7 +95,7 @@ def _limits(result: Result) -> str:
 
 
 def _own(result: Result, results: Results) -> str:
-    compared = {"publish", "consume", "both"}
+    compared = {"publish", "consume", "both", *WORK}
     rows = []
     for m in results.all:
         if m.workload in compared or m.subject in result.peers:

@@ -26,6 +26,8 @@ class Subject:
     """For both at once."""
     large_share = 0.5
     """Of these numbers, when messages have 1 KB."""
+    work_messages = 0
+    """For receiving and acknowledging as a work queue; 0: it has no acknowledgement of single messages."""
 
     def __init__(self) -> None:
         self._processes: list[Popen[bytes]] = []
@@ -59,6 +61,13 @@ class Subject:
 
     def consume(self, count: int, watch: Watch) -> None:
         """Receives in bulk, every body as Python bytes; done when all are received and acknowledged."""
+        raise NotImplementedError
+
+    def work(self, count: int, batch: int, watch: Watch) -> None:
+        """As a work queue: receives `batch` messages at a time and acknowledges them; with 1 each one by itself.
+
+        Done when the last acknowledgement is out, and answered where the client can tell.
+        """
         raise NotImplementedError
 
     def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:

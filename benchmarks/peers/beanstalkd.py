@@ -17,6 +17,7 @@ class Beanstalkd(Subject):
     durability = "binlog, synced every second"
     bulk_messages = 12_000
     both_messages = 12_000
+    work_messages = 12_000
 
     def missing(self) -> str | None:
         return absence(program="beanstalkd", found=find_program("beanstalkd"), module="greenstalk")
@@ -43,6 +44,10 @@ class Beanstalkd(Subject):
         for _ in range(count):
             client.delete(client.reserve())
         watch.stop()
+
+    def work(self, count: int, batch: int, watch: Watch) -> None:
+        """It has no batches."""
+        self.consume(count, watch)
 
     def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
         client, body, took = self._connect(), payload(size), []

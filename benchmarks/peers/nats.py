@@ -26,6 +26,7 @@ class Nats(Subject):
     durability = "file storage, synced every second (the server's default is every 2 minutes)"
     bulk_messages = 120_000
     both_messages = 100_000
+    work_messages = 150_000
 
     def missing(self) -> str | None:
         return absence(program="nats-server", found=find_program("nats-server"), module="nats")
@@ -50,6 +51,9 @@ class Nats(Subject):
 
     def consume(self, count: int, watch: Watch) -> None:
         _run(self._consume(count, watch, None))
+
+    def work(self, count: int, batch: int, watch: Watch) -> None:
+        _run(self._consume(count, watch, None, ack_every=batch))
 
     def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
         took: list[float] = _run(self._produce_paced(count, size, rate, watch))
@@ -109,7 +113,8 @@ class Nats(Subject):
         await done.wait()
         watch.stop()
 
-    async def _consume(self, count: int, watch: Watch, ages: list[float] | None) -> None:
+    async def _consume(self, count: int, watch: Watch, ages: list[float] | None, *, ack_every: int = 1000) -> None:
+        """Acknowledgements wait for nothing: the client does not ask for their answers."""
         from nats.js import api
 
         connection, stream = await self._connect()
@@ -120,12 +125,13 @@ class Nats(Subject):
             received += 1
             if ages is not None:
                 ages.append(age_seconds(message.data))
-            if received % 1000 == 0 or received == count or ages is not None:
+            if received % ack_every == 0 or received == count or ages is not None:
                 await message.ack()
             if received == count:
                 done.set()
 
-        policy = api.ConsumerConfig(ack_policy=api.AckPolicy.ALL, max_ack_pending=20_000, ack_wait=60)
+        kind = api.AckPolicy.ALL if ack_every > 1 else api.AckPolicy.EXPLICIT
+        policy = api.ConsumerConfig(ack_policy=kind, max_ack_pending=20_000, ack_wait=60)
         watch.start()
         await stream.subscribe(
             "bench.>",

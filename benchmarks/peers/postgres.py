@@ -19,6 +19,7 @@ from benchmarks.server import HOST, free_port, fresh_directory, spawn, stop, wai
 from benchmarks.subject import Subject
 
 BATCH = 1_000
+PIPELINED_ACKS = 100
 USER = "postgres"
 TABLE = """
 DROP TABLE IF EXISTS bench;
@@ -46,6 +47,7 @@ class Postgres(Subject):
     client = f"psycopg 3; COPY of {BATCH} rows a commit, SKIP LOCKED receive of {BATCH}, one DELETE a batch"
     bulk_messages = 150_000
     both_messages = 60_000
+    work_messages = 40_000
 
     def __init__(self, name: str, *, synchronous_commit: bool) -> None:
         super().__init__()
@@ -111,6 +113,24 @@ class Postgres(Subject):
             rows = self._receive(cursor, BATCH)
             if not rows:
                 time.sleep(0.001)
+            received += len(rows)
+        watch.stop()
+
+    def work(self, count: int, batch: int, watch: Watch) -> None:
+        """Single acknowledgements are a DELETE each, pipelined in hundreds, in a transaction of its own each."""
+        connection = self._connect()
+        cursor = connection.cursor(binary=True)
+        received = 0
+        watch.start()
+        while received < count:
+            if batch > 1:
+                received += len(self._receive(cursor, batch))
+                continue
+            rows = cursor.execute(RECEIVE, (PIPELINED_ACKS,), prepare=True).fetchall()
+            with connection.pipeline() as pipeline:
+                for row in rows:
+                    connection.execute(ACKNOWLEDGE, ([row[0]],), prepare=True)
+                    pipeline.sync()
             received += len(rows)
         watch.stop()
 

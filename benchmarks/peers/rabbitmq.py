@@ -20,6 +20,7 @@ class RabbitQueue(RabbitServer):
     durability = "durable queue, persistent messages, confirmed after fsync (default)"
     bulk_messages = 30_000
     both_messages = 25_000
+    work_messages = 25_000
 
     def reset(self) -> None:
         import pika
@@ -66,6 +67,9 @@ class RabbitQueue(RabbitServer):
 
     def consume(self, count: int, watch: Watch) -> None:
         self._consume(count, watch, ACK_EVERY, None)
+
+    def work(self, count: int, batch: int, watch: Watch) -> None:
+        self._consume(count, watch, batch, None)
 
     def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
         import pika

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from quiver.model.errors import CorruptData, InvalidFrame
+from quiver.model.errors import CorruptData, InvalidFrame, QuiverError
 from quiver.model.limits import MIB, Limits
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
@@ -54,6 +54,7 @@ class Journal:
         self._snapshot_bytes = 0
         self._snapshot_offsets: deque[int] = deque(maxlen=SNAPSHOTS_KEPT)
         self._changed_at: float | None = None
+        self._failures = 0
         self._next_sync: asyncio.Future[None] | None = None
         self._sync_task: asyncio.Task[None] | None = None
 
@@ -120,21 +121,29 @@ class Journal:
     async def snapshot(self, encode: Callable[[], Iterable[bytes]]) -> None:
         """Saves the owner's state as it is between two writes, and drops what no kept snapshot needs.
 
-        The state comes in pieces, and the loop gets its turns between them; nothing is applied meanwhile. Owners that
-        `write` may change their state between the pieces.
+        The state comes in pieces, and the loop gets its turns between them; nothing is applied meanwhile.
         """
+        await self._writer.exclusive(lambda: self._save(encode))
 
-        async def save() -> None:
-            offset = self._log.end_offset
-            data = await _joined(encode())
-            await self._log.sync()
-            await self._log.save_snapshot(offset, data)
-            self._snapshot_offsets.append(offset)
-            if len(self._snapshot_offsets) == SNAPSHOTS_KEPT:
-                await self._log.drop_front(self._snapshot_offsets[0])
-            self._bytes_since, self._snapshot_bytes, self._changed_at = 0, len(data), None
+    async def snapshot_beside(self, encode: Callable[[], Iterable[bytes]]) -> None:
+        """As `snapshot`, for owners that `write`: they go on, and their state may change between the pieces.
 
-        await self._writer.exclusive(save)
+        If a write fails meanwhile, the state may hold what is then taken back: that snapshot is not kept.
+        """
+        await self._save(encode)
+
+    async def _save(self, encode: Callable[[], Iterable[bytes]]) -> None:
+        offset, failures, since = self._log.end_offset, self._failures, self._bytes_since
+        data = await _joined(encode())
+        await self._log.sync()
+        if self._failures != failures:
+            return
+        await self._log.save_snapshot(offset, data)
+        self._snapshot_offsets.append(offset)
+        if len(self._snapshot_offsets) == SNAPSHOTS_KEPT:
+            await self._log.drop_front(self._snapshot_offsets[0])
+        self._bytes_since, self._snapshot_bytes = self._bytes_since - since, len(data)
+        self._changed_at = self._clock.monotonic() if self._bytes_since else None
 
     async def close(self) -> None:
         await self._writer.drain()
@@ -169,8 +178,12 @@ class Journal:
         if not self._writer.is_idle:
             return False
         stamped = self._stamped([record])
-        if not self._log.append_at_once([stamped]):
-            return False
+        try:
+            if not self._log.append_at_once([stamped]):
+                return False
+        except QuiverError:
+            self._failures += 1
+            raise
         self._note_change(stamped.header.frame_bytes)
         return True
 
@@ -189,6 +202,7 @@ class Journal:
                 try:
                     await self._log.sync()
                 except Exception as error:
+                    self._failures += 1
                     waiting.set_exception(error)
                     waiting.exception()  # whoever waited may have gone
                 else:
@@ -202,6 +216,7 @@ class Journal:
             stamped = self._stamped([pending.record for pending in batch])
             await self._log.append([stamped])
         except Exception as error:
+            self._failures += 1
             for pending in batch:
                 if not pending.future.done():
                     pending.future.set_exception(error)
