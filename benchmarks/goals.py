@@ -35,7 +35,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def judge(results: Results, peers: set[str]) -> list[Verdict]:
     """A verdict for each figure; the median decides, a figure that only the best repetition reached is named so."""
     by_area = (_publish(results, peers), _consume(results, peers), _latency(results), _operation(results))
-    return [verdict for area in (*by_area, _groups(results)) for verdict in area]
+    by_area = (*by_area, _groups(results), _queues(results, peers), _delays(results))
+    return [verdict for area in by_area for verdict in area]
 
 
 def _publish(results: Results, peers: set[str]) -> Iterable[Verdict]:
@@ -106,6 +107,38 @@ def _groups(results: Results) -> Iterable[Verdict]:
         yield at_most(f"resident memory of 10,000 groups, {when}", 500, "MB", _figure(groups, "growth_mb"))
         if when != "made":
             yield at_most(f"start-up with 10,000 groups, {when}", 5, "s", _figure(groups, "ready_s"))
+
+
+def _queues(results: Results, peers: set[str]) -> Iterable[Verdict]:
+    goals = (
+        ("work in batches", "received and acked in batches of 100", 3e5),
+        ("work one by one", "acked one by one", 1e5),
+    )
+    for workload, name, goal in goals:
+        rate, peer = _rate(results, "quiver", workload, "fsync"), _best_peer(results, workload, peers)
+        yield at_least(f"queue: {name}, durable acks", goal, "msg/s", rate)
+        yield at_least(f"queue: {name}, against the best peer", 1, "times", rate and rate.over(peer))
+    raw = _figure(_first(results, "queue-latency", "paced fdatasync"), "sync_p99_ms")
+    ack = _figure(_first(results, "queue-latency", "receive to ack"), "ack_p99_ms")
+    above = Figure(ack.median - raw.median, ack.best - raw.best) if ack and raw else None
+    yield at_most("queue: receive to ack p99 at 1,000 msg/s, above the raw fdatasync p99", 3, "ms", above)
+    drain = _figure(_first(results, "queue-drain", "10 consumers"), "rate")
+    yield at_least("queue: drain of 10 partitions by 10 consumers, received and acked", 5e5, "msg/s", drain)
+    unsettled = _figure(_first(results, "queue-unsettled", ""), "growth_mb")
+    yield at_most("queue: memory of 1 M unsettled messages in a group", 500, "MB", unsettled)
+
+
+def _delays(results: Results) -> Iterable[Verdict]:
+    pending = _first(results, "delays", "1000000 pending")
+    yield at_least("delays: scheduled with 1 M pending", 5e4, "msg/s", _figure(pending, "rate"))
+    yield at_most("delays: memory for each of 1 M pending", 200, "B", _figure(pending, "bytes_each"))
+    yield at_most("delays: cancel with 1 M pending, p99", 5, "ms", _figure(pending, "cancel_p99_ms"))
+    yield at_most("delays: a page of the listing with 1 M pending, p99", 5, "ms", _figure(pending, "list_p99_ms"))
+    start = _figure(_first(results, "delays", "1000000 pending, start"), "ready_s")
+    yield at_most("delays: start-up with 1 M pending", 5, "s", start)
+    for rate in (5_000, 10_000):
+        late = _figure(_first(results, "delays", f"{rate} a second fall due"), "late_max_ms")
+        yield at_most(f"delays: delivered after their time at most, {rate:,} a second", 100, "ms", late)
 
 
 def at_least(figure: str, target: float, unit: str, measured: Figure | None) -> Verdict:

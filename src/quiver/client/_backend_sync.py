@@ -19,24 +19,33 @@ _SEND_TIMEOUT_SECONDS = 60
 
 
 class Signal:
-    """Set by anybody, waited for and cleared by one."""
+    """Set by anybody, waited for and cleared by one.
+
+    A bare lock, which is held while the signal is not set: an interrupt (Ctrl-C) may end `wait` at any point and
+    leaves nothing behind that others wait for.
+    """
+
+    __slots__ = ("_gate",)
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self._gate = threading.Lock()
+        self._gate.acquire()
 
     def set(self) -> None:
-        self._event.set()
+        with contextlib.suppress(RuntimeError):  # it was set
+            self._gate.release()
 
     def clear(self) -> None:
-        self._event.clear()
+        self._gate.acquire(blocking=False)
 
     @property
     def is_set(self) -> bool:
-        return self._event.is_set()
+        return not self._gate.locked()
 
     def wait(self, timeout: float | None) -> None:
         """Returns when it is set or the time is over."""
-        self._event.wait(timeout)
+        if self._gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+            self.set()
 
 
 class Waiter(Generic[_T]):

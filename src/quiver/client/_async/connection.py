@@ -29,6 +29,8 @@ from quiver.protocol.messages import (
 from quiver.protocol.packet import NO_CORRELATION, PacketReader, decode_answer, encode_packet
 from quiver.protocol.preface import PREFACE
 
+_END_SECONDS = 5.0
+"""How long the end of a connection waits for its receiver; one that an interrupt left stuck is not waited for."""
 _CORRELATIONS = 2**32 - 1
 _EMPTY = memoryview(b"")
 _LARGE_BYTES = 64 * 1024
@@ -144,7 +146,7 @@ class AsyncConnection:
         self.fail(ConnectionLost(address=self.address, problem="the connection was closed"))
         if self._task is not None:
             self._task.cancel()
-            await self._task.join()
+            await self._task.join(_END_SECONDS)
             self._task = None
         self._stream.close()
 
