@@ -36,6 +36,7 @@ class QuiverSubject(Subject):
         self.resets = 0
         self.bulk_messages = 3_000_000 if publish_with == "send" else 8_000_000
         self.both_messages = 2_000_000 if publish_with == "send" else 6_000_000
+        self.work_messages = 500_000 if (publish_with, durability) == ("send_many", "fsync") else 0
         self._broker = broker
 
     @property
@@ -88,6 +89,29 @@ class QuiverSubject(Subject):
                     if received == count:
                         break
             watch.stop()
+
+    def work(self, count: int, batch: int, watch: Watch) -> None:
+        """Acks gather for a few milliseconds and are on disk before they are answered; all are when it is closed."""
+        done = 0
+        with quiver.connect(self.address) as client:
+            with client.work(self.topic, group="bench", max_messages=batch if batch > 1 else CHUNK) as work:
+                watch.start()
+                if batch > 1:
+                    for jobs in work.batches():
+                        with jobs:
+                            done += len(jobs)
+                        if done >= count:
+                            break
+                else:
+                    for job in work:
+                        with job:
+                            done += job.value is not None
+                        if done == count:
+                            break
+            watch.stop()
+            depth = client.queues.depth(self.topic, "bench")
+        if done != count or depth.ready or depth.leased or depth.retrying:
+            raise RuntimeError(f"{done} of {count} messages were received and acked: {depth}")
 
     def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
         body, took = payload(size), []

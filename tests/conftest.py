@@ -1,6 +1,7 @@
-"""Settings for every test: hypothesis is reproducible in CI and never fails a test for being slow."""
+"""Settings for every test: hypothesis is reproducible in CI and never fails a test for being slow; signals work."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +14,10 @@ settings.register_profile(
 )
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+# A shell that starts the tests in the background makes them ignore interrupts, and what they start would too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:

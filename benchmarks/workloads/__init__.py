@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from benchmarks.run import Run
 from benchmarks.workloads.batch_sizes import measure_batch_sizes
+from benchmarks.workloads.delays import measure_delays
 from benchmarks.workloads.fan import measure_fan
 from benchmarks.workloads.group_commits import measure_group_commits
 from benchmarks.workloads.group_consume import measure_group_consume
@@ -16,6 +17,9 @@ from benchmarks.workloads.many_groups import measure_many_groups
 from benchmarks.workloads.memory import measure_memory
 from benchmarks.workloads.partition_curve import measure_partition_curve
 from benchmarks.workloads.partitions_at_once import measure_partitions_at_once
+from benchmarks.workloads.queue_drain import measure_queue_drain
+from benchmarks.workloads.queue_latency import measure_queue_latency
+from benchmarks.workloads.queue_unsettled import measure_queue_unsettled
 from benchmarks.workloads.startup import measure_startup
 
 OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
@@ -33,4 +37,8 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "group-rebalance": measure_group_rebalance,
     "group-commits": measure_group_commits,
     "many-groups": measure_many_groups,
+    "queue-drain": measure_queue_drain,
+    "queue-latency": measure_queue_latency,
+    "queue-unsettled": measure_queue_unsettled,
+    "delays": measure_delays,
 }

@@ -1,6 +1,7 @@
 """What the README shows, run as it is written, against a broker on other ports."""
 
 import itertools
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -24,7 +25,7 @@ def test_the_first_screen_has_the_two_commands() -> None:
 
 
 def test_the_examples(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> None:
-    first, group = (example.replace("localhost:7481", broker.address) for example in EXAMPLES)
+    first, group, queue = (example.replace("localhost:7481", broker.address) for example in EXAMPLES)
     exec(first, {})
     assert len(capsys.readouterr().out.splitlines()) == 6, "a line a partition"
     with quiver.connect(broker.address) as q:
@@ -40,6 +41,8 @@ def test_the_examples(broker: BrokerProcess, capsys: pytest.CaptureFixture[str])
 
     with pytest.raises(Enough):
         exec(group, {"quiver": quiver, "print": show})
+    exec(queue, {"quiver": quiver})
+    assert capsys.readouterr().out.splitlines() == ["1 b'welcome'", "1 b'how was it?'"]
 
 
 def test_the_commands(broker: BrokerProcess) -> None:
@@ -56,8 +59,9 @@ def test_the_commands(broker: BrokerProcess) -> None:
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
         outputs.append(done.stdout)
-    created, produced, consumed, published = outputs
-    assert "emails" in created
-    assert "emails" in produced
+    created, produced, consumed, published, received = outputs
+    assert "news" in created
+    assert len(json.loads(received)["messages"]) == 3
+    assert "news" in produced
     assert consumed.split() == ["hello", "world"]
     assert '"offset"' in published
