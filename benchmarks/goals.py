@@ -34,8 +34,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge(results: Results, peers: set[str]) -> list[Verdict]:
     """A verdict for each figure; the median decides, a figure that only the best repetition reached is named so."""
-    by_area = (_publish(results, peers), _consume(results, peers), _latency(results), _operation(results))
-    by_area = (*by_area, _groups(results), _queues(results, peers), _delays(results))
+    streams = (_publish(results, peers), _consume(results, peers), _latency(results), _operation(results))
+    by_area = (*streams, _groups(results), _queues(results, peers), _delays(results))
     return [verdict for area in by_area for verdict in area]
 
 

@@ -46,7 +46,7 @@ def _receive(address: str, count: int, watch: Watch) -> None:
     watch.start()
     received = 0
     while received < count:
-        received += len(work.next_batch())
+        received += len(work.next_batch() or ())
     watch.stop()
 
 

@@ -39,5 +39,14 @@ def test_the_stream_example(shared_broker: BrokerProcess, capsys: pytest.Capture
     assert capsys.readouterr().out.strip()
 
 
+def test_the_schedules_example(shared_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]):
+    [example] = [text for text in EXAMPLES if text.startswith("q.schedules")]
+    with quiver.connect(shared_broker.address) as q:
+        if "orders" not in q.topics.list():
+            q.topics.create("orders")
+        exec(example, {"q": q})
+    assert capsys.readouterr().out == "True\n"
+
+
 def test_no_example_goes_untested():
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 4

@@ -9,12 +9,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from quiver.broker.browse import Browse, MessagePage
+from quiver.broker.burial import Burial
+from quiver.broker.dead_letters import DeadLetters
+from quiver.broker.delays import Delays
 from quiver.broker.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.broker.groups import Groups
 from quiver.broker.members import Members
 from quiver.broker.partitions import Partitions
 from quiver.broker.poll import Poll
 from quiver.broker.publish import Publish, Published
+from quiver.broker.queue_stats import QueueStats
+from quiver.broker.queues import Queues
+from quiver.broker.schedules import Schedules
 from quiver.broker.upkeep import Upkeep
 from quiver.groups.service import GroupService
 from quiver.groups.state import TopicSize
@@ -90,13 +96,47 @@ class Broker:
             clock=self.clock, randomness=randomness, defaults=self.settings.topic_defaults
         )
         self._partitions = Partitions(storage, clock=self.clock, limits=self.limits)
-        self._publish = Publish(self._metadata, self._partitions)
+        self.delays = Delays(storage, self._metadata, self._partitions, clock=self.clock)
+        self._publish = Publish(self._metadata, self._partitions, self.delays, clock=self.clock)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
         self._browse = Browse(self._partitions)
         self._group_service = GroupService(clock=self.clock, randomness=randomness, topics=self._topic_sizes)
-        self.groups = Groups(self._group_service, self._metadata, self._partitions, clock=self.clock)
+        self.queues = Queues(
+            storage,
+            self._metadata,
+            self._partitions,
+            self._group_service,
+            clock=self.clock,
+            randomness=randomness,
+            limits=self.limits,
+            bury=lambda delivery, move: self.dead_letters.bury(delivery, move),
+        )
+        self.queue_stats = QueueStats(
+            self._metadata, self._partitions, self._group_service, self.queues, clock=self.clock
+        )
+        self.groups = Groups(
+            self._group_service, self._metadata, self._partitions, clock=self.clock, queues=self.queues
+        )
         self.poll = Poll(self.groups, self._browse, self._metadata, self._partitions, clock=self.clock)
         self.members = Members(self.groups, self.poll.readers)
+        burial = Burial(
+            self._metadata,
+            self._partitions,
+            group_name=lambda group_id: self._group_service.name_of(group_id) or str(group_id),
+            create_topic=self.create_topic,
+            alter_topic=self.alter_topic,
+            clock=self.clock,
+        )
+        self.dead_letters: DeadLetters = DeadLetters(
+            self._metadata, self._partitions, burial, queues=lambda: self.queues
+        )
+        self.schedules = Schedules(
+            self._metadata,
+            self._partitions,
+            clock=self.clock,
+            randomness=randomness,
+            ensure_topic=self.ensure_topic,
+        )
         self._upkeep = Upkeep(self._metadata, self._partitions, every_seconds=self.settings.upkeep_seconds)
         self._admin = asyncio.Lock()
         self._unowned: set[int] = set()
@@ -117,11 +157,17 @@ class Broker:
         await self._group_service.open(self._storage, self._partitions.epoch)
         self._upkeep.start()
         self._running = True
+        await self.queues.start()
+        await self.delays.start()
+        await self.schedules.start(self._storage, self._partitions.epoch)
 
     async def stop(self) -> None:
         """Refuses new work and finishes what was accepted. The storage is closed by whoever opened it."""
         self._running = False
         await self._upkeep.stop()
+        await self.schedules.stop()
+        await self.delays.stop()
+        await self.queues.stop()
         await self._group_service.close()
         await self._partitions.close()
         await self._metadata.close()
@@ -156,6 +202,8 @@ class Broker:
             await self._partitions.open_topic(self._metadata.altered(name, settings))
             topic = await self._metadata.alter(name, settings)
             self._partitions.reconfigure(topic)
+            self.delays.reconfigure(topic)
+            self.queues.topic_changed(topic)
             await self._group_service.topics_changed()
             return topic
 
@@ -170,6 +218,8 @@ class Broker:
         self._check_running()
         async with self._admin:
             topic = await self._metadata.delete(name)
+            await self.queues.topic_deleted(topic.id)
+            await self.delays.forget_topic(topic.id)
             await self._group_service.topics_changed()
             await self._group_service.forget_topic(topic.id)
             await self._remove_files(topic)
@@ -177,8 +227,11 @@ class Broker:
     async def purge_topic(self, name: str) -> None:
         """Removes all messages; offsets go on."""
         self._check_running()
-        for partition in self._partitions.of(self._metadata.topic(name).id):
+        topic = self._metadata.topic(name)
+        for partition in self._partitions.of(topic.id):
             await partition.purge()
+        await self.queues.topic_purged(topic.id)
+        await self.delays.purge(topic.id)
 
     def describe(self, name: str) -> TopicDetails:
         topic = self._metadata.topic(name)
@@ -189,6 +242,16 @@ class Broker:
                 for number, p in enumerate(self._partitions.of(topic.id))
             ],
         )
+
+    # groups
+
+    async def delete_group(self, name: str) -> None:
+        """Removes a group without members, and where it is in every topic."""
+        self._check_running()
+        group_id = self._group_service.group(name).id
+        self.queues.check_idle(name)
+        await self._group_service.delete(name)
+        await self.queues.group_deleted(group_id)
 
     # messages
 
@@ -253,6 +316,7 @@ class Broker:
     def problems(self) -> dict[str, str]:
         """What takes no writes, and why; empty when all is well."""
         found = {p.name: p.log.failure for p in self._partitions.all() if p.log.failure is not None}
+        found |= self.delays.problems()
         if self._storage.problem is not None:
             found["storage"] = self._storage.problem
         if self._unowned:

@@ -5,13 +5,18 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from quiver.broker.partitions import Partitions
+from quiver.broker.position_offset import position_offset
+from quiver.broker.queue_depth import PartitionDepth
+from quiver.broker.queues import Queues
 from quiver.groups.assignors import AssignorName, TopicPartition
 from quiver.groups.member import Member, MemberState, Subscription
 from quiver.groups.service import GroupService, MemberView
 from quiver.groups.state import GroupStateName, Protocol
+from quiver.groups.table import Group
 from quiver.metadata.service import MetadataService
 from quiver.model.errors import GroupNotEmpty, InvalidRequest, PartitionNotFound, QuiverError
 from quiver.model.position import EARLIEST, Position
+from quiver.model.topic import Topic
 from quiver.records.header import HEADER_BYTES, read_stamped_header
 from quiver.storage.port import Log
 from quiver.system.clock import Clock
@@ -74,12 +79,19 @@ class ResetOffset(NamedTuple):
 
 class Groups:
     def __init__(
-        self, service: GroupService, metadata: MetadataService, partitions: Partitions, *, clock: Clock
+        self,
+        service: GroupService,
+        metadata: MetadataService,
+        partitions: Partitions,
+        *,
+        clock: Clock,
+        queues: Queues,
     ) -> None:
         self.service = service
         self._metadata = metadata
         self._partitions = partitions
         self._clock = clock
+        self._queues = queues
 
     async def join(
         self,
@@ -157,6 +169,8 @@ class Groups:
         members = self.service.group(group).membership.members
         if members and not dry_run:
             raise GroupNotEmpty(group=group, members=len(members))
+        if self.service.group(group).kind == "queue":
+            return await self._reset_queue(group, topic, to, dry_run=dry_run)
         changes: list[ResetOffset] = []
         for number, partition in enumerate(self._partitions.of(topic.id)):
             committed = self.service.group(group).offsets.get(TopicPartition(topic.id, number))
@@ -169,12 +183,26 @@ class Groups:
             )
         return changes
 
+    async def _reset_queue(self, group: str, topic: Topic, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:
+        if not dry_run:
+            self._queues.check_idle(group)
+        old = self._queues.settled_offsets(topic, group)
+        changes = [
+            ResetOffset(number, old.get(number), await _resolve(partition.log, to, old.get(number)))
+            for number, partition in enumerate(self._partitions.of(topic.id))
+        ]
+        if not dry_run:
+            await self._queues.rewind(topic, group, {change.partition: change.new for change in changes})
+        return changes
+
     async def lag(self, group: str, *, with_age: bool = True) -> list[PartitionLag]:
         """How far behind the group is in every partition of the topics that it reads or has read from.
 
         Ages cost a read each.
         """
         state = self.service.group(group)
+        if state.kind == "queue":
+            return [self._queue_lag(part) for part in await self._queues.partition_depths(group, with_age=with_age)]
         owners = {p: member.id for member in state.membership.members.values() for p in member.owned}
         found = []
         for topic_id in sorted({partition.topic_id for partition in (*state.offsets, *owners)}):
@@ -197,6 +225,12 @@ class Groups:
                 )
         return found
 
+    def _queue_lag(self, part: PartitionDepth) -> PartitionLag:
+        """What is ready counts: what consumers hold is on its way."""
+        age_ms = 0 if part.oldest_ms is None else max(0, self._clock.now_ms() - part.oldest_ms)
+        ready = sum(part.ready_by_level)
+        return PartitionLag(part.topic, part.partition, part.committed, part.end_offset, ready, age_ms, None)
+
     async def summaries(self, skip: int = 0, limit: int | None = None) -> list[GroupSummary]:
         """The groups by name, or a page of them."""
         names = sorted(self.service.groups())[skip : None if limit is None else skip + limit]
@@ -212,11 +246,12 @@ class Groups:
         group = self.service.group(name)
         lag = await self.lag(name, with_age=False)
         topics = {topic for member in group.membership.members.values() for topic in member.subscription.topics}
+        members = self._members(group)
         return GroupSummary(
             name,
             group.kind,
-            group.membership.state,
-            len(group.membership.members),
+            "stable" if group.kind == "queue" and members else group.membership.state,
+            len(members),
             group.membership.generation,
             sorted(topics | {part.topic for part in lag}),
             sum(part.messages for part in lag),
@@ -225,15 +260,16 @@ class Groups:
     async def describe(self, name: str) -> GroupDetails:
         group = self.service.group(name)
         membership = group.membership
+        members = self._members(group)
         return GroupDetails(
             name,
             group.kind,
-            membership.state,
+            "stable" if group.kind == "queue" and members else membership.state,
             membership.protocol,
             membership.assignor,
             membership.generation,
             membership.leader_id,
-            [self._member_details(member) for member in membership.members.values()],
+            members,
             await self.lag(name),
             group.settings.settings(),
         )
@@ -242,6 +278,15 @@ class Groups:
         """Changes what can be changed per group; every other name is refused."""
         changed = self.service.group(name).settings.changed(settings)
         await self.service.change_settings(name, changed)
+
+    def _members(self, group: Group) -> list[MemberDetails]:
+        """The consumers, for a queue group: any of them takes from any partition."""
+        if group.kind == "stream":
+            return [self._member_details(member) for member in group.membership.members.values()]
+        return [
+            MemberDetails(name, name, None, consumer.first_seen_ms, consumer.last_seen_ms, [], "none")
+            for name, consumer in self._queues.consumers(group.id).items()
+        ]
 
     def _member_details(self, member: Member) -> MemberDetails:
         named = ((self.topic_name(part.topic_id), part.partition) for part in sorted(member.assigned))
@@ -295,15 +340,7 @@ class Groups:
 
 async def _resolve(log: Log, to: Position | int, old: int | None) -> int:
     """The offset a reset means, within what the log has."""
+    if not isinstance(to, int):
+        return await position_offset(log, to)
     first, last = log.start_offset, log.readable_offset
-    if isinstance(to, int):
-        wanted = (first if old is None else old) + to
-    elif to.kind == "earliest":
-        wanted = first
-    elif to.kind == "latest":
-        wanted = last
-    elif to.kind == "offset":
-        wanted = to.value
-    else:
-        wanted = await log.offset_for_time(to.value)
-    return min(max(wanted, first), last)
+    return min(max((first if old is None else old) + to, first), last)

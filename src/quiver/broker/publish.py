@@ -4,15 +4,20 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from quiver.broker.delays import Delays
 from quiver.broker.partitions import Partitions
 from quiver.metadata.service import MetadataService
-from quiver.model.errors import NotSupported, PartitionNotFound, QuiverError, StalePartitionCount
+from quiver.model.errors import InvalidFrame, NotSupported, PartitionNotFound, QuiverError, StalePartitionCount
 from quiver.model.message import NewMessage
 from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame, Partition
+from quiver.partition.state import FIRST_MOVER_ID
 from quiver.records.check import check_frame
 from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, TRANSACTIONAL
 from quiver.structures.murmur2 import partition_for
+from quiver.system.clock import Clock
 
 _STICKY_MESSAGES = 100
 _FEATURES = {TRANSACTIONAL: "a transactional frame", CONTROL: "a control frame", ENCRYPTED: "an encrypted frame"}
@@ -22,12 +27,22 @@ class Published(NamedTuple):
     partition: int
     offset: int
     duplicate: bool = False
+    delayed: bool = False
+    """It waits for its time, and the offset is its id among the delayed messages."""
+
+
+class _Begun(NamedTuple):
+    partition: int
+    future: "asyncio.Future[int]"
+    delayed: bool
 
 
 class Publish:
-    def __init__(self, metadata: MetadataService, partitions: Partitions) -> None:
+    def __init__(self, metadata: MetadataService, partitions: Partitions, delays: Delays, *, clock: Clock) -> None:
         self._metadata = metadata
         self._partitions = partitions
+        self._delays = delays
+        self._clock = clock
         self._sticky: dict[int, int] = {}
         """Per topic, how many messages without a key came so far."""
 
@@ -40,11 +55,13 @@ class Publish:
             raise StalePartitionCount(topic=topic.name, count=topic.config.partitions)
         target = self._partitions.get(topic_id, partition)
         header = check_frame(frame, self._partitions.limits_for(topic.config))
+        if header.producer_id >= FIRST_MOVER_ID:
+            raise InvalidFrame(problem=f"producer id {header.producer_id} is one of the broker's own")
         for bit, feature in _FEATURES.items():
             if header.attributes & bit:
                 raise NotSupported(feature=feature)
         if header.columns & COLUMN_DELIVER_AT:
-            raise NotSupported(feature="a delayed message")
+            return self._delays.schedule_frame(topic, partition, frame, header)
         return target.append(frame, header)
 
     async def messages(self, topic_name: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
@@ -52,16 +69,17 @@ class Publish:
         topic = self._metadata.topic(topic_name)
         partitions = self._partitions.of(topic.id)
         started = [self._start(topic, partitions, message) for message in messages]
-        return [await _outcome(place) for place in started]
+        return [await _outcome(begun) for begun in started]
 
-    def _start(
-        self, topic: Topic, partitions: list[Partition], message: NewMessage
-    ) -> "tuple[int, asyncio.Future[int]] | QuiverError":
+    def _start(self, topic: Topic, partitions: list[Partition], message: NewMessage) -> _Begun | QuiverError:
         try:
-            if message.deliver_at_ms is not None:
-                raise NotSupported(feature="a delayed message")
             number = self._choose(topic, message, len(partitions))
-            return number, partitions[number].append_message(message)
+            if message.deliver_at_ms is None:
+                return _Begun(number, partitions[number].append_message(message), False)
+            if message.deliver_at_ms > self._clock.now_ms():
+                return _Begun(number, self._delays.schedule_message(topic, number, message), True)
+            now = msgspec.structs.replace(message, deliver_at_ms=None)
+            return _Begun(number, partitions[number].append_message(now), False)
         except QuiverError as error:
             return error
 
@@ -76,11 +94,10 @@ class Publish:
         return sent // _STICKY_MESSAGES % count
 
 
-async def _outcome(place: "tuple[int, asyncio.Future[int]] | QuiverError") -> Published | QuiverError:
-    if isinstance(place, QuiverError):
-        return place
-    partition, future = place
+async def _outcome(begun: _Begun | QuiverError) -> Published | QuiverError:
+    if isinstance(begun, QuiverError):
+        return begun
     try:
-        return Published(partition, await future)
+        return Published(begun.partition, await begun.future, delayed=begun.delayed)
     except QuiverError as error:
         return error

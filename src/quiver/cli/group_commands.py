@@ -10,6 +10,8 @@ import typer
 from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, complete_topics, connect
 from quiver.cli.group_names import GroupArgument, GroupsArgument
 from quiver.cli.output import Output, OutputOption, show_document, show_record, show_rows, table
+from quiver.cli.queue_options import QUEUE_HELP
+from quiver.cli.signature import option, with_options
 from quiver.model.errors import InvalidRequest
 from quiver.model.times import format_duration, format_time
 
@@ -27,6 +29,22 @@ app = typer.Typer(
 _LISTED = ("id", "state", "members", "lag", "topics")
 _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1000)
 _SHORT_LENGTH = 8
+
+_DEFAULT = "default"
+_HELP = {
+    "offsets_retention": "How long positions are kept while there are no members, such as 30d.",
+    **QUEUE_HELP,
+}
+
+
+def _gather(values: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: values[name] for name in _HELP if values[name] is not None}
+    return {name: None if value == _DEFAULT else value for name, value in given.items()}
+
+
+_with_settings = with_options(
+    [option(name, str | None, help=text, metavar="VALUE") for name, text in _HELP.items()], "settings", _gather
+)
 
 TopicOption = Annotated[
     str, typer.Option(autocompletion=complete_topics, metavar="TOPIC", show_default=False, help="Where to move it.")
@@ -68,20 +86,19 @@ def describe(
 
 
 @app.command("alter")
+@_with_settings
 def alter(
     group: GroupArgument,
-    offsets_retention: Annotated[
-        str | None,
-        typer.Option(help="How long positions are kept while there are no members, such as 30d.", metavar="VALUE"),
-    ] = None,
+    settings: Mapping[str, Any],
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Change settings of a group."""
-    if offsets_retention is None:
-        raise InvalidRequest(problem="nothing to change: name at least one setting, such as --offsets-retention 30d")
+    """Change settings of a group. Those of queues that it does not have for itself are the topic's; `default` makes
+    one so again."""
+    if not settings:
+        raise InvalidRequest(problem="nothing to change: name at least one setting, such as --visibility 5m")
     with connect(address) as q:
-        q.groups.alter(group, offsets_retention=offsets_retention)
+        q.groups.alter(group, **settings)
         settings = q.groups.describe(group).settings
     show_record({"id": group, **settings}, output)
 

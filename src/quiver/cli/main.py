@@ -16,6 +16,10 @@ class _Commands(LazyGroup):
         "produce": Subcommand("quiver.cli.produce_command", "Send messages from arguments, standard input or files."),
         "consume": Subcommand("quiver.cli.consume_command", "Print messages."),
         "group": Subcommand("quiver.cli.group_commands", "List, describe, alter, reset and delete groups."),
+        "dlq": Subcommand("quiver.cli.dlq_commands", "List, show, redrive and purge dead letters."),
+        "delayed": Subcommand("quiver.cli.delayed_commands", "List and cancel messages that wait for their time."),
+        "schedule": Subcommand("quiver.cli.schedule_commands", "Send messages at recurring times."),
+        "work": Subcommand("quiver.cli.work_command", "Run a function as a worker of a queue group."),
         "config": Subcommand("quiver.cli.config_command", "Show the configuration and where each value came from."),
     }
 

@@ -20,7 +20,7 @@ from quiver.cli.progress import progress
 from quiver.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from quiver.client import BulkTicket, Producer
+    from quiver.client import BulkTicket, Producer, Published
 
 
 def produce(
@@ -98,7 +98,13 @@ def _send_values(
     tickets = [out.send(os.fsencode(value), key, **sending) for value in values]
     out.flush()
     places = [ticket.result() for ticket in tickets]
-    return [{"topic": topic, "partition": place.partition, "offset": place.offset} for place in places]
+    return [_place(topic, place) for place in places]
+
+
+def _place(topic: str, place: "Published") -> dict[str, Any]:
+    if place.delayed:
+        return {"topic": topic, "partition": place.partition, "delayed_id": f"{place.partition}:{place.offset}"}
+    return {"topic": topic, "partition": place.partition, "offset": place.offset}
 
 
 def _send_lines(

@@ -10,6 +10,7 @@ import typer
 from quiver.cli.config_options import value_or_none
 from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, TopicsArgument, connect
 from quiver.cli.output import Output, OutputOption, show_document, show_record, show_rows
+from quiver.cli.queue_options import QUEUE_HELP
 from quiver.cli.signature import option, with_options
 from quiver.model.errors import InvalidRequest, TopicNotFound
 from quiver.model.times import format_time
@@ -37,12 +38,7 @@ _HELP = {
     "max_message_bytes": "The largest message of this topic.",
     "ttl": "Messages expire this long after they arrive.",
     "priority_weights": "Five weights from critical to background, such as 50/25/15/7/3.",
-    "max_attempts": "Deliveries to a queue group before a message is a dead letter.",
-    "backoff": "The pause before a first retry, such as 1s; it doubles with each.",
-    "backoff_max": "The longest pause before a retry.",
-    "visibility": "How long a received message is leased, such as 30s.",
-    "max_unacked": "Messages that one consumer may hold at a time.",
-    "starvation": "A priority that was not served for this long comes next.",
+    **QUEUE_HELP,
 }
 
 

@@ -1,35 +1,49 @@
 """The SDK. Asynchronous classes have `Async` in front of their name, and the same verbs, awaited."""
 
 from quiver.client._async.client import AsyncClient
+from quiver.client._async.job import AsyncJob
+from quiver.client._async.job_batch import AsyncJobBatch
 from quiver.client._async.producer import AsyncProducer
 from quiver.client._async.reader import AsyncReader
 from quiver.client._async.stream import AsyncStream
 from quiver.client._async.ticket import AsyncBulkTicket, AsyncTicket
+from quiver.client._async.work import AsyncWork
 from quiver.client._sync.client import Client
+from quiver.client._sync.job import Job
+from quiver.client._sync.job_batch import JobBatch
 from quiver.client._sync.producer import Producer
 from quiver.client._sync.reader import Reader
 from quiver.client._sync.stream import Stream
 from quiver.client._sync.ticket import BulkTicket, Ticket
+from quiver.client._sync.work import Work
 from quiver.client.address import parse_address
 from quiver.client.message import Message
 from quiver.client.published import Published, Span
+from quiver.client.reject import Reject
 
 __all__ = [
     "AsyncBulkTicket",
     "AsyncClient",
+    "AsyncJob",
+    "AsyncJobBatch",
     "AsyncProducer",
     "AsyncReader",
     "AsyncStream",
     "AsyncTicket",
+    "AsyncWork",
     "BulkTicket",
     "Client",
+    "Job",
+    "JobBatch",
     "Message",
     "Producer",
     "Published",
     "Reader",
+    "Reject",
     "Span",
     "Stream",
     "Ticket",
+    "Work",
     "connect",
     "connect_async",
 ]

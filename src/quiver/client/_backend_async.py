@@ -10,6 +10,9 @@ from typing import Any, Generic, TypeVar
 _T = TypeVar("_T")
 Buffer = bytes | bytearray | memoryview
 
+RUNS_COROUTINES = True
+"""Whether a user's function may be asynchronous."""
+
 Lock = asyncio.Lock
 
 

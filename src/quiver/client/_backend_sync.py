@@ -12,6 +12,9 @@ from typing import Generic, TypeVar
 _T = TypeVar("_T")
 Buffer = bytes | bytearray | memoryview
 
+RUNS_COROUTINES = False
+"""Whether a user's function may be asynchronous."""
+
 Lock = threading.Lock
 
 _IOV_MAX = 1024

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from quiver.client.outgoing import expiry_ms
+from quiver.client.outgoing import deliver_at_ms, expiry_ms
 from quiver.client.payload import all_key_bytes, all_value_bytes, header_bytes
 from quiver.client.producer_options import SendOptions
 from quiver.client.rows import Rows
@@ -16,7 +16,8 @@ _SLICE = 65_536
 
 def bulk_rows(values: Iterable[Any], keys: Iterable[Any] | None, options: SendOptions, now_ms: int) -> Iterator[Rows]:
     """The messages as columns, slice by slice; as many keys as values are needed, or none."""
-    headers, expiry = header_bytes(options.get("headers")), expiry_ms(options.get("ttl"), now_ms)
+    headers, due_ms = header_bytes(options.get("headers")), deliver_at_ms(options, now_ms)
+    expiry = expiry_ms(options.get("ttl"), now_ms if due_ms is None else due_ms)
     timestamp = options.get("timestamp")
     timestamp_ms = now_ms if timestamp is None else parse_time_ms(timestamp, "timestamp")
     if isinstance(values, Sequence) and isinstance(keys, Sequence) and len(values) != len(keys):
@@ -32,6 +33,7 @@ def bulk_rows(values: Iterable[Any], keys: Iterable[Any] | None, options: SendOp
             timestamp_ms=timestamp_ms,
             headers=None if headers is None else [headers] * len(part),
             expires_at_ms=None if expiry is None else [expiry] * len(part),
+            deliver_at_ms=None if due_ms is None else [due_ms] * len(part),
         )
 
 

@@ -20,6 +20,8 @@ class Route(NamedTuple):
     priority: int
     partition: int | None
     """None: by the key, or any."""
+    delayed: bool = False
+    """Delayed messages have frames of their own."""
 
 
 class Outgoing(NamedTuple):
@@ -30,6 +32,7 @@ class Outgoing(NamedTuple):
     headers: Mapping[str, bytes] | None
     timestamp_ms: int | None
     expires_at_ms: int | None
+    deliver_at_ms: int | None = None
 
 
 class Chunk:
@@ -44,6 +47,7 @@ class Chunk:
     """
 
     __slots__ = (
+        "_due",
         "_expiries",
         "_headers",
         "_measured",
@@ -68,6 +72,7 @@ class Chunk:
         self._headers: list[Mapping[str, bytes] | None] | None = None
         self._timestamps: list[int | None] | None = None
         self._expiries: list[int | None] | None = None
+        self._due: list[int | None] | None = None
         self.opened_at = 0.0
         self.timestamp_ms = 0
         self.size = 0
@@ -84,6 +89,7 @@ class Chunk:
         self._headers = _extended(self._headers, message.headers, index)
         self._timestamps = _extended(self._timestamps, message.timestamp_ms, index)
         self._expiries = _extended(self._expiries, message.expires_at_ms, index)
+        self._due = _extended(self._due, message.deliver_at_ms, index)
         self.values.append(message.value)
         self.size += size
         self._measured = index + 1
@@ -95,7 +101,8 @@ class Chunk:
         average = max(1, self.size // max(1, count))
         step = min(_STEP, (max_bytes - self.size) // average, max_count - count)
         until = count + max(0, step)
-        is_simple = self._headers is None and self._timestamps is None and self._expiries is None
+        rare = (self._headers, self._timestamps, self._expiries, self._due)
+        is_simple = all(column is None for column in rare)
         self.plain_until = until if is_simple and self.keys is None else 0
         self.keyed_until = until if is_simple and self.keys is not None else 0
 
@@ -140,9 +147,10 @@ class Chunk:
             headers=self._headers,
             timestamps_ms=self._timestamps,
             expires_at_ms=self._expiries,
+            deliver_at_ms=self._due,
         )
         self.values = []
-        self.keys = self._headers = self._timestamps = self._expiries = None
+        self.keys = self._headers = self._timestamps = self._expiries = self._due = None
         return rows
 
 

@@ -14,6 +14,8 @@ from quiver.client.watchers import Watchers
 from quiver.model.errors import QuiverError
 
 UNNUMBERED = -1
+LaneKey = tuple[int, bool]
+"""The partition, and whether it is about delayed messages, which the broker numbers by themselves."""
 
 
 class Batch:
@@ -30,6 +32,7 @@ class Batch:
         "frame",
         "hashed",
         "identity",
+        "is_delayed",
         "is_head",
         "is_uncertain",
         "last_error",
@@ -54,6 +57,7 @@ class Batch:
         priority: int,
         size: int,
         deadline: float,
+        is_delayed: bool = False,
     ) -> None:
         self.delivery = delivery
         self.rows: Rows | None = rows
@@ -62,6 +66,7 @@ class Batch:
         """The partition the user named."""
         self.priority = priority
         self.hashed = hashed
+        self.is_delayed = is_delayed
         self.count = len(rows)
         self.size = size
         self.deadline = deadline
@@ -80,6 +85,10 @@ class Batch:
         self.error: QuiverError | None = None
         self.error_seen = False
         self.placement: Placement | None = None
+
+    @property
+    def lane_key(self) -> LaneKey:
+        return self.partition, self.is_delayed
 
     @property
     def is_settled(self) -> bool:
@@ -115,7 +124,13 @@ class Batch:
 
 
 def batches_of(
-    routed: Routed, delivery: "Delivery", chosen: int | None, priority: int, size: int, deadline: float
+    routed: Routed,
+    delivery: "Delivery",
+    chosen: int | None,
+    priority: int,
+    size: int,
+    deadline: float,
+    is_delayed: bool = False,
 ) -> list[Batch]:
     """One batch a part; the size is shared out by count, and the sum stays exact."""
     total = sum(len(rows) for _, rows in routed.parts)
@@ -134,6 +149,7 @@ def batches_of(
                 priority=priority,
                 size=share,
                 deadline=deadline,
+                is_delayed=is_delayed,
             )
         )
     return batches
@@ -214,7 +230,8 @@ class Delivery:
             return batch.error
         if batch.base_offset is None:
             return None
-        return Published(self.topic, batch.partition, batch.base_offset + place if batch.base_offset >= 0 else -1)
+        offset = batch.base_offset + place if batch.base_offset >= 0 else -1
+        return Published(self.topic, batch.partition, offset, batch.is_delayed)
 
     @property
     def is_settled(self) -> bool:
@@ -231,7 +248,7 @@ class Delivery:
                 batch.error_seen = True
                 error = error or batch.error
             elif batch.base_offset is not None:
-                found.append(Span(self.topic, batch.partition, batch.base_offset, batch.count))
+                found.append(Span(self.topic, batch.partition, batch.base_offset, batch.count, batch.is_delayed))
         return found if error is None else error
 
     def when_known(self, is_known: Callable[[], bool], then: Callable[[], object]) -> None:

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from quiver.client.backoff import backoff_seconds
-from quiver.client.delivery import Batch
+from quiver.client.delivery import Batch, LaneKey
 from quiver.client.lane import Lane
 from quiver.client.producer_options import IN_FLIGHT_PER_PARTITION
 from quiver.model.errors import (
@@ -27,8 +27,8 @@ class Fleet:
     def __init__(self, *, idempotent: bool) -> None:
         self._idempotent = idempotent
         self._mutex = threading.Lock()
-        self._lanes: dict[int, Lane] = {}
-        self._busy: dict[int, Lane] = {}
+        self._lanes: dict[LaneKey, Lane] = {}
+        self._busy: dict[LaneKey, Lane] = {}
         """Lanes with something to send."""
         self._flying = 0
         self._misplaced: list[Batch] = []
@@ -49,19 +49,19 @@ class Fleet:
         return bool(self._misplaced) and not self._flying
 
     def is_troubled(self, partition: int) -> bool:
-        lane = self._lanes.get(partition)
-        return lane is not None and lane.is_troubled
+        lanes = (self._lanes.get((partition, is_delayed)) for is_delayed in (False, True))
+        return any(lane is not None and lane.is_troubled for lane in lanes)
 
     def enqueue(self, batches: Iterable[Batch]) -> None:
         with self._mutex:
             for batch in batches:
-                lane = self._lanes.get(batch.partition)
+                lane = self._lanes.get(batch.lane_key)
                 if lane is None:
-                    lane = self._lanes[batch.partition] = Lane(batch.partition, IN_FLIGHT_PER_PARTITION)
+                    lane = self._lanes[batch.lane_key] = Lane(batch.lane_key, IN_FLIGHT_PER_PARTITION)
                 self._serial += 1
                 batch.serial = self._serial
                 lane.waiting.append(batch)
-                self._busy[batch.partition] = lane
+                self._busy[batch.lane_key] = lane
 
     def take(self, now: float, identity: tuple[int, int]) -> list[Flight]:
         """What to send in the next write, now in flight. New lanes begin under `identity`."""
@@ -80,7 +80,7 @@ class Fleet:
                     flights.append((lane, batch))
                     size += batch.size
                 if not lane.waiting and not lane.returned:
-                    del self._busy[lane.partition]
+                    del self._busy[lane.key]
             self._flying += len(flights)
         return flights
 
@@ -108,7 +108,7 @@ class Fleet:
             else:
                 lane.dropped(batch)
                 return True
-            self._busy[lane.partition] = lane
+            self._busy[lane.key] = lane
             return False
 
     def wanting_epoch(self) -> list[Lane]:
@@ -130,7 +130,7 @@ class Fleet:
                 moved += lane.withdraw(hashed_only=not is_new_topic)
             if is_new_topic:
                 self._lanes.clear()
-            self._busy = {number: lane for number, lane in self._lanes.items() if lane.waiting}
+            self._busy = {key: lane for key, lane in self._lanes.items() if lane.waiting}
         return sorted(moved, key=lambda batch: batch.serial)
 
     def expire(self, now: float) -> list[Batch]:
@@ -139,7 +139,7 @@ class Fleet:
             return []
         with self._mutex:
             late = [batch for lane in self._busy.values() for batch in lane.expired(now)]
-            self._busy = {number: lane for number, lane in self._busy.items() if lane.waiting or lane.returned}
+            self._busy = {key: lane for key, lane in self._busy.items() if lane.waiting or lane.returned}
             late += [batch for batch in self._misplaced if batch.deadline <= now]
             self._misplaced = [batch for batch in self._misplaced if batch.deadline > now]
         return late

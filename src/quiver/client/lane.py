@@ -1,4 +1,4 @@
-"""The batches of one partition on their way, in order and each once. Pure: no clock, no I/O.
+"""The batches of one partition, or its delayed ones, on their way, in order and each once. Pure: no clock, no I/O.
 
 A batch waits, flies, and lands: acked, refused for good, or returned to be sent again. As soon as one returns,
 nothing more is sent until everything in flight has landed; then the returned ones go first, in their old order and
@@ -9,7 +9,7 @@ which the batches are numbered from 0.
 
 from collections import deque
 
-from quiver.client.delivery import UNNUMBERED, Batch
+from quiver.client.delivery import UNNUMBERED, Batch, LaneKey
 
 SEQUENCE_LIMIT = 2**31
 
@@ -20,17 +20,17 @@ class Lane:
         "flying",
         "identity",
         "is_backing_off",
+        "key",
         "needs_epoch",
         "next_sequence",
-        "partition",
         "retry_at",
         "returned",
         "waiting",
         "window",
     )
 
-    def __init__(self, partition: int, window: int) -> None:
-        self.partition = partition
+    def __init__(self, key: LaneKey, window: int) -> None:
+        self.key = key
         self.window = window
         self.waiting: deque[Batch] = deque()
         self.flying: set[Batch] = set()

@@ -15,6 +15,11 @@ IN_FLIGHT_PER_PARTITION = 16
 """The broker recognises repeats among the last 16 frames of a producer."""
 
 
+DELAYED_BATCH_BYTES = 48 * KIB
+DELAYED_BATCH_MESSAGES = 2048
+"""Delayed messages travel in frames small enough to be read one by one when they are due."""
+
+
 class SendOptions(TypedDict, total=False):
     """What can be said about a message beside its value and key."""
 
@@ -25,7 +30,9 @@ class SendOptions(TypedDict, total=False):
     priority: str | int | None
     ttl: str | float | None
     delay: str | float | None
+    """The message enters the topic that much later."""
     deliver_at: Any
+    """The message enters the topic at that time: RFC 3339 or epoch milliseconds."""
 
 
 class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):

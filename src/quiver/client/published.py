@@ -9,6 +9,8 @@ class Published(NamedTuple):
     topic: str
     partition: int
     offset: int
+    delayed: bool = False
+    """The message waits for its time; `offset` is its id among the delayed messages of the partition."""
 
 
 class Span(NamedTuple):
@@ -18,3 +20,4 @@ class Span(NamedTuple):
     partition: int
     offset: int
     message_count: int
+    delayed: bool = False

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from quiver.model.errors import InvalidRequest, MessageTooLarge
 from quiver.records.arrow_input import arrow_columns
-from quiver.records.columns import EXPIRES_AT, HEADERS, HEADERS_TYPE, KEY, TIMESTAMP, VALUE, layout_for
+from quiver.records.columns import DELIVER_AT, EXPIRES_AT, HEADERS, HEADERS_TYPE, KEY, TIMESTAMP, VALUE, layout_for
 from quiver.records.header import FrameHeader, body_crc, pack_header, unpack_header
 from quiver.records.read import open_frame
 from quiver.records.seal import seal
@@ -38,6 +38,7 @@ class Rows:
         headers: Sequence[Mapping[str, bytes] | None] | None = None,
         timestamps_ms: Sequence[int | None] | None = None,
         expires_at_ms: Sequence[int | None] | None = None,
+        deliver_at_ms: Sequence[int | None] | None = None,
     ) -> "Rows":
         arrays = {VALUE.bit: _array(values, VALUE.field.type, "value")}
         if keys is not None:
@@ -50,6 +51,8 @@ class Rows:
             arrays[TIMESTAMP.bit] = _array(filled, TIMESTAMP.field.type, "timestamp")
         if expires_at_ms is not None:
             arrays[EXPIRES_AT.bit] = _array(expires_at_ms, EXPIRES_AT.field.type, "expires_at")
+        if deliver_at_ms is not None:
+            arrays[DELIVER_AT.bit] = _array(deliver_at_ms, DELIVER_AT.field.type, "deliver_at")
         return cls(arrays, timestamp_ms)
 
     @classmethod
@@ -64,6 +67,10 @@ class Rows:
         columns = layout_for(opened.header.columns).columns
         arrays = {column.bit: opened.batch.column(place) for place, column in enumerate(columns)}
         return cls(arrays, opened.header.min_timestamp_ms)
+
+    def delayed_until(self, time_ms: int) -> "Rows":
+        times = pa.array(np.full(len(self), time_ms, np.int64))
+        return Rows({**self.arrays, DELIVER_AT.bit: times}, self.timestamp_ms)
 
     def __len__(self) -> int:
         return len(self.arrays[VALUE.bit])

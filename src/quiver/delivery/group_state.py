@@ -16,6 +16,7 @@ import msgspec
 
 from quiver.model.errors import QuiverError
 from quiver.model.queue import QueueSettings
+from quiver.moves.outbox import Move
 
 LEVELS = 5
 Run = tuple[int, int]
@@ -69,6 +70,8 @@ class Settlement(NamedTuple):
     until_ms: int | None = None
     undo: Any = None
     """For `take_back`, should the journal not take the change."""
+    moves: Sequence[Move] = ()
+    """What carries the dead away; the shell's."""
 
 
 class Counts(NamedTuple):
@@ -101,12 +104,12 @@ class GroupState(Protocol):
     ) -> list[Taken]:
         """Leases up to `count` messages of a level, due retries first, then in offset order.
 
-        Several calls may add to one lease. The event is left by `lease_taken`, once for all of them.
+        Several calls may add to one lease. The event is left by `lease_taken`.
         """
         ...
 
     def lease_taken(self, lease: int) -> None:
-        """The shell is done with filling a lease."""
+        """Leaves the event for what was taken since the last call. A lease may be added to afterwards."""
         ...
 
     def ack(self, lease: int, runs: Sequence[Run]) -> Settlement: ...
@@ -143,7 +146,10 @@ class GroupState(Protocol):
         ...
 
     def expire(self, now_ms: int, settings: QueueSettings, *, may_die: bool = True) -> list[Dead]:
-        """Ends leases whose time is over: retried at once, or dead when out of attempts (never with may_die off)."""
+        """Ends leases whose time is over: retried at once, or dead when out of attempts (never with may_die off).
+
+        Of very many, some: then `next_time_ms` is a later time that has come too, and the shell calls again.
+        """
         ...
 
     def next_time_ms(self) -> int | None:

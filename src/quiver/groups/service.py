@@ -86,7 +86,7 @@ class GroupService:
         self._topics = topics
         self._table = GroupTable()
         self._live: dict[str, _Live] = {}
-        self._deadlines = Deadlines()
+        self._deadlines: Deadlines[str] = Deadlines()
         self._journal: Journal | None = None
         self._task: asyncio.Task[None] | None = None
         self._closing = False
@@ -255,6 +255,10 @@ class GroupService:
 
     def groups(self) -> dict[str, Group]:
         return self._table.groups
+
+    def name_of(self, group_id: int) -> str | None:
+        """None when there is no such group (any more)."""
+        return self._table.names.get(group_id)
 
     async def queue_group(self, name: str, ordering: Ordering | None) -> Group:
         """The queue group of a name, made at its first use.

@@ -52,6 +52,8 @@ class _SavedGroup(msgspec.Struct):
 class GroupTable:
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
+        self.names: dict[int, str] = {}
+        """By id."""
         self.last_id = 0
 
     def apply(self, event: Event) -> None:
@@ -65,6 +67,7 @@ class GroupTable:
                 kind=event.kind,
                 ordering=event.ordering,
             )
+            self.names[event.id] = event.group
         elif (group := self.groups.get(event.group)) is not None:
             self._change(group, event)
 
@@ -82,6 +85,7 @@ class GroupTable:
                 group.settings = settings
             case GroupDeleted(name):
                 del self.groups[name]
+                self.names.pop(group.id, None)
 
     def encode(self) -> Iterator[bytes]:
         """The last id, then a line a group; nothing may change until the last one is taken."""
@@ -91,10 +95,11 @@ class GroupTable:
             yield msgspec.json.encode(saved) + b"\n"
 
     def restore(self, data: bytes) -> None:
-        self.groups = {}
+        self.groups, self.names = {}, {}
         decoder = msgspec.json.Decoder(_SavedGroup)
         first, *lines = data.splitlines()
         self.last_id = msgspec.json.decode(first, type=int)
         for saved in map(decoder.decode, lines):
             saved.group.offsets = dict(saved.offsets)
             self.groups[saved.name] = saved.group
+            self.names[saved.group.id] = saved.name

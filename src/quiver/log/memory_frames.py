@@ -4,15 +4,19 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from quiver.log.append_plan import AppendPlan, out_of_range, split_runs
+from quiver.log.priority_counts import NO_MESSAGES, PRIORITIES
 from quiver.log.retention import SegmentAge, count_to_drop, is_due_to_roll
 from quiver.model.errors import InvalidRequest
 from quiver.records.header import StampedFrame
 
 
 class _MemorySegment:
-    """Parallel lists, one entry a frame. Frames are copies: a body may be a view into a larger network buffer."""
+    """Parallel lists, one entry a frame. Frames are copies: a body may be a view into a larger network buffer.
 
-    __slots__ = ("base_offset", "bases", "ends", "epochs", "frames", "size_bytes", "times")
+    For each priority, `places` has the numbers of its frames, and `counts` the messages up to each of them.
+    """
+
+    __slots__ = ("base_offset", "bases", "counts", "ends", "epochs", "frames", "places", "size_bytes", "times")
 
     def __init__(self, base_offset: int) -> None:
         self.base_offset = base_offset
@@ -21,10 +25,15 @@ class _MemorySegment:
         self.ends: list[int] = []
         self.times: list[int] = []
         self.epochs: list[int] = []
+        self.places: list[list[int]] = [[] for _ in range(PRIORITIES)]
+        self.counts: list[list[int]] = [[] for _ in range(PRIORITIES)]
         self.size_bytes = 0
 
     def add(self, frame: StampedFrame) -> None:
         header = frame.header
+        counts = self.counts[header.priority]
+        self.places[header.priority].append(len(self.frames))
+        counts.append((counts[-1] if counts else 0) + header.record_count)
         self.frames.append(b"".join((frame.header_bytes, frame.body)))
         self.bases.append(header.base_offset)
         self.ends.append(header.base_offset + header.last_offset_delta + 1)
@@ -35,7 +44,31 @@ class _MemorySegment:
     def cut(self, count: int) -> None:
         for column in (self.frames, self.bases, self.ends, self.times, self.epochs):
             del column[count:]
+        for places, counts in zip(self.places, self.counts, strict=True):
+            kept = bisect_left(places, count)
+            del places[kept:], counts[kept:]
         self.size_bytes = sum(map(len, self.frames))
+
+    def find_priority(self, offset: int, priorities: int) -> int | None:
+        first = bisect_right(self.ends, offset)
+        found = [
+            places[at]
+            for priority, places in enumerate(self.places)
+            if priorities >> priority & 1 and (at := bisect_left(places, first)) < len(places)
+        ]
+        return self.bases[min(found)] if found else None
+
+    def count_from(self, offset: int) -> list[int]:
+        first = bisect_right(self.ends, offset)
+        result = []
+        for places, counts in zip(self.places, self.counts, strict=True):
+            at = bisect_left(places, first)
+            count = (counts[-1] if counts else 0) - (counts[at - 1] if at else 0)
+            if at < len(places) and places[at] == first and self.bases[first] < offset:
+                whole = counts[at] - (counts[at - 1] if at else 0)
+                count -= whole - min(whole, self.ends[first] - offset)
+            result.append(count)
+        return result
 
 
 class MemoryFrames:
@@ -111,6 +144,21 @@ class MemoryFrames:
             if index:
                 return segment.ends[index - 1]
         return self.start_offset
+
+    def find_priority(self, offset: int, priorities: int) -> int | None:
+        """The first frame that ends behind an offset and has one of the priorities (a bit each)."""
+        for segment in self._segments[self._segment_index(offset) :]:
+            found = segment.find_priority(offset, priorities)
+            if found is not None:
+                return found
+        return None
+
+    def count_by_priority(self, offset: int) -> list[int]:
+        """Messages at and behind an offset."""
+        counts = list(NO_MESSAGES)
+        for segment in self._segments[self._segment_index(offset) :]:
+            counts = [count + more for count, more in zip(counts, segment.count_from(offset), strict=True)]
+        return counts
 
     def truncate(self, offset: int) -> None:
         if offset >= self.end_offset:

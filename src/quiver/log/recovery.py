@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from quiver.log.damage import Damage
 from quiver.log.frame_scan import ANYWHERE, FrameFile, Standing
+from quiver.log.priority_counts import NO_MESSAGES
 from quiver.log.segment import Segment
 from quiver.log.segment_index import DamagedIndex
 from quiver.model.limits import MIB
@@ -44,9 +45,10 @@ def scan_segment(segment: Segment, checkpoint: Checkpoint) -> Recovery:
     with segment.frames(window_bytes=_WINDOW_BYTES) as frames:
         recovery = _Scan(segment, frames, checkpoint, note_entries=not rebuild).run()
     segment.size = recovery.size
-    if rebuild:
-        segment.rebuild_index()
     segment.index.flush()
+    if rebuild or recovery.damage:  # the scan does not count frames with a bad body, everybody else does
+        segment.rebuild_index()
+        segment.set_counts(segment.count_below(segment.size))
     return recovery
 
 
@@ -56,6 +58,7 @@ class _Scan:
         self._frames = frames
         self._position, self._standing, self._max_timestamp_ms = checkpoint
         self._note_entries = note_entries
+        self._counts = list(segment.count_below(checkpoint.position) if note_entries else NO_MESSAGES)
         self._damage: list[Damage] = []
 
     def run(self) -> Recovery:
@@ -70,6 +73,7 @@ class _Scan:
                 safe_offset = self._offset_above_tail()
                 break
             self._report(*behind)
+        self._segment.set_counts(self._counts)
         return Recovery(self._position, self._standing, self._max_timestamp_ms, self._damage, safe_offset)
 
     def _good_frame(self, position: int) -> FrameHeader | None:
@@ -82,9 +86,10 @@ class _Scan:
         self._max_timestamp_ms = max(self._max_timestamp_ms, header.max_timestamp_ms)
         if self._note_entries:
             index = self._segment.index
-            index.add(header.base_offset, self._position, header.append_time_ms, self._max_timestamp_ms)
+            index.add(header.base_offset, self._position, header.append_time_ms, self._max_timestamp_ms, self._counts)
             if index.is_full:
                 index.flush()
+        self._counts[header.priority] += header.record_count
         self._standing = self._standing.behind(header)
         self._position += header.frame_bytes
 

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 from quiver.log.frame_scan import ANYWHERE, FrameFile
 from quiver.log.open_files import OpenFile, OpenFiles
+from quiver.log.priority_counts import ANY_PRIORITY, NO_MESSAGES, Counts, among, present
 from quiver.log.segment_index import (
     ENTRY_BYTES,
     INDEX_INTERVAL_BYTES,
@@ -53,6 +55,10 @@ class Segment:
         self.first_append_time_ms: int | None = None
         self.last_append_time_ms: int | None = None
         self._open_files = open_files
+        self._counts: Counts | None = None if size else NO_MESSAGES
+        self.priorities = ANY_PRIORITY if size else 0
+        """Those of which there may be messages, a bit each."""
+        self._counts_lock = Lock()
 
     @property
     def path(self) -> Path:
@@ -61,17 +67,19 @@ class Segment:
     def commit(self, frames: Sequence[StampedFrame]) -> None:
         """Counts frames that were written behind the end."""
         position = self.size
-        index, latest = self.index, self.max_timestamp_ms
+        index, latest, counts = self.index, self.max_timestamp_ms, list(self.count())
         for header, _, _ in frames:
             if header.max_timestamp_ms > latest:
                 latest = header.max_timestamp_ms
-            index.add(header.base_offset, position, header.append_time_ms, latest)
+            index.add(header.base_offset, position, header.append_time_ms, latest, counts)
+            counts[header.priority] += header.record_count
             position += header.frame_bytes
         self.max_timestamp_ms = latest
         if self.first_append_time_ms is None and not self.size:
             self.first_append_time_ms = frames[0].header.append_time_ms
         self.last_append_time_ms = frames[-1].header.append_time_ms
         self.size = position
+        self.set_counts(counts)
 
     def truncate(self, position: int) -> None:
         """Counts only the bytes in front of a frame boundary from now on; the file is cut by the log."""
@@ -84,6 +92,7 @@ class Segment:
             self.index.cut(position)
         except DamagedIndex:
             self.rebuild_index()
+        self.set_counts(self.count_below(position))
 
     @contextmanager
     def frames(self, *, window_bytes: int = 8 * 1024) -> Iterator[FrameFile]:
@@ -101,6 +110,75 @@ class Segment:
         `passed` says of an index entry that the wanted frame is not before it; `wanted` is false for frames up to
         some place and true from there on.
         """
+        place, gaps, _ = self._search(passed, wanted)
+        return place, gaps
+
+    def find_priority(self, offset: int, priorities: int) -> tuple[Place | None, list[Gap]]:
+        """As find: the first frame that ends behind an offset and is of one of the priorities (a bit each)."""
+        start, gaps, before = self._search(
+            lambda entry: entry.offset <= offset, lambda header: header.last_offset >= offset
+        )
+        if start is None or priorities >> start.header.priority & 1:
+            return start, gaps
+        passed_count, first = among(before, priorities), start.header.base_offset
+        if among(self.count(), priorities) <= passed_count:
+            return None, gaps
+        place, more, _ = self._search(
+            lambda entry: among(entry.counts, priorities) <= passed_count,
+            lambda header: header.base_offset > first and bool(priorities >> header.priority & 1),
+        )
+        return place, gaps + more
+
+    def count_from(self, offset: int) -> Counts:
+        """Messages by priority at and behind an offset."""
+        place, _, before = self._search(
+            lambda entry: entry.offset <= offset, lambda header: header.last_offset >= offset
+        )
+        counts = [all - passed for all, passed in zip(self.count(), before, strict=True)]
+        if place is not None and place.header.base_offset < offset:
+            left = min(place.header.record_count, place.header.next_offset - offset)
+            counts[place.header.priority] -= place.header.record_count - left
+        return tuple(max(0, count) for count in counts)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether count() is at hand without reading."""
+        return self._counts is not None
+
+    def count(self) -> Counts:
+        """Messages by priority in the whole segment."""
+        counts = self._counts
+        if counts is None:
+            counts = self.count_below(self.size)
+            with self._counts_lock:
+                if self._counts is None:  # otherwise the writer knows better by now
+                    self._counts, self.priorities = counts, present(counts)
+        return counts
+
+    def set_counts(self, counts: Sequence[int]) -> None:
+        """Only the writer calls this."""
+        with self._counts_lock:
+            self._counts, self.priorities = tuple(counts), present(counts)
+
+    def count_below(self, position: int) -> Counts:
+        """Messages by priority in front of a frame boundary: of the last index entry, and of what follows it."""
+        try:
+            entry = self.index.last_where(lambda entry: entry.position < position)
+        except DamagedIndex:
+            entry = None
+        with self.frames(window_bytes=8 * 1024 if entry else _REBUILD_WINDOW_BYTES) as frames:
+            frames.end = position
+            if entry is not None and not _points_well(entry, frames.header_at(entry.position)):
+                entry = None
+            counts = list(entry.counts) if entry else list(NO_MESSAGES)
+            for _, header in _walk_past_gaps(frames, entry.position if entry else 0, []):
+                counts[header.priority] += header.record_count
+        return tuple(counts)
+
+    def _search(
+        self, passed: Callable[[IndexEntry], bool], wanted: Callable[[FrameHeader], bool]
+    ) -> tuple[Place | None, list[Gap], Counts]:
+        """As find, with the count of the messages in front of the frame (in the whole segment, if there is none)."""
         try:
             return self._walk_to(self.index.last_where(passed), wanted, check_index=True)
         except DamagedIndex:
@@ -112,9 +190,9 @@ class Segment:
 
     def _walk_to(
         self, entry: IndexEntry | None, wanted: Callable[[FrameHeader], bool], *, check_index: bool
-    ) -> tuple[Place | None, list[Gap]]:
+    ) -> tuple[Place | None, list[Gap], Counts]:
         gaps: list[Gap] = []
-        start = 0 if entry is None else entry.position
+        start, counts = (0, list(NO_MESSAGES)) if entry is None else (entry.position, list(entry.counts))
         with self.frames() as frames:
             if entry is not None and not _points_well(entry, frames.header_at(entry.position)):
                 raise DamagedIndex
@@ -122,8 +200,9 @@ class Segment:
                 if check_index and position - start >= INDEX_INTERVAL_BYTES and not gaps and not wanted(header):
                     raise DamagedIndex  # this frame should have had an entry
                 if wanted(header):
-                    return Place(position, header), gaps
-        return None, gaps
+                    return Place(position, header), gaps, tuple(counts)
+                counts[header.priority] += header.record_count
+        return None, gaps, tuple(counts)
 
     def frame_before(self, position: int) -> Place | None:
         """The last readable frame in front of a position."""
@@ -163,7 +242,7 @@ class Segment:
         self.index.rebuild(self._entries_from_log)
 
     def _entries_from_log(self, stop: int | None) -> Iterator[IndexEntry]:
-        latest, due = _NO_TIMESTAMP, 0
+        latest, due, counts = _NO_TIMESTAMP, 0, list(NO_MESSAGES)
         with self.frames(window_bytes=_REBUILD_WINDOW_BYTES) as frames:
             for position, header in _walk_past_gaps(frames, 0, []):
                 if stop is not None and position >= stop:
@@ -171,7 +250,8 @@ class Segment:
                 latest = max(latest, header.max_timestamp_ms)
                 if position >= due:
                     due = position + INDEX_INTERVAL_BYTES
-                    yield IndexEntry(header.base_offset, position, header.append_time_ms, latest)
+                    yield IndexEntry(header.base_offset, position, header.append_time_ms, latest, tuple(counts))
+                counts[header.priority] += header.record_count
 
     def forget(self) -> None:
         """Lets go of the files."""

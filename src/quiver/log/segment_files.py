@@ -8,17 +8,18 @@ from threading import Lock
 from quiver.log.damage import Damage
 from quiver.log.directories import sync_up
 from quiver.log.open_files import OpenFiles
+from quiver.log.priority_view import PriorityView
 from quiver.log.reservation import Reservation
 from quiver.log.reserved_file import LogState
 from quiver.log.segment import Segment
-from quiver.log.segment_view import SegmentView, Tail
+from quiver.log.segment_view import Tail
 from quiver.log.snapshots import SnapshotFiles
 from quiver.model.errors import PartitionOffline
 
 _logger = logging.getLogger(__name__)
 
 
-class SegmentFiles(SegmentView):
+class SegmentFiles(PriorityView):
     """A log's files and the promise about them: `_synced_tail` says how much is surely on disk."""
 
     def __init__(

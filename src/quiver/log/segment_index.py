@@ -1,22 +1,24 @@
 """The sparse index of one segment: offset and time index in one.
 
-An entry stands for a frame, the first one at or behind each 4 KiB since the entry before. It never has to be right:
-every entry has a checksum and is held against the frame it points to, and a bad index is built again from the log.
-So it is written late and never synced.
+An entry stands for a frame, the first one at or behind each 4 KiB since the entry before. It also says how many
+messages of each priority the segment has in front of that frame. An index never has to be right: every entry has a
+checksum and is held against the frame it points to, and a bad index is built again from the log. So it is written
+late and never synced.
 """
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from threading import RLock
 from typing import NamedTuple
 
 import google_crc32c
 
 from quiver.log.open_files import OpenFile, OpenFiles
+from quiver.log.priority_counts import Counts
 
 INDEX_INTERVAL_BYTES = 4096
-ENTRY_BYTES = 40
-_FIELDS = struct.Struct("<qqqqI")
+ENTRY_BYTES = 80
+_FIELDS = struct.Struct("<qqqq5qI")
 _CRC = struct.Struct("<I")
 _PENDING_MAX = 128
 _BLOCK_ENTRIES = 96
@@ -32,10 +34,12 @@ class IndexEntry(NamedTuple):
     append_time_ms: int
     max_timestamp_ms: int
     """The largest message timestamp of the segment up to this frame, itself included."""
+    counts: Counts
+    """Messages of the segment in front of this frame."""
 
 
 def _encode(entry: IndexEntry) -> bytes:
-    fields = _FIELDS.pack(*entry, 0)
+    fields = _FIELDS.pack(*entry[:4], *entry.counts, 0)
     return fields + _CRC.pack(google_crc32c.value(fields))
 
 
@@ -44,7 +48,8 @@ def _decode(data: bytes, begin: int = 0) -> IndexEntry:
     tail = data[begin + _FIELDS.size : begin + ENTRY_BYTES]
     if len(tail) < _CRC.size or _CRC.unpack(tail)[0] != google_crc32c.value(fields):
         raise DamagedIndex
-    return IndexEntry._make(_FIELDS.unpack(fields)[:4])
+    offset, position, append_time_ms, max_timestamp_ms, *counts, _ = _FIELDS.unpack(fields)
+    return IndexEntry(offset, position, append_time_ms, max_timestamp_ms, tuple(counts))
 
 
 class SegmentIndex:
@@ -58,12 +63,14 @@ class SegmentIndex:
         self._due_position = 0
         self._lock = RLock()
 
-    def add(self, offset: int, position: int, append_time_ms: int, max_timestamp_ms: int) -> None:
+    def add(
+        self, offset: int, position: int, append_time_ms: int, max_timestamp_ms: int, counts: Sequence[int]
+    ) -> None:
         """Notes a frame, when an entry is due there."""
         if position < self._due_position:
             return
         self._due_position = position + INDEX_INTERVAL_BYTES
-        self._pending.append(IndexEntry(offset, position, append_time_ms, max_timestamp_ms))
+        self._pending.append(IndexEntry(offset, position, append_time_ms, max_timestamp_ms, tuple(counts)))
 
     @property
     def is_full(self) -> bool:

@@ -56,7 +56,7 @@ class SegmentLog(SegmentFiles):
         segment = self.tail.segment
         if segment is None or segment.file.fd < 0 or segment.index.is_full or self.failure is not None:
             return False
-        if segment.size and segment.first_append_time_ms is None:
+        if segment.size and (segment.first_append_time_ms is None or not segment.is_counted):
             return False
         return self._has_room(segment, plan)
 
@@ -64,6 +64,7 @@ class SegmentLog(SegmentFiles):
         """Writes all frames or none. `plan` comes from the same frames, and nothing was appended since."""
         self.check_writable()
         segment = self.tail.segment
+        self._count_first(segment)
         if segment is not None and self._has_room(segment, plan):
             runs: list[_Run] = [(segment, frames)]
             try:
@@ -75,6 +76,14 @@ class SegmentLog(SegmentFiles):
         if sync:
             self.sync_segment(runs[-1][0])
         self._commit(runs, plan, synced=sync)
+
+    def _count_first(self, segment: Segment | None) -> None:
+        """The index counts on from what is there, so that must be known before more is written."""
+        if segment is not None and not segment.is_counted:
+            try:
+                segment.count()
+            except OSError as error:
+                raise storage_error(self.log_id, error) from error
 
     def skip_to(self, offset: int) -> None:
         """Leaves a hole: the next frame is at an offset or above."""

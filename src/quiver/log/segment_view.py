@@ -96,7 +96,7 @@ class SegmentView:
             raise out_of_range(self.log_id, offset, self.start_offset, tail.end_offset)
         if offset < end:
             self._refuse_damaged(offset)
-        for index in range(_segment_index(segments, offset), len(segments)):
+        for index in range(segment_index(segments, offset), len(segments)):
             if offset >= end:
                 return None
             segment = segments[index]
@@ -243,7 +243,7 @@ class SegmentView:
         return entry.position - place.position
 
 
-def _segment_index(segments: tuple[Segment, ...], offset: int) -> int:
+def segment_index(segments: tuple[Segment, ...], offset: int) -> int:
     return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)
 
 

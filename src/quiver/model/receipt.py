@@ -9,6 +9,7 @@ _RECEIPT = re.compile(
     r"([A-Za-z0-9._-]{1,240}):([0-9]{1,5}):([0-9]{1,19}):([0-9]{1,9}):([0-9a-f]{1,16})-([0-9a-f]{1,16})", re.ASCII
 )
 _SHOWN = 80
+_END_OF_OFFSETS = 2**63
 
 
 class Receipt(NamedTuple):
@@ -29,7 +30,7 @@ class Receipt(NamedTuple):
 def parse_receipt(text: object) -> Receipt:
     """InvalidReceipt for anything that cannot be one. Whether its lease lives is for the broker to say."""
     found = _RECEIPT.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    if found is None or int(found[3]) >= _END_OF_OFFSETS:
         shown = text[:_SHOWN] if isinstance(text, str) else text
         raise InvalidReceipt(receipt=shown)
     topic, partition, offset, attempt, group_id, lease_id = found.groups()

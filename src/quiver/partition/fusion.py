@@ -16,10 +16,11 @@ _OVERHEAD_BYTES = 32
 class FusedMessages:
     """Messages of one priority that wait for the partition's writer, and become one frame when it takes them."""
 
-    __slots__ = ("futures", "messages", "priority", "sealed", "size")
+    __slots__ = ("futures", "limit_bytes", "messages", "priority", "sealed", "size")
 
-    def __init__(self, priority: int) -> None:
+    def __init__(self, priority: int, limit_bytes: int = FUSED_BYTES) -> None:
         self.priority = priority
+        self.limit_bytes = limit_bytes
         self.messages: list[NewMessage] = []
         self.futures: list[asyncio.Future[int]] = []
         self.size = 0
@@ -27,7 +28,7 @@ class FusedMessages:
 
     @property
     def is_full(self) -> bool:
-        return self.sealed or self.size >= FUSED_BYTES or len(self.messages) >= FUSED_MESSAGES
+        return self.sealed or self.size >= self.limit_bytes or len(self.messages) >= FUSED_MESSAGES
 
     def add(self, message: NewMessage, size: int, future: "asyncio.Future[int]") -> None:
         self.messages.append(message)
@@ -43,6 +44,7 @@ class FusedMessages:
             keys=[m.key for m in messages],
             timestamps_ms=[now_ms if m.timestamp_ms is None else m.timestamp_ms for m in messages],
             headers=[m.headers for m in messages],
+            deliver_at_ms=[m.deliver_at_ms for m in messages],
             expires_at_ms=[m.expires_at_ms for m in messages],
             ids=[m.id for m in messages],
             priority=self.priority,
@@ -59,6 +61,10 @@ def message_size(message: NewMessage) -> int:
 
 def check_times(message: NewMessage) -> None:
     """What a frame cannot hold is refused here, before the message shares one with others."""
-    for what, time_ms in (("timestamp", message.timestamp_ms), ("ttl", message.expires_at_ms)):
+    for what, time_ms in (
+        ("timestamp", message.timestamp_ms),
+        ("deliver_at", message.deliver_at_ms),
+        ("ttl", message.expires_at_ms),
+    ):
         if time_ms is not None and not 0 <= time_ms <= MAX_TIMESTAMP_MS:
             raise InvalidRequest(problem=f"{what}: it is not within the years 1970 to 9999")

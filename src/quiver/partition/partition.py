@@ -16,8 +16,9 @@ from quiver.model.errors import (
 )
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.message import NewMessage
+from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
-from quiver.partition.fusion import FusedMessages, check_times, message_size
+from quiver.partition.fusion import FUSED_BYTES, FusedMessages, check_times, message_size
 from quiver.partition.state import ProducerState, ProducerTable
 from quiver.records.check import check_frame
 from quiver.records.header import FrameHeader, StampedFrame, stamp
@@ -41,6 +42,8 @@ class Appended(NamedTuple):
     base_offset: int
     append_time_ms: int
     duplicate: bool = False
+    delayed: bool = False
+    """It waits in the schedule log, and the offset is an id there."""
 
 
 class _PendingFrame(NamedTuple):
@@ -72,13 +75,27 @@ def log_options(config: TopicConfig) -> LogOptions:
 class Partition:
     """Appends go through one writer; reads run beside it. Belongs to one event loop."""
 
-    def __init__(self, name: str, log: Log, *, config: TopicConfig, epoch: int, clock: Clock, limits: Limits) -> None:
+    def __init__(
+        self,
+        name: str,
+        log: Log,
+        *,
+        config: TopicConfig,
+        epoch: int,
+        clock: Clock,
+        limits: Limits,
+        fused_bytes: int = FUSED_BYTES,
+    ) -> None:
         self.name = name
         self.log = log
+        self.newest = [log.end_offset] * len(Priority)
+        """By priority, the offset behind the last frame of it that was appended since opening: a level that was read
+        up to there has nothing new."""
         self._config = config
         self.epoch = epoch
         self._clock = clock
         self._limits = limits
+        self._fused_bytes = fused_bytes
         self._writer: SerialWriter[_Pending] = SerialWriter(self._write, batch_bytes=_BATCH_BYTES)
         self._producers = ProducerTable()
         self._open_fusions: dict[int, FusedMessages] = {}
@@ -146,10 +163,14 @@ class Partition:
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         fusion = self._open_fusions.get(message.priority)
         if fusion is None or fusion.is_full:
-            fusion = self._open_fusions[message.priority] = FusedMessages(message.priority)
+            fusion = self._open_fusions[message.priority] = FusedMessages(message.priority, self._fused_bytes)
             self._writer.submit(fusion, size)
         fusion.add(message, size, future)
         return future
+
+    def passed(self, mover: int, sequence: int) -> int:
+        """How many messages from a sequence on a mover has brought already."""
+        return self._producers.passed(mover, sequence)
 
     async def read(self, offset: int, max_bytes: int) -> FrameSlice | None:
         return await self.log.read(offset, max_bytes=max_bytes)
@@ -177,6 +198,10 @@ class Partition:
             )
         )
 
+    async def drop_front(self, offset: int) -> None:
+        """Removes messages below an offset, as far as they fill whole segments."""
+        await self._writer.exclusive(lambda: self.log.drop_front(offset))
+
     async def purge(self) -> None:
         """Removes every message; the offsets go on where they were."""
 
@@ -185,6 +210,20 @@ class Partition:
             await self.log.drop_front(self.log.end_offset)
 
         await self._writer.exclusive(empty)
+
+    async def drop_below(self, offset: int) -> None:
+        """Frees the room of messages that nobody wants any more, as far as whole segments are below an offset.
+
+        The producers are saved first: a move whose frame is gone must still be known.
+        """
+        await self.snapshot()
+
+        async def drop() -> None:
+            if offset >= self.log.end_offset:
+                await self.log.roll()
+            await self.log.drop_front(offset)
+
+        await self._writer.exclusive(drop)
 
     async def snapshot(self) -> None:
         """Saves the producer table, so that the next start does not read the log."""
@@ -257,6 +296,8 @@ class Partition:
         return max(self._clock.now_ms(), self.log.last_append_time_ms)
 
     def _finish(self, placed: _Placed) -> None:
+        for header, _, _ in placed.frames:
+            self.newest[header.priority] = header.next_offset
         for pending, appended in placed.outcomes:
             _answer(pending, appended)
         if placed.frames:

@@ -43,9 +43,10 @@ class ProducerTable:
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerState] = {}
+        self._movers: dict[int, ProducerState] = {}
 
     def __len__(self) -> int:
-        return len(self._producers)
+        return len(self._producers) + len(self._movers)
 
     def find_repeat(self, header: FrameHeader) -> SentFrame | None:
         """The frame this one repeats, or None when it is the producer's next one.
@@ -55,9 +56,11 @@ class ProducerTable:
         """
         if header.producer_id == NO_PRODUCER:
             return None
-        known = self._producers.get(header.producer_id)
+        known = self.get(header.producer_id)
         if header.producer_id >= FIRST_MOVER_ID:
-            return _find_moved(known, header.base_sequence)
+            if known is None or not self.passed(header.producer_id, header.base_sequence):
+                return None
+            return _passed_frame(known, header.base_sequence)
         if known is None:
             if header.base_sequence != 0:
                 raise UnknownProducer(producer_id=header.producer_id)
@@ -78,46 +81,56 @@ class ProducerTable:
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER:
             return
-        known = self._producers.pop(producer_id, None)
+        producers = self._beside(producer_id)
+        known = producers.pop(producer_id, None)
         frames = known.frames if known is not None and known.epoch == header.producer_epoch else ()
         sent = SentFrame(header.base_sequence, header.record_count, header.base_offset, header.append_time_ms)
-        self._producers[producer_id] = ProducerState(
+        producers[producer_id] = ProducerState(
             header.producer_epoch,
             (header.base_sequence + header.record_count) % SEQUENCE_LIMIT,
             (*frames, sent)[-FRAMES_REMEMBERED:],
         )
         if len(self._producers) > PRODUCERS_REMEMBERED:
-            oldest = next((id for id in self._producers if id < FIRST_MOVER_ID), producer_id)
-            del self._producers[oldest]
+            del self._producers[next(iter(self._producers))]
 
     def get(self, producer_id: int) -> ProducerState | None:
-        return self._producers.get(producer_id)
+        return self._beside(producer_id).get(producer_id)
+
+    def passed(self, mover: int, sequence: int) -> int:
+        """How many messages from a sequence on a mover has brought already."""
+        known = self.get(mover)
+        ahead = 0 if known is None else (known.next_sequence - sequence) % SEQUENCE_LIMIT
+        return ahead if ahead <= SEQUENCE_LIMIT // 2 else 0
 
     def put_back(self, producer_id: int, state: ProducerState | None) -> None:
         """Undoes `record` after a write that failed."""
-        self._producers.pop(producer_id, None)
+        producers = self._beside(producer_id)
+        producers.pop(producer_id, None)
         if state is not None:
-            self._producers[producer_id] = state
+            producers[producer_id] = state
 
     def expire(self, now_ms: int) -> None:
         """Forgets producers that have been silent for a day."""
         for producer_id, state in list(self._producers.items()):
-            if producer_id < FIRST_MOVER_ID and state.last_append_ms + EXPIRY_MS < now_ms:
+            if state.last_append_ms + EXPIRY_MS < now_ms:
                 del self._producers[producer_id]
 
     def encode(self) -> bytes:
-        return msgspec.msgpack.encode(self._producers)
+        return msgspec.msgpack.encode({**self._producers, **self._movers})
 
     @classmethod
     def decode(cls, data: bytes) -> "ProducerTable":
         table = cls()
-        table._producers = msgspec.msgpack.decode(data, type=dict[int, ProducerState])
+        for producer_id, state in msgspec.msgpack.decode(data, type=dict[int, ProducerState]).items():
+            table._beside(producer_id)[producer_id] = state
         return table
 
+    def _beside(self, producer_id: int) -> dict[int, ProducerState]:
+        """Those that it is kept with."""
+        return self._movers if producer_id >= FIRST_MOVER_ID else self._producers
 
-def _find_moved(known: ProducerState | None, sequence: int) -> SentFrame | None:
-    """As find_repeat, for moves. Of a repeat that is too old to be remembered only the fact is known."""
-    if known is None or not 0 < (known.next_sequence - sequence) % SEQUENCE_LIMIT <= SEQUENCE_LIMIT // 2:
-        return None
+
+def _passed_frame(known: ProducerState, sequence: int) -> SentFrame:
+    """The frame that was passed. Of one that is too old to be remembered only the fact is known."""
     found = (frame for frame in known.frames if frame.base_sequence == sequence)
     return next(found, SentFrame(sequence, 0, -1, known.last_append_ms))

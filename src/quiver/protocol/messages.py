@@ -9,9 +9,12 @@ from typing import Any
 import msgspec
 
 from quiver.model.position import Position
+from quiver.protocol.dead_letter_messages import DeadLetterAnswer, DeadLetterRequest
+from quiver.protocol.delay_messages import DelayAnswer, DelayRequest
 from quiver.protocol.group_messages import GroupAnswer, GroupRequest
 from quiver.protocol.message import Message as Message
 from quiver.protocol.queue_messages import QueueAnswer, QueueRequest
+from quiver.protocol.schedule_messages import ScheduleAnswer, ScheduleRequest
 
 PROTOCOL_VERSION = 1
 CODECS = ("none", "lz4", "zstd")
@@ -122,6 +125,9 @@ Request = (
     | Ping
     | GroupRequest
     | QueueRequest
+    | ScheduleRequest
+    | DeadLetterRequest
+    | DelayRequest
 )
 
 
@@ -222,4 +228,7 @@ Answer = (
     | Done
     | GroupAnswer
     | QueueAnswer
+    | ScheduleAnswer
+    | DeadLetterAnswer
+    | DelayAnswer
 )

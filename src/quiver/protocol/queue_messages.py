@@ -50,7 +50,13 @@ class Settle(Message, tag=41, frozen=True):
     parts: list[SettlePart]
 
 
-QueueRequest = Receive | Settle
+class DescribeQueues(Message, tag=42, frozen=True):
+    topic: str
+    group: str | None = None
+    """None: every queue group that has used the topic."""
+
+
+QueueRequest = Receive | Settle | DescribeQueues
 
 
 class ReceivedRun(msgspec.Struct, array_like=True, frozen=True):
@@ -99,4 +105,30 @@ class Settled(Message, tag=141, frozen=True):
     """In the order of the request."""
 
 
-QueueAnswer = Received | Settled
+class QueueDepth(msgspec.Struct, array_like=True, frozen=True):
+    """How much a group has before it in a topic."""
+
+    group: str
+    ready: int
+    """Can be received now."""
+    ready_by_priority: list[int]
+    """Five numbers, critical first."""
+    leased: int
+    retrying: int
+    """Given back, and not due yet."""
+    delayed: int
+    dead: int
+    oldest_age_ms: int
+    """Of the oldest message that is not settled; 0 when there is none."""
+    blocked_keys: list[tuple[bytes, int]]
+    """In groups ordered by key: keys whose messages wait behind one that is leased or retried, and how many."""
+    consumers: dict[str, int]
+    """How many messages each holds."""
+
+
+class QueueDepths(Message, tag=142, frozen=True):
+    queues: list[QueueDepth]
+    """By group."""
+
+
+QueueAnswer = Received | Settled | QueueDepths

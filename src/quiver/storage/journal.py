@@ -80,7 +80,7 @@ class Journal:
             journal._snapshot_bytes = len(snapshot.data)
             journal._snapshot_offsets.append(snapshot.offset)
             offset = snapshot.offset
-        elif offset > 0:
+        elif 0 < offset < log.end_offset:
             problem = f"its log begins at {offset} and no snapshot of what was before is whole"
             raise CorruptData(where=log_id, problem=problem, next_offset=offset)
         if offset < log.start_offset:
@@ -103,12 +103,34 @@ class Journal:
 
         It is queued before the first await: records come in the order of the calls.
         """
-        if not self._write_at_once(record):
+        if not self.write_at_once(record):
             future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
             self._writer.submit(_Pending(record, future, is_applied=True), len(record))
             await future
         if sync:
-            await self._synced()
+            await self.sync()
+
+    def write_at_once(self, record: bytes) -> bool:
+        """Writes a record as `write` does if that needs no waiting; False, with nothing changed, if it does."""
+        if not self._writer.is_idle:
+            return False
+        stamped = self._stamped([record])
+        try:
+            if not self._log.append_at_once([stamped]):
+                return False
+        except QuiverError:
+            self._failures += 1
+            raise
+        self._note_change(stamped.header.frame_bytes)
+        return True
+
+    async def sync(self) -> None:
+        """Returns when everything written so far is on disk; whoever comes while a sync runs shares the next one."""
+        if self._next_sync is None:
+            self._next_sync = asyncio.get_running_loop().create_future()
+        if self._sync_task is None:
+            self._sync_task = asyncio.get_running_loop().create_task(self._run_syncs())
+        await asyncio.shield(self._next_sync)
 
     def snapshot_due(self, after_seconds: float) -> bool:
         """Whether the journal has grown enough, or has been changed long enough ago, for a new snapshot."""
@@ -173,27 +195,6 @@ class Journal:
         frame = build_frame(records, timestamp_ms=now_ms)
         header = check_frame(frame, _LIMITS)
         return stamp(frame, header, base_offset=self._log.end_offset, leader_epoch=self._epoch, append_time_ms=now_ms)
-
-    def _write_at_once(self, record: bytes) -> bool:
-        if not self._writer.is_idle:
-            return False
-        stamped = self._stamped([record])
-        try:
-            if not self._log.append_at_once([stamped]):
-                return False
-        except QuiverError:
-            self._failures += 1
-            raise
-        self._note_change(stamped.header.frame_bytes)
-        return True
-
-    async def _synced(self) -> None:
-        """Returns when everything written so far is on disk; whoever comes while a sync runs shares the next one."""
-        if self._next_sync is None:
-            self._next_sync = asyncio.get_running_loop().create_future()
-        if self._sync_task is None:
-            self._sync_task = asyncio.get_running_loop().create_task(self._run_syncs())
-        await asyncio.shield(self._next_sync)
 
     async def _run_syncs(self) -> None:
         try:

@@ -1,12 +1,13 @@
 """A Log on local files: the asynchronous shell around `quiver.log`."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from quiver.log.append_plan import AppendPlan, out_of_range
 from quiver.log.damage import Damage
 from quiver.log.memory_frames import MemoryFrames
+from quiver.log.priority_counts import NO_MESSAGES
 from quiver.log.segment_log import SegmentLog
 from quiver.log.segment_view import Extent
 from quiver.log.snapshots import SNAPSHOTS_KEPT
@@ -21,6 +22,7 @@ from quiver.storage.work import Work
 from quiver.storage.write_behind import FlushSchedule, WriteBehind
 
 WRITE_ON_LOOP_BYTES = 256 * KIB
+T = TypeVar("T")
 
 
 class Engine(FlushSchedule, Protocol):
@@ -225,6 +227,39 @@ class LocalLog:
             if end > memory.start_offset:
                 return end
         return await self._engine.reads.run(self._disk.end_offset_of_epoch, epoch)
+
+    async def find_priority(self, offset: int, priorities: int) -> int | None:
+        self._check_open()
+        memory, disk = self._memory, self._disk
+        if offset < disk.end_offset:
+            if disk.has_priority_hot(offset, priorities):
+                return offset
+            if not disk.knows_of_none(offset, priorities):
+                found = await self._search(lambda: disk.find_priority(offset, priorities))
+                if found is not None:
+                    return found
+        return None if memory is None else memory.find_priority(offset, priorities)
+
+    async def count_by_priority(self, offset: int) -> list[int]:
+        self._check_open()
+        memory, disk = self._memory, self._disk
+        counts = list(NO_MESSAGES)
+        if offset < disk.end_offset:
+            counts = await self._search(lambda: disk.count_by_priority(offset))
+        if memory is None:
+            return counts
+        return [count + more for count, more in zip(counts, memory.count_by_priority(offset), strict=True)]
+
+    async def _search(self, search: Callable[[], T]) -> T:
+        """A search in a thread; again when retention removed a segment under it."""
+        while True:
+            start = self._disk.start_offset
+            try:
+                return await self._engine.reads.run(search)
+            except OSError as error:
+                self._check_open()
+                if self._disk.start_offset == start:
+                    raise CorruptData(where=self.log_id, problem=str(error), next_offset=self.end_offset) from error
 
     async def truncate(self, offset: int) -> None:
         async with self._turn:

@@ -76,6 +76,12 @@ class MemoryLog:
     async def end_offset_of_epoch(self, epoch: int) -> int:
         return self._frames.end_offset_of_epoch(epoch)
 
+    async def find_priority(self, offset: int, priorities: int) -> int | None:
+        return self._frames.find_priority(offset, priorities)
+
+    async def count_by_priority(self, offset: int) -> list[int]:
+        return self._frames.count_by_priority(offset)
+
     async def truncate(self, offset: int) -> None:
         self._frames.truncate(offset)
         self._snapshots = [snapshot for snapshot in self._snapshots if snapshot.offset <= offset]

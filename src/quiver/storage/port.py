@@ -108,6 +108,18 @@ class Log(Protocol):
         """The offset behind the last frame whose epoch is at most this one."""
         ...
 
+    async def find_priority(self, offset: int, priorities: int) -> int | None:
+        """Where the first frame begins that ends behind `offset` and has one of the priorities (bits: 1 << priority).
+
+        None when there is none below readable_offset. Found by the index: the cost does not depend on how much lies
+        between. Damaged frames are passed over.
+        """
+        ...
+
+    async def count_by_priority(self, offset: int) -> list[int]:
+        """Messages from `offset` to readable_offset, by priority, as the frame headers count them."""
+        ...
+
     async def truncate(self, offset: int) -> None:
         """Removes frames at and above an offset (which must be a frame boundary)."""
         ...

@@ -24,7 +24,7 @@ def make_batch(serial: int, count: int = 1) -> Batch:
 
 
 def make_lane(count: int, window: int = 16) -> Lane:
-    lane = Lane(0, window)
+    lane = Lane((0, False), window)
     lane.identity = (7, 0)
     lane.waiting.extend(make_batch(serial) for serial in range(count))
     return lane
@@ -70,7 +70,7 @@ def test_a_head_out_of_sequence_asks_for_an_epoch_and_is_numbered_anew():
 
 
 def test_sequences_wrap():
-    lane = Lane(0, 16)
+    lane = Lane((0, False), 16)
     lane.next_sequence = SEQUENCE_LIMIT - 2
     lane.waiting.extend([make_batch(0, count=3), make_batch(1)])
     assert [lane.take(0.0).sequence for _ in range(2)] == [SEQUENCE_LIMIT - 2, 1]

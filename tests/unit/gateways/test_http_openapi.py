@@ -59,6 +59,21 @@ async def test_every_route_is_described(client):
         "POST /groups/{group}/leave/cooperative",
         "POST /groups/{group}/revoke",
         "GET /rebalance/stats",
+        "POST /topics/{topic}/receive",
+        "POST /messages/ack",
+        "POST /messages/nack",
+        "POST /messages/reject",
+        "POST /messages/visibility",
+        "GET /topics/{topic}/queues",
+        "GET /topics/{topic}/queues/{group}",
+        "GET /reliability/stats",
+        "GET /priority/stats",
+        "GET /schedules",
+        "POST /schedules",
+        "GET /schedules/{schedule}",
+        "PATCH /schedules/{schedule}",
+        "DELETE /schedules/{schedule}",
+        "POST /schedules/{schedule}/run",
     }
 
 

@@ -11,11 +11,12 @@ def frame_at(
     epoch: int = 1,
     time_ms: int = 1_000,
     timestamp_ms: int | None = None,
+    priority: int = 2,
 ) -> StampedFrame:
     """A stamped frame of `count` messages at an offset."""
     body = body + bytes(-len(body) % 8)
     fields = FrameHeader(
-        priority=2,
+        priority=priority,
         body_crc=0,
         base_offset=0,
         leader_epoch=0,

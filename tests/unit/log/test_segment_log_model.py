@@ -16,6 +16,7 @@ from quiver.system.files import Files
 from unit.log.frames import frame_at, frame_bytes
 from unit.log.logs import abandon, append, close, open_log, read_all, segment_files
 
+PRIORITIES = st.sampled_from([2, 2, 2, 2, 2, 0, 1, 3, 4])
 SIZES = st.one_of(st.integers(0, 300), st.integers(3_000, 9_000), st.just(20_000))
 
 
@@ -34,20 +35,23 @@ class LogAgainstList(RuleBasedStateMachine):
             shutil.rmtree(self.directory.parent)
 
     @rule(
-        shapes=st.lists(st.tuples(SIZES, st.integers(1, 50)), min_size=1, max_size=6),
+        shapes=st.lists(st.tuples(SIZES, st.integers(1, 50), PRIORITIES), min_size=1, max_size=6),
         hole=st.sampled_from([0, 0, 0, 7, 1_000]),
         step_ms=st.integers(0, 5),
         next_epoch=st.booleans(),
         sync=st.booleans(),
     )
-    def append(self, shapes: list[tuple[int, int]], hole: int, step_ms: int, next_epoch: bool, sync: bool) -> None:
+    def append(
+        self, shapes: list[tuple[int, int, int]], hole: int, step_ms: int, next_epoch: bool, sync: bool
+    ) -> None:
         offset = self.log.end_offset + hole
         self.epoch += next_epoch
         new = []
-        for size, count in shapes:
+        for size, count, priority in shapes:
             self.time_ms += step_ms
             body = (offset % 256).to_bytes(1, "big") * size
-            new.append(frame_at(offset, count=count, body=body, time_ms=self.time_ms, epoch=self.epoch))
+            time_ms, epoch = self.time_ms, self.epoch
+            new.append(frame_at(offset, count=count, body=body, time_ms=time_ms, epoch=epoch, priority=priority))
             offset += count
         append(self.log, *new, sync=sync)
         self.frames += new
@@ -139,6 +143,25 @@ class LogAgainstList(RuleBasedStateMachine):
         offset = start + int((end - start) * share)
         expected = [frame_bytes(frame) for frame in self.frames if frame.header.next_offset > offset]
         assert read_all(self.log, offset, max_bytes=max_bytes) == expected
+
+    @rule(share=st.floats(0, 1), priorities=st.integers(0, 31))
+    def find_priority(self, share: float, priorities: int) -> None:
+        start, end = self.log.start_offset, self.log.end_offset
+        offset = start + int((end - start) * share)
+        wanted = [frame.header for frame in self.frames if priorities >> frame.header.priority & 1]
+        expected = next((header.base_offset for header in wanted if header.next_offset > offset), None)
+        assert self.log.find_priority(offset, priorities) == expected
+        assert not self.log.knows_of_none(offset, priorities) or expected is None
+        assert not self.log.has_priority_hot(offset, priorities) or expected == offset
+
+    @rule(share=st.floats(0, 1))
+    def count_by_priority(self, share: float) -> None:
+        start, end = self.log.start_offset, self.log.end_offset
+        offset = start + int((end - start) * share)
+        counts = [0] * 5
+        for header in (frame.header for frame in self.frames):
+            counts[header.priority] += max(0, header.next_offset - max(offset, header.base_offset))
+        assert self.log.count_by_priority(offset) == counts
 
     @rule(delta=st.integers(-3, 50))
     def find_time(self, delta: int) -> None:

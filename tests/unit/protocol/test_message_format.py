@@ -9,10 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quiver.model.dead_letter import DeadLetter, LetterCursor, LetterFilter, Original
 from quiver.model.errors import CATALOGUE, ProtocolError, QuiverError, TopicNotFound
 from quiver.model.position import EARLIEST, LATEST, Position
+from quiver.model.priority import Priority
+from quiver.model.schedule import ScheduleChanges
+from quiver.protocol import dead_letter_messages as d
 from quiver.protocol import group_messages as g
 from quiver.protocol import messages as m
+from quiver.protocol import queue_messages as q
+from quiver.protocol import schedule_messages as s
 from quiver.protocol.failure import error_of, failure_of
 from quiver.protocol.packet import PREFIX_BYTES, decode_answer, decode_request, encode_packet
 
@@ -42,7 +48,8 @@ ANSWERS: list[tuple[m.Message, str]] = [
     (m.Failure("internal", "no", True), "9464a8696e7465726e616ca26e6fc3"),
     (m.Welcome(1, "n", ["none"], ["arrow"], 3, 2, 1, "q"), "996501a16e91a46e6f6e6591a56172726f77030201a171"),
     (m.Metadata([m.TopicInfo(1, "t", 3, 9)], ["u"]), "9366919401a174030991a175"),
-    (m.Produced(1 << 40, 5), "9467cf000001000000000005c2"),
+    (m.Produced(1 << 40, 5), "9567cf000001000000000005c2c2"),
+    (m.Produced(1 << 40, 5, False, True), "9567cf000001000000000005c2c3"),
     (
         m.Fetched([m.FetchedPart(7, 0, 88, 1, 2, 2, 4, [(5, 6)], m.Failure("x", "y"))]),
         "92689199070058010202 0491920506 9464a178a179c2",
@@ -94,6 +101,95 @@ ANSWERS += [
         "9192a174009198a17400c0050506a16da080",
     ),
     (g.GroupReset([g.ResetPart(0, None, 4)]), "927b919300c004"),
+]
+
+
+REQUESTS += [
+    (q.Receive([7], "g"), "9b289107a167a064ce0080000000c0c0c0c0"),
+    (
+        q.Receive([7, 8], "g", "c", 10, 65536, 500, 30_000, "key", 0, LATEST),
+        "9b28920708a167a1630ace00010000cd01f4cd7530a36b65790092a66c617465737400",
+    ),
+    (
+        q.Settle(
+            [
+                q.SettlePart(7, 0, 1, 1 << 32 | 5, q.ACK, [(3, 9)]),
+                q.SettlePart(7, 1, 1, 6, q.NACK, [(3, 4)], 500, False, "no"),
+            ]
+        ),
+        "92299299070001cf00000001000000050091920309c0c3a099070101060191920304cd01f4c2a26e6f",
+    ),
+    (q.DescribeQueues("t"), "932aa174c0"),
+    (q.DescribeQueues("t", "g"), "932aa174a167"),
+]
+ANSWERS += [
+    (
+        q.Received([q.ReceivedRun(7, 0, 1, 1 << 32 | 5, 3, 9, 2, 1000, 30_000, 900, "no", 88)]),
+        "92cc8c919c070001cf0000000100000005030902cd03e8cd7530cd0384a26e6f58",
+    ),
+    (
+        q.Settled([q.SettledPart([q.RefusedRun(3, 9, "lease_lost", "over")], 1500), q.SettledPart([])]),
+        "92cc8d929291950309aa6c656173655f6c6f7374a46f766572c2cd05dc9290c0",
+    ),
+    (
+        q.QueueDepths([q.QueueDepth("g", 6, [0, 1, 5, 0, 0], 2, 1, 0, 3, 900, [(b"k", 4)], {"c": 2})]),
+        "92cc8e919aa1670695000105000002010003cd03849192c4016b0481a16302",
+    ),
+]
+
+
+_FILTER = LetterFilter(
+    ids=[(0, 1)], partition=2, group="g", reason="r", key=b"k", contains=b"c", from_time_ms=3, to_time_ms=4
+)
+REQUESTS += [
+    (d.ListLetters("t", LetterFilter()), "9732a17498c0c0c0c0c0c0c0c0cd03e800c0c2"),
+    (
+        d.ListLetters("t", _FILTER, 10, 1, LetterCursor(9, 0, 5), True),
+        "9732a174989192000102a167a172c4016bc4016303040a0193090005c3",
+    ),
+    (
+        d.RedriveLetters("t", LetterFilter(), 5, "u", True, LetterCursor(9, 0, 5)),
+        "9733a17498c0c0c0c0c0c0c0c005a175c393090005",
+    ),
+    (d.PurgeLetters("t", LetterFilter()), "9634a17498c0c0c0c0c0c0c0c0c0c2c0"),
+]
+_ORIGINAL = Original("t", 0, 7, 8, None)
+_LETTER = DeadLetter(0, 1, 2, 3, None, b"v", {"a": b"b"}, Priority.LOW, "rejected", "e", 2, "g", _ORIGINAL)
+ANSWERS += [
+    (
+        d.Letters([_LETTER], 1, LetterCursor(3, 0, 1)),
+        "94cc96919d00010203c0c4017681a161c4016203a872656a6563746564a16502a16795a174000708c00193030001",
+    ),
+    (d.TakenLetters(1, [(0, 1)], [(0, 2)], None, 5), "96cc97019192000191920002c005"),
+]
+
+
+REQUESTS += [
+    (s.AddSchedule("@daily", "t", b"v"), "9a46a6406461696c79a174c40176a0c08002a3555443c2"),
+    (
+        s.AddSchedule("@daily", "t", None, "n", b"k", {"h": b"x"}, Priority.LOW, "Asia/Tokyo", True),
+        "9a46a6406461696c79a174c0a16ec4016b81a168c4017803aa417369612f546f6b796fc3",
+    ),
+    (s.ListSchedules(), "9247c0"),
+    (s.ListSchedules("n"), "9247a16e"),
+    (
+        s.AlterSchedule("n", ScheduleChanges(is_paused=True, key=None)),
+        "9348a16e82a36b6579c0a969735f706175736564c3",
+    ),
+    (s.RemoveSchedule("n"), "9249a16e"),
+    (s.RunSchedule("n"), "924aa16e"),
+]
+ANSWERS += [
+    (
+        s.ScheduleList(
+            [
+                s.ScheduleInfo(
+                    "n", "@daily", "UTC", "t", b"v", None, {"h": b"x"}, Priority.HIGH, False, 1, 2, None, 3, "e"
+                )
+            ]
+        ),
+        "92ccaa919ea16ea6406461696c79a3555443a174c40176c081a168c4017801c20102c003a165",
+    ),
 ]
 
 

@@ -1,22 +1,31 @@
 """The client: what `quiver.connect` and `quiver.open` give."""
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Unpack
 
+from quiver.client._async.dead_letters import AsyncDeadLetters
+from quiver.client._async.delayed import AsyncDelayed
 from quiver.client._async.groups import AsyncGroups
 from quiver.client._async.link import AsyncLink, Target
 from quiver.client._async.offsets import find_offsets
 from quiver.client._async.producer import AsyncProducer
+from quiver.client._async.queues import AsyncQueues
 from quiver.client._async.reader import AsyncReader
+from quiver.client._async.schedules import AsyncSchedules
 from quiver.client._async.stream import AsyncStream
 from quiver.client._async.topics import AsyncTopics
+from quiver.client._async.work import AsyncWork
+from quiver.client._async.workshop import AsyncWorkshop
 from quiver.client._backend_async import Lock
 from quiver.client.producer_options import ProducerOptions, SendOptions, producer_options
 from quiver.client.published import Published
 from quiver.client.reader_options import reader_options
 from quiver.client.stream_options import StreamWords, stream_options
+from quiver.client.work_options import WorkWords
+from quiver.client.worker_options import Handler, WorkerOptions
+from quiver.client.worker_tally import WorkerTally
 from quiver.model.errors import PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.limits import MIB
 from quiver.model.names import check_name
@@ -53,8 +62,13 @@ class AsyncClient:
         self._is_closed = False
         self._has_failed = False
         """Whoever used the client ended with an error: messages at hand were not processed."""
+        self._workshop = AsyncWorkshop(lambda: AsyncLink(target, timeout=seconds, clock=clock, randomness=randomness))
         self.topics = AsyncTopics(self._link)
         self.groups = AsyncGroups(self._link)
+        self.queues = AsyncQueues(self._link)
+        self.dead_letters = AsyncDeadLetters(self._link)
+        self.delayed = AsyncDelayed(self._link)
+        self.schedules = AsyncSchedules(self._link)
 
     async def connect(self) -> "AsyncClient":
         """Makes sure that the broker answers; ConnectionLost when it does not."""
@@ -67,8 +81,9 @@ class AsyncClient:
     ) -> Published:  # fmt: skip
         """Sends one message and waits until it is stored; returns topic, partition and offset.
 
-        Options: headers, timestamp, partition, priority, ttl. A message that the broker kept refusing for the
-        client's timeout raises the refusal. RequestTimeout when there was no answer, or after `timeout` seconds if
+        Options: headers, timestamp, partition, priority, ttl, delay or deliver_at: the message then enters the topic
+        at its time, and the offset is its id in `delayed`. A message that the broker kept refusing for the client's
+        timeout raises the refusal. RequestTimeout when there was no answer, or after `timeout` seconds if
         given: the message may or may not be stored then.
         """
         producer = self._publishers.get(topic) or await self._publisher(topic)
@@ -155,6 +170,38 @@ class AsyncClient:
         self._streams.append(stream)
         return stream
 
+    def work(self, topics: str | Sequence[str], *, group: str, **options: Unpack[WorkWords]) -> AsyncWork:
+        """Works as a consumer of a queue group: iterate for jobs, or over `.batches()`.
+
+        Options: ordering (none, key), visibility (how long a lease lasts if it is not renewed), priority (only that
+        level), max_messages (of a batch), prefetch (how many are held ready), consumer (a name, for max_unacked),
+        start (where a new group begins), max_bytes.
+        """
+        return self._workshop.work(topics, group, **options)
+
+    def worker(
+        self, topics: str | Sequence[str], *, group: str, concurrency: int = 1, **options: Unpack[WorkWords]
+    ) -> Callable[[Handler], Handler]:
+        """Decorator: `run_workers` calls the function with every job, `concurrency` at a time.
+
+        Returning acks, an exception gives the message back with its text, `quiver.Reject` sends it to the dead
+        letters. Options are those of `work`.
+        """
+        return lambda handler: self._workshop.register(WorkerOptions(handler, topics, group, concurrency, options))
+
+    async def run_workers(self) -> None:
+        """Runs all registered handlers until `stop_workers`, or an error; those that run then may finish."""
+        await self._workshop.run()
+
+    def stop_workers(self) -> None:
+        """Ends `run_workers`, from another thread or task."""
+        self._workshop.stop()
+
+    @property
+    def worker_tally(self) -> WorkerTally:
+        """What the handlers have done: processed, failed, rejected, lost, in_hand."""
+        return self._workshop.tally
+
     async def offsets(
         self, topic: str, at: Any = "latest", partitions: Iterable[int] | None = None
     ) -> dict[int, int]:
@@ -177,6 +224,7 @@ class AsyncClient:
         self._is_closed = True
         first_error: QuiverError | None = None
         try:
+            first_error = await self._workshop.close(timeout)
             for stream in self._streams:
                 try:
                     await stream.close(done=not self._has_failed)

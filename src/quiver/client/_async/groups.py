@@ -51,7 +51,8 @@ class AsyncGroups:
         return answer.partitions
 
     async def alter(self, group: str, **settings: Any) -> None:
-        """Changes settings: offsets_retention."""
+        """Changes settings: offsets_retention, and those of queues: max_attempts, backoff, backoff_max, visibility,
+        max_unacked, starvation. None gives one of those back to the topic."""
         await self._link.call(AlterGroup(group, settings))
 
     async def delete(self, group: str) -> None:

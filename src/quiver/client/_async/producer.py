@@ -16,9 +16,9 @@ from quiver.client.bulk import bulk_rows
 from quiver.client.chunk import SEALED_CHUNK, SMALL_KEY_BYTES, SMALL_VALUE_BYTES, BulkPiece, Chunk, Route
 from quiver.client.delivery import Delivery
 from quiver.client.fork import watch_forks
-from quiver.client.outgoing import PLAIN_ROUTE, check_options, outgoing, route_of
+from quiver.client.outgoing import PLAIN_ROUTE, check_options, deliver_at_ms, outgoing, route_of
 from quiver.client.payload import message_bytes
-from quiver.client.producer_options import ProducerOptions, SendOptions
+from quiver.client.producer_options import DELAYED_BATCH_BYTES, DELAYED_BATCH_MESSAGES, ProducerOptions, SendOptions
 from quiver.client.rows import Rows
 from quiver.model.errors import BufferFull, Closed, MessageTooLarge, PartitionNotFound, QuiverError, RequestTimeout
 from quiver.protocol.messages import TopicInfo
@@ -78,7 +78,7 @@ class AsyncProducer:
         """Takes one message, to be sent with others; the ticket tells where it ended up.
 
         `value` is bytes, text or anything that becomes JSON; None is a tombstone. Waits while the buffer is full,
-        then raises BufferFull. Options: headers, timestamp, partition, priority, ttl.
+        then raises BufferFull. Options: headers, timestamp, partition, priority, ttl, delay, deliver_at.
         """
         # The lines below run a million times a second: see Chunk for why they need no lock.
         if not options and type(value) is bytes and len(value) <= SMALL_VALUE_BYTES:
@@ -120,16 +120,18 @@ class AsyncProducer:
     async def send_arrow(self, data: pa.Table | pa.RecordBatch, **options: Unpack[SendOptions]) -> AsyncBulkTicket:
         """Takes the rows of an Arrow table: columns `value`, and if there `key`, `timestamp`, `headers`.
 
-        Options: partition, priority.
+        Options: partition, priority, delay, deliver_at.
         """
         check_options(options)
         route, delivery = route_of(options), Delivery(self.topic)
         now_ms = self._link.clock.now_ms()
+        due_ms = deliver_at_ms(options, now_ms)
         batches = data.to_batches() if isinstance(data, pa.Table) else [data]
         try:
             for batch in batches:
                 if batch.num_rows:
-                    await self._send_rows(Rows.from_arrow(batch, now_ms), route, delivery)
+                    rows = Rows.from_arrow(batch, now_ms)
+                    await self._send_rows(rows if due_ms is None else rows.delayed_until(due_ms), route, delivery)
         finally:
             self._complete(delivery)
         return AsyncBulkTicket(delivery)
@@ -180,7 +182,7 @@ class AsyncProducer:
         with self._mutex:
             self._check_open()
             chunk = self._chunk_for(route)
-            if chunk.values and chunk.measure() + size > self._options.batch_bytes:
+            if chunk.values and chunk.measure() + size > self._batch_limits(route)[0]:
                 self._seal(chunk)
                 chunk = self._chunk_for(route)
             is_first = not chunk.values
@@ -214,13 +216,20 @@ class AsyncProducer:
 
     def _seal_or_extend(self, chunk: Chunk, topic: TopicInfo) -> bool:
         """Seals a full chunk; lets small messages into another one without further ado."""
-        options = self._options
-        if chunk.size >= options.batch_bytes or len(chunk.values) >= options.batch_messages:
+        max_bytes, max_messages = self._batch_limits(chunk.route)
+        if chunk.size >= max_bytes or len(chunk.values) >= max_messages:
             self._seal(chunk)
             return True
-        if options.linger_seconds and topic.max_message_bytes >= SMALL_VALUE_BYTES + SMALL_KEY_BYTES:
-            chunk.open_window(options.batch_bytes, options.batch_messages)
+        if self._options.linger_seconds and topic.max_message_bytes >= SMALL_VALUE_BYTES + SMALL_KEY_BYTES:
+            chunk.open_window(max_bytes, max_messages)
         return False
+
+    def _batch_limits(self, route: Route) -> tuple[int, int]:
+        """Bytes and messages of a batch at most."""
+        options = self._options
+        if route.delayed:
+            return min(options.batch_bytes, DELAYED_BATCH_BYTES), min(options.batch_messages, DELAYED_BATCH_MESSAGES)
+        return options.batch_bytes, options.batch_messages
 
     def _seal(self, chunk: Chunk) -> None:
         """Hands a chunk over; under the mutex, so that chunks leave in the order they were filled."""
@@ -246,8 +255,7 @@ class AsyncProducer:
 
     async def _send_rows(self, rows: Rows, route: Route, delivery: Delivery) -> None:
         topic = await self._begin(route)
-        options = self._options
-        for start, stop, size in rows.cuts(options.batch_bytes, options.batch_messages, topic.max_message_bytes):
+        for start, stop, size in rows.cuts(*self._batch_limits(route), topic.max_message_bytes):
             await self._make_room(size)
             piece = BulkPiece(rows.slice(start, stop), route, delivery, size)
             with self._mutex:

@@ -193,7 +193,7 @@ class Dispatch:
             self._abandon(parcel, error)
             return
         deadline = self._link.clock.monotonic() + self._options.delivery_seconds
-        batches = batches_of(routed, delivery, route.partition, route.priority, parcel.size, deadline)
+        batches = batches_of(routed, delivery, route.partition, route.priority, parcel.size, deadline, route.delayed)
         delivery.place(Placement(batches, routed.order))
         self._enqueue(batches)
 
@@ -221,7 +221,9 @@ class Dispatch:
         except QuiverError as error:
             self._settle(batch, error=error)
             return
-        batches = batches_of(routed, batch.delivery, batch.chosen, batch.priority, batch.size, batch.deadline)
+        batches = batches_of(
+            routed, batch.delivery, batch.chosen, batch.priority, batch.size, batch.deadline, batch.is_delayed
+        )
         batch.placement = Placement(batches, routed.order)
         batch.release()
         self._enqueue(batches)

@@ -52,7 +52,8 @@ class Groups:
         return answer.partitions
 
     def alter(self, group: str, **settings: Any) -> None:
-        """Changes settings: offsets_retention."""
+        """Changes settings: offsets_retention, and those of queues: max_attempts, backoff, backoff_max, visibility,
+        max_unacked, starvation. None gives one of those back to the topic."""
         self._link.call(AlterGroup(group, settings))
 
     def delete(self, group: str) -> None:

@@ -29,6 +29,7 @@ class Request:
 
     __slots__ = (
         "_budget",
+        "_client",
         "_max_bytes",
         "_receive",
         "_taken_bytes",
@@ -47,6 +48,7 @@ class Request:
         self.query_string: bytes = scope["query_string"]
         self.params: dict[str, str] = {}
         self.route = ""
+        self._client: tuple[str, int] | None = scope.get("client")
         self._receive = receive
         self._max_bytes = max_bytes
         self._budget = budget
@@ -63,6 +65,11 @@ class Request:
         content_type = self.headers.get(b"content-type", b"")
         asked = media_of_request(content_type if b"msgpack" in content_type else None)
         return media_of_answer(self.headers.get(b"accept"), asked)
+
+    @property
+    def connection(self) -> str:
+        """Address and port at the other end."""
+        return "unknown" if self._client is None else f"{self._client[0]}:{self._client[1]}"
 
     def topic(self) -> str:
         """The topic the path names; InvalidName when it cannot be one."""

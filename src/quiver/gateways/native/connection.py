@@ -86,6 +86,7 @@ class Connection:
         self._received.clear()
         self._outbox.close()
         self._session.end_waiting(None)
+        self._session.give_back_unsent()
         self._sock.close()
         self._on_closed(self)
 
@@ -162,6 +163,7 @@ class Connection:
 
     def _on_room(self) -> None:
         """A request was answered or an answer was sent: goes on with what had to wait for it."""
+        self._session.forget_sent()
         if self._closed or self._lingering:
             return
         if self._finishing:

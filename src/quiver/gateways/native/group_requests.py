@@ -144,7 +144,7 @@ async def _reset(broker: Broker, request: ResetGroup) -> Message:
 
 
 async def _delete(broker: Broker, request: DeleteGroup) -> Message:
-    await broker.groups.service.delete(request.group)
+    await broker.delete_group(request.group)
     return Done()
 
 

@@ -43,23 +43,34 @@ class Outbox:
         self._closed = self._corked = False
         self._is_tcp = sock.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_CORK")
         self.queued_bytes = 0
+        self.put_total = self.sent_total = 0
+        """Bytes since the beginning: what was put at a time has left when as many are sent."""
         self.blocked_since: float | None = None
         """Loop time since which the socket took nothing although there is something to send."""
         self._task = self._loop.create_task(self._run())
 
     @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    @property
     def is_empty(self) -> bool:
         return not self._items
 
-    def put(self, packet: bytes, slices: tuple[FrameSlice, ...] = ()) -> None:
-        """Queues a packet and the slices that are its payload."""
+    def put(
+        self, packet: bytes, slices: tuple[FrameSlice, ...] = (), payload: tuple[bytes | memoryview, ...] = ()
+    ) -> None:
+        """Queues a packet and what follows it: slices, or bytes."""
         if self._closed:
             for part in slices:
                 part.release()
             return
         self._items.append(packet)
         self._items.extend(slices)
-        self.queued_bytes += len(packet) + _ITEM_OVERHEAD + sum(part.length for part in slices)
+        self._items.extend(payload)
+        size = len(packet) + sum(part.length for part in slices) + sum(map(len, payload))
+        self.put_total += size
+        self.queued_bytes += size + _ITEM_OVERHEAD * (1 + len(payload))
         if self._wakeup is not None and not self._wakeup.done():
             self._wakeup.set_result(None)
 
@@ -177,6 +188,7 @@ class Outbox:
 
     def _progress(self, sent: int) -> None:
         self.blocked_since = None
+        self.sent_total += sent
         self._counts.bytes_sent += sent
 
     async def _writable(self) -> None:

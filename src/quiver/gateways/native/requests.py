@@ -4,7 +4,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from quiver.broker.broker import Broker
+from quiver.gateways.native.dead_letter_requests import DEAD_LETTER_ANSWERS
+from quiver.gateways.native.delay_requests import DELAY_ANSWERS
 from quiver.gateways.native.group_requests import GROUP_ANSWERS
+from quiver.gateways.native.queue_requests import QUEUE_ANSWERS
+from quiver.gateways.native.schedule_requests import SCHEDULE_ANSWERS
 from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.topic import Topic
 from quiver.protocol.failure import failure_of
@@ -126,9 +130,13 @@ _ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     PurgeTopic: _purge_topic,
     Ping: _ping,
     **GROUP_ANSWERS,
+    **QUEUE_ANSWERS,
+    **SCHEDULE_ANSWERS,
+    **DEAD_LETTER_ANSWERS,
+    **DELAY_ANSWERS,
 }
 
 
 async def answer_request(broker: Broker, request: Message) -> Message:
-    """The answer to any request but Hello, Produce and Fetch; raises QuiverError."""
+    """The answer to any request but Hello, Produce, Fetch and Receive; raises QuiverError."""
     return await _ANSWERS[type(request)](broker, request)

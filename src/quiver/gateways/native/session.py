@@ -1,14 +1,18 @@
 """The requests of one client: begun in the order received, answered as they are ready."""
 
 import asyncio
+import itertools
 import logging
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 
 from quiver.broker.broker import Broker
+from quiver.broker.queues import Received as Lease
 from quiver.gateways.native.fetching import fetch_slices
 from quiver.gateways.native.handshake import welcome
 from quiver.gateways.native.outbox import Outbox
+from quiver.gateways.native.queue_requests import receive, received
 from quiver.gateways.native.requests import answer_request
 from quiver.gateways.native.settings import NativeCounts, NativeSettings
 from quiver.model.errors import InvalidRequest, ProtocolError, QuiverError, ShuttingDown
@@ -19,11 +23,13 @@ from quiver.protocol.failure import failure_of
 from quiver.protocol.group_messages import GroupHeartbeat
 from quiver.protocol.messages import Fetch, Hello, Message, Produce, Produced, Request
 from quiver.protocol.packet import Packet, decode_request, encode_packet
+from quiver.protocol.queue_messages import Receive
 from quiver.storage.port import FrameSlice
 
 logger = logging.getLogger(__name__)
 
 _ACKS = (messages.ACKS_NONE, messages.ACKS_LEADER, messages.ACKS_ALL)
+_NUMBERS = itertools.count(1)
 
 
 class Session:
@@ -47,6 +53,10 @@ class Session:
         self._tasks: set[asyncio.Task[None]] = set()
         self._waits: set[asyncio.Task[None]] = set()
         self._wait_end: QuiverError | None = None
+        self._consumer = f"{peer}/{next(_NUMBERS)}"
+        """Receives for whoever has no name of its own."""
+        self._unsent: deque[tuple[int, list[Lease]]] = deque()
+        """Leases on their way, by the number of bytes that are sent once they have left."""
         self.greeted = False
         self.in_flight = 0
         self.in_flight_bytes = 0
@@ -86,6 +96,18 @@ class Session:
         self._wait_end = error
         for task in self._waits:
             task.cancel()
+
+    def forget_sent(self) -> None:
+        """Leases that have left are the client's."""
+        while self._unsent and self._unsent[0][0] <= self._outbox.sent_total:
+            self._unsent.popleft()
+
+    def give_back_unsent(self) -> None:
+        """The connection is gone: leases that it has not taken are to be had again."""
+        self.forget_sent()
+        for _, leases in self._unsent:
+            self._broker.queues.give_back_later(leases)
+        self._unsent.clear()
 
     def _greet(self, correlation: int, request: Request) -> None:
         if not isinstance(request, Hello):
@@ -146,6 +168,9 @@ class Session:
         slices: tuple[FrameSlice, ...] = ()
         answer: Message
         try:
+            if isinstance(request, Receive):
+                self._hand_over(correlation, await receive(self._broker, request, self._consumer))
+                return
             if isinstance(request, Fetch):
                 answer, slices = await fetch_slices(self._broker, request, self._settings)
             else:
@@ -159,10 +184,18 @@ class Session:
         else:
             self._answer(correlation, answer, slices)
 
+    def _hand_over(self, correlation: int, leases: list[Lease]) -> None:
+        if self._outbox.is_closed:
+            self._broker.queues.give_back_later(leases)
+            return
+        answer, payload = received(leases)
+        self._outbox.put(encode_packet(correlation, answer, sum(map(len, payload))), (), payload)
+        self._unsent.append((self._outbox.put_total, leases))
+
     def _answer(self, correlation: int, message: Message, slices: tuple[FrameSlice, ...] = ()) -> None:
         self._outbox.put(encode_packet(correlation, message, sum(part.length for part in slices)), slices)
 
 
 def _only_waits(request: Request) -> bool:
-    """Whether a request changes nothing, so that it can be given up at any moment."""
-    return isinstance(request, Fetch) or (isinstance(request, GroupHeartbeat) and not request.revoked)
+    """Whether a request can be given up at any moment: it changes nothing, or takes back what it did."""
+    return isinstance(request, Fetch | Receive) or (isinstance(request, GroupHeartbeat) and not request.revoked)

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.routes.dead_letters import dead_letter_routes
+from quiver.gateways.http.routes.delayed import delayed_routes
 from quiver.gateways.http.routes.documents import DocumentRoutes
 from quiver.gateways.http.routes.group_offsets import group_offset_routes
 from quiver.gateways.http.routes.groups import group_routes
@@ -12,7 +14,12 @@ from quiver.gateways.http.routes.membership import membership_routes
 from quiver.gateways.http.routes.node import node_routes
 from quiver.gateways.http.routes.poll import poll_routes
 from quiver.gateways.http.routes.publish import publish_routes
+from quiver.gateways.http.routes.queue_stats import queue_stats_routes
+from quiver.gateways.http.routes.queues import queue_routes
 from quiver.gateways.http.routes.read import read_routes
+from quiver.gateways.http.routes.receive import receive_routes
+from quiver.gateways.http.routes.schedules import schedule_routes
+from quiver.gateways.http.routes.settle import settle_routes
 from quiver.gateways.http.routes.topics import topic_routes
 
 if TYPE_CHECKING:
@@ -23,12 +30,19 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
     """Every route; the busiest first, because they are tried in this order."""
     routes = _merged(
         publish_routes(broker),
+        receive_routes(broker),
+        settle_routes(broker),
         read_routes(broker),
         poll_routes(broker),
         membership_routes(broker),
         group_offset_routes(broker),
         group_routes(broker),
         topic_routes(broker),
+        queue_routes(broker),
+        queue_stats_routes(broker),
+        schedule_routes(broker),
+        dead_letter_routes(broker),
+        delayed_routes(broker),
         health_routes(broker, readiness),
         node_routes(broker, node),
     )

@@ -18,13 +18,16 @@ from quiver.gateways.http.routes.group_answers import (
     group_answer,
     stats_fields,
 )
+from quiver.gateways.http.routes.queue_settings import QueueSettingsBody
 from quiver.gateways.http.routes.topics import DeletedAnswer, Duration, ListQuery
 from quiver.groups.state import RebalanceStats
-from quiver.model.errors import GroupNotEmpty, GroupNotFound, InvalidName, InvalidRequest
+from quiver.model.errors import GroupNotEmpty, GroupNotFound, InvalidName, InvalidRequest, InvalidSetting
 from quiver.model.names import check_name
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
+
+_DEFAULT = "default"
 
 
 def group_of(request: Request) -> str:
@@ -50,10 +53,16 @@ class GroupListAnswer(msgspec.Struct, kw_only=True):
     next_skip: int | UnsetType = UNSET
 
 
-class GroupSettingsRequest(msgspec.Struct, kw_only=True):
-    """What is absent keeps its value."""
+class GroupSettingsRequest(QueueSettingsBody, kw_only=True):
+    """What is absent keeps its value; a setting of queues that is "default" is the topic's again."""
 
     offsets_retention: Duration = None
+
+    def given(self) -> dict[str, Any]:
+        settings = {name: None if value == _DEFAULT else value for name, value in self.queue_settings().items()}
+        return (
+            settings if self.offsets_retention is None else settings | {"offsets_retention": self.offsets_retention}
+        )
 
 
 class GroupRoutes:
@@ -88,13 +97,12 @@ class GroupRoutes:
     async def alter(self, request: Request) -> Answer:
         group = group_of(request)
         wanted = await request.body(GroupSettingsRequest)
-        given = {name: value for name, value in msgspec.structs.asdict(wanted).items() if value is not None}
-        await self._broker.groups.alter(group, given)
+        await self._broker.groups.alter(group, wanted.given())
         return Answer(group_answer(await self._broker.groups.describe(group)))
 
     async def delete(self, request: Request) -> Answer:
         group = group_of(request)
-        await self._broker.groups.service.delete(group)
+        await self._broker.delete_group(group)
         return Answer(DeletedAnswer(group))
 
     async def rebalance_stats(self, request: Request) -> Answer:
@@ -125,7 +133,7 @@ def group_routes(broker: "Broker") -> Routes:
                 GroupAnswer,
                 body=GroupSettingsRequest,
                 example={"offsets_retention": "30d"},
-                errors=(InvalidRequest, *known),
+                errors=(InvalidRequest, InvalidSetting, *known),
             ),
             "DELETE": operation(
                 routes.delete,

@@ -17,7 +17,6 @@ _ABSENT = msgspec.Raw()
 Text = Annotated[msgspec.Raw, Meta(description="Text, or any JSON, which is kept as its text.")]
 Base64 = Annotated[str | None, Meta(description="Base64, for bytes that are not text.")]
 Duration = Annotated[str | int | float | None, Meta(description="Such as 500ms, 30s or 1h30m, or seconds.")]
-Delay = Annotated[str | int | float | None, Meta(description="Delayed delivery: this version answers not_supported.")]
 Time = Annotated[str | int | float | None, Meta(description="RFC 3339 or epoch milliseconds.")]
 
 
@@ -40,21 +39,15 @@ class MessageToPublish(msgspec.Struct, kw_only=True):
     priority: Annotated[str | int | None, Meta(description=f"{', '.join(NAMES)}, or 0 to 4.")] = None
     ttl: Duration = None
     id: str | None = None
-    delay: Delay = None
-    deliver_at: Delay = None
-    deliver_at_camel: Delay = msgspec.field(name="deliverAt", default=None)
+    delay: Annotated[Duration, Meta(description="The message enters the topic that much later.")] = None
+    deliver_at: Annotated[Time, Meta(description="The message enters the topic at that time.")] = None
+    deliver_at_camel: Time = msgspec.field(name="deliverAt", default=None)
 
 
 def new_message(message: MessageToPublish, media: Media, now_ms: int) -> NewMessage:
-    """The message as the broker takes it; a QuiverError says what is wrong with it.
-
-    The time a delayed message is due is passed on; whether delays exist is the broker's to say.
-    """
-    if message.delay is not None:
-        deliver_at_ms: int | None = now_ms + parse_duration_ms(message.delay, "delay")
-    else:
-        due = message.deliver_at if message.deliver_at is not None else message.deliver_at_camel
-        deliver_at_ms = None if due is None else parse_time_ms(due, "deliver_at")
+    """The message as the broker takes it; a QuiverError says what is wrong with it."""
+    deliver_at_ms = _deliver_at_ms(message, now_ms)
+    arrival_ms = now_ms if deliver_at_ms is None else max(now_ms, deliver_at_ms)
     return NewMessage(
         value=_value(message, media),
         key=_bytes_of("key", message.key, message.key_base64, media),
@@ -63,9 +56,18 @@ def new_message(message: MessageToPublish, media: Media, now_ms: int) -> NewMess
         partition=message.partition,
         priority=Priority.NORMAL if message.priority is None else parse_priority(message.priority),
         deliver_at_ms=deliver_at_ms,
-        expires_at_ms=None if message.ttl is None else now_ms + parse_duration_ms(message.ttl, "ttl"),
+        expires_at_ms=None if message.ttl is None else arrival_ms + parse_duration_ms(message.ttl, "ttl"),
         id=None if message.id is None else message.id.encode(),
     )
+
+
+def _deliver_at_ms(message: MessageToPublish, now_ms: int) -> int | None:
+    due = message.deliver_at if message.deliver_at is not None else message.deliver_at_camel
+    if message.delay is None:
+        return None if due is None else parse_time_ms(due, "deliver_at")
+    if due is not None:
+        raise InvalidRequest(problem="give delay or deliver_at, not both")
+    return now_ms + parse_duration_ms(message.delay, "delay")
 
 
 def _value(message: MessageToPublish, media: Media) -> bytes | None:

@@ -10,7 +10,7 @@ from quiver.model.message import StoredMessage
 from quiver.model.priority import NAMES
 from quiver.model.times import format_time
 
-_shown_time = lru_cache(maxsize=4096)(format_time)
+shown_time = lru_cache(maxsize=4096)(format_time)
 
 
 class MessageAnswer(msgspec.Struct, kw_only=True):
@@ -35,10 +35,16 @@ def message_answer(message: StoredMessage) -> MessageAnswer:
     shown = MessageAnswer(
         partition=message.partition,
         offset=message.offset,
-        timestamp=_shown_time(message.timestamp_ms),
-        appended_at=_shown_time(message.append_time_ms),
+        timestamp=shown_time(message.timestamp_ms),
+        appended_at=shown_time(message.append_time_ms),
         priority=NAMES[message.priority],
     )
+    show_content(shown, message)
+    return shown
+
+
+def show_content(shown: MessageAnswer, message: StoredMessage) -> None:
+    """Sets value, key and headers."""
     value = message.value
     if value is None:
         shown.value, shown.tombstone = None, True
@@ -54,7 +60,6 @@ def message_answer(message: StoredMessage) -> MessageAnswer:
             shown.key_base64 = _base64(message.key)
     if message.headers:
         _show_headers(shown, message.headers)
-    return shown
 
 
 def _show_headers(shown: MessageAnswer, headers: dict[str, bytes]) -> None:

@@ -1,9 +1,10 @@
 """POST /topics/{topic}/messages: single messages into the log, on the same path as everybody's frames."""
 
 import asyncio
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from quiver.gateways.http.answer import Answer, error_answer
 from quiver.gateways.http.media import Media
@@ -24,6 +25,7 @@ from quiver.model.errors import (
 )
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
+from quiver.model.times import format_time
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
@@ -54,6 +56,11 @@ class PublishResult(msgspec.Struct, omit_defaults=True, kw_only=True):
     offset: int | None
     priority: str | msgspec.UnsetType = msgspec.UNSET
     duplicate: bool | msgspec.UnsetType = msgspec.UNSET
+    delayed: Annotated[bool | msgspec.UnsetType, Meta(description="It waits; offset is its id in /delayed.")] = (
+        msgspec.UNSET
+    )
+    deliver_at: str | msgspec.UnsetType = msgspec.UNSET
+    deliver_at_camel: str | msgspec.UnsetType = msgspec.field(name="deliverAt", default=msgspec.UNSET)
     error: str | msgspec.UnsetType = msgspec.UNSET
     code: str | msgspec.UnsetType = msgspec.UNSET
     retryable: bool | msgspec.UnsetType = msgspec.UNSET
@@ -154,6 +161,9 @@ def _result(message: NewMessage, outcome: "Published | QuiverError") -> PublishR
         result.priority = message.priority.name.lower()
     if outcome.duplicate:
         result.duplicate = True
+    if outcome.delayed:
+        result.delayed = True
+        result.deliver_at = result.deliver_at_camel = format_time(message.deliver_at_ms or 0)
     return result
 
 

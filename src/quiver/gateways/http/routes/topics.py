@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request
+from quiver.gateways.http.routes.queue_settings import QueueSettingsBody
 from quiver.model.errors import InvalidName, InvalidRequest, InvalidSetting, TopicExists, TopicNotFound
 from quiver.model.times import format_time
 from quiver.model.topic import SETTING_NAMES
@@ -20,8 +21,8 @@ Count = Annotated[str | int | None, Meta(description="A whole number; none: no l
 _NO_LIMIT = "none"
 
 
-class TopicSettings(msgspec.Struct, kw_only=True):
-    """What is absent keeps its value."""
+class TopicSettings(QueueSettingsBody, kw_only=True):
+    """What is absent keeps its value. Settings of queues hold for groups that have none of their own."""
 
     num_partitions: int | None = None
     partitions: int | None = None

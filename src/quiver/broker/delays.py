@@ -1,0 +1,176 @@
+"""Delays: messages that enter a topic when their time has come."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from quiver.broker.delay_partitions import DelayPartitions, Key
+from quiver.broker.due_clock import DueClock
+from quiver.broker.partitions import Partitions
+from quiver.metadata.service import MetadataService
+from quiver.model.delayed import DelayedMessage
+from quiver.model.errors import DelayedNotFound, PartitionNotFound, QuiverError
+from quiver.model.message import NewMessage
+from quiver.model.priority import Priority
+from quiver.model.topic import Topic
+from quiver.partition.partition import Appended, Frame
+from quiver.records.header import FrameHeader
+from quiver.scheduling.delay_page import delay_page
+from quiver.scheduling.lateness import Lateness
+from quiver.scheduling.partition_delays import PartitionDelays
+from quiver.storage.port import Storage
+from quiver.system.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+MAX_LISTED = 10_000
+"""Messages of one request, whatever it asks for."""
+_UPKEEP_SECONDS = 5.0
+
+
+class DelayedPage(NamedTuple):
+    messages: list[DelayedMessage]
+    total: int
+    """How many are pending."""
+
+
+class DelayStats(NamedTuple):
+    pending: int
+    scheduled: int
+    delivered: int
+    cancelled: int
+    expired: int
+    lost: int
+    average_delay_ms: float
+    """Of the messages that were delivered since the broker began; so is the lateness."""
+    lateness: Lateness
+
+
+class Delays:
+    def __init__(self, storage: Storage, metadata: MetadataService, partitions: Partitions, *, clock: Clock) -> None:
+        self._metadata = metadata
+        self._clock = DueClock(clock, next_ms=self._next_ms, call=self._deliver)
+        self._partitions = DelayPartitions(storage, partitions, clock=clock, on_news=self._clock.note)
+        self._upkeep: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Opens the delays that there are, and begins to deliver."""
+        await self._partitions.open_existing(self._metadata.topics())
+        self._clock.start()
+        self._upkeep = asyncio.get_running_loop().create_task(self._keep_up())
+
+    async def stop(self) -> None:
+        """Finishes what was accepted. Comes before the partitions are closed."""
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+            await asyncio.gather(self._upkeep, return_exceptions=True)
+        await self._clock.stop()
+        await self._partitions.close()
+
+    # publishing
+
+    def schedule_frame(
+        self, topic: Topic, number: int, frame: Frame, header: FrameHeader
+    ) -> "asyncio.Future[Appended]":
+        """Queues a checked frame; calls made in order are written in order."""
+        return self._partitions.when_open(topic, number, lambda delays: delays.arrivals.frame(frame, header))
+
+    def schedule_message(self, topic: Topic, number: int, message: NewMessage) -> "asyncio.Future[int]":
+        """Queues one message; the future answers its id."""
+        return self._partitions.when_open(topic, number, lambda delays: delays.arrivals.message(message))
+
+    # looking and cancelling
+
+    def pending_count(self, topic_id: int) -> int:
+        return sum(len(delays.state.pending) for delays in self._partitions.of(topic_id))
+
+    def page(self, topic_name: str, *, skip: int, limit: int) -> DelayedPage:
+        """Pending messages in order of time."""
+        topic = self._metadata.topic(topic_name)
+        opened = list(self._partitions.of(topic.id))
+        found = delay_page([delays.state.pending for delays in opened], skip, limit)
+        messages = [
+            DelayedMessage(opened[index].number, each.id, each.deliver_at_ms, Priority(each.priority), "pending")
+            for index, each in found
+        ]
+        return DelayedPage(messages, self.pending_count(topic.id))
+
+    async def get(self, topic_name: str, partition: int, id: int) -> DelayedMessage:
+        """One message, also one that has left, for as long as the schedule log has it; DelayedNotFound."""
+        delays = self._find(topic_name, partition)
+        found = None if delays is None else await delays.look_up(id)
+        if found is None:
+            raise DelayedNotFound(topic=topic_name, partition=partition, id=id)
+        delayed, state = found
+        return DelayedMessage(partition, id, delayed.deliver_at_ms, Priority(delayed.priority), state)
+
+    async def cancel(self, topic_name: str, partition: int, ids: Sequence[int]) -> set[int]:
+        """Which of these are cancelled now, and so never delivered. The others had left, or never were."""
+        delays = self._find(topic_name, partition)
+        return set() if delays is None else await delays.cancel(ids)
+
+    def stats(self) -> DelayStats:
+        opened = self._partitions.all()
+        totals = [delays.state.totals for delays in opened]
+        lateness = Lateness()
+        for delays in opened:
+            lateness.add(delays.lateness)
+        return DelayStats(
+            pending=sum(len(delays.state.pending) for delays in opened),
+            scheduled=sum(each.scheduled for each in totals),
+            delivered=sum(each.delivered for each in totals),
+            cancelled=sum(each.cancelled for each in totals),
+            expired=sum(each.expired for each in totals),
+            lost=sum(each.lost for each in totals),
+            average_delay_ms=sum(delays.delay_ms_total for delays in opened) / max(1, lateness.count),
+            lateness=lateness,
+        )
+
+    def problems(self) -> dict[str, str]:
+        """What takes no delayed messages, and why."""
+        failed = {
+            delays.schedule.name: delays.schedule.log.failure
+            for delays in self._partitions.all()
+            if delays.schedule.log.failure is not None
+        }
+        return {**self._partitions.problems, **failed}
+
+    # topics
+
+    async def purge(self, topic_id: int) -> None:
+        for delays in list(self._partitions.of(topic_id)):
+            await delays.purge()
+
+    def reconfigure(self, topic: Topic) -> None:
+        self._partitions.reconfigure(topic)
+
+    async def forget_topic(self, topic_id: int) -> None:
+        """Ends all work on a topic, whose files are about to be removed."""
+        await self._partitions.forget_topic(topic_id)
+
+    # inner
+
+    def _find(self, topic_name: str, partition: int) -> PartitionDelays | None:
+        topic = self._metadata.topic(topic_name)
+        if not 0 <= partition < topic.config.partitions:
+            raise PartitionNotFound(topic=topic_name, count=topic.config.partitions, partition=partition)
+        return self._partitions.get((topic.id, partition))
+
+    def _next_ms(self, key: Key) -> int | None:
+        delays = self._partitions.get(key)
+        return None if delays is None else delays.next_time_ms()
+
+    async def _deliver(self, key: Key) -> None:
+        delays = self._partitions.get(key)
+        if delays is not None:
+            await delays.deliver_due()
+
+    async def _keep_up(self) -> None:
+        while True:
+            await asyncio.sleep(_UPKEEP_SECONDS)
+            for delays in self._partitions.all():
+                try:
+                    await delays.upkeep()
+                except (QuiverError, OSError) as error:
+                    logger.warning("upkeep of %s failed, will try again: %s", delays.schedule.name, error)

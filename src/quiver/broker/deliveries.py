@@ -1,0 +1,199 @@
+"""The delivery state of partitions: opened on need, and at start-up where there is one; its times and snapshots."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from quiver.broker.partitions import Partitions
+from quiver.delivery.feed import FrameCache
+from quiver.delivery.partition_delivery import Bury, PartitionDelivery
+from quiver.groups.deadlines import Deadlines
+from quiver.model.errors import QuiverError, ShuttingDown, TopicNotFound
+from quiver.model.topic import Topic
+from quiver.storage.port import Storage
+from quiver.system.clock import Clock
+from quiver.system.randomness import Randomness
+
+logger = logging.getLogger(__name__)
+
+_SUFFIX = "-delivery"
+_OPEN_AT_ONCE = 64
+_SHORTEST_PAUSE_MS = 20
+"""Times that come within this are attended to together."""
+_LONGEST_PAUSE_MS = 1_000
+"""However far the next time is: clocks jump."""
+_SNAPSHOTS_EVERY_MS = 5_000
+
+Place = tuple[int, int]
+"""Topic id and partition."""
+
+
+class Deliveries:
+    """`attend` is called when a time has come in a partition: leases end, retries are due."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        partitions: Partitions,
+        *,
+        clock: Clock,
+        randomness: Randomness,
+        bury: Bury,
+        attend: Callable[[PartitionDelivery], Awaitable[None]],
+    ) -> None:
+        self._storage = storage
+        self._partitions = partitions
+        self._clock = clock
+        self._randomness = randomness
+        self._bury = bury
+        self._attend = attend
+        self._frames = FrameCache()
+        self._known: dict[int, dict[int, PartitionDelivery]] = {}
+        self._opening: dict[Place, asyncio.Task[PartitionDelivery]] = {}
+        self._deadlines: Deadlines[Place] = Deadlines()
+        self._sooner = asyncio.Event()
+        self._pause_until_ms = 0
+        self._task: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    async def open_existing(self, topics: Iterable[Topic]) -> None:
+        """One that cannot be opened is told of, and holds up nothing but its own partition."""
+        ids = {topic.id for topic in topics}
+        gate = asyncio.Semaphore(_OPEN_AT_ONCE)
+
+        async def open_one(topic_id: int, number: int) -> None:
+            async with gate:
+                try:
+                    await self.get(topic_id, number)
+                except (QuiverError, OSError) as error:
+                    logger.error("the delivery state of topic id %d, partition %d: %s", topic_id, number, error)
+
+        places = [place for log_id in await self._storage.list_logs("topics/") if (place := _place(log_id))]
+        await asyncio.gather(*(open_one(*place) for place in places if place[0] in ids))
+
+    def start(self) -> None:
+        """Carries out the moves that were left open, and attends to times from now on."""
+        for delivery in self.all():
+            delivery.resume()
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        results = await asyncio.gather(*(delivery.close() for delivery in self.all()), return_exceptions=True)
+        for problem in results:
+            if problem is not None:
+                logger.error("the delivery state of a partition did not close cleanly: %s", problem)
+
+    async def close_topic(self, topic_id: int) -> None:
+        """The topic is gone: nothing of it is written any more, its logs may be removed."""
+        opening = [task for place, task in self._opening.items() if place[0] == topic_id]
+        await asyncio.gather(*opening, return_exceptions=True)
+        for delivery in self._known.pop(topic_id, {}).values():
+            with contextlib.suppress(QuiverError, OSError):
+                await delivery.close()
+
+    async def get(self, topic_id: int, number: int) -> PartitionDelivery:
+        """The one of a partition, opened if need be; TopicNotFound, PartitionNotFound."""
+        known = self._known.get(topic_id, {}).get(number)
+        if known is not None:
+            return known
+        if self._is_closed:
+            raise ShuttingDown()
+        place = (topic_id, number)
+        task = self._opening.get(place)
+        if task is None:
+            task = self._opening[place] = asyncio.get_running_loop().create_task(self._open(topic_id, number))
+            task.add_done_callback(lambda _: self._opening.pop(place, None))
+        return await asyncio.shield(task)
+
+    def known(self, topic_id: int) -> Mapping[int, PartitionDelivery]:
+        """Those that are open, by partition."""
+        return self._known.get(topic_id, {})
+
+    def all(self) -> list[PartitionDelivery]:
+        return [delivery for known in self._known.values() for delivery in known.values()]
+
+    def note(self, delivery: PartitionDelivery) -> None:
+        """Something has changed: its next time may be nearer."""
+        at_ms = delivery.next_time_ms()
+        if at_ms is not None:
+            self._deadlines.note((delivery.topic_id, delivery.number), at_ms)
+            if at_ms < self._pause_until_ms:
+                self._sooner.set()
+
+    async def attend_to_times(self) -> None:
+        """Everything whose time has come by now."""
+        now_ms = self._clock.now_ms()
+        while (place := self._deadlines.take(now_ms)) is not None:
+            delivery = self.known(place[0]).get(place[1])
+            if delivery is None:
+                continue
+            try:
+                await self._attend(delivery)
+            except (QuiverError, OSError) as error:
+                logger.warning("leases of %s could not be ended, will try again: %s", delivery.partition.name, error)
+                self._deadlines.note(place, now_ms + _LONGEST_PAUSE_MS)
+            else:
+                self.note(delivery)
+
+    async def _open(self, topic_id: int, number: int) -> PartitionDelivery:
+        partition = self._partitions.get(topic_id, number)
+        delivery = await PartitionDelivery.open(
+            self._storage,
+            partition,
+            topic_id=topic_id,
+            number=number,
+            epoch=self._partitions.epoch,
+            clock=self._clock,
+            randomness=self._randomness,
+            frames=self._frames,
+            bury=self._bury,
+        )
+        if partition not in self._partitions.of(topic_id):
+            await delivery.close()
+            raise TopicNotFound(f"topic id {topic_id} was deleted", topic=topic_id)
+        self._known.setdefault(topic_id, {})[number] = delivery
+        self.note(delivery)
+        return delivery
+
+    async def _run(self) -> None:
+        snapshots_at_ms = self._clock.monotonic() * 1000 + _SNAPSHOTS_EVERY_MS
+        while True:
+            await self._pause()
+            await self.attend_to_times()
+            if self._clock.monotonic() * 1000 >= snapshots_at_ms:
+                await self._snapshot()
+                snapshots_at_ms = self._clock.monotonic() * 1000 + _SNAPSHOTS_EVERY_MS
+
+    async def _pause(self) -> None:
+        """Until the next time, or until a nearer one that is noted meanwhile."""
+        begun_ms = self._clock.now_ms()
+        shortest_ms, longest_ms = begun_ms + _SHORTEST_PAUSE_MS, begun_ms + _LONGEST_PAUSE_MS
+        while True:
+            nearest_ms = self._deadlines.nearest_ms()
+            until_ms = longest_ms if nearest_ms is None else max(shortest_ms, min(nearest_ms + 1, longest_ms))
+            self._pause_until_ms = until_ms if until_ms > shortest_ms else 0
+            self._sooner.clear()
+            try:
+                async with asyncio.timeout(min(until_ms - self._clock.now_ms(), _LONGEST_PAUSE_MS) / 1000):
+                    await self._sooner.wait()
+            except TimeoutError:
+                return
+
+    async def _snapshot(self) -> None:
+        for delivery in self.all():
+            try:
+                await delivery.snapshot_if_due()
+            except (QuiverError, OSError) as error:
+                logger.warning("no snapshot of %s, will try again: %s", delivery.partition.name, error)
+
+
+def _place(log_id: str) -> Place | None:
+    _, topic_id, name = log_id.split("/")
+    number = name.removesuffix(_SUFFIX)
+    return (int(topic_id), int(number)) if number != name else None

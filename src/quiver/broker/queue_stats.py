@@ -1,0 +1,215 @@
+"""Counters of queues: what was settled, by topic and group, and how the priorities are served."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from quiver.broker.partitions import Partitions
+from quiver.broker.queues import Queues
+from quiver.delivery.group_state import LEVELS
+from quiver.delivery.partition_delivery import PartitionDelivery
+from quiver.groups.service import GroupService
+from quiver.metadata.service import MetadataService
+from quiver.model.topic import Topic
+from quiver.partition.partition import Partition
+from quiver.system.clock import Clock
+
+_WINDOW_MS = 60_000
+"""Rates are of about the last minute."""
+_SAMPLE_MS = 5_000
+_SLICE = 200
+"""Partitions that are looked at before others may run."""
+
+
+class Settled(msgspec.Struct, kw_only=True):
+    """Since the broker was started; `in_flight` is now."""
+
+    delivered: int = 0
+    acks: int = 0
+    nacks: int = 0
+    rejects: int = 0
+    extensions: int = 0
+    dead: int = 0
+    expired_leases: int = 0
+    lost: int = 0
+    in_flight: int = 0
+
+    def add(self, other: "Settled") -> None:
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class Reliability(NamedTuple):
+    total: Settled
+    topics: dict[str, tuple[Settled, dict[str, Settled]]]
+    """Of a topic, and of each group in it."""
+
+
+class PartitionPriorities(NamedTuple):
+    """Five values each, from critical to background."""
+
+    stored: Sequence[int]
+    ready: Sequence[int]
+    in_flight: Sequence[int]
+    enqueue_rate: Sequence[float]
+    dequeue_rate: Sequence[float]
+    last_served_ms: Sequence[int]
+    """0: never since the broker was started."""
+
+
+class Priorities(NamedTuple):
+    stored: list[int]
+    average_wait_ms: list[float]
+    topics: dict[str, dict[int, PartitionPriorities]]
+
+
+class _Served(msgspec.Struct):
+    """Of a partition, over all groups and by level."""
+
+    in_flight: list[int] = msgspec.field(default_factory=lambda: [0] * LEVELS)
+    messages: list[int] = msgspec.field(default_factory=lambda: [0] * LEVELS)
+    last_ms: list[int] = msgspec.field(default_factory=lambda: [0] * LEVELS)
+
+
+class QueueStats:
+    def __init__(
+        self,
+        metadata: MetadataService,
+        partitions: Partitions,
+        groups: GroupService,
+        queues: Queues,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
+        self._groups = groups
+        self._queues = queues
+        self._clock = clock
+        self._started_ms = clock.now_ms()
+        self._served: dict[tuple[int, int], deque[tuple[int, list[int]]]] = {}
+
+    async def reliability(self) -> Reliability:
+        names = {group.id: name for name, group in self._groups.groups().items()}
+        found = Reliability(Settled(), {})
+        async for topic, _, _, delivery in self._all():
+            if delivery is None:
+                continue
+            of_topic, of_groups = found.topics.setdefault(topic.name, (Settled(), {}))
+            for group_id in delivery.group_ids & names.keys():
+                settled = _settled(delivery, group_id)
+                for sum_ in (found.total, of_topic, of_groups.setdefault(names[group_id], Settled())):
+                    sum_.add(settled)
+        return found
+
+    async def priorities(self) -> Priorities:
+        found = Priorities([0] * LEVELS, [0.0] * LEVELS, {})
+        delivered, waited_ms = [0] * LEVELS, [0] * LEVELS
+        async for topic, number, partition, delivery in self._all():
+            shown = await self._partition(topic, number, partition, delivery, self._queue_ids(topic))
+            found.topics.setdefault(topic.name, {})[number] = shown
+            _add(found.stored, shown.stored)
+            if delivery is not None:
+                for tally in delivery.tallies.values():
+                    _add(delivered, tally.delivered_by_level)
+                    _add(waited_ms, tally.waited_ms_by_level)
+        found.average_wait_ms[:] = [wait / max(1, count) for wait, count in zip(waited_ms, delivered, strict=True)]
+        return found
+
+    async def _all(self) -> "AsyncIterator[tuple[Topic, int, Partition, PartitionDelivery | None]]":
+        seen = 0
+        for topic in sorted(self._metadata.topics(), key=lambda topic: topic.name):
+            known: Mapping[int, PartitionDelivery] = self._queues.known_deliveries(topic.id)
+            for number, partition in enumerate(self._partitions.of(topic.id)):
+                yield topic, number, partition, known.get(number)
+                seen += 1
+                if not seen % _SLICE:
+                    await asyncio.sleep(0)
+
+    def _queue_ids(self, topic: Topic) -> set[int]:
+        """Groups that use the topic; that they do is in partition 0, whatever other partitions they have begun."""
+        first = self._queues.known_deliveries(topic.id).get(0)
+        return set() if first is None else set(first.group_ids)
+
+    async def _partition(
+        self,
+        topic: Topic,
+        number: int,
+        partition: Partition,
+        delivery: PartitionDelivery | None,
+        group_ids: set[int],
+    ) -> PartitionPriorities:
+        log, now_ms = partition.log, self._clock.now_ms()
+        stored = await log.count_by_priority(log.start_offset)
+        recent = [0] * LEVELS
+        if any(stored):
+            recent = await log.count_by_priority(await log.offset_for_time(now_ms - _WINDOW_MS))
+        window_ms = min(_WINDOW_MS, max(1_000, now_ms - self._started_ms))
+        served = _Served() if delivery is None else _served(delivery)
+        return PartitionPriorities(
+            stored=stored,
+            ready=await _ready(partition, delivery, group_ids, stored, now_ms),
+            in_flight=served.in_flight,
+            enqueue_rate=[count * 1000 / window_ms for count in recent],
+            dequeue_rate=self._rate((topic.id, number), served.messages, now_ms),
+            last_served_ms=served.last_ms,
+        )
+
+    def _rate(self, place: tuple[int, int], served: list[int], now_ms: int) -> list[float]:
+        """Messages a second since the sample that is about a window old, or since the start."""
+        samples = self._served.setdefault(place, deque([(self._started_ms, [0] * LEVELS)]))
+        while len(samples) > 1 and samples[1][0] <= now_ms - _WINDOW_MS:
+            samples.popleft()
+        if now_ms - samples[-1][0] >= _SAMPLE_MS:
+            samples.append((now_ms, served))
+        since_ms, before = samples[0]
+        elapsed_ms = max(1_000, now_ms - since_ms)
+        return [(now - then) * 1000 / elapsed_ms for now, then in zip(served, before, strict=True)]
+
+
+def _settled(delivery: PartitionDelivery, group_id: int) -> Settled:
+    state, tally = delivery.state(group_id), delivery.tallies.get(group_id)
+    settled = Settled(in_flight=0 if state is None else state.counts().leased)
+    if tally is not None:
+        for name in ("delivered", "acks", "nacks", "rejects", "extensions", "dead", "expired_leases", "lost"):
+            setattr(settled, name, getattr(tally, name))
+    return settled
+
+
+def _served(delivery: PartitionDelivery) -> _Served:
+    served = _Served()
+    for group_id in delivery.group_ids:
+        state, tally = delivery.state(group_id), delivery.tallies.get(group_id)
+        if state is not None:
+            _add(served.in_flight, state.counts().by_level_leased)
+        if tally is not None:
+            _add(served.messages, tally.delivered_by_level)
+            served.last_ms = [max(pair) for pair in zip(served.last_ms, tally.last_served_ms_by_level, strict=True)]
+    return served
+
+
+def _add(sums: list[int], more: Sequence[int]) -> None:
+    for level, count in enumerate(more):
+        sums[level] += count
+
+
+async def _ready(
+    partition: Partition, delivery: PartitionDelivery | None, group_ids: set[int], stored: Sequence[int], now_ms: int
+) -> list[int]:
+    """What could be received now, over all groups; where there is none yet, by the first that comes."""
+    ready = [0] * LEVELS if group_ids else list(stored)
+    for group_id in group_ids:
+        state = None if delivery is None else delivery.state(group_id)
+        if state is None:
+            _add(ready, stored)
+            continue
+        _add(ready, state.available(now_ms))
+        unread: dict[int, list[int]] = {}
+        for level, position in enumerate([state.position(level) for level in range(LEVELS)]):
+            if position not in unread:
+                unread[position] = await partition.log.count_by_priority(position)
+            ready[level] += unread[position][level]
+    return ready

@@ -1,0 +1,295 @@
+"""Queues: receive and settle, for groups whose consumers share messages instead of partitions."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from quiver.broker.consumers import Consumer
+from quiver.broker.deliveries import Deliveries
+from quiver.broker.partitions import Partitions
+from quiver.broker.queue_depth import PartitionDepth, QueueDepth, partition_depth, queue_depth
+from quiver.broker.receiver import Received
+from quiver.broker.receiving import Receiving, check_receive
+from quiver.broker.settled_offset import settled_offset
+from quiver.broker.settling import ReceiptOutcome, Settling, frees
+from quiver.broker.topic_queue import TopicQueue
+from quiver.delivery.group_state import Settlement
+from quiver.delivery.partition_delivery import Bury, PartitionDelivery
+from quiver.groups.service import GroupService
+from quiver.metadata.service import MetadataService
+from quiver.model.errors import GroupNotEmpty, GroupNotFound, ShuttingDown, TopicNotFound
+from quiver.model.limits import MIB, Limits
+from quiver.model.position import Position
+from quiver.model.priority import Priority
+from quiver.model.queue import Ordering
+from quiver.model.receipt import Receipt
+from quiver.model.topic import Topic
+from quiver.protocol.queue_messages import SettlePart
+from quiver.storage.port import Storage
+from quiver.system.clock import Clock
+from quiver.system.randomness import Randomness
+
+__all__ = ["QueueDepth", "Queues", "ReceiptOutcome", "Received"]
+
+_LOOKED_AT_ONCE = 100
+"""Partitions whose depth is asked for before others may run."""
+
+
+class Queues:
+    def __init__(
+        self,
+        storage: Storage,
+        metadata: MetadataService,
+        partitions: Partitions,
+        groups: GroupService,
+        *,
+        clock: Clock,
+        randomness: Randomness,
+        limits: Limits,
+        bury: Bury,
+    ) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
+        self._groups = groups
+        self._clock = clock
+        self._deliveries = Deliveries(
+            storage, partitions, clock=clock, randomness=randomness, bury=bury, attend=self._attend
+        )
+        self._settling = Settling(metadata, groups, self._deliveries, on_settled=self._on_settled)
+        self._receiving = Receiving(partitions, self._deliveries, self._settling, clock=clock, limits=limits)
+        self._queues = self._receiving.queues
+        self._is_closed = False
+
+    async def start(self) -> None:
+        """Leases, retries and moves go on where they were."""
+        await self._deliveries.open_existing(self._metadata.topics())
+        await self._forget_unknown_groups()
+        self._deliveries.start()
+
+    async def stop(self) -> None:
+        """Whoever waits is told; what was given to nobody is to be had again."""
+        self._is_closed = True
+        for queue in self._queues.values():
+            queue.close(ShuttingDown())
+        await self._receiving.stop()
+        await self._deliveries.close()
+
+    # receiving
+
+    async def receive(
+        self,
+        topics: Sequence[str],
+        group: str,
+        *,
+        consumer: str,
+        max_messages: int = 10,
+        max_bytes: int = 8 * MIB,
+        wait_ms: int = 0,
+        visibility_ms: int | None = None,
+        ordering: Ordering | None = None,
+        priority: Priority | None = None,
+        start: Position | None = None,
+    ) -> list[Received]:
+        """Leases what there is, in the order of delivery; waits only while there is nothing, or while the consumer
+        holds as much as it may. What a caller that gives up was given is to be had again, and does not count."""
+        if self._is_closed:
+            raise ShuttingDown()
+        check_receive(topics, consumer, max_messages, wait_ms, visibility_ms)
+        found = [self._metadata.topic(name) for name in dict.fromkeys(topics)]
+        return await self._receiving.receive(
+            found,
+            group,
+            await self._groups.queue_group(group, ordering),
+            consumer,
+            max_messages=max_messages,
+            max_bytes=max_bytes,
+            wait_ms=wait_ms,
+            visibility_ms=visibility_ms,
+            priority=priority,
+            start=start,
+        )
+
+    async def give_back(self, received: Sequence[Received]) -> None:
+        """For messages that did not reach their consumer: they are to be had again, as if they had not been given."""
+        await self._receiving.give_back(received)
+
+    def give_back_later(self, received: Sequence[Received]) -> None:
+        """The same, for those who cannot wait."""
+        self._receiving.give_back_later(received)
+
+    # settling
+
+    async def settle(self, parts: Sequence[SettlePart]) -> list[Settlement]:
+        """Each part by itself, in their order; never raises. What is not refused is done and on disk."""
+        return await self._settling.settle(parts)
+
+    async def settle_receipts(
+        self,
+        action: int,
+        receipts: Sequence[Receipt],
+        *,
+        delay_ms: int | None = None,
+        is_counted: bool = True,
+        reason: str = "",
+    ) -> list[ReceiptOutcome]:
+        """An outcome for each receipt, in their order."""
+        return await self._settling.settle_receipts(
+            action, receipts, delay_ms=delay_ms, is_counted=is_counted, reason=reason
+        )
+
+    # the state of partitions
+
+    async def delivery(self, topic: Topic, partition: int) -> PartitionDelivery:
+        """The delivery state of a partition, opened if need be."""
+        return await self._deliveries.get(topic.id, partition)
+
+    def known_deliveries(self, topic_id: int) -> Mapping[int, PartitionDelivery]:
+        """Those that are open, by partition."""
+        return self._deliveries.known(topic_id)
+
+    async def attend_to_times(self) -> None:
+        """Ends leases and finds due retries now, rather than when the next turn comes."""
+        await self._deliveries.attend_to_times()
+
+    # depth
+
+    async def depths(self, topic: str) -> list[QueueDepth]:
+        """Of every queue group that has used the topic, by name."""
+        found = self._metadata.topic(topic)
+        return [await self._depth(found, name) for name in sorted(self._groups_of(found.id))]
+
+    async def depth(self, topic: str, group: str) -> QueueDepth:
+        """GroupNotFound also when the group has never used the topic."""
+        found = self._metadata.topic(topic)
+        if group not in self._groups_of(found.id):
+            raise GroupNotFound(
+                f"there is no queue group {group!r} in topic {topic!r}; it begins with its first receive", group=group
+            )
+        return await self._depth(found, group)
+
+    async def partition_depths(self, group: str, *, with_age: bool = True) -> list[PartitionDepth]:
+        """Of a queue group in every partition of the topics that it has used."""
+        found = []
+        for topic in self._metadata.topics():
+            if group in self._groups_of(topic.id):
+                found += await self._parts(topic, group, with_age=with_age)
+        return found
+
+    def consumers(self, group_id: int) -> dict[str, Consumer]:
+        """Of a group, in all topics, as far as they were heard of since the start."""
+        found: dict[str, Consumer] = {}
+        for queue in self._queues_of(group_id):
+            for name, one in queue.known_consumers().items():
+                first_ms, last_ms, held = found.get(name, one._replace(held=0))
+                found[name] = Consumer(min(first_ms, one[0]), max(last_ms, one[1]), held + one.held)
+        return found
+
+    # what happens to topics and groups
+
+    def topic_changed(self, topic: Topic) -> None:
+        """Settings, or more partitions."""
+        for (topic_id, _), queue in list(self._queues.items()):
+            if topic_id == topic.id:
+                queue.partitions_added()
+                queue.configure(topic, self._groups.group(queue.name))
+
+    async def topic_purged(self, topic_id: int) -> None:
+        """What was removed is settled for every group."""
+        for delivery in self.known_deliveries(topic_id).values():
+            for group_id in list(delivery.group_ids):
+                await delivery.settle_below(group_id, delivery.partition.log.start_offset)
+                self._note_change(delivery, group_id)
+
+    async def topic_deleted(self, topic_id: int) -> None:
+        for place in [place for place in self._queues if place[0] == topic_id]:
+            queue = self._queues.pop(place)
+            queue.close(TopicNotFound(topic=queue.topic.name))
+        await self._deliveries.close_topic(topic_id)
+
+    def settled_offsets(self, topic: Topic, group: str) -> dict[int, int]:
+        """By partition, where a group has begun: everything below is settled."""
+        found = self._groups.group(group)
+        return {
+            number: settled_offset(delivery, state, found)
+            for number, delivery in self.known_deliveries(topic.id).items()
+            if (state := delivery.state(found.id)) is not None
+        }
+
+    async def rewind(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> None:
+        """The group begins anew there: everything below is settled, everything behind is unread."""
+        found = self._groups.group(group)
+        for number, offset in sorted(offsets.items(), reverse=True):
+            delivery = await self._deliveries.get(topic.id, number)
+            if delivery.state(found.id) is None:
+                await delivery.begin(found.id, ordering=found.ordering, start=offset)
+            else:
+                await delivery.rewind(found.id, offset)
+            self._note_change(delivery, found.id)
+
+    def check_idle(self, group: str) -> None:
+        """GroupNotEmpty while consumers wait: a group that was deleted they would begin anew."""
+        queues = self._queues_of(self._groups.group(group).id)
+        waiting = {consumer for queue in queues for consumer in queue.waiting}
+        if waiting:
+            raise GroupNotEmpty(group=group, members=len(waiting))
+
+    async def group_deleted(self, group_id: int) -> None:
+        for place in [place for place in self._queues if place[1] == group_id]:
+            queue = self._queues.pop(place)
+            queue.close(GroupNotFound(group=queue.name))
+        for delivery in self._deliveries.all():
+            if group_id in delivery.group_ids:
+                await delivery.forget(group_id)
+
+    # inside
+
+    def _queues_of(self, group_id: int) -> list[TopicQueue]:
+        return [queue for (_, id), queue in self._queues.items() if id == group_id]
+
+    def _on_settled(self, delivery: PartitionDelivery, part: SettlePart) -> None:
+        self._deliveries.note(delivery)
+        queue = self._queues.get((part.topic_id, part.group_id))
+        if queue is not None:
+            queue.settled(part.partition, frees=frees(part))
+
+    def _note_change(self, delivery: PartitionDelivery, group_id: int) -> None:
+        self._deliveries.note(delivery)
+        queue = self._queues.get((delivery.topic_id, group_id))
+        if queue is not None:
+            queue.settled(delivery.number, frees=True)
+
+    async def _attend(self, delivery: PartitionDelivery) -> None:
+        topic_id = delivery.topic_id
+        await delivery.expire(lambda group_id: self._settling.settings_of(topic_id, group_id))
+        for group_id in delivery.group_ids:
+            self._note_change(delivery, group_id)
+
+    async def _forget_unknown_groups(self) -> None:
+        """Groups that were deleted, and whose end not every partition has heard of."""
+        for delivery in self._deliveries.all():
+            for group_id in list(delivery.group_ids):
+                if self._groups.name_of(group_id) is None:
+                    await delivery.forget(group_id)
+
+    def _groups_of(self, topic_id: int) -> set[str]:
+        """The queue groups that have used a topic."""
+        first = self.known_deliveries(topic_id).get(0)
+        ids = set() if first is None else first.group_ids
+        names = {name for group_id in ids if (name := self._groups.name_of(group_id)) is not None}
+        return {name for name in names if self._groups.group(name).kind == "queue"}
+
+    async def _depth(self, topic: Topic, group: str) -> QueueDepth:
+        parts = await self._parts(topic, group, with_age=True)
+        return queue_depth(group, parts, now_ms=self._clock.now_ms(), delayed=0)
+
+    async def _parts(self, topic: Topic, group: str, *, with_age: bool) -> list[PartitionDepth]:
+        known, found = self.known_deliveries(topic.id), []
+        of, now_ms = self._groups.group(group), self._clock.now_ms()
+        for number, partition in enumerate(self._partitions.of(topic.id)):
+            if number % _LOOKED_AT_ONCE == _LOOKED_AT_ONCE - 1:
+                await asyncio.sleep(0)
+            found.append(
+                await partition_depth(
+                    topic.name, number, partition, known.get(number), of, now_ms=now_ms, with_age=with_age
+                )
+            )
+        return found

@@ -1,0 +1,112 @@
+"""One receive call: what it asks for, and what it was given so far."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from quiver.broker.turns import ALL_LEVELS
+from quiver.delivery.group_state import Taken
+from quiver.delivery.partition_delivery import Delivery, PartitionDelivery
+from quiver.model.errors import QuiverError
+from quiver.model.topic import Topic
+
+if TYPE_CHECKING:
+    from quiver.broker.topic_queue import TopicQueue
+
+
+class Received(NamedTuple):
+    """A run of messages that a consumer was given."""
+
+    topic: Topic
+    visibility_ms: int
+    delivery: Delivery
+
+
+class Lot:
+    """What a receiver takes from one partition, under one lease."""
+
+    __slots__ = ("delivery", "lease", "places", "queue", "taken", "visibility_ms")
+
+    def __init__(self, queue: "TopicQueue", delivery: PartitionDelivery, visibility_ms: int) -> None:
+        self.queue = queue
+        self.delivery = delivery
+        self.lease = delivery.new_lease_id()
+        self.visibility_ms = visibility_ms
+        self.taken: list[Taken] = []
+        self.places: list[int] = []
+        """Of each run among all that the receiver takes: the order of delivery."""
+
+    def places_of(self, starts: Sequence[int]) -> list[int]:
+        """Of runs that were delivered, in the order in which they were taken."""
+        found, at = [], 0
+        for start in starts:
+            while not self.taken[at].start <= start < self.taken[at].end:
+                at += 1
+            found.append(self.places[at])
+        return found
+
+
+class Receiver:
+    """Waits in the queue of every topic that it asks for, and is filled by whichever has something."""
+
+    def __init__(
+        self, consumer: str, *, max_messages: int, visibility_ms: int | None, levels: int = ALL_LEVELS
+    ) -> None:
+        self.consumer = consumer
+        self.remaining = max_messages
+        self.visibility_ms = visibility_ms
+        self.levels = levels
+        self.lots: list[Lot] = []
+        self.problem: QuiverError | None = None
+        """Met on the way; of interest when there is nothing else to answer."""
+        self._runs = 0
+        self._is_closed = False
+        self._news: asyncio.Future[None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes more."""
+        return self.remaining > 0 and not self._is_closed
+
+    def lot(self, queue: "TopicQueue", delivery: PartitionDelivery, visibility_ms: int) -> Lot:
+        """The one for a partition; new at the first time."""
+        for lot in self.lots:
+            if lot.delivery is delivery:
+                return lot
+        self.lots.append(Lot(queue, delivery, visibility_ms))
+        return self.lots[-1]
+
+    def add(self, lot: Lot, taken: Sequence[Taken]) -> int:
+        """Returns how many messages these are."""
+        count = 0
+        for run in taken:
+            lot.taken.append(run)
+            lot.places.append(self._runs)
+            self._runs += 1
+            count += run.end - run.start
+        self.remaining -= count
+        return count
+
+    def wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    def fail(self, error: QuiverError) -> None:
+        """Ends the waiting."""
+        self.problem = error
+        self._is_closed = True
+        self.wake()
+
+    def close(self) -> None:
+        """Takes no more."""
+        self._is_closed = True
+
+    async def wait(self, seconds: float) -> None:
+        """Returns when it was given something, has failed, or waited for so long."""
+        if self.lots or self._is_closed:
+            return
+        self._news = asyncio.get_running_loop().create_future()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news

@@ -1,0 +1,168 @@
+"""Stored messages with all that goes with them when they are moved: read in slices, decoded off the loop."""
+
+import asyncio
+import logging
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from quiver.model.errors import CorruptData, InvalidFrame
+from quiver.model.limits import MIB
+from quiver.model.message import NewMessage
+from quiver.model.priority import Priority
+from quiver.partition.partition import Partition
+from quiver.records.columns import EXPIRES_AT, HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, Column
+from quiver.records.header import FrameHeader
+from quiver.records.read import OpenFrame, open_frame, split_frames
+from quiver.storage.port import Log
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class StoredRow(NamedTuple):
+    offset: int
+    append_time_ms: int
+    schema_id: int
+    message: NewMessage
+
+    @property
+    def size(self) -> int:
+        """About what it takes in memory and in a frame."""
+        message = self.message
+        size = len(message.value or b"") + len(message.key or b"") + 64
+        return size + sum(len(name) + len(value) + 8 for name, value in (message.headers or {}).items())
+
+
+async def read_rows(
+    partition: Partition,
+    start: int,
+    end: int,
+    choose: Callable[[StoredRow], T | None],
+    *,
+    slice_bytes: int = MIB,
+) -> AsyncIterator[list[T]]:
+    """What `choose` makes of the messages from `start` up to `end`, in slices, in order; None leaves one out.
+
+    `choose` runs in a thread. What retention has removed is not there, and damaged frames are stepped over.
+    """
+    log = partition.log
+    position, end = max(start, log.start_offset), min(end, log.readable_offset)
+    while position < end:
+        data = await _slice(log, position, slice_bytes, partition.name)
+        if isinstance(data, int):
+            position = data
+            continue
+        if data is None:
+            return
+        decode = partial(_decode, data, position, end, choose, partition.name)
+        chosen, position = await asyncio.to_thread(decode)
+        if chosen:
+            yield chosen
+
+
+async def _slice(log: Log, offset: int, max_bytes: int, name: str) -> bytes | memoryview | int | None:
+    """Bytes from the frame that holds the offset; where to go on if they are damaged; None behind the last."""
+    try:
+        piece = await log.read(offset, max_bytes=max_bytes)
+    except CorruptData as damage:
+        logger.error("%s", damage)
+        return max(offset + 1, int(damage.details["next_offset"]))
+    if piece is None:
+        return None
+    try:
+        return await piece.read()
+    finally:
+        piece.release()
+
+
+def _decode(
+    data: bytes | memoryview, start: int, end: int, choose: Callable[[StoredRow], T | None], name: str
+) -> tuple[list[T], int]:
+    """What is chosen of a slice, and where the next one begins."""
+    chosen: list[T] = []
+    position = start
+    try:
+        for place, header in split_frames(data):
+            if header.base_offset >= end:
+                return chosen, end
+            chosen += _chosen_of_frame(data, place, header, start, end, choose, name)
+            position = max(position, header.next_offset)
+    except InvalidFrame:
+        # A bad header behind good frames is the first thing of the next slice, and the log says what comes behind it.
+        if position == start:
+            raise
+    return chosen, position
+
+
+def _chosen_of_frame(
+    data: bytes | memoryview,
+    place: int,
+    header: FrameHeader,
+    start: int,
+    end: int,
+    choose: Callable[[StoredRow], T | None],
+    name: str,
+) -> list[T]:
+    if header.is_control or header.next_offset <= start:
+        return []
+    try:
+        frame = open_frame(data, place)
+    except InvalidFrame as error:
+        logger.error("the frame of %s at offset %d is damaged: %s", name, header.base_offset, error)
+        return []
+    return [found for row in frame_rows(frame, start, end) if (found := choose(row)) is not None]
+
+
+def frame_rows(frame: OpenFrame, start: int, end: int) -> list[StoredRow]:
+    """The messages of a frame from `start` up to `end`; costs by those, not by the frame."""
+    header = frame.header
+    first, count = _place(frame, start, end)
+    offsets = _offsets(frame, first, count)
+    keys, values, ids = (_cut(frame, column, first, count) for column in (KEY, VALUE, ID))
+    times, expiries = (_cut(frame, column, first, count) for column in (TIMESTAMP, EXPIRES_AT))
+    headers = _cut(frame, HEADERS, first, count)
+    priority = Priority(header.priority)
+    return [
+        StoredRow(
+            offsets[i],
+            header.append_time_ms,
+            header.schema_id,
+            NewMessage(
+                value=values[i],
+                key=keys[i],
+                headers=dict(headers[i]) if headers[i] else None,
+                timestamp_ms=header.min_timestamp_ms if times[i] is None else times[i],
+                priority=priority,
+                expires_at_ms=expiries[i],
+                id=ids[i],
+            ),
+        )
+        for i in range(count)
+    ]
+
+
+def _place(frame: OpenFrame, start: int, end: int) -> tuple[int, int]:
+    """The first row within the offsets, and how many there are."""
+    base, count = frame.header.base_offset, frame.header.record_count
+    deltas = frame.column(OFFSET_DELTA)
+    if deltas is None:
+        first, last = start - base, end - base
+    else:
+        held = deltas.to_pylist()
+        first, last = bisect_left(held, start - base), bisect_left(held, end - base)
+    first = min(max(first, 0), count)
+    return first, max(0, min(last, count) - first)
+
+
+def _offsets(frame: OpenFrame, first: int, count: int) -> Sequence[int]:
+    base, deltas = frame.header.base_offset, frame.column(OFFSET_DELTA)
+    if deltas is None:
+        return range(base + first, base + first + count)
+    return [base + delta for delta in deltas.slice(first, count).to_pylist()]
+
+
+def _cut(frame: OpenFrame, column: Column, first: int, count: int) -> list:  # type: ignore[type-arg]
+    found = frame.column(column)
+    return [None] * count if found is None else found.slice(first, count).to_pylist()

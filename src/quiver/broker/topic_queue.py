@@ -1,0 +1,314 @@
+"""One topic as the queue of one group: whose turn it is, who waits, who holds how much."""
+
+import asyncio
+import logging
+from functools import partial
+
+from quiver.broker.consumers import Consumer, Consumers
+from quiver.broker.deliveries import Deliveries
+from quiver.broker.partitions import Partitions
+from quiver.broker.position_offset import position_offset
+from quiver.broker.receiver import Receiver
+from quiver.broker.turns import ALL_LEVELS, Turn, Turns
+from quiver.delivery.group_state import LEVELS, GroupState
+from quiver.delivery.partition_delivery import PartitionDelivery
+from quiver.groups.table import Group
+from quiver.model.errors import QuiverError
+from quiver.model.position import EARLIEST, Position
+from quiver.model.topic import Topic
+from quiver.partition.partition import Partition
+from quiver.system.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+_SCOUTED_AT_ONCE = 64
+_NOTHING = [0] * LEVELS
+_BEGIN_AT_ONCE = 64
+_RETRY_SECONDS = 1.0
+
+
+class TopicQueue:
+    """Receivers are served in the order in which they came, by one at a time: whoever has the lock.
+
+    Nobody walks over all partitions: those that may have something are noted when they say so (`partition.watch`,
+    settlements, times that came) and looked at when a receiver wants something. A partition that the group has not
+    begun yet begins at its first message, so an idle one costs nothing; that the group uses the topic is on
+    the journal of partition 0.
+    """
+
+    def __init__(
+        self, topic: Topic, name: str, group: Group, partitions: Partitions, deliveries: Deliveries, *, clock: Clock
+    ) -> None:
+        self.name, self.group_id, self._ordering = name, group.id, group.ordering
+        self.topic = topic
+        self._group_settings = group.settings
+        self.settings = group.settings.for_topic(topic.config.queue)
+        self._partitions = partitions
+        self._deliveries = deliveries
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._beginning = asyncio.Lock()
+        self._watched: list[tuple[Partition, partial[None]]] = []
+        self._news: set[int] = set()
+        self._unscouted: dict[int, None] = {}
+        """Partitions of which only the broker before this one knew the levels."""
+        self._floors: dict[int, list[int]] = {}
+        """Of those that were scouted, by level: there is nothing unread below."""
+        self._turns = Turns()
+        self._turns.configure(topic.config.priority_weights, self.settings.starvation_ms)
+        self._receivers: dict[Receiver, None] = {}
+        self._waker: asyncio.Task[None] | None = None
+        self._is_full = False
+        """A receiver waits although there is something, because its consumer holds too much."""
+        self._closed_by: QuiverError | None = None
+        self.consumers = Consumers(self._held_in, clock.now_ms())
+        for number in deliveries.known(topic.id):
+            self.consumers.changed(number)
+        self.partitions_added()
+
+    # what happens elsewhere
+
+    def configure(self, topic: Topic, group: Group) -> None:
+        """Settings as they are now."""
+        if topic is self.topic and group.settings is self._group_settings:
+            return
+        self.topic, self._group_settings = topic, group.settings
+        self.settings = group.settings.for_topic(topic.config.queue)
+        self._turns.configure(topic.config.priority_weights, self.settings.starvation_ms)
+        self._wake()
+
+    def partitions_added(self) -> None:
+        """Watches the partitions that it does not know yet."""
+        for number, partition in enumerate(
+            self._partitions.of(self.topic.id)[len(self._watched) :], len(self._watched)
+        ):
+            on_news = partial(self.has_news, number)
+            partition.watch(on_news)
+            self._watched.append((partition, on_news))
+            self._news.add(number)
+        self._wake()
+
+    def has_news(self, number: int) -> None:
+        """The partition may have something that can be had."""
+        self._news.add(number)
+        if self._receivers:
+            self._wake()
+
+    def settled(self, number: int, *, frees: bool) -> None:
+        """Consumers may hold less in the partition; with `frees`, what they held may be had by others."""
+        self.consumers.changed(number)
+        if frees or self._ordering == "key":
+            self.has_news(number)
+        elif self._is_full:
+            self._wake()
+
+    def close(self, error: QuiverError) -> None:
+        """Whoever waits gets the error."""
+        self._closed_by = error
+        for partition, on_news in self._watched:
+            partition.unwatch(on_news)
+        if self._waker is not None:
+            self._waker.cancel()
+        for receiver in list(self._receivers):
+            receiver.fail(error)
+
+    @property
+    def waiting(self) -> list[str]:
+        """The consumers that wait, each once."""
+        return list(dict.fromkeys(receiver.consumer for receiver in self._receivers))
+
+    # the first use
+
+    @property
+    def has_begun(self) -> bool:
+        return self._state(0) is not None
+
+    async def begin(self, start: Position | None) -> None:
+        """The group's first use of the topic. What is empty, or read from the earliest on, begins by itself later."""
+        async with self._beginning:
+            if self.has_begun:
+                return
+            if start is not None and start != EARLIEST:
+                gate = asyncio.Semaphore(_BEGIN_AT_ONCE)
+                count = len(self._partitions.of(self.topic.id))
+                await asyncio.gather(*(self._begin_at(number, start, gate) for number in range(1, count)))
+            await self._begin_at(0, start or EARLIEST, asyncio.Semaphore(), always=True)
+
+    async def _begin_at(self, number: int, start: Position, gate: asyncio.Semaphore, *, always: bool = False) -> None:
+        async with gate:
+            log = self._partitions.get(self.topic.id, number).log
+            offset = await position_offset(log, start)
+            if always or offset > log.start_offset:
+                await self._begun(number, offset)
+
+    async def _begun(self, number: int, start: int | None = None) -> PartitionDelivery:
+        delivery = await self._deliveries.get(self.topic.id, number)
+        if delivery.state(self.group_id) is None:
+            offset = delivery.partition.log.start_offset if start is None else start
+            await delivery.begin(self.group_id, ordering=self._ordering, start=offset)
+        return delivery
+
+    def _state(self, number: int) -> GroupState | None:
+        delivery = self._deliveries.known(self.topic.id).get(number)
+        return None if delivery is None else delivery.state(self.group_id)
+
+    def _held_in(self, number: int) -> dict[str, int]:
+        state = self._state(number)
+        return {} if state is None else state.held_by()
+
+    # receiving
+
+    async def join(self, receiver: Receiver) -> None:
+        """The receiver waits here until it leaves; on return it has what there is for it now."""
+        if self._closed_by is not None:
+            raise self._closed_by
+        self._receivers[receiver] = None
+        self.consumers.seen(receiver.consumer, self._clock.now_ms())
+        if not self._news and not self._turns.any and not self._unscouted:
+            return
+        try:
+            async with self._lock:
+                if receiver.is_open:
+                    await self._serve()
+        except BaseException:
+            self._wake()
+            raise
+
+    def leave(self, receiver: Receiver) -> None:
+        self._receivers.pop(receiver, None)
+
+    def known_consumers(self) -> dict[str, Consumer]:
+        """Those who wait, hold something, or were there a short while ago."""
+        now_ms = self._clock.now_ms()
+        for receiver in self._receivers:
+            self.consumers.seen(receiver.consumer, now_ms)
+        return self.consumers.known(now_ms)
+
+    def _wake(self) -> None:
+        if self._waker is None and self._receivers and self._closed_by is None:
+            self._waker = asyncio.get_running_loop().create_task(self._serve_in_turn())
+
+    async def _serve_in_turn(self) -> None:
+        async with self._lock:
+            self._waker = None
+            await self._serve()
+
+    async def _serve(self) -> None:
+        """Gives those who wait what there is."""
+        is_done = False
+        while not is_done:
+            self._is_full = False
+            self._sort_news()
+            await self._scout()
+            for receiver in list(self._receivers) if self._turns.any else ():
+                await self._fill(receiver)
+                if receiver.lots:
+                    receiver.wake()
+                if not self._turns.any:
+                    break
+            is_done = not self._unscouted or not any(receiver.is_open for receiver in self._receivers)
+
+    def _sort_news(self) -> None:
+        """Partitions that have something go where their turn will come."""
+        now_ms = self._clock.now_ms()
+        while self._news:
+            number = self._news.pop()
+            state = self._state(number)
+            available = _NOTHING if state is None else state.available(now_ms)
+            unread = [level for level in range(LEVELS) if self._may_have_unread(number, level, state)]
+            if len(unread) > 1 and number not in self._floors:
+                self._unscouted[number] = None
+            for level in range(LEVELS):
+                if available[level] or (level in unread and number not in self._unscouted):
+                    self._turns.add(level, number)
+
+    def _may_have_unread(self, number: int, level: int, state: GroupState | None) -> bool:
+        partition = self._watched[number][0]
+        position = partition.log.start_offset if state is None else state.position(level)
+        if number in self._floors:
+            position = max(position, self._floors[number][level])
+        return partition.newest[level] > position
+
+    async def _scout(self) -> None:
+        """Finds out which levels partitions have messages in that were stored before the broker was started.
+
+        A slice of them at a time, or as many as it takes to find something.
+        """
+        looks = 0
+        while self._unscouted and (looks < _SCOUTED_AT_ONCE or not self._turns.any):
+            number = next(iter(self._unscouted))
+            log, state = self._watched[number][0].log, self._state(number)
+            at = log.start_offset if state is None else min(state.position(level) for level in range(LEVELS))
+            end, looks = log.readable_offset, looks + 1
+            try:
+                counts = await log.count_by_priority(max(at, log.start_offset)) if at < end else _NOTHING
+                self._floors[number] = [0 if count else end for count in counts]
+                self._news.add(number)
+            except Exception as error:
+                self._failed(number, error)
+            self._unscouted.pop(number, None)
+            self._sort_news()
+
+    async def _fill(self, receiver: Receiver) -> None:
+        want = self.consumers.room(receiver.consumer, limit=self.settings.max_unacked, want=receiver.remaining)
+        if want < 1 and receiver.is_open:
+            self._is_full = True
+        while want > 0 and receiver.is_open and self._closed_by is None:
+            turn = self._turns.next(want, self._clock.now_ms(), receiver.levels)
+            if turn is not None:
+                want -= await self._take(turn, receiver)
+            elif self._news:
+                self._sort_news()
+            else:
+                return
+
+    async def _take(self, turn: Turn, receiver: Receiver) -> int:
+        """Takes what the turn says, as far as it is there; returns how many messages that were."""
+        got, has_more = 0, True
+        try:
+            delivery = await self._begun(turn.partition)
+            available = await self._read_ahead(delivery, turn)
+            if not available[turn.level]:
+                has_more = False
+            elif receiver.is_open and self._closed_by is None:
+                got = self._lease(delivery, turn, receiver)
+                has_more = got > 0 and self._has_more(turn, available[turn.level] - got)
+        except Exception as error:
+            has_more = False
+            receiver.problem = self._failed(turn.partition, error)
+        finally:
+            self._turns.served(turn, got, has_more=has_more)
+        return got
+
+    async def _read_ahead(self, delivery: PartitionDelivery, turn: Turn) -> list[int]:
+        levels = 1 << turn.level if self._ordering == "none" else ALL_LEVELS
+        return await delivery.read_ahead(self.group_id, count=turn.want, levels=levels)
+
+    def _failed(self, number: int, error: Exception) -> QuiverError:
+        """A partition that cannot be read now holds up itself alone, and is tried again."""
+        unexpected = not isinstance(error, QuiverError | OSError)
+        where = f"{self.topic.name}-{number}"
+        logger.warning("group %s gets nothing from %s: %s", self.name, where, error, exc_info=unexpected)
+        asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.has_news, number)
+        return error if isinstance(error, QuiverError) else QuiverError()
+
+    def _lease(self, delivery: PartitionDelivery, turn: Turn, receiver: Receiver) -> int:
+        visibility_ms = receiver.visibility_ms or self.settings.visibility_ms
+        lot = receiver.lot(self, delivery, visibility_ms)
+        taken = delivery.take(
+            self.group_id,
+            turn.level,
+            turn.want,
+            lease=lot.lease,
+            consumer=receiver.consumer,
+            deadline_ms=self._clock.now_ms() + visibility_ms,
+        )
+        count = receiver.add(lot, taken)
+        self.consumers.took(turn.partition, receiver.consumer, count)
+        if self._ordering == "key":
+            self._news.add(turn.partition)  # the next of a key may be of another level
+        return count
+
+    def _has_more(self, turn: Turn, available: int) -> bool:
+        state = self._state(turn.partition)
+        return available > 0 or self._may_have_unread(turn.partition, turn.level, state)

@@ -1,0 +1,87 @@
+"""How the workers are doing: a line that moves on a terminal, a line of text now and then elsewhere."""
+
+import logging
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from quiver.system.clock import Clock
+
+if TYPE_CHECKING:
+    from quiver.client.worker_tally import WorkerTally
+
+_RATE_SECONDS = 5.0
+_LINE_SECONDS = 10.0
+
+Show = Callable[["WorkerTally"], None]
+
+
+class StatusText:
+    """Counts, and the rate over the last seconds."""
+
+    def __init__(self, what: str, clock: Clock) -> None:
+        self._what = what
+        self._clock = clock
+        self._seen: deque[tuple[float, int]] = deque([(clock.monotonic(), 0)])
+
+    def of(self, tally: "WorkerTally") -> str:
+        done = tally.processed + tally.failed + tally.rejected
+        now = self._clock.monotonic()
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and now - self._seen[0][0] > _RATE_SECONDS:
+            self._seen.popleft()
+        since, before = self._seen[0]
+        rate = (done - before) / (now - since) if now > since else 0.0
+        text = f"{self._what}: {tally.processed:,} processed, {rate:,.0f}/s, {tally.failed:,} failed"
+        if tally.rejected:
+            text += f", {tally.rejected:,} rejected"
+        if tally.lost:
+            text += f", {tally.lost:,} lost"
+        return f"{text}, {tally.in_hand} in hand"
+
+
+@contextmanager
+def status(what: str, clock: Clock, *, is_terminal: bool | None = None) -> Iterator[Show]:
+    """Gives what shows a tally on standard error; log messages go there too."""
+    text = StatusText(what, clock)
+    if not (sys.stderr.isatty() if is_terminal is None else is_terminal):
+        with _logged():
+            yield _every(_LINE_SECONDS, clock, lambda tally: print(text.of(tally), file=sys.stderr, flush=True))
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=Console(stderr=True), auto_refresh=False) as live, _logged():
+        yield lambda tally: live.update(Text(text.of(tally)), refresh=True)
+
+
+def _every(seconds: float, clock: Clock, show: Show) -> Show:
+    shown_at = clock.monotonic()
+
+    def show_sometimes(tally: "WorkerTally") -> None:
+        nonlocal shown_at
+        if clock.monotonic() - shown_at >= seconds:
+            shown_at = clock.monotonic()
+            show(tally)
+
+    return show_sometimes
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """Log messages of the SDK and of handlers go to standard error, unless the handlers' module has seen to it."""
+    root = logging.getLogger()
+    if root.handlers:
+        yield
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)

@@ -1,0 +1,92 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""Everything a client works on: consumers of queue groups, and handlers that run together."""
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Sequence
+from typing import Unpack
+
+from quiver.client._backend_sync import Signal
+from quiver.client._sync.link import Link
+from quiver.client._sync.work import Work
+from quiver.client._sync.worker import Worker, check_handler
+from quiver.client.work_options import WorkWords, work_options
+from quiver.client.worker_options import WORKER_MARK, Handler, WorkerOptions
+from quiver.client.worker_tally import WorkerTally, total
+from quiver.model.errors import InvalidRequest, QuiverError
+
+
+class Workshop:
+    """Every consumer has a connection of its own, so that it ends with everything that it waits for."""
+
+    def __init__(self, new_link: Callable[[], Link]) -> None:
+        self._new_link = new_link
+        self._works: list[Work] = []
+        self._registered: list[WorkerOptions] = []
+        self._workers: list[Worker] = []
+        self._over = Signal()
+
+    def work(
+        self, topics: str | Sequence[str], group: str, *, concurrency: int = 1, **words: Unpack[WorkWords]
+    ) -> Work:
+        link = self._new_link()
+        name = f"{socket.gethostname()}-{os.getpid()}-{link.randomness.token(4).hex()}"
+        now_ms = link.clock.now_ms()
+        options = work_options(topics, group, now_ms=now_ms, name=name, concurrency=concurrency, **words)
+        work = Work(link, options)
+        self._works = [known for known in self._works if not known.is_closed]
+        self._works.append(work)
+        return work
+
+    def register(self, options: WorkerOptions) -> Handler:
+        """Adds a handler to those that `run` runs; it is returned, and keeps a note of its options."""
+        handler = check_handler(options.handler)
+        self._registered.append(options)
+        with contextlib.suppress(AttributeError):  # not every callable takes notes
+            setattr(handler, WORKER_MARK, options)
+        return handler
+
+    @property
+    def tally(self) -> WorkerTally:
+        """What the handlers of the last run have done."""
+        return total([worker.tally for worker in self._workers])
+
+    def run(self) -> None:
+        """Runs all handlers until `stop`, or an error; then those that run finish and everything is settled."""
+        if not self._registered:
+            raise InvalidRequest(problem="there are no workers: register handlers with @q.worker first")
+        workers = self._workers = [self._worker(options) for options in self._registered]
+        try:
+            for worker in workers:
+                worker.start(self._over)
+            self._over.wait(None)
+        finally:
+            self._over.clear()
+            for worker in workers:
+                worker.stop()
+            for worker in workers:
+                worker.close()
+        for worker in workers:
+            if worker.error is not None:
+                raise worker.error
+
+    def stop(self) -> None:
+        """Ends `run`, once the handlers that run are done."""
+        self._over.set()
+
+    def close(self, timeout: float | None) -> QuiverError | None:
+        """Closes every consumer; returns the first error there was."""
+        self.stop()
+        first_error: QuiverError | None = None
+        for work in self._works:
+            try:
+                work.close(timeout)
+            except QuiverError as error:
+                first_error = first_error or error
+        return first_error
+
+    def _worker(self, options: WorkerOptions) -> Worker:
+        count = options.concurrency
+        work = self.work(options.topics, options.group, concurrency=count, **options.words)
+        return Worker(work, options.handler, count)

@@ -1,0 +1,174 @@
+"""What a partition remembers of its queue groups, and the journal that brings it back after a restart."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+from quiver.delivery import delivery_image
+from quiver.delivery.death import begin_moves
+from quiver.delivery.events import Began, Died, Event, Forgotten, LettersRemoved, MoveDone
+from quiver.delivery.group_state import Dead
+from quiver.delivery.queue_group import QueueGroup
+from quiver.delivery.recorder import Recorder, decode_record
+from quiver.model.errors import QuiverError
+from quiver.moves.carrier import Carrier
+from quiver.moves.outbox import Move, Outbox
+from quiver.storage.journal import OPTIONS_FOR_WRITE, Journal
+from quiver.storage.port import Storage
+from quiver.structures.interval_set import IntervalSet
+from quiver.system.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+_SNAPSHOT_AFTER_SECONDS = 300.0
+_RETRY_SECONDS = 1.0
+
+
+class DeliveryJournal:
+    """Its owner changes groups, outbox and removed letters, and puts what it did in the order in which it did it."""
+
+    def __init__(self, name: str, number: int) -> None:
+        self._name = name
+        self._number = number
+        self._is_last_stop = name.rpartition("-")[0].endswith(".dlq")
+        """Nothing dies into a dead-letter topic's own dead-letter topic."""
+        self.groups: dict[int, QueueGroup] = {}
+        self.removed = IntervalSet()
+        self.outbox = Outbox()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(
+        self, storage: Storage, log_id: str, *, epoch: int, clock: Clock, carry: Callable[[Move], Awaitable[None]]
+    ) -> None:
+        """Comes first, and brings back everything up to the last record."""
+        self._journal = await Journal.open(
+            storage,
+            log_id,
+            epoch=epoch,
+            clock=clock,
+            restore=self._restore,
+            apply=self._apply,
+            options=OPTIONS_FOR_WRITE,
+        )
+        self._recorder = Recorder(self._journal)
+        self._carrier = Carrier(self._name, self.outbox, carry=carry, done=self._note_done)
+
+    # writing
+
+    def put(self, group: QueueGroup, more: Sequence[Event] = (), undo: Callable[[], None] | None = None) -> None:
+        """What the state of a group has left in `events`, and more. With `undo`, that is how it is taken back."""
+        events, group.state.events = group.state.events, []
+        self._recorder.put([*events, *more], undo)
+
+    def put_event(self, event: Event, undo: Callable[[], None] | None = None) -> None:
+        self._recorder.put([event], undo)
+
+    async def written(self) -> None:
+        """Everything that was put is written: a killed broker remembers it."""
+        await self._recorder.flush(sync=False)
+
+    async def durable(self) -> None:
+        """Everything that was put is on disk."""
+        await self._recorder.flush(sync=True)
+
+    @property
+    def is_behind(self) -> bool:
+        """Something that was put is not written yet."""
+        return self._recorder.is_behind
+
+    # moves
+
+    def bury(self, group: QueueGroup, dead: Sequence[Dead]) -> list[Died]:
+        """The events for messages that a group has given up, with the moves that carry them away."""
+        if not dead:
+            return []
+        group.tally.dead += sum(each.end - each.start for each in dead)
+        if self._is_last_stop:
+            return [Died(group.id, list(dead), [])]
+        return begin_moves(group.id, dead, self.outbox, self._number)
+
+    def resume(self) -> None:
+        """Goes on with the moves that were open when the broker stopped."""
+        self._carrier.submit(list(self.outbox.open.values()))
+
+    def carry(self, moves: Sequence[Move]) -> None:
+        """Carries moves out as soon as they are on disk, whoever else waits for that or has given up waiting."""
+        if moves:
+            task = asyncio.get_running_loop().create_task(self._carry(moves))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def take_back_moves(self, moves: Sequence[Move]) -> None:
+        for move in reversed(moves):
+            self.outbox.take_back(move)
+        self._carrier.taken_back()
+
+    async def arrived(self, moves: Sequence[Move], *, within_seconds: float) -> bool:
+        return await self._carrier.finished(moves, within_seconds=within_seconds)
+
+    async def _carry(self, moves: Sequence[Move]) -> None:
+        while open_ones := [move for move in moves if move.id in self.outbox.open]:
+            try:
+                await self.durable()
+            except (QuiverError, OSError) as error:
+                logger.warning("dead letters of %s wait for their record: %s", self._name, error)
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                self._carrier.submit(move for move in open_ones if move.id in self.outbox.open)
+                return
+
+    async def _note_done(self, move: Move) -> None:
+        self.put_event(MoveDone(move.id))
+        await self.written()
+
+    # the whole
+
+    async def snapshot_if_due(self) -> None:
+        if self._journal.snapshot_due(_SNAPSHOT_AFTER_SECONDS):
+            await self._journal.snapshot_beside(self._image)
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._carrier.close()
+        try:
+            await self.written()
+        finally:
+            await self._journal.close()
+
+    def _image(self) -> Iterator[bytes]:
+        return delivery_image.image(self.removed, self.groups, self.outbox)
+
+    def _restore(self, data: bytes) -> None:
+        self.removed, self.groups, self.outbox = delivery_image.restored(data)
+
+    def _apply(self, record: bytes) -> None:
+        for event in decode_record(record):
+            match event:
+                case Began():
+                    self._apply_began(event)
+                case Forgotten():
+                    self.groups.pop(event.group, None)
+                case MoveDone():
+                    self.outbox.done(event.move_id)
+                case LettersRemoved():
+                    for start, end in event.runs:
+                        self.removed.add(start, end)
+                    self._apply_moves(event.moves)
+                case _:
+                    if isinstance(event, Died):
+                        self._apply_moves(event.moves)
+                    if event.group in self.groups:
+                        self.groups[event.group].state.apply(event)
+
+    def _apply_began(self, event: Began) -> None:
+        if event.group not in self.groups:
+            self.groups[event.group] = QueueGroup(
+                event.group, ordering=event.ordering, start=event.start, in_offset_order=event.in_offset_order
+            )
+
+    def _apply_moves(self, moves: Sequence[Move]) -> None:
+        for move in moves:
+            self.outbox.begun(move)

@@ -1,0 +1,273 @@
+"""All lanes of a group in one partition: which can be had, which are held, and how many messages each way. Pure.
+
+A lane changes its place in steps: `withdraw` it, change it, `offer` it. What was delivered changes hands through
+`hold`, `expired`, `resume`, `give_back` and `remove`, which keep the counts.
+"""
+
+from collections import deque
+from heapq import heappop, heappush, nlargest
+
+from quiver.delivery.group_state import LEVELS, Run
+from quiver.delivery.lanes_heap import LaneHeap
+from quiver.delivery.lanes_lane import (
+    DUE,
+    HELD,
+    LEVEL_BITS,
+    LEVEL_MASK,
+    NOTHING,
+    PAUSED,
+    READY,
+    Lane,
+    Lease,
+    Stretch,
+)
+
+_Timed = tuple[int, int, Lane]
+"""When, the lane's first offset, and the lane."""
+
+
+class LaneBook:
+    def __init__(self) -> None:
+        self.lanes: dict[bytes, Lane] = {}
+        self.loose: dict[Lane, None] = {}
+        """Delivered messages without a key."""
+        self.unkeyed: list[deque[Run]] = [deque() for _ in range(LEVELS)]
+        """Messages without a key that wait."""
+        self.leases: dict[int, Lease] = {}
+        self.available = [0] * LEVELS
+        self.leased = [0] * LEVELS
+        self.held: dict[str, int] = {}
+        self.retrying = 0
+        self.read_ahead = 0
+        self.ready = [LaneHeap(_ready_offset) for _ in range(LEVELS)]
+        self.blocked = LaneHeap(_blocked_offset)
+        self.unsettled = LaneHeap(_head_offset)
+        self.timers: list[tuple[int, int]] = []
+        """When, and which lease."""
+        self._pauses: list[_Timed] = []
+        self._due: list[list[_Timed]] = [[] for _ in range(LEVELS)]
+
+    # lanes
+
+    def offer(self, lane: Lane) -> None:
+        """Puts a lane where its first message belongs."""
+        head = lane.head
+        if head is not None:
+            if head.lease is None:
+                self.pause(lane, head.due_ms)
+            else:
+                lane.state = HELD
+        elif lane.front != NOTHING:
+            level = lane.front & LEVEL_MASK
+            lane.state, lane.offered = READY, lane.lead
+            self.available[level] += lane.lead
+            self.ready[level].push(lane.front >> LEVEL_BITS, lane)
+        elif lane.key is None:
+            self.loose.pop(lane, None)
+        elif self.lanes.get(lane.key) is lane:
+            del self.lanes[lane.key]
+
+    def withdraw(self, lane: Lane) -> None:
+        """Nothing of a lane can be had until it is offered again."""
+        self.unoffer(lane)
+        lane.state = HELD
+
+    def unoffer(self, lane: Lane) -> None:
+        if lane.offered:
+            level = lane.front & LEVEL_MASK if lane.head is None else lane.head.level
+            self.available[level] -= lane.offered
+            lane.offered = 0
+
+    def pause(self, lane: Lane, until_ms: int) -> None:
+        assert lane.head is not None, "only what was delivered is paused"
+        lane.state, lane.time_ms = PAUSED, until_ms
+        heappush(self._pauses, (until_ms, lane.head.start, lane))
+
+    def wake(self, now_ms: int) -> None:
+        """What has waited for a time that has come can be had."""
+        pauses = self._pauses
+        while pauses and pauses[0][0] <= now_ms:
+            timed = heappop(pauses)
+            lane = timed[2]
+            if lane.head is not None and _is_at(timed, PAUSED):
+                level = lane.head.level
+                lane.state, lane.offered = DUE, _due_count(lane, now_ms)
+                self.available[level] += lane.offered
+                heappush(self._due[level], timed)
+
+    def next_pause_ms(self) -> int | None:
+        while self._pauses and not _is_at(self._pauses[0], PAUSED):
+            heappop(self._pauses)
+        return self._pauses[0][0] if self._pauses else None
+
+    def take_due(self, level: int) -> tuple[Lane, int] | None:
+        """The lane that waits longest for being delivered again, and how many of its messages can be."""
+        due = self._due[level]
+        while due:
+            timed = heappop(due)
+            if _is_at(timed, DUE):
+                lane = timed[2]
+                offered = lane.offered
+                self.withdraw(lane)
+                return lane, offered
+        return None
+
+    def floor(self, position: int) -> int:
+        """The lowest offset that was never delivered, of what waits and what begins at the position."""
+        fronts = [heap.lowest() for heap in (*self.ready, self.blocked)]
+        fronts += [runs[0][0] for runs in self.unkeyed if runs]
+        return min((front for front in fronts if front != NOTHING), default=position)
+
+    def blocked_keys(self, limit: int) -> list[tuple[bytes, int]]:
+        """Keys with messages behind one that cannot be had now, and how many; most first."""
+        stuck = ((_waiting_behind(lane), lane) for lane in self.lanes.values() if lane.state in (HELD, PAUSED))
+        most = nlargest(limit, (pair for pair in stuck if pair[0]))
+        return [(lane.key, count) for count, lane in most if lane.key is not None]
+
+    # what was delivered
+
+    def hold(self, part: Stretch, lease: Lease) -> None:
+        """Leases what nobody has."""
+        part.lease, part.due_ms, part.is_expired = lease, 0, False
+        lease.open_count += part.end - part.start
+        self._count_held(part, lease, part.end - part.start)
+
+    def expired(self, part: Stretch, lease: Lease) -> None:
+        """The lease is over, but nobody else has it yet."""
+        self._count_held(part, lease, -part.count)
+        self.retrying += part.count
+
+    def resume(self, lane: Lane, lease: Lease) -> None:
+        """The holder of an expired lease is heard of after all: the lane is held again."""
+        if lane.state == HELD:
+            return
+        self.withdraw(lane)
+        for part in lane.stretches():
+            if part.lease is not lease:
+                break
+            self.retrying -= part.count
+            self._count_held(part, lease, part.count)
+            if part.is_expired:
+                part.is_expired = False
+                part.attempts -= 1
+        self.watch(lease, lane.deadline_ms)
+
+    def give_back(self, part: Stretch, due_ms: int = 0) -> None:
+        """Ends the lease of what is held."""
+        assert part.lease is not None, "it is held"
+        self._count_held(part, part.lease, -part.count)
+        self.retrying += part.count
+        part.due_ms = due_ms
+        self.leave(part)
+
+    def leave(self, part: Stretch) -> None:
+        """Takes it out of the lease it is in, if any."""
+        lease = part.lease
+        if lease is not None:
+            lease.open_count -= part.count
+            if not lease.open_count and not lease.taken:
+                self.leases.pop(lease.id, None)
+            part.lease = None
+
+    def remove(self, part: Stretch) -> None:
+        """Settles it. Its lane is to be offered anew if its first message is not held."""
+        lane = part.lane
+        if part.lease is not None and lane.state == HELD:
+            self._count_held(part, part.lease, -part.count)
+        else:
+            self.retrying -= part.count
+        self.leave(part)
+        is_first = part is lane.head
+        lane.unlink(part)
+        if is_first and lane.head is not None:
+            self.unsettled.push(lane.head.start, lane)
+
+    def insert(self, part: Stretch) -> None:
+        """Puts it in its place in its lane; the caller counts it."""
+        lane, before = part.lane, part.lane.head
+        if before is None or part.start < before.start:
+            part.next, lane.head = before, part
+            self.unsettled.push(part.start, lane)
+            return
+        while before.next is not None and before.next.start < part.start:
+            before = before.next
+        part.next, before.next = before.next, part
+
+    def alone(self, part: Stretch, start: int, end: int) -> Stretch:
+        """Just these messages as a stretch; without a key, in a lane of its own."""
+        if start > part.start:
+            part = part.split(start)
+        if end < part.end:
+            part.split(end)
+        lane = part.lane
+        if lane.key is None and (lane.head is not part or part.next is not None):
+            is_first = part is lane.head
+            lane.unlink(part)
+            if is_first and lane.head is not None:
+                self.unsettled.push(lane.head.start, lane)
+            own = Lane(None, state=lane.state, deadline_ms=lane.deadline_ms, head=part)
+            part.lane, part.next = own, None
+            self.loose[own] = None
+            self.unsettled.push(part.start, own)
+        return part
+
+    def watch(self, lease: Lease, deadline_ms: int) -> None:
+        """The deadlines of a lease are looked at then, if not before."""
+        if not lease.timer_ms or deadline_ms < lease.timer_ms:
+            lease.timer_ms = deadline_ms
+            heappush(self.timers, (deadline_ms, lease.id))
+
+    def next_deadline_ms(self) -> int | None:
+        """When a lease may be over, or earlier."""
+        timers = self.timers
+        while timers and ((lease := self.leases.get(timers[0][1])) is None or lease.timer_ms != timers[0][0]):
+            heappop(timers)
+        return timers[0][0] if timers else None
+
+    def written(self, lease: Lease) -> None:
+        """All of a lease is on an event now."""
+        lease.taken = []
+        for part in lease.stretches:
+            part.is_unwritten = False
+        if not lease.open_count:
+            self.leases.pop(lease.id, None)
+
+    def _count_held(self, part: Stretch, lease: Lease, count: int) -> None:
+        self.leased[part.level] += count
+        held = self.held.get(lease.consumer, 0) + count
+        if held:
+            self.held[lease.consumer] = held
+        else:
+            del self.held[lease.consumer]
+
+
+def _waiting_behind(lane: Lane) -> int:
+    """Messages behind those that are leased, or behind the one that waits for its time."""
+    returned = sum(part.count for part in lane.stretches() if part.lease is None)
+    return returned + lane.waiting_count - (lane.state == PAUSED)
+
+
+def _ready_offset(lane: Lane) -> int:
+    return lane.front >> LEVEL_BITS if lane.state == READY else NOTHING
+
+
+def _blocked_offset(lane: Lane) -> int:
+    return NOTHING if lane.state == READY else lane.front >> LEVEL_BITS
+
+
+def _head_offset(lane: Lane) -> int:
+    return NOTHING if lane.head is None else lane.head.start
+
+
+def _is_at(timed: _Timed, state: int) -> bool:
+    """Whether a lane is still where it was when it was put into a heap."""
+    time_ms, start, lane = timed
+    return lane.state == state and lane.time_ms == time_ms and lane.head is not None and lane.head.start == start
+
+
+def _due_count(lane: Lane, now_ms: int) -> int:
+    count, part, level = 0, lane.head, lane.head.level if lane.head else 0
+    while part is not None and part.level == level and part.due_ms <= now_ms:
+        count += part.end - part.start
+        part = part.next
+    return count

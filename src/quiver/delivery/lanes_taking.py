@@ -1,0 +1,148 @@
+"""Leasing messages of lanes: due retries first, then lanes in the order of their first messages. Pure."""
+
+from operator import attrgetter
+
+from quiver.delivery.events import LeasedRun
+from quiver.delivery.group_state import Run, Taken
+from quiver.delivery.lanes_book import LaneBook
+from quiver.delivery.lanes_lane import HELD, LEVEL_BITS, NOTHING, Lane, Lease, Stretch
+from quiver.delivery.lanes_runs import merged
+
+_start = attrgetter("start")
+
+
+class Taking:
+    """One call. A lane gives its messages of one level as far as they go, so that a key has few leases."""
+
+    __slots__ = ("_book", "_deadline_ms", "_lease", "_now_ms")
+
+    def __init__(self, book: LaneBook, lease: Lease, *, now_ms: int, deadline_ms: int) -> None:
+        self._book = book
+        self._lease = lease
+        self._now_ms = now_ms
+        self._deadline_ms = lease.deadline_ms = lease.deadline_ms if lease.taken else deadline_ms
+
+    def take(self, level: int, count: int) -> list[Taken]:
+        book, lease = self._book, self._lease
+        again = self._take_again(level, count)
+        fresh = self._take_fresh(level, count - sum(run.end - run.start for run in again))
+        taken = again + [Taken(start, end, level, 1, self._now_ms, "") for start, end in merged(fresh)]
+        if taken:
+            book.leases[lease.id] = lease
+            lease.stretches.sort(key=_start)
+            book.watch(lease, self._deadline_ms)
+        return taken
+
+    # what was delivered before
+
+    def _take_again(self, level: int, count: int) -> list[Taken]:
+        taken: list[Taken] = []
+        while count > 0 and (due := self._book.take_due(level)) is not None:
+            lane, offered = due
+            for part in self._lease_again(lane, min(count, offered)):
+                count -= part.count
+                run = Taken(part.start, part.end, level, part.attempts + 1, part.first_ms, part.error)
+                if taken and taken[-1].end == run.start and taken[-1][2:] == run[2:]:
+                    run = run._replace(start=taken.pop().start)
+                taken.append(run)
+        return taken
+
+    def _lease_again(self, lane: Lane, count: int) -> list[Stretch]:
+        """The lane's first messages; those behind them that an expired lease had are nobody's now."""
+        leased, part = [], lane.head
+        while part is not None:
+            if count <= 0:
+                self._book.leave(part)
+            else:
+                if part.count > count:
+                    part.split(part.start + count)
+                count -= part.count
+                self._book.leave(part)
+                self._book.retrying -= part.count
+                part.first_ms = part.first_ms if part.attempts else self._now_ms
+                self._hold(part)
+                leased.append(part)
+            part = part.next
+        lane.deadline_ms = self._deadline_ms
+        return leased
+
+    # what was not
+
+    def _take_fresh(self, level: int, count: int) -> list[Run]:
+        taken: list[Run] = []
+        ready, unkeyed = self._book.ready[level], self._book.unkeyed[level]
+        while count > 0:
+            front = ready.lowest()
+            if unkeyed and (front == NOTHING or unkeyed[0][0] < front):
+                run = self._take_unkeyed(level, count, front)
+                taken.append(run)
+                count -= run[1] - run[0]
+                continue
+            lane = ready.first()
+            if lane is None:
+                break
+            ready.pop()
+            for run in self._take_lane(lane, level, min(count, lane.lead)):
+                taken.append(run)
+                count -= run[1] - run[0]
+        return taken
+
+    def _take_unkeyed(self, level: int, count: int, front: int) -> Run:
+        """From the first run of messages without a key, up to where a lane comes first."""
+        runs = self._book.unkeyed[level]
+        start, end = runs.popleft()
+        stop = min(end, start + count) if front == NOTHING else min(end, start + count, front)
+        if stop < end:
+            runs.appendleft((stop, end))
+        self._book.available[level] -= stop - start
+        lane = Lane(None, state=HELD, deadline_ms=self._deadline_ms)
+        self._book.loose[lane] = None
+        self._deliver(lane, start, stop, level, None)
+        return start, stop
+
+    def _take_lane(self, lane: Lane, level: int, count: int) -> list[Run]:
+        book = self._book
+        book.withdraw(lane)
+        offsets = [place >> LEVEL_BITS for place in lane.take_waiting(count)]
+        lane.deadline_ms = self._deadline_ms
+        runs = _runs_of(offsets)
+        last: Stretch | None = None
+        for start, end in runs:
+            last = self._deliver(lane, start, end, level, last)
+        if lane.front != NOTHING:
+            book.blocked.push(lane.front >> LEVEL_BITS, lane)
+        return runs
+
+    def _deliver(self, lane: Lane, start: int, end: int, level: int, before: Stretch | None) -> Stretch:
+        part = Stretch(start, end, level, 0, self._now_ms, lane)
+        if before is None:
+            lane.head = part
+            self._book.unsettled.push(start, lane)
+        else:
+            before.next = part
+        part.is_unwritten = True
+        self._book.read_ahead -= end - start
+        self._hold(part)
+        return part
+
+    def _hold(self, part: Stretch) -> None:
+        self._book.hold(part, self._lease)
+        self._lease.stretches.append(part)
+        self._lease.taken.append(
+            LeasedRun(part.start, part.end, part.level, part.attempts + 1, part.first_ms, 0, part.lane.key)
+        )
+
+
+def _runs_of(offsets: list[int]) -> list[Run]:
+    """Rising offsets as runs."""
+    if len(offsets) == 1:
+        return [(offsets[0], offsets[0] + 1)]
+    runs: list[Run] = []
+    start = end = offsets[0]
+    for offset in offsets:
+        if offset != end:
+            runs.append((start, end))
+            start = offset
+        end = offset + 1
+    runs.append((start, end))
+    return runs

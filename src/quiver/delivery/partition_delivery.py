@@ -1,0 +1,288 @@
+"""The queue groups of one partition: who holds what, the journal behind it, and the messages on their way.
+
+A change is made in the state first and then written: leases before their answer leaves, everything else to the disk
+before it is answered. What cannot be written is taken back.
+"""
+
+import itertools
+from collections.abc import Awaitable, Callable, Sequence
+
+from quiver.delivery.delivery_journal import DeliveryJournal
+from quiver.delivery.dispatch import Delivery, Dispatch
+from quiver.delivery.events import Began, Forgotten, LettersRemoved, Rewound
+from quiver.delivery.feed import FrameCache
+from quiver.delivery.group_state import LEVELS, GroupState, Refused, Run, Settlement, Taken
+from quiver.delivery.passing import settle_below
+from quiver.delivery.queue_group import QueueGroup
+from quiver.delivery.settling import Settling
+from quiver.delivery.tally import Tally
+from quiver.model.errors import LeaseLost
+from quiver.model.queue import Ordering, QueueSettings
+from quiver.moves.outbox import Move, Outbox
+from quiver.partition.partition import Partition
+from quiver.storage.port import Storage
+from quiver.structures.interval_set import IntervalSet
+from quiver.system.clock import Clock
+from quiver.system.randomness import Randomness
+
+__all__ = ["Bury", "Delivery", "PartitionDelivery", "Tally"]
+
+_BURIED_WITHIN_SECONDS = 5.0
+_ALL_LEVELS = (1 << LEVELS) - 1
+_lease_numbers = itertools.count(1)
+
+
+class PartitionDelivery:
+    """Belongs to one event loop. A group that is not known has nothing, and nothing of it can be settled."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        journal: DeliveryJournal,
+        *,
+        topic_id: int,
+        number: int,
+        epoch: int,
+        clock: Clock,
+        randomness: Randomness,
+        frames: FrameCache,
+    ) -> None:
+        self.partition = partition
+        self.topic_id = topic_id
+        self.number = number
+        self._journal = journal
+        self._groups = journal.groups
+        self._frames = frames
+        self._dispatch = Dispatch(partition, number, journal, frames, clock)
+        self._settling = Settling(journal, clock, randomness)
+        self._lease_epoch = epoch << 40
+
+    @classmethod
+    async def open(
+        cls,
+        storage: Storage,
+        partition: Partition,
+        *,
+        topic_id: int,
+        number: int,
+        epoch: int,
+        clock: Clock,
+        randomness: Randomness,
+        frames: FrameCache,
+        bury: "Bury",
+    ) -> "PartitionDelivery":
+        """`bury` carries out a move, maybe more than once for the same one; `resume` begins with those left open."""
+        journal = DeliveryJournal(partition.name, number)
+
+        async def carry(move: Move) -> None:
+            await bury(delivery, move)
+
+        log_id = f"topics/{topic_id}/{number}-delivery"
+        await journal.open(storage, log_id, epoch=epoch, clock=clock, carry=carry)
+        delivery = cls(
+            partition,
+            journal,
+            topic_id=topic_id,
+            number=number,
+            epoch=epoch,
+            clock=clock,
+            randomness=randomness,
+            frames=frames,
+        )
+        return delivery
+
+    def resume(self) -> None:
+        """Goes on with the moves that were open when the broker stopped."""
+        self._journal.resume()
+
+    async def snapshot_if_due(self) -> None:
+        await self._journal.snapshot_if_due()
+
+    async def close(self) -> None:
+        """Moves stop where they are, and go on after the next start."""
+        self._frames.forget(self.partition)
+        await self._journal.close()
+
+    # what there is
+
+    @property
+    def outbox(self) -> Outbox:
+        return self._journal.outbox
+
+    @property
+    def removed(self) -> IntervalSet:
+        """In dead-letter topics: offsets that were sent back or purged."""
+        return self._journal.removed
+
+    @property
+    def group_ids(self) -> set[int]:
+        return set(self._groups)
+
+    @property
+    def tallies(self) -> dict[int, Tally]:
+        return {group_id: group.tally for group_id, group in self._groups.items()}
+
+    def state(self, group_id: int) -> GroupState | None:
+        """To be looked at; changes go through here."""
+        group = self._groups.get(group_id)
+        return None if group is None else group.state
+
+    def next_time_ms(self) -> int | None:
+        """When `expire` has something to do."""
+        times = [group.state.next_time_ms() for group in self._groups.values()]
+        return min((time for time in times if time is not None), default=None)
+
+    # a group's life
+
+    async def begin(
+        self, group_id: int, *, ordering: Ordering, start: int, in_offset_order: bool = False
+    ) -> GroupState:
+        """The group's first use of the partition. One that has begun already stays as it is."""
+        while True:
+            group = self._groups.get(group_id)
+            if group is None:
+                group = QueueGroup(group_id, ordering=ordering, start=start, in_offset_order=in_offset_order)
+                self._groups[group_id] = group
+                began = Began(group_id, ordering, in_offset_order, start)
+                self._journal.put_event(began, lambda: self._take_out(group_id))
+            await self._journal.durable()
+            if self._groups.get(group_id) is group:
+                return group.state
+
+    async def forget(self, group_id: int) -> None:
+        if group_id in self._groups:
+            self._take_out(group_id)
+            self._journal.put_event(Forgotten(group_id))
+            await self._journal.durable()
+
+    async def settle_below(self, group_id: int, offset: int) -> None:
+        """Everything below is settled, leased or not."""
+        group = self._groups.get(group_id)
+        if group is not None:
+            await settle_below(group, offset)
+            self._journal.put(group)
+            await self._journal.durable()
+
+    async def rewind(self, group_id: int, offset: int) -> None:
+        """The group begins anew: everything at or above the offset is unread, everything below is settled."""
+        group = self._groups.get(group_id)
+        if group is not None:
+            rewound = Rewound(group_id, offset)
+            group.state.apply(rewound)
+            self._journal.put(group, [rewound])
+            await self._journal.durable()
+
+    async def end_leases(self, group_id: int, consumer: str) -> None:
+        """What the consumer holds is to be had again at once; the deliveries count."""
+        group = self._groups.get(group_id)
+        if group is not None:
+            group.state.end_leases(consumer)
+            self._journal.put(group)
+            await self._journal.durable()
+
+    def _take_out(self, group_id: int) -> None:
+        self._groups.pop(group_id, None)
+
+    # delivering
+
+    async def read_ahead(self, group_id: int, *, count: int, levels: int = _ALL_LEVELS) -> list[int]:
+        """Reads the log until `count` of each of the levels (bits) can be had, or no more; returns how many can.
+
+        While something cannot be written to the journal, nothing new is read: that error is raised.
+        """
+        group = self._groups.get(group_id)
+        return [0] * LEVELS if group is None else await self._dispatch.read_ahead(group, count, levels)
+
+    def new_lease_id(self) -> int:
+        """Never given twice, also when the topic is made anew under its name: receipts do not know the difference."""
+        return self._lease_epoch | next(_lease_numbers)
+
+    def take(
+        self, group_id: int, level: int, count: int, *, lease: int, consumer: str, deadline_ms: int
+    ) -> list[Taken]:
+        """Leases up to `count` messages of a level, of what was read ahead or is due. Several calls may add to one
+        lease; then `deliver` is called with all of it."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return []
+        return self._dispatch.take(group, level, count, lease=lease, consumer=consumer, deadline_ms=deadline_ms)
+
+    async def deliver(
+        self,
+        group_id: int,
+        lease: int,
+        taken: Sequence[Taken],
+        *,
+        ttl_ms: int | None,
+        settings: QueueSettings,
+        max_bytes: int,
+    ) -> list[Delivery]:
+        """The messages of a lease in the order in which they were taken, once the lease is on the journal.
+
+        What is past its time dies instead, what the log has no more is settled, and what does not fit can be had
+        again as if it had not been taken; one message always fits. When this raises, that holds for all of them.
+        """
+        group = self._groups.get(group_id)
+        if group is None:
+            return []
+        return await self._dispatch.deliver(
+            group, lease, taken, ttl_ms=ttl_ms, settings=settings, max_bytes=max_bytes
+        )
+
+    # settling
+
+    async def settle(
+        self,
+        group_id: int,
+        lease: int,
+        action: int,
+        runs: Sequence[Run],
+        *,
+        delay_ms: int | None = None,
+        is_counted: bool = True,
+        reason: str = "",
+        settings: QueueSettings,
+    ) -> Settlement:
+        """An action of protocol.queue_messages. What is not refused is done and on disk; the dead are under way."""
+        group = self._groups.get(group_id)
+        if group is None:
+            lost = LeaseLost(message=self.partition.name)
+            return Settlement([Refused(start, end, lost) for start, end in runs])
+        return await self._settling.settle(
+            group,
+            lease,
+            action,
+            runs,
+            delay_ms=delay_ms,
+            is_counted=is_counted,
+            reason=reason,
+            settings=settings,
+        )
+
+    async def buried(self, settlement: Settlement) -> bool:
+        """Waits until the dead of a settlement have arrived, for 5 s at most; whether they have."""
+        return await self._journal.arrived(settlement.moves, within_seconds=_BURIED_WITHIN_SECONDS)
+
+    async def expire(self, settings_of: Callable[[int], QueueSettings]) -> None:
+        """Ends leases whose time is over, and finds retries that are due."""
+        for group_id, group in list(self._groups.items()):
+            await self._settling.expire(group, settings_of(group_id))
+
+    async def remove_letters(self, runs: Sequence[Run], moves: Sequence[Move]) -> None:
+        """Nobody gets these any more. The moves were begun in `outbox` just now, and are carried out."""
+        fresh = [gap for start, end in runs for gap in self.removed.gaps(start, end)]
+        for start, end in fresh:
+            self.removed.add(start, end)
+
+        def undo() -> None:
+            self._journal.take_back_moves(moves)
+            for start, end in fresh:
+                self.removed.remove(start, end)
+
+        self._journal.put_event(LettersRemoved(list(runs), list(moves)), undo)
+        self._journal.carry(moves)
+        await self._journal.durable()
+
+
+Bury = Callable[[PartitionDelivery, Move], Awaitable[None]]
+"""Carries out a move of a partition's outbox."""

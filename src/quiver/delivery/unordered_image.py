@@ -1,0 +1,39 @@
+"""The state of an unordered group as bytes, in pieces of a few hundred entries. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from quiver.delivery.entry import LEASED, WAITING, Entry
+from quiver.delivery.unsettled import Unsettled
+
+_positions = msgspec.msgpack.Decoder(list[int])
+_entries = msgspec.msgpack.Decoder(list[Entry])
+
+
+def image(positions: Sequence[int], line_of: Sequence[int], unsettled: Unsettled) -> Iterator[bytes]:
+    """Positions as they are at the beginning, and the entries below them; there may be changes between the pieces.
+
+    What is taken meanwhile is left out: its event comes behind the snapshot, or it never was.
+    """
+    yield msgspec.msgpack.encode(positions)
+    offset = 0
+    while entries := unsettled.following(offset):
+        offset = entries[-1].end
+        yield msgspec.msgpack.encode([entry for entry in entries if entry.start < positions[line_of[entry.level]]])
+
+
+def restored(pieces: Sequence[bytes]) -> tuple[list[int], Iterator[Entry]]:
+    return _positions.decode(pieces[0]), _restored_entries(pieces[1:])
+
+
+def _restored_entries(pieces: Sequence[bytes]) -> Iterator[Entry]:
+    """What had expired or was due is so again as soon as somebody looks at the time."""
+    texts: dict[str, str] = {}
+    for piece in pieces:
+        for entry in _entries.decode(piece):
+            entry.state = LEASED if entry.can_be_settled else WAITING
+            entry.consumer = texts.setdefault(entry.consumer, entry.consumer)
+            entry.error = texts.setdefault(entry.error, entry.error)
+            entry.ticket = 0
+            yield entry

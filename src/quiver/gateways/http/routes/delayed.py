@@ -1,0 +1,215 @@
+"""Delayed messages: list, look at, cancel; and how they fare."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from quiver.gateways.http.answer import Answer
+from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.request import Request
+from quiver.model.delayed import DelayedMessage, DelayedStatus
+from quiver.model.errors import DelayedNotFound, InvalidName, InvalidRequest, PartitionNotFound, TopicNotFound
+from quiver.model.priority import NAMES
+from quiver.model.times import format_time
+
+if TYPE_CHECKING:
+    from quiver.broker.broker import Broker
+
+_MAX_LIMIT = 10_000
+_DEFAULT_LIMIT = 1000
+_MOST_DIGITS = 19
+
+
+class DelayedQuery(msgspec.Struct, kw_only=True):
+    limit: Annotated[int, Meta(ge=1, description="At most 10,000; a larger one counts as that.")] = _DEFAULT_LIMIT
+    skip: Annotated[int, Meta(ge=0)] = 0
+
+
+class PartitionQuery(msgspec.Struct, kw_only=True):
+    partition: Annotated[int, Meta(ge=0, description="May be left out where there is only one.")] | None = None
+
+
+class DelayedAnswer(msgspec.Struct, kw_only=True):
+    topic: str
+    partition: int
+    id: int
+    offset: Annotated[int, Meta(description="The id, as publishing answered it.")]
+    deliver_at: str
+    time_remaining: Annotated[float, Meta(description="Seconds; 0 when its time has come.")]
+    priority: str
+    state: DelayedStatus
+
+
+class DelayedListAnswer(msgspec.Struct, kw_only=True):
+    """Pending messages in order of time, and next_skip while there are more."""
+
+    messages: list[DelayedAnswer]
+    count: Annotated[int, Meta(description="How many are pending.")]
+    next_skip: int | UnsetType = UNSET
+
+
+class CanceledAnswer(msgspec.Struct, kw_only=True):
+    topic: str
+    partition: int
+    id: int
+    offset: int
+    canceled: bool = True
+    state: DelayedStatus = "cancelled"
+
+
+class LatenessAnswer(msgspec.Struct, kw_only=True):
+    """Seconds between the time of a message and its arrival in the topic, since the broker began."""
+
+    p50: float
+    p95: float
+    p99: float
+    max: float
+
+
+class DelayStatsAnswer(msgspec.Struct, kw_only=True):
+    pending_count: int
+    scheduled_count: int
+    delivered_count: int
+    cancelled_count: int
+    expired_count: Annotated[int, Meta(description="Would have expired before their time.")]
+    lost_count: Annotated[int, Meta(description="Could not be read when their time came.")]
+    avg_delay: Annotated[float, Meta(description="Seconds, of those delivered since the broker began.")]
+    lateness: LatenessAnswer
+
+
+class DelayedRoutes:
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    async def list(self, request: Request) -> Answer:
+        topic, query = request.topic(), request.query(DelayedQuery)
+        page = self._broker.delays.page(topic, skip=query.skip, limit=min(query.limit, _MAX_LIMIT))
+        now_ms, end = self._broker.clock.now_ms(), query.skip + len(page.messages)
+        shown = [_shown(topic, message, now_ms) for message in page.messages]
+        more = end if page.messages and end < page.total else UNSET
+        return Answer(DelayedListAnswer(messages=shown, count=page.total, next_skip=more))
+
+    async def get(self, request: Request) -> Answer:
+        return await self._get(request, request.partition())
+
+    async def get_by_id(self, request: Request) -> Answer:
+        return await self._get(request, self._partition_of(request))
+
+    async def cancel(self, request: Request) -> Answer:
+        return await self._cancel(request, request.partition())
+
+    async def cancel_by_id(self, request: Request) -> Answer:
+        return await self._cancel(request, self._partition_of(request))
+
+    async def stats(self, request: Request) -> Answer:
+        stats = self._broker.delays.stats()
+        lateness = stats.lateness
+        return Answer(
+            DelayStatsAnswer(
+                pending_count=stats.pending,
+                scheduled_count=stats.scheduled,
+                delivered_count=stats.delivered,
+                cancelled_count=stats.cancelled,
+                expired_count=stats.expired,
+                lost_count=stats.lost,
+                avg_delay=round(stats.average_delay_ms / 1000, 3),
+                lateness=LatenessAnswer(
+                    p50=lateness.percentile_ms(0.5) / 1000,
+                    p95=lateness.percentile_ms(0.95) / 1000,
+                    p99=lateness.percentile_ms(0.99) / 1000,
+                    max=lateness.max_ms / 1000,
+                ),
+            )
+        )
+
+    async def _get(self, request: Request, partition: int) -> Answer:
+        topic = request.topic()
+        message = await self._broker.delays.get(topic, partition, _id_of(request))
+        return Answer(_shown(topic, message, self._broker.clock.now_ms()))
+
+    async def _cancel(self, request: Request, partition: int) -> Answer:
+        topic, id = request.topic(), _id_of(request)
+        if id not in await self._broker.delays.cancel(topic, partition, [id]):
+            raise DelayedNotFound(topic=topic, partition=partition, id=id)
+        return Answer(CanceledAnswer(topic=topic, partition=partition, id=id, offset=id))
+
+    def _partition_of(self, request: Request) -> int:
+        partition = request.query(PartitionQuery).partition
+        if partition is None:
+            count = self._broker.topic(request.topic()).config.partitions
+            if count > 1:
+                raise InvalidRequest(problem=f"say which partition the message is in: ?partition=0 to {count - 1}")
+            return 0
+        return partition
+
+
+def _id_of(request: Request) -> int:
+    text = request.params["id"]
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+        raise InvalidRequest(problem=f"{text[:50]!r} is not the id of a delayed message, which is a number")
+    return int(text)
+
+
+def _shown(topic: str, message: DelayedMessage, now_ms: int) -> DelayedAnswer:
+    remaining_ms = max(0, message.deliver_at_ms - now_ms) if message.state == "pending" else 0
+    return DelayedAnswer(
+        topic=topic,
+        partition=message.partition,
+        id=message.id,
+        offset=message.id,
+        deliver_at=format_time(message.deliver_at_ms),
+        time_remaining=remaining_ms / 1000,
+        priority=NAMES[message.priority],
+        state=message.state,
+    )
+
+
+def delayed_routes(broker: "Broker") -> Routes:
+    routes = DelayedRoutes(broker)
+    known = (InvalidRequest, InvalidName, TopicNotFound)
+    one = (*known, PartitionNotFound, DelayedNotFound)
+    look, cancel = "Look at a delayed message", "Cancel a delayed message: it is never delivered"
+    tag = "Delays"
+    return {
+        "/topics/{topic}/delayed": {
+            "GET": Operation(
+                handler=routes.list,
+                summary="List the messages of a topic that wait for their time",
+                tag=tag,
+                query=DelayedQuery,
+                answer=DelayedListAnswer,
+                errors=known,
+            )
+        },
+        "/topics/{topic}/delayed/{partition}/{id}": {
+            "GET": Operation(handler=routes.get, summary=look, tag=tag, answer=DelayedAnswer, errors=one),
+            "DELETE": Operation(handler=routes.cancel, summary=cancel, tag=tag, answer=CanceledAnswer, errors=one),
+        },
+        "/topics/{topic}/delayed/{id}": {
+            "GET": Operation(
+                handler=routes.get_by_id,
+                summary=look,
+                tag=tag,
+                query=PartitionQuery,
+                answer=DelayedAnswer,
+                errors=one,
+            ),
+            "DELETE": Operation(
+                handler=routes.cancel_by_id,
+                summary=cancel,
+                tag=tag,
+                query=PartitionQuery,
+                answer=CanceledAnswer,
+                errors=one,
+            ),
+        },
+        "/delay/stats": {
+            "GET": Operation(
+                handler=routes.stats,
+                summary="How many messages wait, were delivered and cancelled, and how late they came",
+                tag=tag,
+                answer=DelayStatsAnswer,
+            )
+        },
+    }

@@ -1,0 +1,61 @@
+"""Finding and counting the messages of a priority in a log of segments, by the index and without reading bodies."""
+
+from quiver.log.priority_counts import NO_MESSAGES, among
+from quiver.log.segment import Place, Segment
+from quiver.log.segment_view import SegmentView, segment_index
+from quiver.records.header import HEADER_BYTES
+
+
+class PriorityView(SegmentView):
+    """Like all reads it runs beside the writer; what is appended meanwhile is seen or not."""
+
+    def knows_of_none(self, offset: int, priorities: int) -> bool:
+        """Whether it is sure, without reading, that no frame from an offset on has one of the priorities."""
+        segments = self.segments
+        return not any(segment.priorities & priorities for segment in segments[segment_index(segments, offset) :])
+
+    def has_priority_hot(self, offset: int, priorities: int) -> bool:
+        """Whether a frame appended or read just now begins at an offset and is of the priorities. Never blocks."""
+        known = self._positions.get(offset)
+        if known is None or known[0] is not self.tail.segment or known[0].file.fd < 0:
+            return False
+        segment, position = known
+        with segment.frames(window_bytes=HEADER_BYTES) as frames:
+            header = frames.header_at(position)
+        return header is not None and header.base_offset == offset and bool(priorities >> header.priority & 1)
+
+    def find_priority(self, offset: int, priorities: int) -> int | None:
+        """The first frame that ends behind an offset and has one of the priorities; damage is passed over."""
+        tail, segments = self.tail, self.segments
+        for index in range(segment_index(segments, offset), len(segments)):
+            segment = segments[index]
+            next_base = segments[index + 1].base_offset if index + 1 < len(segments) else tail.end_offset
+            place = self._find_priority_in(segment, offset, priorities, next_base)
+            if place is not None:
+                base_offset = place.header.base_offset
+                return base_offset if base_offset < tail.end_offset else None
+        return None
+
+    def count_by_priority(self, offset: int) -> list[int]:
+        """Messages at and behind an offset."""
+        segments = self.segments
+        first = segment_index(segments, offset)
+        counts = list(NO_MESSAGES)
+        for segment in segments[first:]:
+            inside = offset > segment.base_offset
+            for priority, count in enumerate(segment.count_from(offset) if inside else segment.count()):
+                counts[priority] += count
+        return counts
+
+    def _find_priority_in(self, segment: Segment, offset: int, priorities: int, end_offset: int) -> Place | None:
+        known = self._known_place(segment, offset)
+        if known is not None and priorities >> known.header.priority & 1:
+            return known
+        if not among(segment.count(), priorities):
+            return None
+        place, gaps = segment.find_priority(offset, priorities)
+        for gap in gaps:
+            self._note_gap(segment, gap, end_offset)
+        if place is not None:
+            self.remember(place.header.base_offset, segment, place.position)
+        return place

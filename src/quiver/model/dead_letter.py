@@ -1,0 +1,132 @@
+"""Dead letters: messages that a queue group gave up, as they are listed, looked for and named."""
+
+import zlib
+from typing import NamedTuple
+
+import msgspec
+
+from quiver.model.errors import InvalidRequest
+from quiver.model.priority import Priority
+
+SUFFIX = ".dlq"
+_LONGEST_NAME = 240
+_HASH_DIGITS = 8
+
+
+def is_dead_letter_topic(name: str) -> bool:
+    return name.endswith(SUFFIX)
+
+
+def dead_letter_topic(topic: str) -> str:
+    """The topic that the dead letters of a topic go to: its own name with `.dlq`, and for a dead-letter topic itself.
+
+    A name that has no room for it is cut short, with a checksum of the whole in the place of its end.
+    """
+    if is_dead_letter_topic(topic):
+        return topic
+    if len(topic) + len(SUFFIX) <= _LONGEST_NAME:
+        return topic + SUFFIX
+    kept = topic[: _LONGEST_NAME - len(SUFFIX) - _HASH_DIGITS - 1]
+    return f"{kept}-{zlib.crc32(topic.encode()):0{_HASH_DIGITS}x}{SUFFIX}"
+
+
+class LetterId(NamedTuple):
+    """The place of a letter in the dead-letter topic. Users write it `partition:offset`."""
+
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}:{self.offset}"
+
+
+def parse_letter_id(text: object) -> LetterId:
+    parts = text.split(":") if isinstance(text, str) and len(text) <= 40 else []
+    if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise InvalidRequest(problem=f"{str(text)[:50]!r} is not the id of a dead letter, such as 0:42")
+    return LetterId(int(parts[0]), int(parts[1]))
+
+
+class LetterCursor(NamedTuple):
+    """A place between two letters, in the order of their death. Users get it as text and give it back."""
+
+    died_at_ms: int
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}:{self.offset}:{self.died_at_ms}"
+
+
+def parse_letter_cursor(text: object) -> LetterCursor:
+    parts = text.split(":") if isinstance(text, str) and len(text) <= 60 else []
+    if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise InvalidRequest(problem=f"after: {str(text)[:60]!r} is not what a page of dead letters gave as `next`")
+    return LetterCursor(int(parts[2]), int(parts[0]), int(parts[1]))
+
+
+class Original(msgspec.Struct, frozen=True, array_like=True):
+    """Where a dead letter came from."""
+
+    topic: str
+    partition: int
+    offset: int
+    appended_at_ms: int | None = None
+    first_delivered_ms: int | None = None
+
+
+class DeadLetter(msgspec.Struct, frozen=True, array_like=True):
+    partition: int
+    offset: int
+    timestamp_ms: int
+    """The message's own."""
+    died_at_ms: int
+    """When it came to the dead-letter topic."""
+    key: bytes | None
+    value: bytes | None
+    headers: dict[str, bytes]
+    """The message's own: those that say how it died are in the other fields."""
+    priority: Priority
+    reason: str = ""
+    """max_attempts, rejected or expired; empty when it was published here by somebody."""
+    last_error: str = ""
+    attempts: int = 0
+    group: str = ""
+    original: Original | None = None
+
+    @property
+    def id(self) -> LetterId:
+        return LetterId(self.partition, self.offset)
+
+    @property
+    def cursor(self) -> LetterCursor:
+        return LetterCursor(self.died_at_ms, self.partition, self.offset)
+
+
+class LetterFilter(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """Which letters are meant: those that fit everything given. Nothing given: all."""
+
+    ids: list[tuple[int, int]] | None = None
+    """(partition, offset) in the dead-letter topic."""
+    partition: int | None = None
+    group: str | None = None
+    reason: str | None = None
+    key: bytes | None = None
+    contains: bytes | None = None
+    """Is in the value, or in the last error."""
+    from_time_ms: int | None = None
+    to_time_ms: int | None = None
+    """By time of death, inclusive."""
+
+    def fits(self, letter: DeadLetter) -> bool:
+        """Times and ids aside, which the search goes by already."""
+        return (
+            (self.group is None or letter.group == self.group)
+            and (self.reason is None or letter.reason == self.reason)
+            and (self.key is None or letter.key == self.key)
+            and (self.contains is None or self._is_in(letter))
+        )
+
+    def _is_in(self, letter: DeadLetter) -> bool:
+        assert self.contains is not None
+        return self.contains in (letter.value or b"") or self.contains in letter.last_error.encode()

@@ -1,0 +1,60 @@
+"""Requests and answers about dead letters. A topic is named by itself, or by its dead-letter topic."""
+
+from quiver.model.dead_letter import DeadLetter, LetterCursor, LetterFilter
+from quiver.protocol.message import Message
+
+
+class ListLetters(Message, tag=50, frozen=True):
+    topic: str
+    filter: LetterFilter
+    limit: int = 1000
+    skip: int = 0
+    after: LetterCursor | None = None
+    """`next` of the page before."""
+    newest_first: bool = False
+
+
+class RedriveLetters(Message, tag=51, frozen=True):
+    topic: str
+    filter: LetterFilter
+    limit: int | None = None
+    to: str | None = None
+    """Another topic than the one they came from."""
+    dry_run: bool = False
+    after: LetterCursor | None = None
+
+
+class PurgeLetters(Message, tag=52, frozen=True):
+    topic: str
+    filter: LetterFilter
+    limit: int | None = None
+    dry_run: bool = False
+    after: LetterCursor | None = None
+
+
+DeadLetterRequest = ListLetters | RedriveLetters | PurgeLetters
+
+
+class Letters(Message, tag=150, frozen=True):
+    letters: list[DeadLetter]
+    total: int
+    """In the dead-letter topic, whatever was looked for."""
+    next: LetterCursor | None
+    """None behind the last one."""
+
+
+class TakenLetters(Message, tag=151, frozen=True):
+    """Sent back or purged, or what would be."""
+
+    count: int
+    ids: list[tuple[int, int]]
+    """The first thousand, as partition and offset in the dead-letter topic."""
+    missing: list[tuple[int, int]]
+    """Asked for by id, and not there."""
+    next: LetterCursor | None
+    """Where to go on when the limit was reached."""
+    at_ms: int
+    """When, by the broker's clock."""
+
+
+DeadLetterAnswer = Letters | TakenLetters

@@ -1,0 +1,45 @@
+"""Requests and answers about delayed messages."""
+
+from quiver.model.delayed import DelayedMessage
+from quiver.protocol.message import Message
+
+
+class ListDelayed(Message, tag=60, frozen=True):
+    """Pending messages in order of time."""
+
+    topic: str
+    limit: int = 1000
+    skip: int = 0
+
+
+class GetDelayed(Message, tag=61, frozen=True):
+    topic: str
+    partition: int
+    id: int
+
+
+class CancelDelayed(Message, tag=62, frozen=True):
+    topic: str
+    partition: int
+    ids: list[int]
+
+
+DelayRequest = ListDelayed | GetDelayed | CancelDelayed
+
+
+class DelayedList(Message, tag=160, frozen=True):
+    messages: list[DelayedMessage]
+    total: int
+    """How many are pending."""
+
+
+class Delayed(Message, tag=161, frozen=True):
+    message: DelayedMessage
+
+
+class CancelledDelayed(Message, tag=162, frozen=True):
+    ids: list[int]
+    """Those that are cancelled now. The others had left, or never were."""
+
+
+DelayAnswer = DelayedList | Delayed | CancelledDelayed

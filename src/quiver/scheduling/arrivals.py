@@ -1,0 +1,123 @@
+"""Delayed messages on their way into the schedule log."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from quiver.model.errors import FrameTooLarge, InvalidRequest
+from quiver.model.message import NewMessage
+from quiver.partition.partition import Appended, Frame, Partition
+from quiver.records.header import FrameHeader
+from quiver.records.read import open_frame
+from quiver.scheduling.delay_state import DelayState
+from quiver.scheduling.schedule_log import FRAME_BYTES, due_times
+from quiver.structures.ordered_pairs import Integers
+from quiver.system.clock import Clock
+
+T = TypeVar("T")
+
+MAX_DELAY_MS = 10 * 366 * 86_400_000
+_MOST_FRAME_BYTES = 4 * FRAME_BYTES
+
+
+class Arrivals:
+    """Messages are scheduled when they are written. `on_news` is called when one is due before all others."""
+
+    def __init__(self, schedule: Partition, state: DelayState, *, clock: Clock, on_news: Callable[[], None]) -> None:
+        self._schedule = schedule
+        self._state = state
+        self._clock = clock
+        self._on_news = on_news
+        self._fresh: list[tuple[int, NewMessage]] = []
+        """Single messages that are written and not scheduled yet."""
+
+    def frame(self, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
+        """Queues a checked frame; the future answers when it is as durable as the topic asks for."""
+        if header.record_count > 1 and header.uncompressed_length > _MOST_FRAME_BYTES:
+            raise FrameTooLarge(
+                f"a frame of {header.uncompressed_length} bytes with {header.record_count} delayed messages is too "
+                f"large; send them in frames of {FRAME_BYTES}"
+            )
+        times_ms = due_times(open_frame(frame, verify=False))
+        self._check_time(int(times_ms.max()))
+        written = self._schedule.append(frame, header)
+        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        # Whoever waits for the answer may go, and the messages are scheduled all the same.
+        written.add_done_callback(lambda _: self._frame_written(written, times_ms, header.priority, answer))
+        return answer
+
+    def message(self, message: NewMessage) -> "asyncio.Future[int]":
+        """Queues a single message, which shares a frame with others; the future answers its id."""
+        self._check_time(message.deliver_at_ms or 0)
+        written = self._schedule.append_message(message)
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        written.add_done_callback(lambda _: self._message_written(written, message, answer))
+        return answer
+
+    async def finish(self) -> None:
+        """Returns when everything that was queued is written and scheduled."""
+        await self._schedule.drain()
+        await asyncio.sleep(0)
+        self._schedule_fresh()
+
+    def _check_time(self, time_ms: int) -> None:
+        if time_ms > self._clock.now_ms() + MAX_DELAY_MS:
+            raise InvalidRequest(problem="a message can be delayed by 10 years at most")
+
+    def _frame_written(
+        self,
+        written: "asyncio.Future[Appended]",
+        times_ms: Integers,
+        priority: int,
+        answer: "asyncio.Future[Appended]",
+    ) -> None:
+        error = written.exception()
+        if error is not None:
+            _fail(answer, error)
+            return
+        appended = written.result()
+        if not appended.duplicate:
+            self._schedule_fresh()
+            base = appended.base_offset
+            self._scheduled(np.arange(base, base + len(times_ms)), times_ms, priority)
+        if not answer.done():
+            answer.set_result(appended._replace(delayed=True))
+
+    def _message_written(
+        self, written: "asyncio.Future[int]", message: NewMessage, answer: "asyncio.Future[int]"
+    ) -> None:
+        error = written.exception()
+        if error is not None:
+            _fail(answer, error)
+            return
+        if not self._fresh:  # those of a frame come one behind the other, and are scheduled before anybody is told
+            asyncio.get_running_loop().call_soon(self._schedule_fresh)
+        self._fresh.append((written.result(), message))
+        if not answer.done():
+            answer.set_result(written.result())
+
+    def _schedule_fresh(self) -> None:
+        fresh, self._fresh = self._fresh, []
+        start = 0
+        for end in range(1, len(fresh) + 1):
+            priority = fresh[start][1].priority
+            if end == len(fresh) or fresh[end][1].priority != priority:
+                ids = np.array([id for id, _ in fresh[start:end]], np.int64)
+                times_ms = np.array([message.deliver_at_ms or 0 for _, message in fresh[start:end]], np.int64)
+                self._scheduled(ids, times_ms, priority)
+                start = end
+
+    def _scheduled(self, ids: Integers, times_ms: Integers, priority: int) -> None:
+        before = self._state.pending.next_ms()
+        self._state.schedule(ids, times_ms, priority)
+        after = self._state.pending.next_ms()
+        if after is not None and (before is None or after < before):
+            self._on_news()
+
+
+def _fail(answer: "asyncio.Future[T]", error: BaseException) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+        answer.exception()  # whoever waited may have gone

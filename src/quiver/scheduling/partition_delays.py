@@ -1,0 +1,375 @@
+"""The delayed messages of one partition: a schedule log, a timers journal, and the state between them.
+
+A message is written to the schedule log and waits. When it is due, the journal notes that it leaves; then it is
+appended to the partition; then the journal notes that this is done. A message that is cancelled leaves by a note in
+the journal alone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from quiver.model.delayed import DelayedStatus
+from quiver.model.errors import QuiverError
+from quiver.model.limits import MIB, Limits
+from quiver.model.topic import TopicConfig
+from quiver.moves.append import append_moved
+from quiver.moves.carrier import Carrier
+from quiver.moves.outbox import Move, Target, mover_id
+from quiver.partition.partition import Partition, log_options
+from quiver.scheduling.arrivals import Arrivals
+from quiver.scheduling.delay_events import (
+    Cancelled,
+    DelayEvent,
+    MoveContent,
+    MoveDone,
+    Purged,
+    decode_event,
+    encode_event,
+)
+from quiver.scheduling.delay_image import decode_image, encode_image
+from quiver.scheduling.delay_state import DelayState
+from quiver.scheduling.due_messages import Departure, DueMessage, departure
+from quiver.scheduling.lateness import Lateness
+from quiver.scheduling.pending import Delayed
+from quiver.scheduling.read_ahead import MemoryShare, ReadAhead
+from quiver.scheduling.relocation import COPIED_AT_ONCE, COPIED_BYTES, copy_rows, is_relocation_due
+from quiver.scheduling.schedule_log import FRAME_BYTES, read_rows, scan
+from quiver.storage.journal import OPTIONS_FOR_WRITE, Journal
+from quiver.storage.port import Storage
+from quiver.system.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+_SEGMENT_BYTES = 16 * MIB
+_TAKEN_AT_ONCE = 2000
+_READ_BYTES = 8 * MIB
+_MOST_UNDER_WAY = 10_000
+_MOST_UNDER_WAY_BYTES = 32 * MIB
+_SNAPSHOT_SECONDS = 300.0
+_SNAPSHOT_MESSAGES = 100_000
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
+
+
+def schedule_log_id(topic_id: int, partition: int) -> str:
+    return f"topics/{topic_id}/{partition}-schedule"
+
+
+def timers_log_id(topic_id: int, partition: int) -> str:
+    return f"topics/{topic_id}/{partition}-timers"
+
+
+def schedule_config(config: TopicConfig) -> TopicConfig:
+    """The settings of a topic's schedule logs: as durable as the topic, and beyond its retention."""
+    segment_bytes = min(config.segment_bytes, _SEGMENT_BYTES)
+    return msgspec.structs.replace(config, retention_ms=None, retention_bytes=None, segment_bytes=segment_bytes)
+
+
+class PartitionDelays:
+    """Belongs to one event loop. `on_news` is called when `next_time_ms` has come nearer."""
+
+    def __init__(
+        self,
+        target: Partition,
+        schedule: Partition,
+        *,
+        topic_id: int,
+        number: int,
+        clock: Clock,
+        share: MemoryShare,
+        on_news: Callable[[], None],
+    ) -> None:
+        self.topic_id = topic_id
+        self.number = number
+        self.schedule = schedule
+        self.state = DelayState(clock.now_ms())
+        self.arrivals = Arrivals(schedule, self.state, clock=clock, on_news=on_news)
+        self.lateness = Lateness()
+        self.delay_ms_total = 0
+        """How long delivered messages had to wait, by their own wish, since this broker began."""
+        self._ahead = ReadAhead(schedule.log, self.state.pending, share)
+        self._target = target
+        self._clock = clock
+        self._on_news = on_news
+        self._journal: Journal
+        name = f"the delays of {target.name}"
+        self._carrier = Carrier(name, self.state.outbox, carry=self._carry, done=self._note_done)
+        self._loads: dict[int, list[DueMessage]] = {}
+        """The messages of open moves, by move."""
+        self._load_bytes = 0
+        self._turn = asyncio.Lock()
+        """Held by whoever begins moves, copies messages or takes a snapshot."""
+        self._cancelling = 0
+        self._pause = _FIRST_PAUSE_SECONDS
+        self._paused_until = 0.0
+        self._scheduled_at_snapshot = 0
+        self._closing = False
+
+    @classmethod
+    async def open(
+        cls,
+        storage: Storage,
+        target: Partition,
+        *,
+        topic_id: int,
+        number: int,
+        config: TopicConfig,
+        clock: Clock,
+        limits: Limits,
+        share: MemoryShare,
+        on_news: Callable[[], None],
+    ) -> "PartitionDelays":
+        """Opens both logs and brings the state up to date; moves that were under way go on."""
+        own_config = schedule_config(config)
+        log = await storage.open_log(schedule_log_id(topic_id, number), log_options(own_config))
+        schedule = Partition(
+            f"the schedule of {target.name}",
+            log,
+            config=own_config,
+            epoch=target.epoch,
+            clock=clock,
+            limits=limits,
+            fused_bytes=FRAME_BYTES,
+        )
+        await schedule.recover()
+        delays = cls(target, schedule, topic_id=topic_id, number=number, clock=clock, share=share, on_news=on_news)
+        await delays._recover(storage)
+        return delays
+
+    async def _recover(self, storage: Storage) -> None:
+        state, log = self.state, self.schedule.log
+        self._journal = await Journal.open(
+            storage,
+            timers_log_id(self.topic_id, self.number),
+            epoch=self.schedule.epoch,
+            clock=self._clock,
+            restore=lambda data: decode_image(data, state),
+            apply=lambda record: state.apply(decode_event(record)),
+            options=OPTIONS_FOR_WRITE,
+        )
+        self._scheduled_at_snapshot = state.totals.scheduled
+        async for frame in scan(log, state.known_below):
+            state.schedule(*frame)
+        state.seen_up_to(log.end_offset)
+        if lost := state.lose_below(log.start_offset):
+            logger.warning("%d messages of %s are lost with its log", lost, self.schedule.name)
+        self._carrier.submit(state.outbox.open.values())
+
+    # leaving
+
+    def next_time_ms(self) -> int | None:
+        """When to call `deliver_due`; None if there is nothing to wait for, or it says so itself."""
+        due_ms, now_ms = self.state.pending.next_ms(), self._clock.now_ms()
+        if due_ms is None or self._is_full():
+            return None
+        ahead_ms = self._ahead.next_ms(now_ms)
+        next_ms = due_ms if ahead_ms is None else min(due_ms, ahead_ms)
+        rest = self._paused_until - self._clock.monotonic()
+        return next_ms if rest <= 0 else max(next_ms, now_ms + round(rest * 1000))
+
+    async def deliver_due(self) -> None:
+        """Sends what is due on its way."""
+        async with self._turn:
+            if not self._closing:
+                self._ahead.fill(self._clock.now_ms())
+            while not self._closing and not self._is_full():
+                taken = self.state.take_due(self._clock.now_ms(), _TAKEN_AT_ONCE)
+                if not taken:
+                    return
+                try:
+                    await self._send_off(taken)
+                except (QuiverError, OSError) as error:
+                    logger.warning("due messages of %s wait for %.1f s: %s", self._target.name, self._pause, error)
+                    self._paused_until = self._clock.monotonic() + self._pause
+                    self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+                    return
+                self._pause = _FIRST_PAUSE_SECONDS
+
+    def _is_full(self) -> bool:
+        """Whether so much is on its way that no more is sent after it."""
+        under_way = sum(move.count for move in self.state.outbox.open.values())
+        return under_way >= _MOST_UNDER_WAY or self._load_bytes >= _MOST_UNDER_WAY_BYTES
+
+    async def _send_off(self, taken: list[Delayed]) -> None:
+        try:
+            rows = self._ahead.take([message.place for message in taken])
+            others = sorted(message.place for message in taken if message.place not in rows)
+            read, unread_from = await read_rows(self.schedule.log, others, _READ_BYTES)
+            rows |= read
+        except BaseException:
+            self.state.put_back(taken)
+            raise
+        unread = [each for each in taken if each.place >= unread_from and each.place not in rows]
+        self.state.put_back(unread)
+        await self._leave(departure([each for each in taken if each not in unread], rows))
+
+    async def _leave(self, leaving: Departure) -> None:
+        for message in leaving.lost:
+            logger.error("delayed message %d of %s cannot be read and is lost", message.id, self._target.name)
+        words = leaving.moved, leaving.expired, leaving.lost
+        left = self.state.leave(Target(self.topic_id, self.number), *words)
+        try:
+            await self._write(left, sync=True)
+        except Exception:
+            self.state.stay(left, *words)
+            raise
+        for move, part in zip(left.moves, leaving.parts, strict=True):
+            self._hold(move, part)
+        self._carrier.submit(left.moves)
+
+    def _hold(self, move: Move, load: list[DueMessage]) -> None:
+        self._loads[move.id] = load
+        self._load_bytes += sum(due.row.size for due in load)
+
+    async def _carry(self, move: Move) -> None:
+        if move.id not in self._loads:
+            self._hold(move, await self._load(move))
+        load = self._loads[move.id]
+        if load:
+            now_ms = self._clock.now_ms()
+            await append_moved(
+                self._target,
+                mover=mover_id("delays", self.topic_id, self.number),
+                sequence=move.sequence,
+                messages=[due.arriving(now_ms) for due in load],
+                schema_id=load[0].row.schema_id,
+            )
+        now_ms = self._clock.now_ms()
+        for due in load:
+            self.lateness.note(now_ms - due.due_ms)
+            self.delay_ms_total += max(0, due.delayed.deliver_at_ms - due.row.scheduled_ms)
+
+    async def _load(self, move: Move) -> list[DueMessage]:
+        """The messages of a move that was begun before this start."""
+        content = MoveContent.unpack(move.content)
+        rows, _ = await read_rows(self.schedule.log, sorted(content.places.tolist()))
+        load = []
+        for id, place, time_ms in zip(*(column.tolist() for column in content.columns()), strict=True):
+            if (row := rows.get(place)) is not None:
+                at_ms = (row.message.deliver_at_ms or 0) if time_ms < 0 else time_ms
+                load.append(DueMessage(Delayed(id, at_ms, row.message.priority, place), row))
+        return load
+
+    async def _note_done(self, move: Move) -> None:
+        was_full = self._is_full()
+        self._load_bytes -= sum(due.row.size for due in self._loads.pop(move.id, []))
+        await self._write(MoveDone(move.id), sync=False)
+        if was_full or not self.state.outbox.open:
+            self._on_news()
+
+    async def cancel(self, ids: Sequence[int]) -> set[int]:
+        """Which of these are cancelled now: they are never delivered. The others had left, or never were."""
+        cancelled = self.state.cancel(ids)
+        if not cancelled:
+            return set()
+        done = [message.id for message in cancelled]
+        self._cancelling += 1
+        try:
+            await self._write(Cancelled(done), sync=True)
+        except Exception:
+            self.state.uncancel(cancelled)
+            self._on_news()
+            raise
+        finally:
+            self._cancelling -= 1
+        return set(done)
+
+    async def look_up(self, id: int) -> tuple[Delayed, DelayedStatus] | None:
+        """A message and what became of it; None when the schedule log does not have it (any more)."""
+        pending = self.state.find(id)
+        if pending is not None:
+            return pending, "pending"
+        rows, _ = await read_rows(self.schedule.log, [id]) if id < self.state.known_below else ({}, 0)
+        row = rows.get(id)
+        if row is None or not row.is_original:
+            return None
+        delayed = Delayed(id, row.message.deliver_at_ms or row.scheduled_ms, row.message.priority, id)
+        if id in self.state.cancelled:
+            return delayed, "cancelled"
+        return delayed, "expired" if id in self.state.expired else "delivered"
+
+    async def purge(self) -> None:
+        """Removes every message that waits. What is on its way arrives."""
+        async with self._turn:
+            purged = Purged(self.schedule.log.end_offset)
+            await self._write(purged, sync=True)
+            self.state.apply(purged)
+            await self._trim()
+
+    # upkeep
+
+    async def upkeep(self) -> None:
+        """Lets go of what the schedule log need not keep, and takes a snapshot if one is due."""
+        end = self.schedule.log.end_offset
+        while await self._relocate(end):
+            pass
+        async with self._turn:
+            if self._closing:
+                return
+            await self._trim()
+            since = self.state.totals.scheduled - self._scheduled_at_snapshot
+            is_much = since >= max(_SNAPSHOT_MESSAGES, len(self.state.pending) // 2)
+            if is_much or self._journal.snapshot_due(_SNAPSHOT_SECONDS):
+                await self._snapshot()
+
+    async def _trim(self) -> None:
+        """Drops the front of the schedule log as far as nothing there is needed."""
+        log, floor = self.schedule.log, self.state.floor()
+        if floor > log.start_offset and not self._cancelling:
+            await self.schedule.drop_front(floor)
+            self.state.forget_below(log.start_offset)
+
+    async def _relocate(self, end: int) -> bool:
+        """Copies some of the foremost messages, if that is due; whether there may be more, below an offset."""
+        async with self._turn:
+            if self._closing or not is_relocation_due(self.schedule.log, self.state):
+                return False
+            messages = [each for each in self.state.pending.lowest(COPIED_AT_ONCE) if each.place < end]
+            rows, unread_from = await read_rows(
+                self.schedule.log, [message.place for message in messages], COPIED_BYTES
+            )
+            messages = [message for message in messages if message.place < unread_from]
+            if not messages:
+                return False
+            if lost := [message for message in messages if message.place not in rows]:
+                await self._leave(Departure([], [], lost))
+            there = [message for message in messages if message.place in rows]
+            places = await copy_rows(self.schedule, [rows[message.place] for message in there])
+            await self.schedule.log.sync()
+            event = self.state.relocation(there, places)
+            await self._write(event, sync=True)
+            self.state.apply(event)
+            await self._trim()
+            return True
+
+    async def _snapshot(self) -> None:
+        self._scheduled_at_snapshot = self.state.totals.scheduled
+        await self._journal.snapshot_beside(lambda: encode_image(self.state))
+
+    async def close(self) -> None:
+        """Finishes what was accepted. Moves under way go on after the next start."""
+        self._closing = True
+        async with self._turn:
+            await self._ahead.close()
+            await self._carrier.close()
+            await self.arrivals.finish()
+            try:
+                await self._snapshot()
+            except (QuiverError, OSError) as error:
+                logger.warning("no snapshot of the delays of %s: %s", self._target.name, error)
+            await self.schedule.close()
+            await self._journal.close()
+
+    async def abandon(self) -> None:
+        """Ends all work, for a partition that is about to be deleted."""
+        self._closing = True
+        self.schedule.abandon()
+        async with self._turn:
+            await self._ahead.close()
+            await self._carrier.close()
+            await self.arrivals.finish()
+
+    async def _write(self, event: DelayEvent, *, sync: bool) -> None:
+        await self._journal.write(encode_event(event), sync=sync)

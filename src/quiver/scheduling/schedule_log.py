@@ -1,0 +1,169 @@
+"""The schedule log: frames of delayed messages, each with the time at which it is due."""
+
+import asyncio
+import contextlib
+import logging
+import sys
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from quiver.model.errors import CorruptData, InvalidFrame, OffsetOutOfRange
+from quiver.model.limits import KIB, MIB
+from quiver.model.message import NewMessage
+from quiver.model.priority import Priority
+from quiver.partition.fusion import message_size
+from quiver.records.columns import DELIVER_AT
+from quiver.records.header import COLUMN_DELIVER_AT, FrameHeader
+from quiver.records.read import OpenFrame, open_frame, split_frames
+from quiver.storage.port import Log
+from quiver.structures.ordered_pairs import Integers
+
+logger = logging.getLogger(__name__)
+
+FRAME_BYTES = 64 * KIB
+"""How large frames of several delayed messages should be at most, so that one can be read without the others."""
+_SCAN_BYTES = 4 * MIB
+_DENSE = 64
+"""Messages that lie closer together than this, on average, are read in long stretches."""
+
+
+class ScheduledRow(NamedTuple):
+    """A delayed message as the schedule log has it."""
+
+    message: NewMessage
+    schema_id: int
+    scheduled_ms: int
+    is_original: bool
+    """Not a copy, which has no time."""
+
+    @property
+    def size(self) -> int:
+        return message_size(self.message)
+
+
+class ScheduledFrame(NamedTuple):
+    ids: Integers
+    times_ms: Integers
+    priority: int
+
+
+def due_times(frame: OpenFrame) -> Integers:
+    """When each message of a frame is due; 0 where it does not say, which is at once."""
+    column = frame.column(DELIVER_AT)
+    if column is None:
+        return np.zeros(len(frame), np.int64)
+    return np.asarray(column.fill_null(0).to_numpy(), np.int64)
+
+
+async def scan(log: Log, offset: int) -> AsyncIterator[ScheduledFrame]:
+    """Every message from an offset on. Copies are left out, and damaged frames are stepped over."""
+    offset, end = max(offset, log.start_offset), log.end_offset
+    while offset < end:
+        data, offset = await _read(log, offset, _SCAN_BYTES, end)
+        for position, header in _frames(data):
+            offset = header.next_offset
+            if not header.columns & COLUMN_DELIVER_AT:
+                continue
+            try:
+                frame = open_frame(data, position)
+            except InvalidFrame as error:
+                logger.error("delayed messages %d to %d are lost: %s", header.base_offset, header.last_offset, error)
+                continue
+            ids = np.arange(header.base_offset, header.next_offset)
+            yield ScheduledFrame(ids, due_times(frame), header.priority)
+
+
+async def read_rows(
+    log: Log, places: Sequence[int], max_bytes: int = sys.maxsize
+) -> tuple[dict[int, ScheduledRow], int]:
+    """The messages at some offsets, which must rise, by offset; and the offset from which on there was no more room.
+
+    What is not there, or is damaged, is left out. There is always room for those of one frame.
+    """
+    found: dict[int, ScheduledRow] = {}
+    size = 0
+    is_dense = len(places) > 1 and (places[-1] - places[0]) < _DENSE * len(places)
+    at = 0
+    while at < len(places):
+        data, following = await _read(log, places[at], MIB if is_dense else FRAME_BYTES, log.end_offset)
+        for position, header in _frames(data):
+            following = header.next_offset
+            at = bisect_left(places, header.base_offset, at)
+            end = bisect_left(places, following, at)
+            if at < end:
+                size += _open_rows(data, position, header, places[at:end], found)
+            at = end
+            if at == len(places) or size >= max_bytes:
+                return found, following
+        at = bisect_left(places, following, at)
+        await asyncio.sleep(0)
+    return found, sys.maxsize
+
+
+async def _read(log: Log, offset: int, max_bytes: int, end: int) -> tuple[bytes | memoryview, int]:
+    """Stored frames from an offset on, or nothing; and where to go on if it is nothing."""
+    try:
+        part = await log.read(offset, max_bytes=max_bytes, end_offset=end)
+    except CorruptData as damage:
+        return b"", max(offset + 1, int(damage.details["next_offset"]))
+    except OffsetOutOfRange:
+        return b"", max(offset + 1, log.start_offset)
+    if part is None:
+        return b"", max(offset + 1, end)
+    try:
+        return await part.read(), offset + 1
+    finally:
+        part.release()
+
+
+def _frames(data: bytes | memoryview) -> Iterator[tuple[int, FrameHeader]]:
+    """Up to the first damaged header: the next read begins there, and the log says where it goes on."""
+    with contextlib.suppress(InvalidFrame):
+        yield from split_frames(data)
+
+
+def _open_rows(
+    data: bytes | memoryview,
+    position: int,
+    header: FrameHeader,
+    places: Sequence[int],
+    found: dict[int, ScheduledRow],
+) -> int:
+    """Adds what a frame has at some offsets, and returns its size."""
+    try:
+        frame = open_frame(data, position)
+    except InvalidFrame as error:
+        logger.error("delayed messages %d to %d are lost: %s", places[0], places[-1], error)
+        return 0
+    if len(places) < header.record_count:
+        wanted = pa.array(np.array(places) - header.base_offset)
+        frame = OpenFrame(header._replace(record_count=len(places)), frame.batch.take(wanted))
+    columns = zip(
+        places,
+        frame.values(),
+        frame.keys(),
+        frame.headers(),
+        frame.timestamps(),
+        frame.deliver_at_ms(),
+        frame.expires_at_ms(),
+        frame.ids(),
+        strict=True,
+    )
+    for place, value, key, headers, timestamp_ms, deliver_at_ms, expires_at_ms, id in columns:
+        message = NewMessage(
+            value=value,
+            key=key,
+            headers=headers or None,
+            timestamp_ms=timestamp_ms,
+            priority=Priority(header.priority),
+            deliver_at_ms=deliver_at_ms,
+            expires_at_ms=expires_at_ms,
+            id=id,
+        )
+        is_original = bool(header.columns & COLUMN_DELIVER_AT)
+        found[place] = ScheduledRow(message, header.schema_id, header.append_time_ms, is_original)
+    return header.length

@@ -1,0 +1,304 @@
+"""Receiving and settling over HTTP, without a broker: what is asked of the queues, and how answers look."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from quiver.gateways.http.budget import MemoryBudget
+from quiver.gateways.http.operation import Operation
+from quiver.gateways.http.request import ClientGone, Request
+from quiver.gateways.http.routes.receive import ReceiveRoute, receive_routes
+from quiver.model.errors import Overloaded
+from quiver.model.position import Position
+from quiver.model.priority import Priority
+from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
+from unit.gateways.fake_queues import FakeQueues, received
+
+
+@pytest.fixture
+def queues(broker):
+    broker.queues = FakeQueues()
+    return broker.queues
+
+
+async def test_a_received_message_has_all_its_fields(client, broker, queues):
+    queues.waiting = [
+        received(
+            broker.topic("orders"),
+            41,
+            [b'{"id": 1}', b"\xff"],
+            keys=[b"k", None],
+            headers=[{"h": b"x"}, None],
+            priority=1,
+            attempt=2,
+            last_error="it broke",
+        )
+    ]
+    answer = await client.post("/topics/orders/receive", json={"group": "g"})
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "messages": [
+            {
+                "topic": "orders",
+                "partition": 0,
+                "offset": 41,
+                "timestamp": "2027-01-15T08:00:00.000Z",
+                "appended_at": "2027-01-15T08:00:00.000Z",
+                "priority": "high",
+                "key": "k",
+                "value": '{"id": 1}',
+                "headers": {"h": "x"},
+                "receipt_handle": "orders:0:41:2:7-100000005",
+                "attempt": 2,
+                "first_delivered": "2027-01-15T08:00:00.000Z",
+                "deadline": "2027-01-15T08:00:30.000Z",
+                "last_error": "it broke",
+            },
+            {
+                "topic": "orders",
+                "partition": 0,
+                "offset": 42,
+                "timestamp": "2027-01-15T08:00:00.000Z",
+                "appended_at": "2027-01-15T08:00:00.000Z",
+                "priority": "high",
+                "value_base64": "/w==",
+                "receipt_handle": "orders:0:42:2:7-100000005",
+                "attempt": 2,
+                "first_delivered": "2027-01-15T08:00:00.000Z",
+                "deadline": "2027-01-15T08:00:30.000Z",
+                "last_error": "it broke",
+            },
+        ]
+    }
+
+
+async def test_what_is_asked_of_the_queues(client, queues):
+    assert (await client.post("/topics/orders/receive", json={"group": "g"})).json() == {"messages": []}
+    defaults = {"max_messages": 10, "wait_ms": 0, "visibility_ms": None, "ordering": None}
+    defaults |= {"priority": None, "start": None}
+    assert queues.asked == {"topics": ["orders"], "group": "g", "consumer": "127.0.0.1:123", **defaults}
+    body = {"group": "g", "consumer": "me", "max_messages": 99_999, "visibility": "2m", "ordering": "key"}
+    queues.answers.set()
+    await client.post("/topics/orders/receive", json=body | {"wait": "1h", "priority": "low", "start": "latest"})
+    assert queues.asked == {
+        "topics": ["orders"],
+        "group": "g",
+        "consumer": "me",
+        "max_messages": 10_000,
+        "wait_ms": 300_000,
+        "visibility_ms": 120_000,
+        "ordering": "key",
+        "priority": Priority.LOW,
+        "start": Position("latest"),
+    }
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"group": None},
+        {"group": "a/b"},
+        {"group": 5},
+        {"max_messages": 0},
+        {"max_messages": "many"},
+        {"wait": "soon"},
+        {"wait": -1},
+        {"visibility": 0},
+        {"visibility": "8d"},
+        {"visibility": "x"},
+        {"ordering": "sometimes"},
+        {"priority": "urgent"},
+        {"priority": 5},
+        {"start": "sometime"},
+        {"consumer": "x" * 241},
+    ],
+)
+async def test_receives_that_make_no_sense_ask_for_nothing(client, queues, fields):
+    answer = await client.post("/topics/orders/receive", json={"group": "g", **fields})
+    assert (answer.status_code, answer.json()["status"]) == (400, 400)
+    assert queues.asked == {}
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/msgpack"])
+@pytest.mark.parametrize(("count", "size"), [(1200, 1), (3, 200_000), (500, 10)])
+async def test_large_answers_are_whole_and_in_order(client, broker, queues, accept, count, size):
+    values = [b"%06d" % number + b"x" * size for number in range(count)]
+    queues.waiting = [
+        received(broker.topic("orders"), start, values[start : start + 300]) for start in range(0, count, 300)
+    ]
+    answer = await client.post("/topics/orders/receive", json={"group": "g"}, headers={"accept": accept})
+    decode = msgspec.json.decode if accept == "application/json" else msgspec.msgpack.decode
+    messages = decode(answer.content)["messages"]
+    assert [message["value"].encode() for message in messages] == values
+    assert [message["offset"] for message in messages] == list(range(count))
+    assert messages[-1]["receipt_handle"] == f"orders:0:{count - 1}:1:7-100000005"
+
+
+def request_of(body: dict, gone: asyncio.Event, budget: MemoryBudget) -> Request:
+    """A request whose client goes away when `gone` is set."""
+    sent = False
+
+    async def receive():
+        nonlocal sent
+        if not sent:
+            sent = True
+            return {"type": "http.request", "body": msgspec.json.encode(body)}
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    scope = {"method": "POST", "path": "/topics/orders/receive", "headers": [], "query_string": b""}
+    request = Request(scope, receive, 1_000_000, budget)
+    request.params = {"topic": "orders"}
+    return request
+
+
+@pytest.fixture
+def operation(broker, queues) -> Operation:
+    return receive_routes(broker)["/topics/{topic}/receive"]["POST"]
+
+
+async def test_a_client_that_goes_away_while_it_waits_takes_nothing(queues, operation):
+    gone = asyncio.Event()
+    handled = asyncio.ensure_future(
+        operation.handler(request_of({"group": "g", "wait": "30s"}, gone, MemoryBudget(1_000_000)))
+    )
+    await queues.arrived.wait()
+    gone.set()
+    with pytest.raises(ClientGone):
+        await handled
+    assert queues.returned == []
+
+
+async def test_what_was_leased_for_a_client_that_has_gone_is_given_back(broker, queues):
+    queues.waiting = [received(broker.topic("orders"), 5, [b"a", b"b"]), received(broker.topic("orders"), 9, [b"c"])]
+    leased = list(queues.waiting)
+    gone = asyncio.Event()
+    gone.set()
+    with pytest.raises(ClientGone):
+        await ReceiveRoute(broker).receive(request_of({"group": "g"}, gone, MemoryBudget(1_000_000)))
+    assert queues.returned == leased
+
+
+async def test_an_answer_there_is_no_memory_for_is_given_back(broker, queues):
+    queues.waiting = [received(broker.topic("orders"), 0, [b"x" * 300_000])]
+    budget = MemoryBudget(1000)
+    budget.take(900)
+    with pytest.raises(Overloaded):
+        await ReceiveRoute(broker).receive(request_of({"group": "g"}, asyncio.Event(), budget))
+    assert [one.delivery.start for one in queues.returned] == [0]
+
+
+RECEIPT = "orders:1:42:3:7-100000005"
+DONE = {"success": True, "topic": "orders", "partition": 1, "offset": 42, "delivery_count": 3, "committed_offset": 43}
+NOTHING = {"next_visible_at": None, "dlq_topic": None, "new_deadline": None, "offset_advanced": False}
+LATER = "2027-01-15T08:00:01.000Z"
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields", "action", "options", "expected"),
+    [
+        ("ack", {}, ACK, {}, {"action": "acked", "offset_advanced": True}),
+        (
+            "nack",
+            {"reason": "later", "delay": "5s"},
+            NACK,
+            {"delay_ms": 5000, "is_counted": True, "reason": "later"},
+            {"action": "requeued", "next_visible_at": LATER},
+        ),
+        (
+            "nack",
+            {"counted": False},
+            NACK,
+            {"delay_ms": None, "is_counted": False, "reason": ""},
+            {"action": "requeued", "next_visible_at": LATER},
+        ),
+        ("reject", {"reason": "bad"}, REJECT, {"reason": "bad"}, {"action": "rejected", "dlq_topic": "orders.dlq"}),
+        ("visibility", {}, EXTEND, {"delay_ms": None}, {"action": "extended", "new_deadline": LATER}),
+        (
+            "visibility",
+            {"timeout": "1m"},
+            EXTEND,
+            {"delay_ms": 60_000},
+            {"action": "extended", "new_deadline": LATER},
+        ),
+        (
+            "visibility",
+            {"extension_seconds": 60, "timeout": "1m"},
+            EXTEND,
+            {"delay_ms": 60_000},
+            {"action": "extended", "new_deadline": LATER},
+        ),
+    ],
+)
+async def test_one_receipt_answers_the_outcome_itself(client, queues, verb, fields, action, options, expected):
+    answer = await client.post(f"/messages/{verb}", json={"receipt_handle": RECEIPT, **fields})
+    assert (answer.status_code, answer.json()) == (200, DONE | NOTHING | expected)
+    [(asked, [receipt], given)] = queues.settled
+    assert (asked, str(receipt), given) == (action, RECEIPT, options)
+
+
+async def test_a_nack_out_of_attempts_says_where_the_message_goes(client, queues):
+    queues.dies = True
+    answer = (await client.post("/messages/nack", json={"receipt_handle": RECEIPT})).json()
+    assert (answer["action"], answer["dlq_topic"], answer["next_visible_at"]) == ("dlq", "orders.dlq", None)
+
+
+async def test_many_receipts_answer_in_their_order(client, queues):
+    queues.lost = {43}
+    receipts = [RECEIPT, "nonsense", "orders:1:43:1:7-100000005", ""]
+    answer = await client.post("/messages/ack", json={"receipts": receipts})
+    assert answer.status_code == 200
+    results = answer.json()["results"]
+    assert answer.json().keys() == {"results"}
+    assert [result["receipt_handle"] for result in results] == receipts
+    assert results[0] == DONE | NOTHING | {"action": "acked", "offset_advanced": True, "receipt_handle": RECEIPT}
+    assert [result.get("code") for result in results[1:]] == ["invalid_receipt", "lease_lost", "invalid_receipt"]
+    assert [result.get("status") for result in results[1:]] == [400, 410, 400]
+    assert not any(result["success"] for result in results[1:])
+    assert all(result["error"] for result in results[1:])
+    assert (await client.post("/messages/ack", json={"receipts": []})).json() == {"results": []}
+
+
+async def test_an_error_of_one_receipt_has_its_own_status(client, queues):
+    queues.lost = {42}
+    answer = await client.post("/messages/ack", json={"receipt_handle": RECEIPT})
+    assert (answer.status_code, answer.json()["code"]) == (410, "lease_lost")
+
+
+@pytest.mark.parametrize("verb", ["ack", "nack", "reject", "visibility"])
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 400),
+        ({"receipt_handle": None, "receipts": None}, 400),
+        ({"receipt_handle": RECEIPT, "receipts": [RECEIPT]}, 400),
+        ({"receipt_handle": 5}, 400),
+        ({"receipt_handle": "orders:1:42"}, 400),
+        ({"receipt_handle": RECEIPT + "\n"}, 400),
+        ({"receipts": "x"}, 400),
+        ({"receipts": [5]}, 400),
+        ({"receipts": [RECEIPT] * 10_001}, 413),
+    ],
+)
+async def test_bodies_that_make_no_sense_settle_nothing(client, queues, verb, body, status):
+    answer = await client.post(f"/messages/{verb}", json=body)
+    assert (answer.status_code, answer.json()["status"]) == (status, status)
+    assert queues.settled == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields"),
+    [
+        ("nack", {"delay": "soon"}),
+        ("nack", {"delay": "4000d"}),
+        ("nack", {"delay": -1}),
+        ("visibility", {"timeout": "x"}),
+        ("visibility", {"timeout": "4000d"}),
+        ("visibility", {"timeout": "1s", "extension_seconds": 2}),
+    ],
+)
+async def test_times_that_make_no_sense(client, queues, verb, fields):
+    answer = await client.post(f"/messages/{verb}", json={"receipt_handle": RECEIPT, **fields})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+    assert queues.settled == []
