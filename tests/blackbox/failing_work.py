@@ -32,11 +32,15 @@ class FailingWork:
         """Exactly so many messages, in as many calls as it takes."""
         messages: list[dict[str, Any]] = []
         while len(messages) < count:
-            body = {"group": group, "max_messages": count - len(messages), "wait": "20s", **fields}
-            found = self.ask("POST", f"/topics/{self.topic}/receive", body)["messages"]
+            found = self.receive_some(count - len(messages), group, **{"wait": "20s", **fields})
             assert found, f"{len(messages)} of {count} messages came"
             messages += found
         return messages
+
+    def receive_some(self, count: int, group: str = "workers", **fields: Any) -> list[dict[str, Any]]:
+        """What one call gives."""
+        body = {"group": group, "max_messages": count, "wait": "1s", **fields}
+        return list(self.ask("POST", f"/topics/{self.topic}/receive", body)["messages"])
 
     def settle(self, action: str, messages: list[dict[str, Any]], **fields: Any) -> list[dict[str, Any]]:
         body = {"receipts": [message["receipt_handle"] for message in messages], **fields}

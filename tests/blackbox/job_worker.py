@@ -12,7 +12,7 @@ import quiver
 
 
 def main(address: str, topic: str, group: str) -> None:
-    with quiver.connect(address) as q, q.work(topic, group=group) as work:
+    with quiver.connect(address) as q, q.work(topic, group=group, prefetch=0) as work:
         job = next(iter(work))
         try:
             with job:

@@ -118,9 +118,8 @@ class Deliveries:
     def all(self) -> list[PartitionDelivery]:
         return [delivery for known in self._known.values() for delivery in known.values()]
 
-    def note(self, delivery: PartitionDelivery) -> None:
-        """Something has changed: its next time may be nearer."""
-        at_ms = delivery.next_time_ms()
+    def note(self, delivery: PartitionDelivery, at_ms: int | None) -> None:
+        """Something happens there at that time, if not before."""
         if at_ms is not None:
             self._deadlines.note((delivery.topic_id, delivery.number), at_ms)
             if at_ms < self._pause_until_ms:
@@ -139,7 +138,7 @@ class Deliveries:
                 logger.warning("leases of %s could not be ended, will try again: %s", delivery.partition.name, error)
                 self._deadlines.note(place, now_ms + _LONGEST_PAUSE_MS)
             else:
-                self.note(delivery)
+                self.note(delivery, delivery.next_time_ms())
 
     async def _open(self, topic_id: int, number: int) -> PartitionDelivery:
         partition = self._partitions.get(topic_id, number)
@@ -158,7 +157,7 @@ class Deliveries:
             await delivery.close()
             raise TopicNotFound(f"topic id {topic_id} was deleted", topic=topic_id)
         self._known.setdefault(topic_id, {})[number] = delivery
-        self.note(delivery)
+        self.note(delivery, delivery.next_time_ms())
         return delivery
 
     async def _run(self) -> None:

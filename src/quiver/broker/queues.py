@@ -245,14 +245,13 @@ class Queues:
     def _queues_of(self, group_id: int) -> list[TopicQueue]:
         return [queue for (_, id), queue in self._queues.items() if id == group_id]
 
-    def _on_settled(self, delivery: PartitionDelivery, part: SettlePart) -> None:
-        self._deliveries.note(delivery)
+    def _on_settled(self, delivery: PartitionDelivery, part: SettlePart, settlement: Settlement) -> None:
+        self._deliveries.note(delivery, settlement.until_ms)
         queue = self._queues.get((part.topic_id, part.group_id))
         if queue is not None:
             queue.settled(part.partition, frees=frees(part))
 
     def _note_change(self, delivery: PartitionDelivery, group_id: int) -> None:
-        self._deliveries.note(delivery)
         queue = self._queues.get((delivery.topic_id, group_id))
         if queue is not None:
             queue.settled(delivery.number, frees=True)

@@ -26,21 +26,27 @@ class Received(NamedTuple):
 class Lot:
     """What a receiver takes from one partition, under one lease."""
 
-    __slots__ = ("delivery", "lease", "places", "queue", "taken", "visibility_ms")
+    __slots__ = ("count", "deadline_ms", "delivery", "lease", "places", "queue", "taken", "visibility_ms")
 
-    def __init__(self, queue: "TopicQueue", delivery: PartitionDelivery, visibility_ms: int) -> None:
+    def __init__(
+        self, queue: "TopicQueue", delivery: PartitionDelivery, visibility_ms: int, deadline_ms: int
+    ) -> None:
         self.queue = queue
         self.delivery = delivery
         self.lease = delivery.new_lease_id()
         self.visibility_ms = visibility_ms
+        self.deadline_ms = deadline_ms
+        self.count = 0
+        """Of messages."""
         self.taken: list[Taken] = []
         self.places: list[int] = []
         """Of each run among all that the receiver takes: the order of delivery."""
 
-    def places_of(self, starts: Sequence[int]) -> list[int]:
-        """Of runs that were delivered, in the order in which they were taken."""
+    def places_of(self, received: Sequence[Received]) -> list[int]:
+        """Of what was delivered, which comes in the order in which it was taken."""
         found, at = [], 0
-        for start in starts:
+        for one in received:
+            start = one.delivery.start
             while not self.taken[at].start <= start < self.taken[at].end:
                 at += 1
             found.append(self.places[at])
@@ -69,12 +75,13 @@ class Receiver:
         """Whether it takes more."""
         return self.remaining > 0 and not self._is_closed
 
-    def lot(self, queue: "TopicQueue", delivery: PartitionDelivery, visibility_ms: int) -> Lot:
+    def lot(self, queue: "TopicQueue", delivery: PartitionDelivery, now_ms: int) -> Lot:
         """The one for a partition; new at the first time."""
         for lot in self.lots:
             if lot.delivery is delivery:
                 return lot
-        self.lots.append(Lot(queue, delivery, visibility_ms))
+        visibility_ms = self.visibility_ms or queue.settings.visibility_ms
+        self.lots.append(Lot(queue, delivery, visibility_ms, now_ms + visibility_ms))
         return self.lots[-1]
 
     def add(self, lot: Lot, taken: Sequence[Taken]) -> int:
@@ -85,6 +92,7 @@ class Receiver:
             lot.places.append(self._runs)
             self._runs += 1
             count += run.end - run.start
+        lot.count += count
         self.remaining -= count
         return count
 

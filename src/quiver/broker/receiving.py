@@ -145,7 +145,7 @@ class Receiving:
                     logger.warning("nothing is delivered from %s: %s", lot.delivery.partition.name, error)
                     receiver.problem = error if isinstance(error, QuiverError) else QuiverError()
                     continue
-                found += zip(lot.places_of([one.delivery.start for one in received]), received, strict=True)
+                found += zip(lot.places_of(received), received, strict=True)
                 max_bytes -= sum(len(one.delivery.frame) for one in received)
                 is_full = max_bytes <= 0 or not received or received[-1].delivery.end != lot.taken[-1].end
         except BaseException:
@@ -171,8 +171,8 @@ class Receiving:
             )
             delivered = sum(run.end - run.start for run in runs)
         finally:
-            self._deliveries.note(delivery)
-            if delivered != sum(run.end - run.start for run in lot.taken):
+            self._deliveries.note(delivery, lot.deadline_ms)
+            if delivered != lot.count:
                 queue.settled(delivery.number, frees=True)
         return [Received(queue.topic, lot.visibility_ms, run) for run in runs]
 

@@ -8,19 +8,18 @@ drops what comes twice.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
-
-import msgspec
+from collections import Counter
+from collections.abc import Awaitable, Callable
 
 from quiver.broker.partitions import Partitions
 from quiver.metadata.service import MetadataService
 from quiver.model.errors import PartitionNotFound, QuiverError, TopicNotFound
+from quiver.model.limits import MIB
 from quiver.model.schedule import Schedule
 from quiver.moves.append import append_moved
 from quiver.moves.carrier import Carrier
 from quiver.moves.outbox import Move, Target, mover_id
-from quiver.scheduling.firing import Firing, message_of
+from quiver.scheduling.firing import Salvo, firings_of, message_of
 from quiver.scheduling.schedule_events import Event, Fired, FiringEnded
 from quiver.scheduling.schedule_table import ScheduleState, ScheduleTable
 from quiver.scheduling.timetable import due_time, parse_timetable
@@ -33,20 +32,10 @@ MOVER = mover_id("schedules", 0, 0)
 _LOOK_SECONDS = 1.0
 """However far the next time is: the wall clock may jump."""
 _FIRED_AT_ONCE = 100
+_SALVO_BYTES = 4 * MIB
 _ON_THE_WAY_MAX = 16
 """Messages of one schedule that wait for their topic; further ones are made up for when there is room again."""
 _MANUAL_SECONDS = 5.0
-
-
-class _Turn(NamedTuple):
-    """A schedule whose time has come."""
-
-    state: ScheduleState
-    at_ms: int
-    next_ms: int | None
-    is_late: bool = False
-    is_manual: bool = False
-    error: str = ""
 
 
 class ScheduleRunner:
@@ -71,8 +60,9 @@ class ScheduleRunner:
         self._ensure_topic = ensure_topic
         self._keep_up = keep_up
         self._carrier = Carrier("schedules", table.outbox, carry=self._carry, done=self._ended)
-        self._trouble: dict[int, tuple[str, str]] = {}
-        """By move: the schedule, and why its message is not in the topic yet, or never will be."""
+        self._trouble: dict[int, str] = {}
+        """By move: why its messages are not in the topic yet, or never will be."""
+        self._endings: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
@@ -90,6 +80,7 @@ class ScheduleRunner:
         if self._task is not None:
             await self._task
         await self._carrier.close()
+        await asyncio.gather(*self._endings)
 
     def wake(self) -> None:
         """The schedules have changed."""
@@ -97,15 +88,23 @@ class ScheduleRunner:
 
     def trouble(self, name: str) -> str:
         """Why a message of a schedule has not arrived so far; empty when all is well."""
-        return next((problem for schedule, problem in self._trouble.values() if schedule == name), "")
+        for move_id, problem in self._trouble.items():
+            move = self._table.outbox.open.get(move_id)
+            if move is not None and any(firing[0] == name for firing in move.content):
+                return problem
+        return ""
 
-    async def fire_now(self, name: str) -> None:
-        """Returns when the message is in the topic; when that takes long, `trouble` says why."""
-        async with self._change:
-            state = self._table.states[name]
-            await self._ensure_topic(state.schedule.topic)
-            self._metadata.topic(state.schedule.topic)
-            moves = await self._fire([_Turn(state, self._clock.now_ms(), state.next_ms, is_manual=True)])
+    async def fire_now(self, state: ScheduleState) -> list[Move]:
+        """Sends a message beside the schedule's own times. The caller has the lock."""
+        await self._ensure_topic(state.schedule.topic)
+        self._metadata.topic(state.schedule.topic)
+        now_ms = self._clock.now_ms()
+        salvo = Salvo(self._table.outbox, self._target)
+        salvo.add(state, at_ms=now_ms, next_ms=state.next_ms, fired_at_ms=now_ms, is_manual=True)
+        return await self._fire(salvo)
+
+    async def arrived(self, moves: list[Move]) -> None:
+        """Returns when messages are in their topics; when that takes long, `trouble` says why."""
         await self._carrier.finished(moves, within_seconds=_MANUAL_SECONDS)
 
     async def _run(self) -> None:
@@ -140,65 +139,45 @@ class ScheduleRunner:
             now_ms = self._clock.now_ms()
             busy = self._busy()
             due = [name for name in self._table.due(now_ms, _FIRED_AT_ONCE + len(busy)) if name not in busy]
-            turns = [self._turn(self._table.states[name], now_ms) for name in due[:_FIRED_AT_ONCE]]
-            await self._fire(turns)
-        return bool(turns)
+            salvo = Salvo(self._table.outbox, self._target)
+            for name in due[:_FIRED_AT_ONCE]:
+                self._add_turn(salvo, self._table.states[name], now_ms)
+                if salvo.size_bytes > _SALVO_BYTES:
+                    break
+            await self._fire(salvo)
+        return bool(due)
 
     def _busy(self) -> set[str]:
         """Schedules that have enough on its way."""
-        counts: dict[str, int] = {}
-        for move in self._table.outbox.open.values():
-            name = move.content[0]
-            counts[name] = counts.get(name, 0) + 1
+        counts = Counter(firing[0] for move in self._table.outbox.open.values() for firing in move.content)
         return {name for name, count in counts.items() if count >= _ON_THE_WAY_MAX}
 
-    def _turn(self, state: ScheduleState, now_ms: int) -> _Turn:
+    def _add_turn(self, salvo: Salvo, state: ScheduleState, now_ms: int) -> None:
         schedule, first_ms = state.schedule, state.next_ms
         assert first_ms is not None, "it is due"
         try:
             timetable = parse_timetable(schedule.cron, schedule.timezone, schedule.anchor_ms)
         except QuiverError as error:  # its time zone is not known here any more
-            return _Turn(state, first_ms, None, error=error.message)
+            salvo.skip(state, at_ms=first_ms, next_ms=None, error=error.message)
+            return
         at_ms = due_time(timetable, first_ms, now_ms)
         is_late = at_ms != first_ms or at_ms < self._started_ms
-        return _Turn(state, at_ms, timetable.next_after(now_ms), is_late)
+        salvo.add(state, at_ms=at_ms, next_ms=timetable.next_after(now_ms), fired_at_ms=now_ms, is_late=is_late)
 
-    async def _fire(self, turns: Sequence[_Turn]) -> list[Move]:
-        """Journals firings together and sends them on their way. Those that cannot be journaled stay due."""
-        events = [self._fired(turn) for turn in turns]
-        results = await asyncio.gather(*(self._append(event) for event in events), return_exceptions=True)
-        moves: list[Move] = []
-        failure: BaseException | None = None
-        for event, result in reversed(list(zip(events, results, strict=True))):
-            if isinstance(result, BaseException):
-                failure = result
-                if event.move is not None:
-                    self._table.outbox.take_back(event.move)
-                    self._carrier.taken_back()
-            elif event.move is not None:
-                moves.append(event.move)
-        self._carrier.submit(moves)
-        if failure is not None:
-            raise failure
-        return moves
-
-    def _fired(self, turn: _Turn) -> Fired:
-        schedule = turn.state.schedule
-        if turn.error:
-            return Fired(schedule.name, turn.at_ms, turn.next_ms, None, turn.error)
+    async def _fire(self, salvo: Salvo) -> list[Move]:
+        """Journals firings together and sends them on their way; if they cannot be journaled they stay due."""
+        if not salvo.turns:
+            return []
+        moves = salvo.begin()
         try:
-            target = self._target(schedule, turn.state.fired_count)
-        except QuiverError as error:
-            return Fired(schedule.name, turn.at_ms, turn.next_ms, None, error.message)
-        firing = Firing.of(
-            schedule,
-            at_ms=turn.at_ms,
-            fired_at_ms=self._clock.now_ms(),
-            is_late=turn.is_late,
-            is_manual=turn.is_manual,
-        )
-        move = self._table.outbox.begin(target, 1, msgspec.to_builtins(firing, builtin_types=(bytes,)))
-        return Fired(schedule.name, turn.at_ms, turn.next_ms, move)
+            await self._append(Fired(salvo.turns, moves))
+        except Exception:
+            for move in reversed(moves):
+                self._table.outbox.take_back(move)
+            self._carrier.taken_back()
+            raise
+        self._carrier.submit(moves)
+        return moves
 
     def _target(self, schedule: Schedule, fired_count: int) -> Target:
         topic = self._metadata.topic(schedule.topic)
@@ -207,26 +186,33 @@ class ScheduleRunner:
         return Target(topic.id, number)
 
     async def _carry(self, move: Move) -> None:
-        firing = _firing_of(move)
+        firings = firings_of(move)
         try:
             partition = self._partitions.get(*move.target)
-            await append_moved(partition, mover=MOVER, sequence=move.sequence, messages=[message_of(firing)])
+            messages = [message_of(firing) for firing in firings]
+            await append_moved(partition, mover=MOVER, sequence=move.sequence, messages=messages)
         except (TopicNotFound, PartitionNotFound):
-            self._trouble[move.id] = (firing.schedule, "the topic was deleted before the message arrived")
+            self._trouble[move.id] = "the topic was deleted before the message arrived"
         except QuiverError as error:
-            self._trouble[move.id] = (firing.schedule, error.message)
+            self._trouble[move.id] = error.message
             raise
         else:
             self._trouble.pop(move.id, None)
 
     async def _ended(self, move: Move) -> None:
-        name, problem = self._trouble.pop(move.id, (_firing_of(move).schedule, ""))
         self.wake()
-        await self._append(FiringEnded(name, move.id, problem))
+        problem = self._trouble.pop(move.id, "")
+        names = [firing.schedule for firing in firings_of(move)] if problem else []
+        ending = asyncio.get_running_loop().create_task(self._note_end(FiringEnded(move.id, problem, names)))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
 
-
-def _firing_of(move: Move) -> Firing:
-    return msgspec.convert(move.content, Firing)
+    async def _note_end(self, event: FiringEnded) -> None:
+        """The next move need not wait for this. If it fails, the move is repeated after a restart, and dropped."""
+        try:
+            await self._append(event)
+        except (QuiverError, OSError) as error:
+            logger.warning("the end of move %d of schedules was not noted: %s", event.move_id, error)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

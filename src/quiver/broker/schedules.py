@@ -1,7 +1,8 @@
 """Recurring schedules: adding, changing and removing them. `ScheduleRunner` makes them fire."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -22,6 +23,8 @@ from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
+
+T = TypeVar("T")
 
 LOG_ID = "internal/schedules"
 MAX_SCHEDULES = 10_000
@@ -50,6 +53,7 @@ class Schedules:
         self._table = ScheduleTable()
         self._journal: Journal | None = None
         self._change = asyncio.Lock()
+        self._changes: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._runner = ScheduleRunner(
             self._table,
@@ -76,6 +80,7 @@ class Schedules:
 
     async def stop(self) -> None:
         self._closing = True
+        await asyncio.gather(*self._changes, return_exceptions=True)
         await self._runner.stop()
         if self._journal is not None:
             await self._snapshot_if_due(after_seconds=0)
@@ -98,52 +103,72 @@ class Schedules:
 
     async def add(self, wanted: Schedule) -> ScheduleState:
         """Fires for the first time at the next time of its timetable. An empty name is replaced by one."""
-        self._check_open()
         name = wanted.name or f"{wanted.topic[:200]}-{self._randomness.token(4).hex()}"
         now_ms = self._clock.now_ms()
         schedule = msgspec.structs.replace(
             wanted, name=check_name(name, "schedule"), created_at_ms=now_ms, anchor_ms=now_ms
         )
-        await self._check_message(schedule)
-        async with self._change:
+
+        async def add() -> ScheduleState:
+            await self._check_message(schedule)
             if name in self._table.states:
                 raise ScheduleExists(schedule=name)
             if len(self._table.states) >= MAX_SCHEDULES:
                 raise InvalidRequest(problem=f"there are {MAX_SCHEDULES} schedules already; remove some first")
-            await self._set(schedule, self._next_ms(schedule))
-        return self.get(name)
+            return await self._set(schedule, self._next_ms(schedule))
+
+        return await self._in_turn(add)
 
     async def alter(self, name: str, changes: ScheduleChanges) -> ScheduleState:
         """With another timetable its next time is worked out from now. What is on its way goes as it is."""
-        self._check_open()
-        async with self._change:
+
+        async def alter() -> ScheduleState:
             state = self.get(name)
             schedule = changes.applied_to(state.schedule, self._clock.now_ms())
             if any(getattr(changes, each) is not UNSET for each in _MESSAGE):
                 await self._check_message(schedule)
             if any(getattr(schedule, each) != getattr(state.schedule, each) for each in _TIMES):
-                await self._set(schedule, self._next_ms(schedule))
-            else:
-                await self._set(schedule, state.next_ms)
-        return self.get(name)
+                return await self._set(schedule, self._next_ms(schedule))
+            return await self._set(schedule, state.next_ms)
+
+        return await self._in_turn(alter)
 
     async def remove(self, name: str) -> None:
-        self._check_open()
-        async with self._change:
+        async def remove() -> None:
             self.get(name)
             await self._append(ScheduleRemoved(name))
-        self._runner.wake()
+            self._runner.wake()
+
+        await self._in_turn(remove)
 
     async def run(self, name: str) -> ScheduleState:
         """Fires once, now, also while it is paused. Its own times stay as they are."""
-        self._check_open()
-        self.get(name)
-        await self._runner.fire_now(name)
+        await self._runner.arrived(await self._in_turn(lambda: self._runner.fire_now(self.get(name))))
         return self.get(name)
 
-    async def _set(self, schedule: Schedule, next_ms: int | None) -> None:
+    async def _in_turn(self, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Makes one change at a time, and to its end: also when whoever asked for it does not wait any more."""
+        if self._closing or self._journal is None:
+            raise ShuttingDown()
+
+        async def make() -> T:
+            async with self._change:
+                return await change()
+
+        task = asyncio.get_running_loop().create_task(make())
+        self._changes.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _forget(self, task: "asyncio.Task[Any]") -> None:
+        self._changes.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited has heard of it, or has gone
+
+    async def _set(self, schedule: Schedule, next_ms: int | None) -> ScheduleState:
         await self._append(ScheduleSet(schedule, next_ms))
         self._runner.wake()
+        return self.get(schedule.name)
 
     def _next_ms(self, schedule: Schedule) -> int | None:
         timetable = parse_timetable(schedule.cron, schedule.timezone, schedule.anchor_ms)
@@ -160,10 +185,6 @@ class Schedules:
         limit = min(MIB, self._partitions.limits_for(topic.config).message_bytes)
         if size > limit:
             raise MessageTooLarge(size=size, limit=limit)
-
-    def _check_open(self) -> None:
-        if self._closing or self._journal is None:
-            raise ShuttingDown()
 
     async def _append(self, event: Event) -> None:
         assert self._journal is not None, "start comes first"

@@ -24,7 +24,7 @@ _REASON_LENGTH = 1000
 """Of an error text as much is kept; it is on the journal and in memory with every message."""
 _LAST_OFFSET = 2**63
 
-OnSettled = Callable[[PartitionDelivery, SettlePart], None]
+OnSettled = Callable[[PartitionDelivery, SettlePart, Settlement], None]
 
 
 class ReceiptOutcome(NamedTuple):
@@ -118,7 +118,7 @@ class Settling:
                 reason=part.reason[:_REASON_LENGTH],
                 settings=self.settings_of(part.topic_id, part.group_id),
             )
-            self._on_settled(delivery, part)
+            self._on_settled(delivery, part, settlement)
             if settlement.dead:
                 await delivery.buried(settlement)
             return settlement

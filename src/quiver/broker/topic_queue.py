@@ -293,15 +293,14 @@ class TopicQueue:
         return error if isinstance(error, QuiverError) else QuiverError()
 
     def _lease(self, delivery: PartitionDelivery, turn: Turn, receiver: Receiver) -> int:
-        visibility_ms = receiver.visibility_ms or self.settings.visibility_ms
-        lot = receiver.lot(self, delivery, visibility_ms)
+        lot = receiver.lot(self, delivery, self._clock.now_ms())
         taken = delivery.take(
             self.group_id,
             turn.level,
             turn.want,
             lease=lot.lease,
             consumer=receiver.consumer,
-            deadline_ms=self._clock.now_ms() + visibility_ms,
+            deadline_ms=lot.deadline_ms,
         )
         count = receiver.add(lot, taken)
         self.consumers.took(turn.partition, receiver.consumer, count)

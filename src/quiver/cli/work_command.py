@@ -73,6 +73,7 @@ def work(
             if received and not is_stopping:
                 is_stopping = True
                 run.stop()
+                typer.echo("quiver: stopping; jobs that were begun may finish (a second signal ends them)", err=True)
             if len(received) > 1:
                 typer.echo(
                     "quiver: jobs that were begun are given up; others get them when their leases end", err=True

@@ -129,6 +129,11 @@ class Stream:
         if self._socket.family in (socket.AF_INET, socket.AF_INET6):
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
+    def end_sending(self) -> None:
+        """The other side is told that nothing more comes; what it still has to say can be received."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
     def abort(self) -> None:
         """Wakes whoever waits in receive or send; they get an error or the end."""
         with contextlib.suppress(OSError):

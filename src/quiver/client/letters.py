@@ -35,16 +35,16 @@ class LetterWords(TypedDict, total=False):
 class Letters(msgspec.Struct, frozen=True):
     """A page of dead letters; iterate over it for those. `next` is for `after`, and None behind the last page."""
 
-    letters: list[DeadLetter]
+    messages: list[DeadLetter]
     total: int
     """In the dead-letter topic, whatever was looked for."""
     next: str | None
 
     def __iter__(self) -> Iterator[DeadLetter]:
-        return iter(self.letters)
+        return iter(self.messages)
 
     def __len__(self) -> int:
-        return len(self.letters)
+        return len(self.messages)
 
 
 class Taken(NamedTuple):

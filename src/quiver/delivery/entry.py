@@ -29,8 +29,6 @@ class Entry(msgspec.Struct, array_like=True, gc=False, eq=False):
     """The last one. It may be settled under it until somebody else gets it, unless it was given back."""
     consumer: str
     error: str = ""
-    ticket: int = 0
-    """Its place among those that are due; 0 while it is not."""
 
     @property
     def can_be_settled(self) -> bool:
@@ -40,6 +38,16 @@ class Entry(msgspec.Struct, array_like=True, gc=False, eq=False):
     def last_error(self) -> str:
         """As the next delivery shows it. On the journal an expired lease looks like one that still runs."""
         return self.error or (LEASE_EXPIRED if self.can_be_settled else "")
+
+    def goes_on_in(self, other: "Entry") -> bool:
+        """Whether the other one follows in the same lease, with the same history."""
+        return (
+            self.end == other.start
+            and self.attempts == other.attempts
+            and self.first_delivered_ms == other.first_delivered_ms
+            and self.level == other.level
+            and self.error == other.error
+        )
 
     def part(self, start: int, end: int) -> "Entry":
         """A copy that stands for some of its messages."""

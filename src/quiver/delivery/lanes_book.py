@@ -243,8 +243,9 @@ class LaneBook:
 
 def _waiting_behind(lane: Lane) -> int:
     """Messages behind those that are leased, or behind the one that waits for its time."""
-    returned = sum(part.count for part in lane.stretches() if part.lease is None)
-    return returned + lane.waiting_count - (lane.state == PAUSED)
+    if lane.state == HELD:
+        return lane.waiting_count + sum(part.count for part in lane.stretches() if part.lease is None)
+    return lane.waiting_count + sum(part.count for part in lane.stretches()) - 1
 
 
 def _ready_offset(lane: Lane) -> int:

@@ -113,7 +113,7 @@ class LaneRecovery:
                     continue
                 if event.error == LEASE_EXPIRED and not run.due_ms:
                     is_counted = run.attempts > old.attempts or old.expiry == COUNTED
-                    expiry, error = COUNTED if is_counted else EXPIRED, old.error or LEASE_EXPIRED
+                    expiry, error = (COUNTED, old.error or LEASE_EXPIRED) if is_counted else (EXPIRED, old.error)
                     new = replace(old, attempts=run.attempts, error=error, expiry=expiry)
                 else:
                     error = event.error or old.error

@@ -54,7 +54,7 @@ class Settling:
         self._runs = runs
         self._refused: list[Refused] = []
         self._saved: list[Saved] = []
-        self._given_back: dict[Lane, None] = {}
+        self._given_back: set[Stretch] = set()
         self.done: list[Run] = []
         self.returned: list[ReturnedRun] = []
         self.followers: list[ReturnedRun] = []
@@ -114,7 +114,7 @@ class Settling:
                     stop = min(end, part.end)
                     if part.lease is self._lease:
                         yield start, stop, part
-                    elif part.lane not in self._given_back:
+                    elif part not in self._given_back:
                         self._refuse(start, stop, _lost(start, stop))
                 start = stop
 
@@ -164,7 +164,7 @@ class Settling:
         first, *others = stretches
         lane = first.lane
         self._save(lane, stretches)
-        self._given_back[lane] = None
+        self._given_back.update(stretches)
         attempts = first.attempts + backoff.is_counted
         if backoff.is_counted and attempts >= backoff.settings.max_attempts:
             self._book.remove(first)

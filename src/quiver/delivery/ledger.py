@@ -1,18 +1,18 @@
 """The unsettled messages of a group by offset, by time and by what can be had, with their counts. Pure."""
 
-from collections.abc import Iterator
+import numpy as np
 
 from quiver.delivery.entry import LEASED, RETURNED, WAITING, Entry
 from quiver.delivery.group_state import LEVELS
 from quiver.delivery.line import Line
-from quiver.delivery.timers import Timers
 from quiver.delivery.unsettled import Unsettled
+from quiver.structures.ordered_pairs import LOWEST, OrderedPairs, Pair
 
-_WAKE_AT_ONCE = 10_000
+_WAKE_AT_ONCE = 2_000
 
 
 class Ledger:
-    """Entries go in (`put`) and come out (`cut`, whole or in part); one that is in is changed by no one else."""
+    """Entries go in (`put`) and come out (`cut`, whole or in part); what is in is changed here alone."""
 
     def __init__(self, line_of: tuple[int, ...]) -> None:
         self._line_of = line_of
@@ -22,64 +22,100 @@ class Ledger:
         self.leased = [0] * LEVELS
         self.retrying = 0
         self.held: dict[str, int] = {}
-        self._deadlines: Timers[Entry] = Timers()
-        self._dues: Timers[Entry] = Timers()
-        self._last_ticket = 0
+        self._deadlines = OrderedPairs()
+        """Time and start of what is leased."""
+        self._dues = OrderedPairs()
+        """Time and start of what waits to be due."""
 
     def put(self, entry: Entry) -> None:
         """Its offsets must be free."""
         self.unsettled.add(entry)
+        self._times_of(entry).add(entry.time_ms, entry.start)
         self._count(entry, entry.end - entry.start)
-        self._link(entry)
+
+    def load(self, entries: list[Entry]) -> None:
+        """Many at once, at start-up: in order, behind all that are in, each leased or waiting to be due."""
+        self.unsettled.append(entries)
+        for entry in entries:
+            self._count(entry, entry.end - entry.start)
+        for times, state in ((self._deadlines, LEASED), (self._dues, WAITING)):
+            pairs = [(entry.time_ms, entry.start) for entry in entries if entry.state == state]
+            if pairs:
+                times.extend(*np.array(pairs, np.int64).T)
+
+    def lengthen(self, entry: Entry, end: int) -> None:
+        """The offsets up to `end` must be free."""
+        self._count(entry, end - entry.end)
+        entry.end = end
 
     def cut(self, entry: Entry, start: int, end: int) -> Entry:
-        """Takes some messages out of an entry that holds them: what is returned is no longer in."""
+        """Takes out what an entry has from `start` up to `end`, which is something; returns it."""
+        times = self._times_of(entry)
         if start <= entry.start and entry.end <= end:
-            self._unlink(entry)
             self._count(entry, entry.start - entry.end)
             self.unsettled.remove(entry)
+            times.remove(entry.time_ms, entry.start)
             return entry
         part = entry.part(max(start, entry.start), min(end, entry.end))
-        line = self.lines[self._line_of[entry.level]] if entry.ticket else None
         self._count(entry, part.start - part.end)
-        if line is not None:
-            line.due_count -= part.end - part.start
         if part.start == entry.start:
+            times.remove(entry.time_ms, entry.start)
             self.unsettled.begin_at(entry, part.end)
+            times.add(entry.time_ms, entry.start)
             return part
         old_end, entry.end = entry.end, part.start
         if part.end < old_end:
-            rest = entry.part(part.end, old_end)
-            if line is not None:
-                line.due_count -= old_end - part.end
-            self.unsettled.add(rest)
-            self._link(rest)
+            self.unsettled.add(entry.part(part.end, old_end))
+            times.add(entry.time_ms, part.end)
         return part
 
     def cut_all(self, start: int, end: int) -> list[Entry]:
         """Takes out everything from `start` up to `end`, in order."""
         return [self.cut(entry, start, end) for entry in self.unsettled.overlapping(start, end)]
 
+    def first_due(self, line: Line) -> Entry | None:
+        first = _first(line.due)
+        return None if first is None else self.unsettled.at(first[1])
+
     def wake(self, now_ms: int) -> None:
         """Finds retries that are due now; of very many, the earliest."""
-        next_ms = self._dues.next_time_ms()
-        if next_ms is not None and next_ms <= now_ms:
-            for entry in self._dues.take_due(now_ms, _WAKE_AT_ONCE):
-                entry.state = RETURNED
-                self._link(entry)
+        for entry in self._until(self._dues, now_ms, _WAKE_AT_ONCE):
+            self.change(entry, RETURNED, entry.time_ms)
 
-    def take_expired(self, now_ms: int, limit: int) -> Iterator[Entry]:
-        """Entries whose lease is over, the earliest first; each is taken out."""
-        for entry in sorted(self._deadlines.take_due(now_ms, limit), key=_time_and_start):
-            yield self.cut(entry, entry.start, entry.end)
+    def change(self, entry: Entry, state: int, time_ms: int) -> None:
+        """An entry that stays in."""
+        size = entry.end - entry.start
+        self._times_of(entry).remove(entry.time_ms, entry.start)
+        self._count(entry, -size)
+        entry.state, entry.time_ms = state, time_ms
+        self._times_of(entry).add(time_ms, entry.start)
+        self._count(entry, size)
+
+    def expired(self, now_ms: int, limit: int) -> list[Entry]:
+        """What has a lease that is over, the earliest first."""
+        return self._until(self._deadlines, now_ms, limit)
 
     def next_time_ms(self) -> int | None:
-        times = [time for time in (self._deadlines.next_time_ms(), self._dues.next_time_ms()) if time is not None]
-        return min(times, default=None)
+        firsts = (_first(self._deadlines), _first(self._dues))
+        return min((first[0] for first in firsts if first is not None), default=None)
+
+    def _until(self, times: OrderedPairs, now_ms: int, limit: int) -> list[Entry]:
+        first = _first(times)
+        if first is None or first[0] > now_ms:
+            return []
+        pairs = times.starting_at(LOWEST, LOWEST, limit)
+        return [self.unsettled.at(start) for time_ms, start in pairs if time_ms <= now_ms]
+
+    def _times_of(self, entry: Entry) -> OrderedPairs:
+        if entry.state == LEASED:
+            return self._deadlines
+        return self._dues if entry.state == WAITING else self.lines[self._line_of[entry.level]].due
 
     def _count(self, entry: Entry, change: int) -> None:
         if entry.state != LEASED:
             self.retrying += change
+            if entry.state != WAITING:
+                self.lines[self._line_of[entry.level]].due_count += change
             return
         self.leased[entry.level] += change
         held = self.held.get(entry.consumer, 0) + change
@@ -88,23 +124,7 @@ class Ledger:
         else:
             del self.held[entry.consumer]
 
-    def _link(self, entry: Entry) -> None:
-        if entry.state == LEASED:
-            self._deadlines.add(entry.time_ms, entry)
-        elif entry.state == WAITING:
-            self._dues.add(entry.time_ms, entry)
-        else:
-            self._last_ticket += 1
-            self.lines[self._line_of[entry.level]].add_due(entry, self._last_ticket)
 
-    def _unlink(self, entry: Entry) -> None:
-        if entry.state == LEASED:
-            self._deadlines.discard(entry.time_ms, entry)
-        elif entry.state == WAITING:
-            self._dues.discard(entry.time_ms, entry)
-        elif entry.ticket:
-            self.lines[self._line_of[entry.level]].remove_due(entry)
-
-
-def _time_and_start(entry: Entry) -> tuple[int, int]:
-    return entry.time_ms, entry.start
+def _first(times: OrderedPairs) -> Pair | None:
+    found = times.starting_at(LOWEST, LOWEST, 1) if times else None
+    return found[0] if found else None

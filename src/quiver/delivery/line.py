@@ -1,47 +1,20 @@
 """What a group can be given now of one level: retries that are due, then what was read ahead. Pure."""
 
 from collections import deque
-from heapq import heapify, heappop, heappush
 
-from quiver.delivery.entry import Entry
-
-_SPARE = 64
+from quiver.structures.ordered_pairs import OrderedPairs
 
 
 class Line:
-    __slots__ = ("_due", "_due_entries", "due_count", "ready", "ready_count")
+    __slots__ = ("due", "due_count", "ready", "ready_count")
 
     def __init__(self) -> None:
+        self.due = OrderedPairs()
+        """Time and start of entries that can be had again; the earliest goes first."""
+        self.due_count = 0
         self.ready: deque[tuple[int, int, int]] = deque()
         """Start, end and level of what was fed and not taken, in offset order."""
         self.ready_count = 0
-        self.due_count = 0
-        self._due: list[tuple[int, int, int, Entry]] = []
-        """The earliest due first. Whatever does not have the ticket of its entry is out of date."""
-        self._due_entries = 0
-
-    def add_due(self, entry: Entry, ticket: int) -> None:
-        entry.ticket = ticket
-        heappush(self._due, (entry.time_ms, entry.start, ticket, entry))
-        self._due_entries += 1
-        self.due_count += entry.end - entry.start
-
-    def remove_due(self, entry: Entry) -> None:
-        entry.ticket = 0
-        self._due_entries -= 1
-        self.due_count -= entry.end - entry.start
-        if len(self._due) > 2 * self._due_entries + _SPARE:
-            self._due = [item for item in self._due if item[3].ticket == item[2]]
-            heapify(self._due)
-
-    def first_due(self) -> Entry | None:
-        due = self._due
-        while due:
-            _, _, ticket, entry = due[0]
-            if entry.ticket == ticket:
-                return entry
-            heappop(due)
-        return None
 
     def feed(self, start: int, end: int, level: int) -> None:
         ready = self.ready

@@ -4,7 +4,7 @@ import asyncio
 
 from quiver.delivery.queue_group import QueueGroup
 
-_AT_ONCE = 20_000
+_AT_ONCE = 5_000
 
 
 async def settle_below(group: QueueGroup, offset: int) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from quiver.delivery.death import moves_of
 from quiver.delivery.delivery_journal import DeliveryJournal
-from quiver.delivery.group_state import Run, Settlement
+from quiver.delivery.group_state import Counts, Run, Settlement
 from quiver.delivery.queue_group import QueueGroup
 from quiver.delivery.tally import Tally
 from quiver.model.errors import InvalidRequest
@@ -103,12 +103,15 @@ class Settling:
 
     async def expire(self, group: QueueGroup, settings: QueueSettings) -> None:
         """Ends leases whose time is over, and finds retries that are due."""
-        now_ms, before_ms = self._clock.now_ms(), -1
-        state = group.state
-        while (next_ms := state.next_time_ms()) is not None and before_ms < next_ms <= now_ms:
-            before_ms, leased = next_ms, state.counts().leased
+        now_ms, state = self._clock.now_ms(), group.state
+        before: tuple[int, Counts] | None = None
+        while (next_ms := state.next_time_ms()) is not None and next_ms <= now_ms:
+            counts = state.counts()
+            if (next_ms, counts) == before:
+                return  # the state has nothing more to do about it
+            before = (next_ms, counts)
             died = self._journal.bury(group, state.expire(now_ms, settings, may_die=not group.in_offset_order))
-            group.tally.expired_leases += leased - state.counts().leased
+            group.tally.expired_leases += counts.leased - state.counts().leased
             if died or state.events:
                 self._journal.put(group, died)
                 self._journal.carry(moves_of(died))

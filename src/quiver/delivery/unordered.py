@@ -4,6 +4,7 @@ Each level is read and delivered by itself; in offset order all levels are one.
 """
 
 from collections.abc import Iterator, Sequence
+from sys import intern
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ from quiver.delivery.unordered_replay import replay
 from quiver.model.errors import LeaseLost
 from quiver.model.queue import QueueSettings
 
-_EXPIRE_AT_ONCE = 5_000
+_EXPIRE_AT_ONCE = 2_000
 _MOST_DOUBLINGS = 40
 
 
@@ -77,6 +78,7 @@ class UnorderedState:
         self, level: int, count: int, *, lease: int, consumer: str, now_ms: int, deadline_ms: int
     ) -> list[Taken]:
         self._ledger.wake(now_ms)
+        consumer = intern(consumer)
         line = self._ledger.lines[self._line_of[level]]
         granted: list[Entry] = []
         _, _, runs = self._unwritten.setdefault(lease, (consumer, deadline_ms, []))
@@ -94,7 +96,7 @@ class UnorderedState:
 
     def _next(self, line: Line, count: int) -> Entry | None:
         """The next run that can be had, taken out of its place. Its lease is the one it was in, 0 when in none."""
-        due = line.first_due()
+        due = self._ledger.first_due(line)
         if due is not None:
             return self._ledger.cut(due, due.start, due.start + count)
         if not line.ready:
@@ -105,10 +107,8 @@ class UnorderedState:
     def _grant(self, granted: list[Entry], runs: list[LeasedRun], entry: Entry, previous: int) -> None:
         """Runs with the same history that follow each other become one."""
         last = granted[-1] if granted else None
-        if last is not None and last.end == entry.start and _taken(last)[2:] == _taken(entry)[2:]:
-            self._ledger.cut(last, last.start, last.end)
-            last.end = entry.end
-            self._ledger.put(last)
+        if last is not None and last.goes_on_in(entry):
+            self._ledger.lengthen(last, entry.end)
             runs[-1] = msgspec.structs.replace(runs[-1], end=entry.end)
             return
         self._ledger.put(entry)
@@ -225,9 +225,7 @@ class UnorderedState:
         held = [entry for entry in self._ledger.unsettled if entry.state == LEASED and entry.consumer == consumer]
         by_lease: dict[int, list[Entry]] = {}
         for entry in held:
-            self._ledger.cut(entry, entry.start, entry.end)
-            entry.state, entry.time_ms = EXPIRED, 0
-            self._ledger.put(entry)
+            self._ledger.change(entry, EXPIRED, 0)
             by_lease.setdefault(entry.lease, []).append(entry)
         for lease, entries in by_lease.items():
             self.events.append(Extended(self.group_id, lease, joined(entries), 0))
@@ -235,12 +233,12 @@ class UnorderedState:
     def expire(self, now_ms: int, settings: QueueSettings, *, may_die: bool = True) -> list[Dead]:
         self._ledger.wake(now_ms)
         dead: list[Dead] = []
-        for entry in self._ledger.take_expired(now_ms, _EXPIRE_AT_ONCE):
+        for entry in self._ledger.expired(now_ms, _EXPIRE_AT_ONCE):
             if may_die and entry.attempts >= settings.max_attempts:
+                self._ledger.cut(entry, entry.start, entry.end)
                 dead.append(_dead(entry, "max_attempts", entry.error or LEASE_EXPIRED))
             else:
-                entry.state = EXPIRED
-                self._ledger.put(entry)
+                self._ledger.change(entry, EXPIRED, entry.time_ms)
         return dead
 
     def next_time_ms(self) -> int | None:
@@ -314,8 +312,8 @@ class UnorderedState:
         positions, entries = unordered_image.restored(pieces)
         self._begin_at(min(positions))
         self._positions = positions
-        for entry in entries:
-            self._ledger.put(entry)
+        for piece in entries:
+            self._ledger.load(piece)
 
 
 def _taken(entry: Entry) -> Taken:

@@ -23,17 +23,18 @@ def image(positions: Sequence[int], line_of: Sequence[int], unsettled: Unsettled
         yield msgspec.msgpack.encode([entry for entry in entries if entry.start < positions[line_of[entry.level]]])
 
 
-def restored(pieces: Sequence[bytes]) -> tuple[list[int], Iterator[Entry]]:
+def restored(pieces: Sequence[bytes]) -> tuple[list[int], Iterator[list[Entry]]]:
     return _positions.decode(pieces[0]), _restored_entries(pieces[1:])
 
 
-def _restored_entries(pieces: Sequence[bytes]) -> Iterator[Entry]:
+def _restored_entries(pieces: Sequence[bytes]) -> Iterator[list[Entry]]:
     """What had expired or was due is so again as soon as somebody looks at the time."""
     texts: dict[str, str] = {}
     for piece in pieces:
-        for entry in _entries.decode(piece):
+        entries = _entries.decode(piece)
+        for entry in entries:
             entry.state = LEASED if entry.can_be_settled else WAITING
             entry.consumer = texts.setdefault(entry.consumer, entry.consumer)
             entry.error = texts.setdefault(entry.error, entry.error)
-            entry.ticket = 0
-            yield entry
+        if entries:
+            yield entries

@@ -40,6 +40,12 @@ class Unsettled:
         if len(block) > _BLOCK:
             self._divide(at, place)
 
+    def append(self, entries: list[Entry]) -> None:
+        """Entries in order, behind all that are in: a block of their own."""
+        self._blocks.append(entries)
+        self._starts.append([entry.start for entry in entries])
+        self._firsts.append(entries[0].start)
+
     def remove(self, entry: Entry) -> None:
         at, place = self._find(entry.start)
         block, starts = self._blocks[at], self._starts[at]
@@ -55,6 +61,11 @@ class Unsettled:
         entry.start = self._starts[at][place] = start
         if place == 0:
             self._firsts[at] = start
+
+    def at(self, start: int) -> Entry:
+        """The entry that begins there."""
+        at, place = self._find(start)
+        return self._blocks[at][place]
 
     def overlapping(self, start: int, end: int) -> list[Entry]:
         """Every entry with a message from `start` up to `end`, in order."""

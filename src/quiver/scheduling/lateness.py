@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 
-_BOUNDS_MS = [0, *(round(1.25**step) for step in range(3, 96))]
+_BOUNDS_MS = sorted({0, *(round(1.25**step) for step in range(96))})
 """Up to about two weeks, a quarter more from step to step."""
 
 

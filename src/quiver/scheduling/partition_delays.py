@@ -172,9 +172,8 @@ class PartitionDelays:
     async def deliver_due(self) -> None:
         """Sends what is due on its way."""
         async with self._turn:
-            if not self._closing:
-                self._ahead.fill(self._clock.now_ms())
             while not self._closing and not self._is_full():
+                self._ahead.fill(self._clock.now_ms())
                 taken = self.state.take_due(self._clock.now_ms(), _TAKEN_AT_ONCE)
                 if not taken:
                     return
@@ -201,9 +200,9 @@ class PartitionDelays:
         except BaseException:
             self.state.put_back(taken)
             raise
-        unread = [each for each in taken if each.place >= unread_from and each.place not in rows]
-        self.state.put_back(unread)
-        await self._leave(departure([each for each in taken if each not in unread], rows))
+        unread = {each.id for each in taken if each.place >= unread_from and each.place not in rows}
+        self.state.put_back(each for each in taken if each.id in unread)
+        await self._leave(departure([each for each in taken if each.id not in unread], rows))
 
     async def _leave(self, leaving: Departure) -> None:
         for message in leaving.lost:

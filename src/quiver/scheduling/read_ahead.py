@@ -87,19 +87,18 @@ class ReadAhead:
             self._share.left_bytes += self._stretches.popleft().size_bytes
 
     async def _read(self, now_ms: int) -> None:
-        room = self._room()
-        messages = self._pending.coming(max(self._reached, (now_ms, 0)), room, until_ms=now_ms + _AHEAD_MS)
-        reserved = room * _ROW_BYTES
-        self._share.left_bytes -= 2 * reserved
+        since = max(self._reached, (now_ms, 0))
+        messages = self._pending.coming(since, self._room(), until_ms=now_ms + _AHEAD_MS)
+        limit = len(messages) * _ROW_BYTES
+        self._share.left_bytes -= 2 * limit
         used = 0
         try:
             if messages:
-                last = messages[-1]
-                places = sorted(message.place for message in messages)
-                rows, _ = await read_rows(self._log, places, reserved)
+                rows, _ = await read_rows(self._log, sorted(message.place for message in messages), limit)
                 used = sum(_ROW_BYTES + row.size for row in rows.values())
+                last = messages[-1]
                 self._stretches.append(_Stretch(last.deliver_at_ms, rows, used))
                 self._reached = (last.deliver_at_ms, last.id + 1)
         finally:
-            self._share.left_bytes += 2 * reserved - used
+            self._share.left_bytes += 2 * limit - used
             self._task = None

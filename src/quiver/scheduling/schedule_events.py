@@ -17,21 +17,29 @@ class ScheduleRemoved(msgspec.Struct, frozen=True, tag="removed"):
     name: str
 
 
-class Fired(msgspec.Struct, frozen=True, tag="fired"):
-    """The schedule's turn is over. From here on the message is on its way, or it is known why there is none."""
+class Turn(msgspec.Struct, frozen=True, array_like=True):
+    """The turn of one schedule."""
 
     name: str
     at_ms: int
     next_ms: int | None
-    move: Move | None
     error: str = ""
+    """Why there is no message; empty when it is on its way."""
+
+
+class Fired(msgspec.Struct, frozen=True, tag="fired"):
+    """The turns of some schedules are over. From here on their messages are on their way, many in a move."""
+
+    turns: list[Turn]
+    moves: list[Move]
 
 
 class FiringEnded(msgspec.Struct, frozen=True, tag="ended"):
-    name: str
     move_id: int
     error: str = ""
-    """Why the message could not go where it should; empty when it is there."""
+    """Why the messages could not go where they should; empty when they are there."""
+    schedules: list[str] = []
+    """Whose messages they were, when there is an error."""
 
 
 Event = ScheduleSet | ScheduleRemoved | Fired | FiringEnded

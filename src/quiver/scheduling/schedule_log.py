@@ -39,10 +39,7 @@ class ScheduledRow(NamedTuple):
     scheduled_ms: int
     is_original: bool
     """Not a copy, which has no time."""
-
-    @property
-    def size(self) -> int:
-        return message_size(self.message)
+    size: int
 
 
 class ScheduledFrame(NamedTuple):
@@ -133,7 +130,7 @@ def _open_rows(
     places: Sequence[int],
     found: dict[int, ScheduledRow],
 ) -> int:
-    """Adds what a frame has at some offsets, and returns its size."""
+    """Adds what a frame has at some offsets, and returns how many bytes that is."""
     try:
         frame = open_frame(data, position)
     except InvalidFrame as error:
@@ -153,17 +150,20 @@ def _open_rows(
         frame.ids(),
         strict=True,
     )
+    priority, total = Priority(header.priority), 0
+    is_original = bool(header.columns & COLUMN_DELIVER_AT)
     for place, value, key, headers, timestamp_ms, deliver_at_ms, expires_at_ms, id in columns:
         message = NewMessage(
             value=value,
             key=key,
             headers=headers or None,
             timestamp_ms=timestamp_ms,
-            priority=Priority(header.priority),
+            priority=priority,
             deliver_at_ms=deliver_at_ms,
             expires_at_ms=expires_at_ms,
             id=id,
         )
-        is_original = bool(header.columns & COLUMN_DELIVER_AT)
-        found[place] = ScheduledRow(message, header.schema_id, header.append_time_ms, is_original)
-    return header.length
+        size = message_size(message)
+        found[place] = ScheduledRow(message, header.schema_id, header.append_time_ms, is_original, size)
+        total += size
+    return total

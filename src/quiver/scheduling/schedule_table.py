@@ -7,7 +7,7 @@ import msgspec
 
 from quiver.model.schedule import Schedule
 from quiver.moves.outbox import Outbox
-from quiver.scheduling.schedule_events import Event, Fired, FiringEnded, ScheduleRemoved, ScheduleSet
+from quiver.scheduling.schedule_events import Event, Fired, FiringEnded, ScheduleRemoved, ScheduleSet, Turn
 
 
 class ScheduleState(msgspec.Struct):
@@ -44,20 +44,22 @@ class ScheduleTable:
                     state.schedule, state.next_ms = schedule, next_ms
             case ScheduleRemoved(name):
                 self.states.pop(name, None)
-            case Fired():
-                self._fired(event)
-            case FiringEnded(name, move_id, error):
+            case Fired(turns, moves):
+                for move in moves:
+                    self.outbox.begun(move)
+                for turn in turns:
+                    self._turn(turn)
+            case FiringEnded(move_id, error, schedules):
                 self.outbox.done(move_id)
-                if error and name in self.states:
-                    self.states[name].error = error
+                for name in schedules:
+                    if name in self.states:
+                        self.states[name].error = error
 
-    def _fired(self, event: Fired) -> None:
-        if event.move is not None:
-            self.outbox.begun(event.move)
-        state = self.states.get(event.name)
+    def _turn(self, turn: Turn) -> None:
+        state = self.states.get(turn.name)
         if state is not None:
-            state.next_ms, state.last_ms, state.error = event.next_ms, event.at_ms, event.error
-            state.fired_count += event.move is not None
+            state.next_ms, state.last_ms, state.error = turn.next_ms, turn.at_ms, turn.error
+            state.fired_count += not turn.error
 
     def due(self, now_ms: int, limit: int) -> list[str]:
         """Names of schedules whose time has come, the longest overdue first."""

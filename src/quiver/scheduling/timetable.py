@@ -1,7 +1,7 @@
 """When a schedule fires: at the times of a cron expression in a time zone, or at plain intervals. Pure.
 
-Daylight saving follows Debian's cron. A time of day that the clocks skip fires right behind the gap, and one that
-comes twice fires the first time; expressions with `*` in minute or hour, or with seconds, go by real time.
+When the clocks change, a time of day that is skipped fires right behind the gap, and one that comes twice fires the
+first time; expressions with `*` in minute or hour, or with seconds, go by real time.
 """
 
 from datetime import UTC, datetime, timedelta, tzinfo

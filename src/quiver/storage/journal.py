@@ -15,11 +15,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from quiver.model.errors import CorruptData, InvalidFrame, QuiverError
-from quiver.model.limits import MIB, Limits
+from quiver.model.errors import CorruptData, FrameTooLarge, InvalidFrame, QuiverError
+from quiver.model.limits import MIB
 from quiver.records.build import build_frame
-from quiver.records.check import check_frame
-from quiver.records.header import StampedFrame, stamp
+from quiver.records.header import StampedFrame, stamp, unpack_header
 from quiver.records.read import open_frame, split_frames
 from quiver.storage.port import Log, LogOptions, Storage
 from quiver.storage.writer import SerialWriter
@@ -29,7 +28,7 @@ OPTIONS = LogOptions(durability="fsync", segment_bytes=4 * MIB)
 OPTIONS_FOR_WRITE = LogOptions(durability="interval", segment_bytes=4 * MIB)
 """For owners that use `write`, which syncs where it is asked to."""
 SNAPSHOTS_KEPT = 3
-_LIMITS = Limits(message_bytes=16 * MIB)
+_FRAME_BYTES = 16 * MIB
 _READ_BYTES = 4 * MIB
 _TURN_BYTES = 256 * 1024
 _SNAPSHOT_AFTER_BYTES = 4 * MIB
@@ -193,8 +192,10 @@ class Journal:
     def _stamped(self, records: list[bytes]) -> StampedFrame:
         now_ms = max(self._clock.now_ms(), self._log.last_append_time_ms)
         frame = build_frame(records, timestamp_ms=now_ms)
-        header = check_frame(frame, _LIMITS)
-        return stamp(frame, header, base_offset=self._log.end_offset, leader_epoch=self._epoch, append_time_ms=now_ms)
+        if len(frame) > _FRAME_BYTES:
+            raise FrameTooLarge(size=len(frame), limit=_FRAME_BYTES)
+        base, epoch = self._log.end_offset, self._epoch
+        return stamp(frame, unpack_header(frame), base_offset=base, leader_epoch=epoch, append_time_ms=now_ms)
 
     async def _run_syncs(self) -> None:
         try:

@@ -96,6 +96,7 @@ class Running:
     async def settle_all(self, action: int) -> list[bytes | None]:
         """Receives whatever there is and settles it; returns the values."""
         values: list[bytes | None] = []
+        await self.broker.queues.attend_to_times()
         while received := await self.broker.queues.receive(["work"], "g", consumer="c", max_messages=100):
             parts = []
             for one in received:

@@ -334,6 +334,28 @@ class TestChanging:
         broker = await host.restart()
         assert [message.headers["schedule.name"] for message in await settled(broker, 1)] == [b"other"]
 
+    async def test_whoever_asked_may_go(self, tmp_path: Path, clock: ClockInHand) -> None:
+        """A client that is gone while its change is being written leaves it whole, and nothing in the way."""
+        broker, storage = await open_broker(tmp_path / "data", clock)
+        await broker.create_topic("t", {"partitions": 1})
+        await broker.schedules.add(hourly())
+        for request in (broker.schedules.run("s"), broker.schedules.add(hourly("b")), broker.schedules.run("s")):
+            asking = asyncio.create_task(request)
+            for _ in range(4):
+                await asyncio.sleep(0)
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+        await broker.schedules.run("s")
+        assert len(await settled(broker, 3)) == 3
+        assert broker.schedules.get("b").next_ms == NOON_MS + HOUR_MS
+        await broker.stop()
+        await storage.close()
+        broker, storage = await open_broker(tmp_path / "data", clock)
+        assert len(await settled(broker, 3)) == 3
+        assert broker.schedules.get("s").fired_count == 3
+        await broker.stop()
+        await storage.close()
+
     async def test_a_stopped_broker_refuses(self, host: Host) -> None:
         broker = await begin(host)
         await host.stop()

@@ -1,4 +1,4 @@
-"""A broker of one file with one queue group: leases, attempts and receives that wait, and faults where a test wants."""
+"""A broker of one file with one queue group: leases, attempts, receives that wait, and faults for tests."""
 
 import socket
 from collections.abc import Iterable

@@ -76,10 +76,13 @@ def test_what_was_settled_by_itself_is_left_out(broker: FakeQueueBroker, q: Clie
 
 
 def test_an_exception_gives_all_of_it_back(broker: FakeQueueBroker, q: Client):
-    with pytest.raises(ValueError, match="broken"):
+    def fail() -> None:
         for batch in batch_of_three(broker, q):
             with batch:
                 raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        fail()
     assert broker.parts(NACK)[0].runs == [(0, 3)]
     assert broker.parts(NACK)[0].reason == "ValueError: broken"
 

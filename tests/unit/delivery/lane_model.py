@@ -293,7 +293,7 @@ class LaneModel:
         free = {run[0].key for *_, run in self.offered(now_ms)}
         found: dict[bytes, int] = {}
         for lane in self.lanes():
-            waiting = sum(message.state == WAITING for message in lane)
-            if lane[0].key is not None and lane[0].key not in free and waiting:
-                found[lane[0].key] = waiting
+            first = sum(message.state == LEASED for message in lane) or 1
+            if lane[0].key is not None and lane[0].key not in free and len(lane) > first:
+                found[lane[0].key] = len(lane) - first
         return found

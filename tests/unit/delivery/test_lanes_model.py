@@ -1,10 +1,11 @@
 """Ordered lanes against the slow model, with snapshots, restarts and replays at any point."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import pytest
-from hypothesis import settings as hypothesis_settings
+from hypothesis import Phase, settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -286,4 +287,4 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestLanes(Lanes.TestCase):
-    settings = hypothesis_settings(max_examples=2000, stateful_step_count=60)
+    settings = hypothesis_settings(max_examples=int(os.environ.get('N', 150)), stateful_step_count=60, report_multiple_bugs=False, **({'phases': [Phase.generate, Phase.shrink]} if 'N' in os.environ else {}))

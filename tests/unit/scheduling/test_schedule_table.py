@@ -2,7 +2,7 @@
 
 from quiver.model.schedule import Schedule, ScheduleChanges
 from quiver.moves.outbox import Target
-from quiver.scheduling.schedule_events import EVENT, EVENT_ENCODER, Event, Fired, FiringEnded
+from quiver.scheduling.schedule_events import EVENT, EVENT_ENCODER, Event, Fired, FiringEnded, Turn
 from quiver.scheduling.schedule_events import ScheduleRemoved as Removed
 from quiver.scheduling.schedule_events import ScheduleSet as Set
 from quiver.scheduling.schedule_table import ScheduleTable
@@ -41,28 +41,29 @@ def test_due_ones_come_in_the_order_of_their_times() -> None:
 def test_a_firing_moves_the_schedule_on_and_opens_a_move() -> None:
     replayed = Replayed()
     move = ScheduleTable().outbox.begin(Target(1, 0), 1, ["a", b"\xff"])
-    table = replayed.apply(Set(schedule("a"), 100), Fired("a", 100, 200, move))
+    table = replayed.apply(Set(schedule("a"), 100), Fired([Turn("a", 100, 200)], [move]))
     state = table.states["a"]
     assert (state.next_ms, state.last_ms, state.fired_count, state.error) == (200, 100, 1, "")
     assert table.outbox.open == {1: move}
-    replayed.apply(FiringEnded("a", 1))
+    replayed.apply(FiringEnded(1))
     assert table.outbox.open == {}
 
 
 def test_errors_are_shown_until_the_next_firing() -> None:
     replayed = Replayed()
-    table = replayed.apply(Set(schedule("a"), 100), Fired("a", 100, 200, None, "no topic"))
+    table = replayed.apply(Set(schedule("a"), 100), Fired([Turn("a", 100, 200, "no topic")], []))
     assert (table.states["a"].error, table.states["a"].fired_count) == ("no topic", 0)
-    replayed.apply(Fired("a", 200, 300, ScheduleTable().outbox.begin(Target(1, 0), 1, ["a"])))
+    move = ScheduleTable().outbox.begin(Target(1, 0), 1, [["a"]])
+    replayed.apply(Fired([Turn("a", 200, 300)], [move]))
     assert table.states["a"].error == ""
-    replayed.apply(FiringEnded("a", 1, "gone"))
+    replayed.apply(FiringEnded(1, "gone", ["a", "another"]))
     assert table.states["a"].error == "gone"
 
 
 def test_what_comes_behind_the_removal_changes_nothing() -> None:
     move = ScheduleTable().outbox.begin(Target(1, 0), 1, ["a"])
     table = Replayed().apply(
-        Set(schedule("a"), 100), Fired("a", 100, 200, move), Removed("a"), FiringEnded("a", 1, "gone")
+        Set(schedule("a"), 100), Fired([Turn("a", 100, 200)], [move]), Removed("a"), FiringEnded(1, "gone", ["a"])
     )
     assert not table.states
     assert not table.outbox.open
@@ -71,7 +72,7 @@ def test_what_comes_behind_the_removal_changes_nothing() -> None:
 def test_a_snapshot_keeps_everything() -> None:
     move = ScheduleTable().outbox.begin(Target(3, 1), 1, ["a", b"\xff", {"h": b"\0"}])
     table = Replayed().apply(
-        Set(schedule("a", headers={"h": b"\0"}, key=b"k", is_paused=True), None), Fired("a", 100, 200, move)
+        Set(schedule("a", headers={"h": b"\0"}, key=b"k", is_paused=True), None), Fired([Turn("a", 100, 200)], [move])
     )
     copy = ScheduleTable()
     copy.restore(b"".join(table.encode()))

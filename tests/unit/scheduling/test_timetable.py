@@ -158,7 +158,7 @@ EXPRESSIONS = [
     "30 2 * * *",
     "15,45 1-3 * * *",
     "0 3 * * 0",
-    "*/10 * * * * *",
+    "20 */10 * * * *",
     "@every 7m",
 ]
 
@@ -179,7 +179,7 @@ class TestMissed:
         expression=st.sampled_from(EXPRESSIONS),
         zone=st.sampled_from(["UTC", BERLIN, "America/New_York", "Australia/Lord_Howe"]),
         start=st.datetimes(datetime(2026, 1, 1), datetime(2026, 12, 31)),
-        hours=st.floats(0, 60),
+        hours=st.floats(0, 30),
     )
     def test_it_is_one_of_the_firings_and_nothing_comes_between(
         self, expression: str, zone: str, start: datetime, hours: float

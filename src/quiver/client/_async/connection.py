@@ -142,6 +142,13 @@ class AsyncConnection:
                 return
             on_answer(self._error, _EMPTY)
 
+    async def finish(self, timeout: float) -> None:
+        """Sends nothing more, takes the answers that are on their way, and closes."""
+        self._stream.end_sending()
+        if self._task is not None:
+            await self._task.join(timeout)
+        await self.close()
+
     async def close(self) -> None:
         self.fail(ConnectionLost(address=self.address, problem="the connection was closed"))
         if self._task is not None:

@@ -105,6 +105,12 @@ class AsyncLink:
                 return info
         raise TopicNotFound(topic=name)
 
+    async def retire(self, timeout: float) -> None:
+        """Ends the connection after its last answers; whoever needs one gets a new one."""
+        connection, self._connection = self._connection, None
+        if connection is not None and self._forked_from is None:
+            await connection.finish(timeout)
+
     async def close(self) -> None:
         self.is_closed = True
         connection, self._connection = self._connection, None

@@ -7,6 +7,7 @@ from typing import Any
 
 from quiver.client._async.connection import AsyncConnection, Outbound
 from quiver.client._async.link import AsyncLink, unexpected
+from quiver.client._backend_async import Lock
 from quiver.client.backoff import backoff_seconds
 from quiver.client.held_run import HeldRun
 from quiver.client.leases import Leases
@@ -48,6 +49,7 @@ class AsyncReceiver:
         self._on_news = on_news
         self._on_error = on_error
         self._mutex = threading.Lock()
+        self._sending = Lock()
         self._topics: dict[int, str] = {}
         self._asked = 0
         self._asked_at = 0.0
@@ -68,10 +70,6 @@ class AsyncReceiver:
         self._topics = {(await self._link.topic(name)).id: name for name in self._options.topics}
 
     @property
-    def is_asking(self) -> bool:
-        return self._asked > 0
-
-    @property
     def is_begun(self) -> bool:
         """Somebody has asked for a job."""
         return self._asked_at > 0
@@ -81,7 +79,7 @@ class AsyncReceiver:
         return self._failures > 0
 
     def stop(self) -> None:
-        """Asks for nothing more."""
+        """Asks for nothing more. What was asked for may still come."""
         self.is_stopped = True
 
     def due_at(self) -> float:
@@ -94,21 +92,29 @@ class AsyncReceiver:
 
     async def ask(self) -> None:
         """Sends a request if it is time for one. Never raises: `error` says what is the matter."""
-        if self._asked or self.is_stopped or self.error is not None:
+        if self._asked or self.is_stopped or self.error is not None or self._sending.locked():
             return
-        count = self._begin()
-        if not count:
-            return
-        try:
-            if not self._topics:
-                await self.open()
-            self._connection = await self._link.connection()
-            await self._connection.send([Outbound(self._request(count), None, self._answered)])
-        except QuiverError as error:
-            self._failed(error)
-        except BaseException:
-            self._asked = 0
-            raise
+        async with self._sending:
+            count = self._begin()
+            if not count:
+                return
+            try:
+                if not self._topics:
+                    await self.open()
+                self._connection = await self._link.connection()
+                await self._connection.send([Outbound(self._request(count), None, self._answered)])
+            except QuiverError as error:
+                self._failed(error)
+            except BaseException:
+                self._asked = 0
+                raise
+
+    async def retire(self, timeout: float) -> None:
+        """Ends a request that still waits for messages, after taking what is on its way."""
+        self.is_stopped = True
+        async with self._sending:
+            if self._asked:
+                await self._link.retire(timeout)
 
     def _request(self, count: int) -> Receive:
         options = self._options
@@ -142,7 +148,7 @@ class AsyncReceiver:
         """How many to ask for now; from then on they are asked for."""
         with self._mutex:
             now = self._link.clock.monotonic()
-            if self._asked or now < self._retry_at:
+            if self._asked or self.is_stopped or now < self._retry_at:
                 return 0
             room = min(self._room(), MOST_PER_RECEIVE)
             is_worth_it = room >= self.window.step or now - self._asked_at >= _PATIENCE_SECONDS

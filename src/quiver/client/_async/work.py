@@ -19,7 +19,6 @@ from quiver.client.shelf import Portion, Shelf
 from quiver.client.work_options import WorkOptions
 from quiver.model.errors import Closed, GroupNotFound, QuiverError
 from quiver.protocol.group_messages import DescribeGroup, GroupDescription
-from quiver.protocol.messages import Ping
 from quiver.protocol.queue_messages import NACK
 
 _PORTION = 256
@@ -60,6 +59,8 @@ class AsyncWork:
         self._keeper: Task | None = None
         self._opening = Lock()
         self._taking = Lock()
+        self._retiring = Lock()
+        self._is_retired = False
         self._counter: Iterator[AsyncJob] = iter(())
         self._errors: deque[QuiverError] = deque(maxlen=_ERRORS_KEPT)
         self._is_ordered = options.ordering == "key"
@@ -120,11 +121,12 @@ class AsyncWork:
         return self._is_stopped
 
     def stop(self) -> None:
-        """Hands out nothing more. Jobs that are worked on go on, and stay leased, until `close`."""
+        """Hands out nothing more, and gives back what was not handed out. Jobs that are worked on stay leased."""
         self._is_stopped = True
         self._receiver.stop()
         self._shelf.clear_counter()
         self._news.set()
+        self._wake.set()
 
     def give_back(self, jobs: Iterable[AsyncJob]) -> None:
         """Returns jobs that were not begun: others get them at once, and the delivery does not count."""
@@ -145,7 +147,8 @@ class AsyncWork:
         try:
             if self._keeper is not None:
                 async with self._taking:
-                    await self._finish(self._link.timeout if timeout is None else timeout)
+                    await self._retire()
+                await self._flush(self._link.timeout if timeout is None else timeout)
         finally:
             self._wake.set()
             await self._link.close()
@@ -284,7 +287,10 @@ class AsyncWork:
             settler.check_silence()
             receiver.check_silence()
             await settler.pump()
-            if receiver.is_begun:
+            if self._is_stopped and not self._is_retired:
+                async with self._taking:
+                    await self._retire()
+            elif receiver.is_begun:
                 await receiver.ask()
 
     def _on_news(self) -> None:
@@ -311,25 +317,24 @@ class AsyncWork:
                 if isinstance(answer, GroupDescription):
                     self._is_ordered = answer.settings.get("ordering") == "key"
 
-    async def _finish(self, timeout: float) -> None:
-        """Gives back and settles; a request for messages that is still in flight is left waiting for some."""
-        deadline = self._link.clock.monotonic() + timeout
-        while True:
+    async def _retire(self) -> None:
+        """Ends the request for messages that may be in flight, and gives back what was not handed out."""
+        async with self._retiring:
+            if self._is_retired:
+                return
+            self._is_retired = True
+            await self._receiver.retire(_LAST_SECONDS)
             self._give_back()
-            await self._flush(deadline)
-            if not self._receiver.is_asking:
-                break
-            with contextlib.suppress(QuiverError):
-                await self._link.call(Ping(), timeout=max(0.001, deadline - self._link.clock.monotonic()))
-            if not self._shelf.count:
-                break
+            await self._settler.pump(is_urgent=True)
 
     def _give_back(self) -> None:
         spans = self._shelf.empty()
         if spans:
             self._settler.decide(Decision(NACK, spans, delay_ms=0, is_counted=False, on_done=_ignore))
 
-    async def _flush(self, deadline: float) -> None:
+    async def _flush(self, timeout: float) -> None:
+        """Waits until everything that was decided is answered."""
+        deadline = self._link.clock.monotonic() + timeout
         while not self._settler.is_idle:
             self._news.clear()
             await self._settler.pump()

@@ -71,7 +71,9 @@ class AsyncWorkshop:
                 raise worker.error
 
     def stop(self) -> None:
-        """Ends `run`, once the handlers that run are done."""
+        """No handler is begun any more, and `run` ends once those that run are done."""
+        for worker in self._workers:
+            worker.stop()
         self._over.set()
 
     async def close(self, timeout: float | None) -> QuiverError | None:

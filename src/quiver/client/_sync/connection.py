@@ -143,6 +143,13 @@ class Connection:
                 return
             on_answer(self._error, _EMPTY)
 
+    def finish(self, timeout: float) -> None:
+        """Sends nothing more, takes the answers that are on their way, and closes."""
+        self._stream.end_sending()
+        if self._task is not None:
+            self._task.join(timeout)
+        self.close()
+
     def close(self) -> None:
         self.fail(ConnectionLost(address=self.address, problem="the connection was closed"))
         if self._task is not None:

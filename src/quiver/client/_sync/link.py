@@ -106,6 +106,12 @@ class Link:
                 return info
         raise TopicNotFound(topic=name)
 
+    def retire(self, timeout: float) -> None:
+        """Ends the connection after its last answers; whoever needs one gets a new one."""
+        connection, self._connection = self._connection, None
+        if connection is not None and self._forked_from is None:
+            connection.finish(timeout)
+
     def close(self) -> None:
         self.is_closed = True
         connection, self._connection = self._connection, None

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from quiver.client._backend_sync import Lock
 from quiver.client._sync.connection import Connection, Outbound
 from quiver.client._sync.link import Link, unexpected
 from quiver.client.backoff import backoff_seconds
@@ -49,6 +50,7 @@ class Receiver:
         self._on_news = on_news
         self._on_error = on_error
         self._mutex = threading.Lock()
+        self._sending = Lock()
         self._topics: dict[int, str] = {}
         self._asked = 0
         self._asked_at = 0.0
@@ -69,10 +71,6 @@ class Receiver:
         self._topics = {(self._link.topic(name)).id: name for name in self._options.topics}
 
     @property
-    def is_asking(self) -> bool:
-        return self._asked > 0
-
-    @property
     def is_begun(self) -> bool:
         """Somebody has asked for a job."""
         return self._asked_at > 0
@@ -82,7 +80,7 @@ class Receiver:
         return self._failures > 0
 
     def stop(self) -> None:
-        """Asks for nothing more."""
+        """Asks for nothing more. What was asked for may still come."""
         self.is_stopped = True
 
     def due_at(self) -> float:
@@ -95,21 +93,29 @@ class Receiver:
 
     def ask(self) -> None:
         """Sends a request if it is time for one. Never raises: `error` says what is the matter."""
-        if self._asked or self.is_stopped or self.error is not None:
+        if self._asked or self.is_stopped or self.error is not None or self._sending.locked():
             return
-        count = self._begin()
-        if not count:
-            return
-        try:
-            if not self._topics:
-                self.open()
-            self._connection = self._link.connection()
-            self._connection.send([Outbound(self._request(count), None, self._answered)])
-        except QuiverError as error:
-            self._failed(error)
-        except BaseException:
-            self._asked = 0
-            raise
+        with self._sending:
+            count = self._begin()
+            if not count:
+                return
+            try:
+                if not self._topics:
+                    self.open()
+                self._connection = self._link.connection()
+                self._connection.send([Outbound(self._request(count), None, self._answered)])
+            except QuiverError as error:
+                self._failed(error)
+            except BaseException:
+                self._asked = 0
+                raise
+
+    def retire(self, timeout: float) -> None:
+        """Ends a request that still waits for messages, after taking what is on its way."""
+        self.is_stopped = True
+        with self._sending:
+            if self._asked:
+                self._link.retire(timeout)
 
     def _request(self, count: int) -> Receive:
         options = self._options
@@ -143,7 +149,7 @@ class Receiver:
         """How many to ask for now; from then on they are asked for."""
         with self._mutex:
             now = self._link.clock.monotonic()
-            if self._asked or now < self._retry_at:
+            if self._asked or self.is_stopped or now < self._retry_at:
                 return 0
             room = min(self._room(), MOST_PER_RECEIVE)
             is_worth_it = room >= self.window.step or now - self._asked_at >= _PATIENCE_SECONDS

@@ -20,7 +20,6 @@ from quiver.client.shelf import Portion, Shelf
 from quiver.client.work_options import WorkOptions
 from quiver.model.errors import Closed, GroupNotFound, QuiverError
 from quiver.protocol.group_messages import DescribeGroup, GroupDescription
-from quiver.protocol.messages import Ping
 from quiver.protocol.queue_messages import NACK
 
 _PORTION = 256
@@ -61,6 +60,8 @@ class Work:
         self._keeper: Task | None = None
         self._opening = Lock()
         self._taking = Lock()
+        self._retiring = Lock()
+        self._is_retired = False
         self._counter: Iterator[Job] = iter(())
         self._errors: deque[QuiverError] = deque(maxlen=_ERRORS_KEPT)
         self._is_ordered = options.ordering == "key"
@@ -121,11 +122,12 @@ class Work:
         return self._is_stopped
 
     def stop(self) -> None:
-        """Hands out nothing more. Jobs that are worked on go on, and stay leased, until `close`."""
+        """Hands out nothing more, and gives back what was not handed out. Jobs that are worked on stay leased."""
         self._is_stopped = True
         self._receiver.stop()
         self._shelf.clear_counter()
         self._news.set()
+        self._wake.set()
 
     def give_back(self, jobs: Iterable[Job]) -> None:
         """Returns jobs that were not begun: others get them at once, and the delivery does not count."""
@@ -146,7 +148,8 @@ class Work:
         try:
             if self._keeper is not None:
                 with self._taking:
-                    self._finish(self._link.timeout if timeout is None else timeout)
+                    self._retire()
+                self._flush(self._link.timeout if timeout is None else timeout)
         finally:
             self._wake.set()
             self._link.close()
@@ -285,7 +288,10 @@ class Work:
             settler.check_silence()
             receiver.check_silence()
             settler.pump()
-            if receiver.is_begun:
+            if self._is_stopped and not self._is_retired:
+                with self._taking:
+                    self._retire()
+            elif receiver.is_begun:
                 receiver.ask()
 
     def _on_news(self) -> None:
@@ -312,25 +318,24 @@ class Work:
                 if isinstance(answer, GroupDescription):
                     self._is_ordered = answer.settings.get("ordering") == "key"
 
-    def _finish(self, timeout: float) -> None:
-        """Gives back and settles; a request for messages that is still in flight is left waiting for some."""
-        deadline = self._link.clock.monotonic() + timeout
-        while True:
+    def _retire(self) -> None:
+        """Ends the request for messages that may be in flight, and gives back what was not handed out."""
+        with self._retiring:
+            if self._is_retired:
+                return
+            self._is_retired = True
+            self._receiver.retire(_LAST_SECONDS)
             self._give_back()
-            self._flush(deadline)
-            if not self._receiver.is_asking:
-                break
-            with contextlib.suppress(QuiverError):
-                self._link.call(Ping(), timeout=max(0.001, deadline - self._link.clock.monotonic()))
-            if not self._shelf.count:
-                break
+            self._settler.pump(is_urgent=True)
 
     def _give_back(self) -> None:
         spans = self._shelf.empty()
         if spans:
             self._settler.decide(Decision(NACK, spans, delay_ms=0, is_counted=False, on_done=_ignore))
 
-    def _flush(self, deadline: float) -> None:
+    def _flush(self, timeout: float) -> None:
+        """Waits until everything that was decided is answered."""
+        deadline = self._link.clock.monotonic() + timeout
         while not self._settler.is_idle:
             self._news.clear()
             self._settler.pump()

@@ -72,7 +72,9 @@ class Workshop:
                 raise worker.error
 
     def stop(self) -> None:
-        """Ends `run`, once the handlers that run are done."""
+        """No handler is begun any more, and `run` ends once those that run are done."""
+        for worker in self._workers:
+            worker.stop()
         self._over.set()
 
     def close(self, timeout: float | None) -> QuiverError | None:
