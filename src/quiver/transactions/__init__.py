@@ -1,0 +1,1 @@
+"""Transactions over many partitions: who has one open, and what was decided."""
