@@ -344,7 +344,13 @@ class QueueWalk(RuleBasedStateMachine):
                     mine.setdefault(int(letter["value"]), []).append(letter)
             model.check_end(mine, now_ms())
             assert not model.open_numbers(now_ms()), group
+        print(self.summary(len(letters)))
         self.queue.call("DELETE", f"/topics/{self.queue.topic}")
+
+    def summary(self, letters: int) -> str:
+        standings = [standing for model in self.groups.values() for standing in model.standings.values()]
+        deliveries = sum(len(standing.receipts) for standing in standings)
+        return f"{len(self.messages)} messages, {deliveries} deliveries, {letters} dead letters"
 
     def topics(self) -> list[str]:
         return list(self.queue.call("GET", "/topics")["topics"])

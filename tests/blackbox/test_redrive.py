@@ -1,6 +1,9 @@
 """Dead letters that go back to work, or go for good: once, and for every future."""
 
 import threading
+import urllib.request
+
+import msgspec
 
 from blackbox.broker_process import BrokerProcess
 from blackbox.failing_work import FailingWork
@@ -117,6 +120,17 @@ def test_purged_letters_are_gone(shared_broker: BrokerProcess) -> None:
     assert len(work.stored()) == 3, "nothing went back"
 
 
+def test_whoever_works_on_the_letters_gets_those_that_are_left(shared_broker: BrokerProcess) -> None:
+    work = FailingWork(shared_broker, "mortuary", partitions=1)
+    work.kill_off("a", "b", "c", "d")
+    ids = [letter["id"] for letter in work.wait_for_letters(4)]
+    work.purge(ids=ids[1:2])
+    work.redrive(ids=ids[2:3])
+    letters = FailingWork(shared_broker, "mortuary.dlq", exists=True)
+    assert [message["value"] for message in letters.receive(2, "undertakers")] == ["a", "d"]
+    assert letters.receive_some(10, "undertakers", wait=0) == []
+
+
 def test_purged_letters_take_no_room(shared_broker: BrokerProcess) -> None:
     work = FailingWork(shared_broker, "room", partitions=1)
     work.kill_off(*["x" * 10_000] * 20)
@@ -137,6 +151,11 @@ def test_many_letters_go_in_slices(shared_broker: BrokerProcess) -> None:
     work.wait_for_letters(3000)
     assert len(work.letters()["messages"]) == 1000, "the limit that holds where none is given"
     assert sorted(work.values()) == sorted(values)
+    packed = urllib.request.Request(
+        f"{shared_broker.http}/topics/many/dlq", headers={"accept": "application/msgpack"}
+    )
+    with urllib.request.urlopen(packed, timeout=30) as unpacked:
+        assert msgspec.msgpack.decode(unpacked.read()) == work.letters(), "in both forms"
     answer = work.redrive()
     assert (answer["redriven"], len(answer["ids"])) == (3000, 1000)
     received = [message["value"] for _ in range(3) for message in _acked(work, 1000)]

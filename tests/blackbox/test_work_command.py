@@ -143,12 +143,9 @@ def test_a_terminal_shows_a_status_line(shared_broker: BrokerProcess, place: Pat
 
 def test_what_cannot_be_run_is_said_in_one_sentence(shared_broker: BrokerProcess, place: Path):
     cases = {
-        ("handlers", "-t", "x", "-g", "y"): "module:function",
         ("nowhere:note", "-t", "x", "-g", "y"): "no module 'nowhere'",
-        ("handlers:nothing", "-t", "x", "-g", "y"): "no function 'nothing'",
         ("handlers:note",): "--topic and --group",
         ("handlers:note", "-t", "no-such-topic", "-g", "y"): "no-such-topic",
-        ("handlers:note", "-t", "x", "-g", "y", "--visibility", "soon"): "visibility",
     }
     for arguments, sentence in cases.items():
         with working(shared_broker, place, *arguments) as process:

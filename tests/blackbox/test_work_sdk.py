@@ -191,6 +191,9 @@ def test_the_wrong_kind_and_ordering_of_a_group_are_told(q):
         pass
     with pytest.raises(GroupOrderingMismatch):
         q.work("kinds", group="queue", ordering="key").next_job()
+    q.work("kinds", group="lanes", ordering="key").next_job().ack()
+    with q.work("kinds", group="lanes") as work:
+        assert work.is_ordered  # also where it is not named again
     with pytest.raises(TopicNotFound):
         q.work("no-such-topic", group="queue").next_job()
 

@@ -110,6 +110,7 @@ class Broker:
             randomness=randomness,
             limits=self.limits,
             bury=lambda delivery, move: self.dead_letters.bury(delivery, move),
+            pending_delays=self.delays.pending_count,
         )
         self.queue_stats = QueueStats(
             self._metadata, self._partitions, self._group_service, self.queues, clock=self.clock
@@ -317,6 +318,7 @@ class Broker:
         """What takes no writes, and why; empty when all is well."""
         found = {p.name: p.log.failure for p in self._partitions.all() if p.log.failure is not None}
         found |= self.delays.problems()
+        found |= self.queues.problems()
         if self._storage.problem is not None:
             found["storage"] = self._storage.problem
         if self._unowned:

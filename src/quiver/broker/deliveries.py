@@ -30,7 +30,8 @@ Place = tuple[int, int]
 
 
 class Deliveries:
-    """`attend` is called when a time has come in a partition: leases end, retries are due."""
+    """`attend` is called when a time has come in a partition: leases end, retries are due. What a group that is not
+    known any more has left behind is forgotten."""
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class Deliveries:
         randomness: Randomness,
         bury: Bury,
         attend: Callable[[PartitionDelivery], Awaitable[None]],
+        is_known: Callable[[int], bool],
     ) -> None:
         self._storage = storage
         self._partitions = partitions
@@ -48,9 +50,12 @@ class Deliveries:
         self._randomness = randomness
         self._bury = bury
         self._attend = attend
+        self._is_known = is_known
         self._frames = FrameCache()
         self._known: dict[int, dict[int, PartitionDelivery]] = {}
         self._opening: dict[Place, asyncio.Task[PartitionDelivery]] = {}
+        self.broken: dict[Place, str] = {}
+        """Those that could not be opened, and why."""
         self._deadlines: Deadlines[Place] = Deadlines()
         self._sooner = asyncio.Event()
         self._pause_until_ms = 0
@@ -72,9 +77,10 @@ class Deliveries:
         places = [place for log_id in await self._storage.list_logs("topics/") if (place := _place(log_id))]
         await asyncio.gather(*(open_one(*place) for place in places if place[0] in ids))
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Carries out the moves that were left open, and attends to times from now on."""
         for delivery in self.all():
+            await self._forget_groups(delivery)
             delivery.resume()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -142,17 +148,22 @@ class Deliveries:
 
     async def _open(self, topic_id: int, number: int) -> PartitionDelivery:
         partition = self._partitions.get(topic_id, number)
-        delivery = await PartitionDelivery.open(
-            self._storage,
-            partition,
-            topic_id=topic_id,
-            number=number,
-            epoch=self._partitions.epoch,
-            clock=self._clock,
-            randomness=self._randomness,
-            frames=self._frames,
-            bury=self._bury,
-        )
+        try:
+            delivery = await PartitionDelivery.open(
+                self._storage,
+                partition,
+                topic_id=topic_id,
+                number=number,
+                epoch=self._partitions.epoch,
+                clock=self._clock,
+                randomness=self._randomness,
+                frames=self._frames,
+                bury=self._bury,
+            )
+        except (QuiverError, OSError) as error:
+            self.broken[topic_id, number] = str(error)
+            raise
+        self.broken.pop((topic_id, number), None)
         if partition not in self._partitions.of(topic_id):
             await delivery.close()
             raise TopicNotFound(f"topic id {topic_id} was deleted", topic=topic_id)
@@ -166,7 +177,7 @@ class Deliveries:
             await self._pause()
             await self.attend_to_times()
             if self._clock.monotonic() * 1000 >= snapshots_at_ms:
-                await self._snapshot()
+                await self._keep_up()
                 snapshots_at_ms = self._clock.monotonic() * 1000 + _SNAPSHOTS_EVERY_MS
 
     async def _pause(self) -> None:
@@ -184,12 +195,18 @@ class Deliveries:
             except TimeoutError:
                 return
 
-    async def _snapshot(self) -> None:
+    async def _keep_up(self) -> None:
         for delivery in self.all():
             try:
+                await self._forget_groups(delivery)
                 await delivery.snapshot_if_due()
             except (QuiverError, OSError) as error:
                 logger.warning("no snapshot of %s, will try again: %s", delivery.partition.name, error)
+
+    async def _forget_groups(self, delivery: PartitionDelivery) -> None:
+        for group_id in delivery.group_ids:
+            if not self._is_known(group_id):
+                await delivery.forget(group_id)
 
 
 def _place(log_id: str) -> Place | None:

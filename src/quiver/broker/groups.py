@@ -271,7 +271,7 @@ class Groups:
             membership.leader_id,
             members,
             await self.lag(name),
-            group.settings.settings(),
+            group.settings.settings() | ({"ordering": group.ordering} if group.kind == "queue" else {}),
         )
 
     async def alter(self, name: str, settings: Mapping[str, Any]) -> None:

@@ -1,18 +1,25 @@
 """Looking through a dead-letter topic: the letters of all partitions in the order of their death."""
 
+import asyncio
 import heapq
+import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
 from quiver.broker.letter_headers import read_letter
 from quiver.broker.stored_rows import StoredRow, read_rows
 from quiver.model.dead_letter import DeadLetter, LetterCursor, LetterFilter
-from quiver.model.limits import MIB
+from quiver.model.limits import KIB, MIB
 from quiver.partition.partition import Partition
 from quiver.structures.interval_set import IntervalSet
 
+_SLICES_BYTES = 16 * MIB
+"""Of all partitions together, shared among them."""
+_LEAST_SLICE_BYTES = 16 * KIB
 _WINDOW_LETTERS = 1000
 _WINDOW_BYTES = 8 * MIB
+_TURN_LETTERS = 200
+"""Then others get their turn: a slice of the log may hold thousands of small letters."""
 _NOTHING_REMOVED = IntervalSet()
 
 Run = tuple[int, int]
@@ -36,7 +43,8 @@ class Search(NamedTuple):
 async def find_letters(boxes: Sequence[Box], search: Search) -> AsyncGenerator[DeadLetter, None]:
     """The letters that fit and are there when the search begins, by time of death, partition and offset."""
     sign = -1 if search.newest_first else 1
-    walks = [walk for box in boxes if (walk := await _open_walk(box, search)) is not None]
+    slice_bytes = min(MIB, max(_LEAST_SLICE_BYTES, _SLICES_BYTES // max(1, len(boxes))))
+    walks = [walk for box in boxes if (walk := await _open_walk(box, search, slice_bytes)) is not None]
     heads: list[tuple[tuple[int, int, int], int, DeadLetter]] = []
 
     async def push(place: int) -> None:
@@ -47,20 +55,24 @@ async def find_letters(boxes: Sequence[Box], search: Search) -> AsyncGenerator[D
 
     for place in range(len(walks)):
         await push(place)
-    while heads:
+    for count in itertools.count(1):
+        if not heads:
+            return
         _, place, letter = heapq.heappop(heads)
         await push(place)
+        if count % _TURN_LETTERS == 0:
+            await asyncio.sleep(0)
         yield letter
 
 
-async def _open_walk(box: Box, search: Search) -> AsyncIterator[DeadLetter] | None:
+async def _open_walk(box: Box, search: Search, slice_bytes: int) -> AsyncIterator[DeadLetter] | None:
     """The letters of one partition, or None when there is nothing to look at."""
     wanted = search.filter
     if wanted.partition is not None and wanted.partition != box.number:
         return None
     start, end = await _bounds(box, search)
     runs = [run for part in _asked(wanted, box.number, start, end) for run in box.removed.gaps(*part)]
-    return _walk(box, runs, search) if runs else None
+    return _walk(box, runs, search, slice_bytes) if runs else None
 
 
 def _asked(wanted: LetterFilter, number: int, start: int, end: int) -> list[Run]:
@@ -87,7 +99,7 @@ async def _bounds(box: Box, search: Search) -> Run:
     return max(start, ahead), end
 
 
-async def _walk(box: Box, runs: Sequence[Run], search: Search) -> AsyncIterator[DeadLetter]:
+async def _walk(box: Box, runs: Sequence[Run], search: Search, slice_bytes: int) -> AsyncIterator[DeadLetter]:
     after, newest_first = search.after, search.newest_first
 
     def choose(row: StoredRow) -> DeadLetter | None:
@@ -97,7 +109,10 @@ async def _walk(box: Box, runs: Sequence[Run], search: Search) -> AsyncIterator[
         return letter if search.filter.fits(letter) else None
 
     for start, end in reversed(runs) if newest_first else runs:
-        slices = _backwards(box, start, end, choose) if newest_first else read_rows(box.partition, start, end, choose)
+        if newest_first:
+            slices = _backwards(box, start, end, choose)
+        else:
+            slices = read_rows(box.partition, start, end, choose, slice_bytes=slice_bytes)
         async for letters in slices:
             for letter in letters:
                 if letter.offset not in box.removed:

@@ -1,7 +1,7 @@
 """Queues: receive and settle, for groups whose consumers share messages instead of partitions."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from quiver.broker.consumers import Consumer
 from quiver.broker.deliveries import Deliveries
@@ -46,13 +46,21 @@ class Queues:
         randomness: Randomness,
         limits: Limits,
         bury: Bury,
+        pending_delays: Callable[[int], int],
     ) -> None:
         self._metadata = metadata
         self._partitions = partitions
         self._groups = groups
         self._clock = clock
+        self._pending_delays = pending_delays
         self._deliveries = Deliveries(
-            storage, partitions, clock=clock, randomness=randomness, bury=bury, attend=self._attend
+            storage,
+            partitions,
+            clock=clock,
+            randomness=randomness,
+            bury=bury,
+            attend=self._attend,
+            is_known=lambda group_id: groups.name_of(group_id) is not None,
         )
         self._settling = Settling(metadata, groups, self._deliveries, on_settled=self._on_settled)
         self._receiving = Receiving(partitions, self._deliveries, self._settling, clock=clock, limits=limits)
@@ -62,8 +70,7 @@ class Queues:
     async def start(self) -> None:
         """Leases, retries and moves go on where they were."""
         await self._deliveries.open_existing(self._metadata.topics())
-        await self._forget_unknown_groups()
-        self._deliveries.start()
+        await self._deliveries.start()
 
     async def stop(self) -> None:
         """Whoever waits is told; what was given to nobody is to be had again."""
@@ -150,6 +157,13 @@ class Queues:
         """Ends leases and finds due retries now, rather than when the next turn comes."""
         await self._deliveries.attend_to_times()
 
+    def problems(self) -> dict[str, str]:
+        """Partitions whose delivery state cannot be read, and why."""
+        return {
+            f"delivery of topic id {topic_id}, partition {number}": problem
+            for (topic_id, number), problem in self._deliveries.broken.items()
+        }
+
     # depth
 
     async def depths(self, topic: str) -> list[QueueDepth]:
@@ -194,10 +208,11 @@ class Queues:
 
     async def topic_purged(self, topic_id: int) -> None:
         """What was removed is settled for every group."""
-        for delivery in self.known_deliveries(topic_id).values():
-            for group_id in list(delivery.group_ids):
-                await delivery.settle_below(group_id, delivery.partition.log.start_offset)
-                self._note_change(delivery, group_id)
+        known = self.known_deliveries(topic_id).values()
+        places = [(delivery, group_id) for delivery in known for group_id in delivery.group_ids]
+        await asyncio.gather(*(one.settle_below(id, one.partition.log.start_offset) for one, id in places))
+        for delivery, group_id in places:
+            self._note_change(delivery, group_id)
 
     async def topic_deleted(self, topic_id: int) -> None:
         for place in [place for place in self._queues if place[0] == topic_id]:
@@ -236,9 +251,8 @@ class Queues:
         for place in [place for place in self._queues if place[1] == group_id]:
             queue = self._queues.pop(place)
             queue.close(GroupNotFound(group=queue.name))
-        for delivery in self._deliveries.all():
-            if group_id in delivery.group_ids:
-                await delivery.forget(group_id)
+        using = [delivery for delivery in self._deliveries.all() if delivery.state(group_id) is not None]
+        await asyncio.gather(*(delivery.forget(group_id) for delivery in using))
 
     # inside
 
@@ -262,13 +276,6 @@ class Queues:
         for group_id in delivery.group_ids:
             self._note_change(delivery, group_id)
 
-    async def _forget_unknown_groups(self) -> None:
-        """Groups that were deleted, and whose end not every partition has heard of."""
-        for delivery in self._deliveries.all():
-            for group_id in list(delivery.group_ids):
-                if self._groups.name_of(group_id) is None:
-                    await delivery.forget(group_id)
-
     def _groups_of(self, topic_id: int) -> set[str]:
         """The queue groups that have used a topic."""
         first = self.known_deliveries(topic_id).get(0)
@@ -278,7 +285,7 @@ class Queues:
 
     async def _depth(self, topic: Topic, group: str) -> QueueDepth:
         parts = await self._parts(topic, group, with_age=True)
-        return queue_depth(group, parts, now_ms=self._clock.now_ms(), delayed=0)
+        return queue_depth(group, parts, now_ms=self._clock.now_ms(), delayed=self._pending_delays(topic.id))
 
     async def _parts(self, topic: Topic, group: str, *, with_age: bool) -> list[PartitionDepth]:
         known, found = self.known_deliveries(topic.id), []

@@ -121,7 +121,10 @@ class TopicQueue:
 
     @property
     def has_begun(self) -> bool:
-        return self._state(0) is not None
+        """Partition 0 knows; while that cannot be read, the others do."""
+        if (self.topic.id, 0) not in self._deliveries.broken:
+            return self._state(0) is not None
+        return any(self._state(number) is not None for number in self._deliveries.known(self.topic.id))
 
     async def begin(self, start: Position | None) -> None:
         """The group's first use of the topic. What is empty, or read from the earliest on, begins by itself later."""

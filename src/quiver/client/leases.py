@@ -42,6 +42,11 @@ class Leases:
                 if run.is_closed:
                     self._runs.pop(run, None)
 
+    def drop(self, run: HeldRun) -> None:
+        """A run that nobody can work on: its lease is left to end."""
+        with self._mutex:
+            self._runs.pop(run, None)
+
     def reopen(self, span: Span) -> None:
         """Messages that were to be settled, and were refused although the lease lives."""
         run, start, end = span

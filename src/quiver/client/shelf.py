@@ -1,5 +1,6 @@
 """What a consumer has received and not yet handed out: levels in fair turns, runs in order. Pure but for a mutex."""
 
+import math
 import operator
 import threading
 from collections import deque
@@ -63,6 +64,14 @@ class Shelf(Generic[_T]):
         """Messages that were received and not handed out."""
         counter = self._counter
         return sum(self._ready) + (0 if counter is None else operator.length_hint(counter[1]))
+
+    def stale_at(self) -> float:
+        """When the run that has waited longest has done so for a third of its lease."""
+        with self._mutex:
+            stocks = [level[0] for level in self._levels if level]
+            if self._counter is not None and operator.length_hint(self._counter[1]):
+                stocks.append(self._counter[0].stock)
+            return min((stock.arrived_at + stock.run.visibility_ms / 3000 for stock in stocks), default=math.inf)
 
     def put(self, runs: Iterable[HeldRun], now: float) -> None:
         with self._mutex:

@@ -8,14 +8,14 @@ _LONG_SECONDS = 1.0
 class Window:
     """Grows while the consumer runs dry although there is more, shrinks when messages wait here for long.
 
-    So a fast consumer has enough to do, and a slow one leaves messages to others. A `fixed` size stays.
+    So a fast consumer has enough to do, and a slow one leaves messages to others. A fixed size stays.
     """
 
-    __slots__ = ("_floor", "_is_fixed", "size")
+    __slots__ = ("_floor", "is_fixed", "size")
 
     def __init__(self, *, fixed: int | None, floor: int = 1) -> None:
         """Never below `floor`: what is worked on at a time."""
-        self._is_fixed = fixed is not None
+        self.is_fixed = fixed is not None
         self._floor = floor
         self.size = max(floor, _FIRST) if fixed is None else fixed
 
@@ -25,10 +25,15 @@ class Window:
         return max(1, self.size // 4)
 
     def ran_dry(self) -> None:
-        if not self._is_fixed:
+        if not self.is_fixed:
             self.size = max(self.size, min(2 * self.size, _MOST))
 
     def waited(self, seconds: float) -> None:
         """A message was taken up so long after it came."""
-        if seconds > _LONG_SECONDS and not self._is_fixed:
+        if seconds > _LONG_SECONDS and not self.is_fixed:
             self.size = max(self._floor, self.size // 2)
+
+    def shut(self) -> None:
+        """The consumer has not taken up anything for long."""
+        if not self.is_fixed:
+            self.size = self._floor

@@ -138,6 +138,8 @@ class _Builder:
         self._consumers = consumers
         self._last: dict[bytes | None, tuple[Stretch, Record]] = {}
         """Of each key."""
+        self._first: dict[Lane, Record] = {}
+        """What an expired lease has behind a message that somebody else has got since is nobody's."""
 
     def add(self, offset: int, record: Record) -> None:
         last = self._last.get(record.key)
@@ -153,7 +155,8 @@ class _Builder:
             self._book.unsettled.push(offset, lane)
         elif last is not None:
             last[0].next = part
-        if record.lease:
+        first = self._first.setdefault(lane, record)
+        if record.lease and record.lease == first.lease and (record.expiry == NO) == (first.expiry == NO):
             part.lease = self._lease(record.lease)
             part.lease.stretches.append(part)
         self._last[record.key] = (part, record)

@@ -32,11 +32,11 @@ class Reading:
         if not group.is_in_order:
             self._pass_over_empty(group)
         available = group.state.available(now_ms)
-        if not self._wanted(group, available, count, levels):
+        if self._wanted(group, available, count, levels) is None:
             return available
         async with group.reading:
-            while wanted := self._wanted(group, group.state.available(now_ms), count, levels):
-                if not await self._read(group, wanted[0]):
+            while (level := self._wanted(group, group.state.available(now_ms), count, levels)) is not None:
+                if not await self._read(group, level):
                     break
                 await asyncio.sleep(0)
         return group.state.available(now_ms)
@@ -49,22 +49,21 @@ class Reading:
             if newest[level] <= group.state.position(level) < end:
                 group.state.feed(level, [], end)
 
-    def _wanted(self, group: QueueGroup, available: Sequence[int], count: int, levels: int) -> list[int]:
-        """The levels that have too little, and something to read."""
+    def _wanted(self, group: QueueGroup, available: Sequence[int], count: int, levels: int) -> int | None:
+        """A level that has too little, and something to read; None when that is no level."""
         newest, state = self._partition.newest, group.state
-        wanted = [
+        short = [
             level
             for level in range(LEVELS)
             if levels >> level & 1 and available[level] < count and state.position(level) < newest[level]
         ]
-        if not wanted or not group.is_in_order:
-            return wanted
-        total = sum(available)
-        if total < count:
-            return wanted
-        if group.in_offset_order or state.counts().read_ahead >= LOOK_AHEAD:
-            return []
-        return [level for level in wanted if not available[level]]
+        if not group.is_in_order:
+            return short[0] if short else None
+        if sum(available) < count and state.position(0) < self._log.readable_offset:
+            return 0
+        # A lane may hold up what is more urgent than all that is at hand.
+        is_missing = group.ordering == "key" and any(not available[level] for level in short)
+        return 0 if is_missing and state.counts().read_ahead < LOOK_AHEAD else None
 
     async def _read(self, group: QueueGroup, level: int) -> bool:
         """Feeds the next frames; False when that brings nothing on."""

@@ -32,6 +32,8 @@ _FRAME_BYTES = 16 * MIB
 _READ_BYTES = 4 * MIB
 _TURN_BYTES = 256 * 1024
 _SNAPSHOT_AFTER_BYTES = 4 * MIB
+_NOTHING = b""
+"""The first snapshot of a journal that does not begin at 0: the log was made and lost before its first record."""
 
 
 class _Pending(NamedTuple):
@@ -75,13 +77,16 @@ class Journal:
         offset = log.start_offset
         snapshot = await log.load_snapshot()
         if snapshot is not None:
-            restore(snapshot.data)
+            if snapshot.data != _NOTHING:
+                restore(snapshot.data)
             journal._snapshot_bytes = len(snapshot.data)
             journal._snapshot_offsets.append(snapshot.offset)
             offset = snapshot.offset
         elif 0 < offset < log.end_offset:
             problem = f"its log begins at {offset} and no snapshot of what was before is whole"
             raise CorruptData(where=log_id, problem=problem, next_offset=offset)
+        elif offset > 0:
+            await log.save_snapshot(offset, _NOTHING)
         if offset < log.start_offset:
             problem = f"its snapshot ends at {offset} and its log begins at {log.start_offset}"
             raise CorruptData(where=log_id, problem=problem, next_offset=log.start_offset)

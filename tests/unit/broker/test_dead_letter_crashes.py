@@ -147,6 +147,10 @@ async def test_a_message_dies_once_wherever_the_broker_is_killed(tmp_path: Path)
             assert sorted([*letters, *delivered]) == VALUES, f"killed at operation {number}"
             assert await running.letters() == letters
             outcomes.add(len(letters))
+            shutil.copytree(tmp_path / "copies" / str(number), tmp_path / "again" / str(number))
+        async with Running(tmp_path / "again" / str(number), clock=Later()) as running:
+            assert await running.settle_all(ACK) == [], f"killed at operation {number}, and once more"
+            assert await running.letters() == letters
     assert outcomes == {0, len(VALUES)}
 
 

@@ -385,3 +385,61 @@ def test_ordered_out_of_turn_is_told_and_can_be_done_again():
             first.ack()
             second.ack()
         assert broker.state_of("done") == [b"a1", b"a2"]
+
+
+def test_what_waits_behind_a_long_handler_is_left_to_others():
+    with FakeQueueBroker(visibility_ms=300) as broker, quiver.connect(broker.address) as q:
+        broker.add(b"a", b"b", b"c")
+        with q.work("jobs", group="g") as work:
+            with work.next_job():
+                until(lambda: broker.state_of("ready") == [b"b", b"c"])
+                until(lambda: any(part.runs == [(0, 1)] for part in broker.parts(EXTEND)))
+                assert [message.attempt for message in broker.messages] == [1, 0, 0]
+            with work.next_job() as job:
+                assert (job.value, job.attempt) == (b"b", 1)
+        assert broker.state_of("done") == [b"a", b"b"]
+
+
+def test_after_a_pause_what_lies_here_is_confirmed_before_it_is_handed_out(broker: FakeQueueBroker, q: Client):
+    broker.add(b"a", b"b", b"c")
+    with q.work("jobs", group="g", prefetch=3) as work:
+        job = work.next_job()
+        work._shelf.clear_counter()
+        job.source.run.expires_at = 0.0
+        assert work.next_job().value == b"b"
+        assert broker.parts(EXTEND)[0].runs == [(0, 3)]
+        work._shelf.clear_counter()
+        job.source.run.expires_at = 0.0
+        broker.expire()
+        broker.add(b"d")
+        assert work.next_job().value == b"d"
+
+
+def test_an_ack_behind_its_time_waits_for_the_answer(broker: FakeQueueBroker, q: Client):
+    broker.add(b"a", b"b")
+    with q.work("jobs", group="g") as work:
+        first, second = take(work, 2)
+        first.source.run.expires_at = 0.0
+        with first:
+            pass
+        assert broker.state_of("done") == [b"a"]
+        broker.expire()
+        with pytest.raises(LeaseLost, match="offset 1"), second:
+            pass
+
+
+def test_the_first_messages_of_many_frames_are_given_out_in_order(broker: FakeQueueBroker, q: Client):
+    for number in range(50):
+        broker.add(b"%d" % number)
+    with q.work("jobs", group="g") as work:
+        assert [job.value for job in take(work, 50)] == [b"%d" % number for number in range(50)]
+
+
+def test_no_prefetch_means_one_message_at_a_time(broker: FakeQueueBroker, q: Client):
+    broker.add(b"a", b"b")
+    with q.work("jobs", group="g", prefetch=0) as work:
+        with work.next_job():
+            assert broker.state_of("ready") == [b"b"]
+        with work.next_job() as job:
+            assert job.value == b"b"
+    assert all(request.max_messages == 1 for request in broker.requests_of(Receive))  # type: ignore[union-attr]

@@ -277,11 +277,9 @@ class LaneModel:
 
     # questions
 
-    def lowest_unsettled(self) -> int:
-        return min((m.offset for m in self.of(WAITING, *DELIVERED)), default=self.position)
-
     def floor(self) -> int:
-        return min((m.offset for m in self.of(WAITING)), default=self.position)
+        """The first message that was never delivered."""
+        return min((m.offset for m in self.of(UNREAD, WAITING)), default=self.end)
 
     def held_by(self) -> dict[str, int]:
         held: dict[str, int] = {}

@@ -54,7 +54,6 @@ class Lanes(RuleBasedStateMachine):
         self.last_lease = 0
         self.snapshot: tuple[int, list[bytes]] | None = None
         self.image: tuple[int, list[bytes], Iterator[bytes]] | None = None
-        self.undo: list[tuple[int, object]] = []
 
     # the log
 
@@ -151,6 +150,34 @@ class Lanes(RuleBasedStateMachine):
         lease, offsets = self.some(data, part)
         settlement = self.state.extend(lease, runs_of(offsets), self.now_ms + more_ms)
         self.check(settlement, self.model.extend(lease, offsets, self.now_ms + more_ms), offsets)
+
+    @rule(data=st.data(), part=PART, action=st.sampled_from(["ack", "nack", "reject", "extend"]))
+    def fail_to_settle(self, data: st.DataObject, part: list[bool], action: str) -> None:
+        """The journal did not take it, and it is taken back."""
+        lease, offsets = self.some(data, part)
+        if any(message.lease == lease for message in self.model.of("expired")):
+            return
+        state, runs = self.state, runs_of(offsets)
+        match action:
+            case "ack":
+                settlement = state.ack(lease, runs)
+            case "nack":
+                settlement = state.nack(
+                    lease,
+                    runs,
+                    now_ms=self.now_ms,
+                    delay_ms=None,
+                    is_counted=True,
+                    error="never heard of",
+                    settings=SETTINGS,
+                    jitter=1.0,
+                )
+            case "reject":
+                settlement = state.reject(lease, runs, "never heard of")
+            case _:
+                settlement = state.extend(lease, runs, self.now_ms + 100_000)
+        state.take_back(settlement.undo)
+        state.events.clear()
 
     # time
 

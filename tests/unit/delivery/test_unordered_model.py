@@ -8,13 +8,13 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.delivery.unordered_model import LEVELS, READY, SETTLED, UNREAD, Message, Outcome, UnorderedModel
 
 from quiver.delivery import unsettled
 from quiver.delivery.events import Died, Event, Rewound
 from quiver.delivery.group_state import Dead, Piece, Settlement
 from quiver.delivery.unordered import UnorderedState
 from quiver.model.queue import QueueSettings
+from unit.delivery.unordered_model import LEVELS, READY, SETTLED, UNREAD, Message, Outcome, UnorderedModel
 
 SETTINGS = QueueSettings(max_attempts=3, backoff_ms=10, backoff_max_ms=35)
 CONSUMERS = ("ada", "bob")

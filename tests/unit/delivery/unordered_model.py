@@ -77,11 +77,10 @@ class UnorderedModel:
         found, outcome = [], Outcome()
         for offset in offsets:
             message = self.log.get(offset)
-            if message is not None and message.lease == lease and message.state in (LEASED, EXPIRED):
-                if offset not in dict(found):
-                    found.append((offset, message))
-                    continue
-            outcome.refused.add(offset)
+            if message is None or message.lease != lease or message.state not in (LEASED, EXPIRED):
+                outcome.refused.add(offset)
+            else:
+                found.append((offset, message))
         return found, outcome
 
     def ack(self, lease: int, offsets: Iterable[int]) -> Outcome:

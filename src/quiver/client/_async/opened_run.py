@@ -9,7 +9,7 @@ from quiver.client._async.job import AsyncJob, AsyncJobSource
 from quiver.client._async.settler import AsyncSettler
 from quiver.client.held_run import HeldRun
 from quiver.client.job_arrow import job_arrow
-from quiver.client.shelf import Shelf
+from quiver.client.shelf import Portion, Shelf
 from quiver.model.limits import Limits
 
 
@@ -40,3 +40,10 @@ class AsyncOpenedRun:
         if self._arrow is None:
             self._arrow = job_arrow(self._frame, self.run)
         return self._arrow
+
+
+def jobs_of(portion: Portion[AsyncOpenedRun]) -> list[AsyncJob]:
+    """The jobs of rows that were taken."""
+    opened = portion.stock.content
+    assert opened is not None, "portions are opened when they are taken"
+    return opened.jobs()[portion.first : portion.last]

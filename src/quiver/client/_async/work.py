@@ -7,24 +7,21 @@ from types import TracebackType
 
 from quiver.client._async.job import AsyncJob
 from quiver.client._async.job_batch import AsyncJobBatch
+from quiver.client._async.keeper import AsyncKeeper
 from quiver.client._async.link import AsyncLink
-from quiver.client._async.opened_run import AsyncOpenedRun
+from quiver.client._async.opened_run import AsyncOpenedRun, jobs_of
+from quiver.client._async.picker import AsyncPicker
 from quiver.client._async.receiver import AsyncReceiver
 from quiver.client._async.settler import AsyncSettler
-from quiver.client._backend_async import Lock, Signal, Task, flatten, sleep
-from quiver.client.held_run import HeldRun
+from quiver.client._backend_async import Lock, Signal, flatten, sleep
 from quiver.client.leases import Leases
-from quiver.client.settlement import Decision
 from quiver.client.shelf import Portion, Shelf
 from quiver.client.work_options import WorkOptions
 from quiver.model.errors import Closed, GroupNotFound, QuiverError
 from quiver.protocol.group_messages import DescribeGroup, GroupDescription
-from quiver.protocol.queue_messages import NACK
 
 _PORTION = 256
 """Jobs that go out in a row, before acks are sent and news are looked at."""
-_TICK_SECONDS = 0.002
-"""How long acks gather while a handler runs."""
 _LOOK_SECONDS = 5.0
 _LAST_SECONDS = 5.0
 _ERRORS_KEPT = 100
@@ -51,21 +48,38 @@ class AsyncWork:
             wake=self._wake.set,
             on_refused=self._on_refused,
             on_lost=self._shelf.clear_counter,
-            on_progress=self._on_progress,
+            on_progress=lambda: self._keeper.note_progress(),
         )
         self._receiver = AsyncReceiver(
-            link, options, self._leases, self._shelf, on_news=self._on_news, on_error=self._on_refused
+            link,
+            options,
+            self._leases,
+            self._shelf,
+            on_news=lambda: self._keeper.note_news(),
+            on_error=self._on_refused,
         )
-        self._keeper: Task | None = None
+        self._picker = AsyncPicker(
+            self._shelf,
+            self._settler,
+            self._receiver.window,
+            options.limits,
+            is_ordered=options.ordering == "key",
+        )
         self._opening = Lock()
         self._taking = Lock()
-        self._retiring = Lock()
-        self._is_retired = False
+        self._keeper = AsyncKeeper(
+            link,
+            self._settler,
+            self._receiver,
+            self._leases,
+            self._shelf,
+            taking=self._taking,
+            wake=self._wake,
+            news=self._news,
+        )
         self._counter: Iterator[AsyncJob] = iter(())
         self._errors: deque[QuiverError] = deque(maxlen=_ERRORS_KEPT)
-        self._is_ordered = options.ordering == "key"
-        self._sleeps_until = 0.0
-        self._is_stopped = False
+        self.is_stopped = False
         self.is_closed = False
 
     async def open(self) -> "AsyncWork":
@@ -73,10 +87,10 @@ class AsyncWork:
         if self.is_closed:
             raise Closed(what="the work")
         async with self._opening:
-            if self._keeper is None:
+            if not self._keeper.is_running:
                 await self._receiver.open()
                 await self._learn_ordering()
-                self._keeper = Task(self._keep, "quiver-work")
+                self._keeper.start()
         return self
 
     def __aiter__(self) -> AsyncIterator[AsyncJob]:
@@ -100,11 +114,14 @@ class AsyncWork:
         async with self._taking:
             portions: list[Portion[AsyncOpenedRun]] = []
             left = self._options.max_messages
-            first = await self._next_portion(left)
-            while first is not None:
-                portions.append(first)
-                left -= first.last - first.first
-                first = self._take(left) if left else None
+            portion = await self._next_portion(left)
+            while portion is not None:
+                portions.append(portion)
+                left -= portion.last - portion.first
+                portion = self._picker.take(left) if left else None
+                if portion is not None and self._picker.is_doubtful(portion):
+                    self._shelf.give_back(portion)
+                    break
         return AsyncJobBatch(self._settler, portions) if portions else None
 
     @property
@@ -114,15 +131,11 @@ class AsyncWork:
     @property
     def is_ordered(self) -> bool:
         """Whether messages of a key come in order, one lease at a time."""
-        return self._is_ordered
-
-    @property
-    def is_stopped(self) -> bool:
-        return self._is_stopped
+        return self._picker.is_ordered
 
     def stop(self) -> None:
         """Hands out nothing more, and gives back what was not handed out. Jobs that are worked on stay leased."""
-        self._is_stopped = True
+        self.is_stopped = True
         self._receiver.stop()
         self._shelf.clear_counter()
         self._news.set()
@@ -130,9 +143,7 @@ class AsyncWork:
 
     def give_back(self, jobs: Iterable[AsyncJob]) -> None:
         """Returns jobs that were not begun: others get them at once, and the delivery does not count."""
-        spans = [(job.source.run, job.offset, job.offset + 1) for job in jobs]
-        if spans:
-            self._settler.decide(Decision(NACK, spans, delay_ms=0, is_counted=False, on_done=_ignore))
+        self._keeper.give_back([(job.source.run, job.offset, job.offset + 1) for job in jobs])
 
     async def close(self, timeout: float | None = None) -> None:
         """Gives back what was not handed out, waits until everything decided is settled, and ends.
@@ -145,12 +156,11 @@ class AsyncWork:
         self.is_closed = True
         self.stop()
         try:
-            if self._keeper is not None:
-                async with self._taking:
-                    await self._retire()
-                await self._flush(self._link.timeout if timeout is None else timeout)
+            if self._keeper.is_running:
+                await self._keeper.put_away()
+                await self._keeper.flush(self._link.timeout if timeout is None else timeout)
         finally:
-            self._wake.set()
+            await self._keeper.end()
             await self._link.close()
             self._settler.give_up(Closed(what="the work"))
         if self._errors:
@@ -184,71 +194,32 @@ class AsyncWork:
             portion = await self._next_portion(_PORTION)
             if portion is None:
                 return False
-            opened = portion.stock.content
-            assert opened is not None, "portions are opened when they are taken"
-            counter = iter(opened.jobs()[portion.first : portion.last])
+            counter = iter(jobs_of(portion))
             self._shelf.lay_out(portion, counter)
             self._counter = counter
             return True
 
     async def _next_portion(self, limit: int) -> Portion[AsyncOpenedRun] | None:
-        if self._keeper is None:
+        """Messages that are ours; None at the end. Refusals that nobody was told of are raised here."""
+        if not self._keeper.is_running:
             await self.open()
         await sleep(0)  # lets answers in, however busy the consumer is
-        while not self._is_stopped:
+        while not self.is_stopped:
             if self._errors:
                 raise self._errors.popleft()
             self._news.clear()
             await self._settler.pump()
+            self._receiver.resume()
             await self._receiver.ask()
-            portion = self._take(limit)
+            portion = self._picker.take(limit)
             if portion is None:
                 await self._wait()
-            elif self._link.clock.monotonic() < portion.stock.run.expires_at:
+            elif not self._picker.is_doubtful(portion):
                 return portion
             else:
                 self._shelf.give_back(portion)
                 await self._confirm()
         return None
-
-    def _take(self, limit: int) -> Portion[AsyncOpenedRun] | None:
-        """Rows that are still ours, opened."""
-        clock, shelf = self._link.clock, self._shelf
-        while True:
-            portion = shelf.take(1 if shelf.has_stopped_keys else limit, clock.now_ms())
-            if portion is None:
-                return None
-            stock = portion.stock
-            if stock.content is None:
-                self._receiver.window.waited(clock.monotonic() - stock.arrived_at)
-                stock.content = self._open_run(stock.run)
-            if stock.run.lost is None and not shelf.has_stopped_keys:
-                return portion
-            if portion.last - portion.first > 1:
-                shelf.give_back(portion)
-                limit = 1
-            elif self._is_ours(portion):
-                return portion
-
-    def _open_run(self, run: HeldRun) -> AsyncOpenedRun:
-        try:
-            return AsyncOpenedRun(run, self._options.limits, self._settler, self._shelf if self._is_ordered else None)
-        except QuiverError:
-            self._shelf.drop(run)
-            self._leases.close([(run, *span) for span in run.open_ranges()])
-            raise
-
-    def _is_ours(self, portion: Portion[AsyncOpenedRun]) -> bool:
-        """Whether a single row is still to be handed out; one that is not needs nothing more from here."""
-        run, opened = portion.stock.run, portion.stock.content
-        assert opened is not None, "portions are opened when they are taken"
-        job = opened.jobs()[portion.first]
-        if run.lost is not None and job.offset in run.lost:
-            return False
-        if job.key is not None and self._shelf.is_stopped(run.lease, job.key):
-            self._leases.close([(run, job.offset, job.offset + 1)])
-            return False
-        return True
 
     async def _wait(self) -> None:
         """Until something has come, or is known to be wrong."""
@@ -271,39 +242,6 @@ class AsyncWork:
         await self._settler.pump(is_urgent=True)
         await self._news.wait(_LOOK_SECONDS)
 
-    # in the background
-
-    async def _keep(self) -> None:
-        """Sends acks while a handler runs, renews leases, and asks for more when there is room."""
-        settler, receiver = self._settler, self._receiver
-        while not self._link.is_closed:
-            settler.is_asleep = True
-            now = self._link.clock.monotonic()
-            self._sleeps_until = min(settler.due_at(), receiver.due_at(), now + _LOOK_SECONDS)
-            await self._wake.wait(max(0.0, self._sleeps_until - now))
-            settler.is_asleep = False
-            self._wake.clear()
-            await sleep(_TICK_SECONDS)
-            settler.check_silence()
-            receiver.check_silence()
-            await settler.pump()
-            if self._is_stopped and not self._is_retired:
-                async with self._taking:
-                    await self._retire()
-            elif receiver.is_begun:
-                await receiver.ask()
-
-    def _on_news(self) -> None:
-        self._news.set()
-        receiver = self._receiver
-        if not receiver.is_wanted or receiver.is_failing or self._leases.renew_at < self._sleeps_until:
-            self._wake.set()
-
-    def _on_progress(self) -> None:
-        self._news.set()
-        if self._settler.decided or self._leases.renew_at < self._sleeps_until:
-            self._wake.set()
-
     def _on_refused(self, error: QuiverError) -> None:
         self._errors.append(error)
         self._shelf.clear_counter()
@@ -315,34 +253,4 @@ class AsyncWork:
             with contextlib.suppress(GroupNotFound):
                 answer = (await self._link.call(DescribeGroup(self._options.group))).answer
                 if isinstance(answer, GroupDescription):
-                    self._is_ordered = answer.settings.get("ordering") == "key"
-
-    async def _retire(self) -> None:
-        """Ends the request for messages that may be in flight, and gives back what was not handed out."""
-        async with self._retiring:
-            if self._is_retired:
-                return
-            self._is_retired = True
-            await self._receiver.retire(_LAST_SECONDS)
-            self._give_back()
-            await self._settler.pump(is_urgent=True)
-
-    def _give_back(self) -> None:
-        spans = self._shelf.empty()
-        if spans:
-            self._settler.decide(Decision(NACK, spans, delay_ms=0, is_counted=False, on_done=_ignore))
-
-    async def _flush(self, timeout: float) -> None:
-        """Waits until everything that was decided is answered."""
-        deadline = self._link.clock.monotonic() + timeout
-        while not self._settler.is_idle:
-            self._news.clear()
-            await self._settler.pump()
-            left = deadline - self._link.clock.monotonic()
-            if left <= 0 or self._settler.is_idle:
-                return
-            await self._news.wait(min(left, _TICK_SECONDS * 10))
-
-
-def _ignore(decision: Decision) -> None:
-    """What cannot be given back is no longer ours anyway."""
+                    self._picker.is_ordered = answer.settings.get("ordering") == "key"

@@ -10,7 +10,7 @@ from quiver.client._sync.job import Job, JobSource
 from quiver.client._sync.settler import Settler
 from quiver.client.held_run import HeldRun
 from quiver.client.job_arrow import job_arrow
-from quiver.client.shelf import Shelf
+from quiver.client.shelf import Portion, Shelf
 from quiver.model.limits import Limits
 
 
@@ -41,3 +41,10 @@ class OpenedRun:
         if self._arrow is None:
             self._arrow = job_arrow(self._frame, self.run)
         return self._arrow
+
+
+def jobs_of(portion: Portion[OpenedRun]) -> list[Job]:
+    """The jobs of rows that were taken."""
+    opened = portion.stock.content
+    assert opened is not None, "portions are opened when they are taken"
+    return opened.jobs()[portion.first : portion.last]

@@ -62,6 +62,7 @@ class Receiver:
         """Somebody waits for a message."""
         self.was_full = False
         """The last answer had as much as was asked for."""
+        self._is_paused = False
         self.is_stopped = False
         self.error: QuiverError | None = None
         """Why there will be no more messages."""
@@ -87,7 +88,8 @@ class Receiver:
         """When to ask without being woken."""
         if self._asked:
             return self._asked_at + _WAIT_MS / 1000 + self._link.timeout
-        if not self.is_begun or self.is_stopped or self.error is not None or self._room() < 1:
+        is_off = not self.is_begun or self.is_stopped or self._is_paused
+        if is_off or self.error is not None or self._room() < 1:
             return math.inf
         return max(self._retry_at, self._asked_at + _PATIENCE_SECONDS)
 
@@ -110,12 +112,15 @@ class Receiver:
                 self._asked = 0
                 raise
 
-    def retire(self, timeout: float) -> None:
-        """Ends a request that still waits for messages, after taking what is on its way."""
-        self.is_stopped = True
+    def pause(self, timeout: float) -> None:
+        """Ends a request that still waits for messages, after taking what is on its way; until `resume`."""
+        self._is_paused = True
         with self._sending:
             if self._asked:
                 self._link.retire(timeout)
+
+    def resume(self) -> None:
+        self._is_paused = False
 
     def _request(self, count: int) -> Receive:
         options = self._options
@@ -149,7 +154,7 @@ class Receiver:
         """How many to ask for now; from then on they are asked for."""
         with self._mutex:
             now = self._link.clock.monotonic()
-            if self._asked or self.is_stopped or now < self._retry_at:
+            if self._asked or self.is_stopped or self._is_paused or now < self._retry_at:
                 return 0
             room = min(self._room(), MOST_PER_RECEIVE)
             is_worth_it = room >= self.window.step or now - self._asked_at >= _PATIENCE_SECONDS

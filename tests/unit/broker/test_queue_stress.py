@@ -1,0 +1,93 @@
+"""Many consumers at once, some of which give up at any moment: every message is acked by exactly one of them."""
+
+import asyncio
+import random
+from collections import Counter
+
+import pytest
+
+from quiver.broker.queues import Received
+from quiver.model.queue import Ordering
+from quiver.protocol.queue_messages import ACK, NACK
+from unit.broker.queue_broker import QueueBroker, part_of, values
+
+CONSUMERS = 12
+FRAMES = 60
+
+
+class Stress:
+    def __init__(self, seed: int, ordering: Ordering) -> None:
+        self.chance = random.Random(seed)
+        self.ordering: Ordering = ordering
+        self.queue = QueueBroker()
+        self.acked: Counter[bytes] = Counter()
+        self.published = 0
+        self.is_over = asyncio.Event()
+
+    async def run(self) -> None:
+        await self.queue.start()
+        await self.queue.broker.create_topic("jobs", {"partitions": 7, "max_unacked": 25, "max_attempts": 10_000})
+        consumers = [asyncio.create_task(self.consume(f"c{number}")) for number in range(CONSUMERS)]
+        for number in range(FRAMES):
+            await self.publish(number)
+        async with asyncio.timeout(60):
+            await self.is_over.wait()
+            for task in consumers:
+                task.cancel()
+            await asyncio.gather(*consumers, return_exceptions=True)
+
+    async def publish(self, number: int) -> None:
+        count = self.chance.randrange(1, 20)
+        messages = [b"%d-%d" % (number, place) for place in range(count)]
+        keys = [b"k%d" % self.chance.randrange(30) for _ in messages] if self.ordering == "key" else None
+        partition, priority = self.chance.randrange(7), self.chance.randrange(5)
+        await self.queue.publish("jobs", *messages, partition=partition, priority=priority, keys=keys)
+        self.published += count
+
+    async def consume(self, name: str) -> None:
+        while True:
+            count = self.chance.randrange(1, 40)
+            receiving = asyncio.create_task(
+                self.queue.receive("jobs", consumer=name, count=count, wait_ms=300_000, ordering=self.ordering)
+            )
+            if self.chance.random() < 0.3:
+                for _ in range(self.chance.randrange(15)):
+                    await asyncio.sleep(0)
+                receiving.cancel()
+            try:
+                received = await receiving
+            except asyncio.CancelledError:
+                if not receiving.cancelled():
+                    raise
+                continue
+            assert all(one.delivery.attempt < 10_000 for one in received)
+            for one in received:
+                await self.settle(one)
+
+    async def settle(self, one: Received) -> None:
+        run = one.delivery
+        cut = self.chance.randrange(run.start, run.end + 1) if self.chance.random() < 0.5 else run.end
+        if self.ordering == "key":
+            cut = run.end if self.chance.random() < 0.7 else run.start
+        parts = [(ACK, run.start, cut), (NACK, cut, run.end)]
+        for action, start, end in parts:
+            if start < end:
+                part = part_of(one, action, runs=[(start, end)], delay_ms=0 if action == NACK else None)
+                [settlement] = await self.queue.broker.queues.settle([part])
+                assert settlement.refused == []
+        self.acked.update(values([one])[: cut - run.start])
+        if self.acked.total() == self.published and self.published and len(self.acked) == self.published:
+            self.is_over.set()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("ordering", ["none", "key"])
+async def test_every_message_is_acked_once(seed: int, ordering: Ordering) -> None:
+    stress = Stress(seed, ordering)
+    try:
+        await stress.run()
+        assert set(stress.acked.values()) == {1}
+        [depth] = await stress.queue.broker.queues.depths("jobs")
+        assert (depth.ready, depth.leased, depth.retrying, depth.consumers) == (0, 0, 0, {})
+    finally:
+        await stress.queue.broker.stop()
