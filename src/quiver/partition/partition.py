@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from quiver.model.errors import (
     CorruptData,
     InvalidFrame,
@@ -20,6 +22,8 @@ from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
 from quiver.partition.fusion import FUSED_BYTES, FusedMessages, check_times, message_size
 from quiver.partition.state import ProducerState, ProducerTable
+from quiver.partition.transactions import Change, Marker, TransactionTable, build_marker, read_marker
+from quiver.partition.transactions import Image as TransactionImage
 from quiver.records.check import check_frame
 from quiver.records.header import FrameHeader, StampedFrame, stamp
 from quiver.records.read import split_frames
@@ -46,24 +50,39 @@ class Appended(NamedTuple):
     """It waits in the schedule log, and the offset is an id there."""
 
 
+class _PendingMarker(NamedTuple):
+    producer_id: int
+    epoch: int
+    commit: bool
+    future: "asyncio.Future[Appended]"
+
+
 class _PendingFrame(NamedTuple):
     frame: Frame
     header: FrameHeader
     future: "asyncio.Future[Appended]"
 
 
-_Pending = _PendingFrame | FusedMessages
+_Pending = _PendingFrame | _PendingMarker | FusedMessages
+
+
+class _Image(msgspec.Struct, array_like=True):
+    """What a snapshot of a partition holds."""
+
+    producers: bytes
+    transactions: TransactionImage
 
 
 class _Placed:
     """Frames that have their offsets, what is to be answered once they are written, and how to undo it."""
 
-    __slots__ = ("frames", "outcomes", "undo")
+    __slots__ = ("changes", "frames", "outcomes", "undo")
 
     def __init__(self) -> None:
         self.frames: list[StampedFrame] = []
         self.outcomes: list[tuple[_Pending, Appended]] = []
         self.undo: dict[int, ProducerState | None] = {}
+        self.changes: list[Change] = []
 
 
 def log_options(config: TopicConfig) -> LogOptions:
@@ -98,6 +117,7 @@ class Partition:
         self._fused_bytes = fused_bytes
         self._writer: SerialWriter[_Pending] = SerialWriter(self._write, batch_bytes=_BATCH_BYTES)
         self._producers = ProducerTable()
+        self.transactions = TransactionTable()
         self._open_fusions: dict[int, FusedMessages] = {}
         self._watchers: set[Callable[[], None]] = set()
         self._closing = False
@@ -106,11 +126,13 @@ class Partition:
         self._snapshot_task: asyncio.Task[None] | None = None
 
     async def recover(self) -> None:
-        """Brings the producer table up to date: the newest snapshot, then the frames behind it."""
+        """Brings producers and transactions up to date: the newest snapshot, then the frames behind it."""
         offset = self.log.start_offset
         snapshot = await self.log.load_snapshot()
         if snapshot is not None:
-            self._producers = ProducerTable.decode(snapshot.data)
+            image = msgspec.msgpack.decode(snapshot.data, type=_Image)
+            self._producers = ProducerTable.decode(image.producers)
+            self.transactions.restore(image.transactions)
             offset = max(offset, snapshot.offset)
         end = self.log.end_offset
         while offset < end:
@@ -130,8 +152,9 @@ class Partition:
             part.release()
         reached = offset
         try:
-            for _, header in split_frames(data):
+            for position, header in split_frames(data):
                 self._producers.record(header)
+                self.transactions.record(header, read_marker(data, position) if header.is_control else None)
                 self._bytes_since_snapshot += header.frame_bytes
                 reached = header.next_offset
         except InvalidFrame:
@@ -144,6 +167,17 @@ class Partition:
     def high_watermark(self) -> int:
         return self.log.readable_offset
 
+    @property
+    def last_stable(self) -> int:
+        """Readers of committed messages see what is below: no transaction is open there."""
+        first = self.transactions.first_open_offset()
+        readable = self.log.readable_offset
+        return readable if first is None else max(self.log.start_offset, min(first, readable))
+
+    def is_visible(self, header: FrameHeader) -> bool:
+        """Whether a stored frame below `last_stable` holds messages that count."""
+        return not header.is_control and not self.transactions.is_aborted(header)
+
     def append(self, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
         """Queues a checked frame; the future answers when it is as durable as the topic asks for."""
         self._check_writable(header.frame_bytes)
@@ -151,6 +185,13 @@ class Partition:
         pending = _PendingFrame(frame, header, future)
         if not self._write_at_once(pending):
             self._writer.submit(pending, header.frame_bytes)
+        return future
+
+    def append_marker(self, producer_id: int, epoch: int, *, commit: bool) -> "asyncio.Future[Appended]":
+        """Queues the end of a transaction; nothing is written (offset -1) where it is not open any more."""
+        self._check_writable(0)
+        future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        self._writer.submit(_PendingMarker(producer_id, epoch, commit, future), 0)
         return future
 
     def append_message(self, message: NewMessage) -> "asyncio.Future[int]":
@@ -307,9 +348,17 @@ class Partition:
 
     def _place(self, pending: _Pending, now_ms: int, placed: _Placed) -> None:
         """Gives a frame its offset, or recognises it as a repeat, or refuses it."""
+        marker: Marker | None = None
         if isinstance(pending, FusedMessages):
             frame: Frame = pending.build(now_ms)
             header = check_frame(frame, self._limits)
+        elif isinstance(pending, _PendingMarker):
+            if not self.transactions.is_open(pending.producer_id, pending.epoch):
+                placed.outcomes.append((pending, Appended(-1, now_ms, duplicate=True)))
+                return
+            marker = Marker(pending.commit, now_ms)
+            frame = build_marker(pending.producer_id, pending.epoch, marker)
+            header = check_frame(frame, self._limits, allow_control=True)
         else:
             frame, header = pending.frame, pending.header
             try:
@@ -326,12 +375,16 @@ class Partition:
         if header.producer_id not in placed.undo:
             placed.undo[header.producer_id] = self._producers.get(header.producer_id)
         self._producers.record(stamped.header)
+        if header.is_transactional:
+            placed.changes.append(self.transactions.record(stamped.header, marker))
         placed.frames.append(stamped)
         placed.outcomes.append((pending, Appended(base, now_ms)))
 
     def _undo(self, placed: _Placed) -> None:
         for producer_id, state in placed.undo.items():
             self._producers.put_back(producer_id, state)
+        for change in reversed(placed.changes):
+            self.transactions.take_back(change)
 
     def _fail(self, error: Exception, batch: Sequence[_Pending], placed: _Placed) -> None:
         if not isinstance(error, QuiverError):
@@ -355,7 +408,9 @@ class Partition:
         if self._snapshot_task is not None:
             return
         self._producers.expire(self._clock.now_ms())
-        offset, data = self.log.end_offset, self._producers.encode()
+        self.transactions.forget_below(self.log.start_offset)
+        offset = self.log.end_offset
+        data = msgspec.msgpack.encode(_Image(self._producers.encode(), self.transactions.image()))
         self._bytes_since_snapshot, self._snapshot_at = 0, self._clock.monotonic()
         self._snapshot_task = asyncio.get_running_loop().create_task(self._save_snapshot(offset, data))
 

@@ -83,6 +83,11 @@ class ProducerTable:
             return
         producers = self._beside(producer_id)
         known = producers.pop(producer_id, None)
+        if header.is_control:
+            # The transaction is over: what comes late under its epoch is refused, the next epoch begins at 0.
+            marker = SentFrame(-1, 0, header.base_offset, header.append_time_ms)
+            producers[producer_id] = ProducerState(header.producer_epoch + 1, 0, (marker,))
+            return
         frames = known.frames if known is not None and known.epoch == header.producer_epoch else ()
         sent = SentFrame(header.base_sequence, header.record_count, header.base_offset, header.append_time_ms)
         producers[producer_id] = ProducerState(
