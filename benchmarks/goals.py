@@ -35,7 +35,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def judge(results: Results, peers: set[str]) -> list[Verdict]:
     """A verdict for each figure; the median decides, a figure that only the best repetition reached is named so."""
     streams = (_publish(results, peers), _consume(results, peers), _latency(results), _operation(results))
-    by_area = (*streams, _groups(results), _queues(results, peers), _delays(results))
+    by_area = (*streams, _groups(results), _queues(results, peers), _delays(results), _compaction(results))
     return [verdict for area in by_area for verdict in area]
 
 
@@ -139,6 +139,16 @@ def _delays(results: Results) -> Iterable[Verdict]:
     for rate in (5_000, 10_000):
         late = _figure(_first(results, "delays", f"{rate} a second fall due"), "late_max_ms")
         yield at_most(f"delays: delivered after their time at most, {rate:,} a second", 100, "ms", late)
+
+
+def _compaction(results: Results) -> Iterable[Verdict]:
+    alone = _first(results, "compaction", "alone")
+    yield at_least("compaction: alone", 100, "MB/s", _figure(alone, "rate"))
+    yield at_most("compaction: left of a topic with 10 versions a key", 10, "%", _figure(alone, "left_percent"))
+    beside = _first(results, "compaction", "publishing beside compaction")
+    rate, usual = _figure(beside, "rate"), _figure(_first(results, "compaction", "publishing alone"), "rate")
+    yield at_least("compaction: publishing beside it against alone", 0.6, "times", rate and rate.over(usual))
+    yield at_most("compaction: longest stall beside it", 50, "ms", _figure(beside, "probe_max_ms"))
 
 
 def at_least(figure: str, target: float, unit: str, measured: Figure | None) -> Verdict:

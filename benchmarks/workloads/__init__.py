@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from benchmarks.run import Run
 from benchmarks.workloads.batch_sizes import measure_batch_sizes
+from benchmarks.workloads.compaction import measure_compaction
 from benchmarks.workloads.delays import measure_delays
 from benchmarks.workloads.fan import measure_fan
 from benchmarks.workloads.group_commits import measure_group_commits
@@ -41,4 +42,5 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "queue-latency": measure_queue_latency,
     "queue-unsettled": measure_queue_unsettled,
     "delays": measure_delays,
+    "compaction": measure_compaction,
 }

@@ -28,7 +28,7 @@ def measure_loop_stall(run: Run) -> None:
             client.topics.create(TOPIC, partitions=1)
             with client.producer(TOPIC) as producer:
                 producer.send_many([payload(MESSAGE_BYTES // 2).hex().encode()] * PAGE * 10)
-        probe = Role(_probe, (broker.http_port, seconds))
+        probe = Role(probe_livez, (broker.http_port, seconds))
         slow = {
             "http": Role(_read_http_slowly, (broker.http_port, seconds)),
             "native": Role(_read_native_slowly, (broker.address, seconds)),
@@ -44,7 +44,7 @@ def _measure(run: Run, broker: Broker, detail: str, roles: dict[str, Role]) -> N
         metrics |= latency_metrics("probe", outcomes["probe"].result)
 
 
-def _probe(port: int, seconds: float, watch: Watch) -> list[float]:
+def probe_livez(port: int, seconds: float, watch: Watch) -> list[float]:
     took: list[float] = []
     connection = http.client.HTTPConnection(HOST, port)
     connection.connect()

@@ -10,9 +10,11 @@ import msgspec
 
 from quiver.broker.browse import Browse, MessagePage
 from quiver.broker.burial import Burial
+from quiver.broker.compaction import Compactions, TopicCompaction
 from quiver.broker.dead_letters import DeadLetters
 from quiver.broker.delays import Delays
 from quiver.broker.fetch import Fetch, FetchedSlice, FetchPart
+from quiver.broker.finishing import Finishing
 from quiver.broker.groups import Groups
 from quiver.broker.members import Members
 from quiver.broker.partitions import Partitions
@@ -21,6 +23,7 @@ from quiver.broker.publish import Publish, Published
 from quiver.broker.queue_stats import QueueStats
 from quiver.broker.queues import Queues
 from quiver.broker.schedules import Schedules
+from quiver.broker.transactions import Transactions
 from quiver.broker.upkeep import Upkeep
 from quiver.groups.service import GroupService
 from quiver.groups.state import TopicSize
@@ -34,6 +37,7 @@ from quiver.partition.partition import Appended, Frame
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SystemClock
 from quiver.system.randomness import Randomness, SystemRandomness
+from quiver.transactions.coordinator import Coordinator
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +47,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether publishing to a topic that does not exist creates it."""
     topic_defaults: TopicConfig = TopicConfig()
     upkeep_seconds: float = 5.0
-    """How often retention is applied."""
+    """How often retention is applied, and compaction where it is due."""
 
 
 class PartitionDetails(NamedTuple):
@@ -97,7 +101,8 @@ class Broker:
         )
         self._partitions = Partitions(storage, clock=self.clock, limits=self.limits)
         self.delays = Delays(storage, self._metadata, self._partitions, clock=self.clock)
-        self._publish = Publish(self._metadata, self._partitions, self.delays, clock=self.clock)
+        coordinator = Coordinator(clock=self.clock, new_producer_id=self._metadata.new_producer_id)
+        self._publish = Publish(self._metadata, self._partitions, self.delays, coordinator, clock=self.clock)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
         self._browse = Browse(self._partitions)
         self._group_service = GroupService(clock=self.clock, randomness=randomness, topics=self._topic_sizes)
@@ -118,6 +123,7 @@ class Broker:
         self.groups = Groups(
             self._group_service, self._metadata, self._partitions, clock=self.clock, queues=self.queues
         )
+        self.transactions = self._new_transactions(coordinator)
         self.poll = Poll(self.groups, self._browse, self._metadata, self._partitions, clock=self.clock)
         self.members = Members(self.groups, self.poll.readers)
         burial = Burial(
@@ -139,10 +145,28 @@ class Broker:
             ensure_topic=self.ensure_topic,
         )
         self._upkeep = Upkeep(self._metadata, self._partitions, every_seconds=self.settings.upkeep_seconds)
+        self._compactions = Compactions(
+            self._metadata, self._partitions, clock=self.clock, every_seconds=self.settings.upkeep_seconds
+        )
         self._admin = asyncio.Lock()
         self._unowned: set[int] = set()
         self._running = False
         self._started_at = self.clock.monotonic()
+
+    def _new_transactions(self, coordinator: Coordinator) -> Transactions:
+        finishing = Finishing(
+            coordinator, self._metadata, self._partitions, self.delays, self._group_service, self.queues
+        )
+        return Transactions(
+            coordinator,
+            self._publish,
+            finishing,
+            self._metadata,
+            self._partitions,
+            self.groups,
+            self.queues,
+            clock=self.clock,
+        )
 
     async def start(self) -> None:
         """Recovers everything and begins to work."""
@@ -157,16 +181,21 @@ class Broker:
         await self._partitions.open_topics(topics)
         await self._group_service.open(self._storage, self._partitions.epoch)
         self._upkeep.start()
+        self._compactions.start()
         self._running = True
-        await self.queues.start()
+        await self.queues.open()
         await self.delays.start()
+        await self.transactions.start(self._storage, self._partitions.epoch)
+        await self.queues.start()
         await self.schedules.start(self._storage, self._partitions.epoch)
 
     async def stop(self) -> None:
         """Refuses new work and finishes what was accepted. The storage is closed by whoever opened it."""
         self._running = False
+        await self._compactions.stop()
         await self._upkeep.stop()
         await self.schedules.stop()
+        await self.transactions.stop()
         await self.delays.stop()
         await self.queues.stop()
         await self._group_service.close()
@@ -234,6 +263,13 @@ class Broker:
         await self.queues.topic_purged(topic.id)
         await self.delays.purge(topic.id)
 
+    async def compact_topic(
+        self, name: str, partitions: Sequence[int] | None = None, *, dry_run: bool = False
+    ) -> TopicCompaction:
+        """Compacts now, the active segments included."""
+        self._check_running()
+        return await self._compactions.compact(name, partitions, dry_run=dry_run)
+
     def describe(self, name: str) -> TopicDetails:
         topic = self._metadata.topic(name)
         return TopicDetails(
@@ -278,10 +314,22 @@ class Broker:
                 await self.create_topic(name, {})
 
     async def fetch(
-        self, parts: Sequence[FetchPart], *, max_wait_ms: int, min_bytes: int, max_bytes: int
+        self,
+        parts: Sequence[FetchPart],
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        read_committed: bool = True,
     ) -> list[FetchedSlice]:
         self._check_running()
-        return await self._fetch.fetch(parts, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes)
+        return await self._fetch.fetch(
+            parts,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            read_committed=read_committed,
+        )
 
     async def find_offset(self, topic_id: int, partition: int, position: Position) -> int:
         return await self._fetch.find_offset(topic_id, partition, position)
@@ -295,6 +343,7 @@ class Broker:
         limit: int = 100,
         from_time_ms: int | None = None,
         to_time_ms: int | None = None,
+        read_committed: bool = True,
     ) -> MessagePage:
         return await self._browse.read(
             self._metadata.topic(topic),
@@ -303,13 +352,15 @@ class Broker:
             limit=limit,
             from_time_ms=from_time_ms,
             to_time_ms=to_time_ms,
+            read_committed=read_committed,
         )
 
     async def init_producer(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
         """A new producer id with epoch 0, or the next epoch of a producer's own id."""
         self._check_running()
         if producer_id >= 0:
-            return producer_id, epoch + 1
+            following = await self.transactions.next_epoch(producer_id, epoch)
+            return (producer_id, epoch + 1) if following is None else (following.producer_id, following.epoch)
         return await self._metadata.new_producer_id(), 0
 
     # health

@@ -35,26 +35,32 @@ class Browse:
         limit: int,
         from_time_ms: int | None,
         to_time_ms: int | None,
+        read_committed: bool = True,
     ) -> MessagePage:
         """Up to `limit` messages and about 16 MiB; below the earliest offset it begins at the earliest."""
         count = len(self._partitions.of(topic.id))
         if not 0 <= number < count:
             raise PartitionNotFound(topic=topic.name, count=count, partition=number)
-        log = self._partitions.get(topic.id, number).log
+        partition = self._partitions.get(topic.id, number)
+        log = partition.log
+        end = partition.last_stable if read_committed else log.readable_offset
         position = max(log.start_offset, offset or 0)
         if from_time_ms is not None:
-            position = max(position, min(await log.offset_for_time(from_time_ms), log.readable_offset))
+            position = max(position, min(await log.offset_for_time(from_time_ms), end))
         messages: list[StoredMessage] = []
         size = 0
-        while len(messages) < limit and size < _PAGE_BYTES and position < log.readable_offset:
-            piece = await log.read(position, max_bytes=_READ_BYTES)
+        while len(messages) < limit and size < _PAGE_BYTES and position < end:
+            piece = await log.read(position, max_bytes=_READ_BYTES, end_offset=end)
             if piece is None:
                 break
             try:
                 data = await piece.read()
             finally:
                 piece.release()
-            found = await asyncio.to_thread(_decode, data, number, position, limit - len(messages), to_time_ms)
+            hidden = partition.hidden_frames(data, position) if read_committed else frozenset()
+            found = await asyncio.to_thread(
+                _decode, data, number, position, limit - len(messages), to_time_ms, hidden
+            )
             messages += found.messages
             size += sum(len(message.value or b"") for message in found.messages)
             position = found.next_offset
@@ -69,11 +75,21 @@ class _Found(NamedTuple):
     is_last: bool
 
 
-def _decode(data: bytes | memoryview, partition: int, offset: int, limit: int, to_time_ms: int | None) -> _Found:
+def _decode(
+    data: bytes | memoryview,
+    partition: int,
+    offset: int,
+    limit: int,
+    to_time_ms: int | None,
+    hidden: frozenset[int],
+) -> _Found:
     messages: list[StoredMessage] = []
     for position, header in split_frames(data):
         if to_time_ms is not None and header.append_time_ms > to_time_ms:
             return _Found(messages, offset, True)
+        if header.base_offset in hidden:
+            offset = max(offset, header.next_offset)
+            continue
         try:
             found = _frame_messages(data, position, header, partition, offset, limit - len(messages))
         except InvalidFrame as error:

@@ -14,7 +14,7 @@ from quiver.model.errors import DelayedNotFound, PartitionNotFound, QuiverError
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import Topic
-from quiver.partition.partition import Appended, Frame
+from quiver.partition.partition import Appended, Frame, Partition
 from quiver.records.header import FrameHeader
 from quiver.scheduling.delay_page import delay_page
 from quiver.scheduling.lateness import Lateness
@@ -79,6 +79,14 @@ class Delays:
     def schedule_message(self, topic: Topic, number: int, message: NewMessage) -> "asyncio.Future[int]":
         """Queues one message; the future answers its id."""
         return self._partitions.when_open(topic, number, lambda delays: delays.arrivals.message(message))
+
+    def schedule_log(self, topic: Topic, number: int) -> "asyncio.Future[Partition]":
+        """Where the delayed messages of a partition are, opened if need be."""
+        return self._partitions.when_open(topic, number, _schedule_of)
+
+    def schedule_logs(self) -> list[tuple[Key, Partition]]:
+        """Those that are open, by topic id and partition."""
+        return [((delays.topic_id, delays.number), delays.schedule) for delays in self._partitions.all()]
 
     # looking and cancelling
 
@@ -174,3 +182,9 @@ class Delays:
                     await delays.upkeep()
                 except (QuiverError, OSError) as error:
                     logger.warning("upkeep of %s failed, will try again: %s", delays.schedule.name, error)
+
+
+def _schedule_of(delays: PartitionDelays) -> "asyncio.Future[Partition]":
+    found: asyncio.Future[Partition] = asyncio.get_running_loop().create_future()
+    found.set_result(delays.schedule)
+    return found

@@ -40,9 +40,18 @@ class Fetch:
         self._limits = limits
 
     async def fetch(
-        self, parts: Sequence[FetchPart], *, max_wait_ms: int, min_bytes: int, max_bytes: int
+        self,
+        parts: Sequence[FetchPart],
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        read_committed: bool = True,
     ) -> list[FetchedSlice]:
-        """Answers at once when there are min_bytes or an error, else when there are or when max_wait_ms are over."""
+        """Answers at once when there are min_bytes or an error, else when there are or when max_wait_ms are over.
+
+        With `read_committed` slices end where the first open transaction begins.
+        """
         max_bytes = min(max_bytes, self._limits.fetch_bytes)
         deadline = self._clock.monotonic() + max_wait_ms / 1000
         news = asyncio.Event()
@@ -50,7 +59,7 @@ class Fetch:
         try:
             while True:
                 news.clear()
-                answer = await self._read(parts, max_bytes)
+                answer = await self._read(parts, max_bytes, read_committed)
                 total = sum(fetched.slice.length for fetched in answer if fetched.slice is not None)
                 remaining = deadline - self._clock.monotonic()
                 if total >= min_bytes or remaining <= 0 or any(fetched.error for fetched in answer):
@@ -65,16 +74,16 @@ class Fetch:
                 partition.unwatch(news.set)
 
     async def find_offset(self, topic_id: int, partition: int, position: Position) -> int:
-        """The offset a position means now."""
+        """The offset a position means now, for readers of committed messages."""
         found = self._partitions.get(topic_id, partition)
         log = found.log
         match position.kind:
             case "earliest":
                 return log.start_offset
             case "latest":
-                return log.readable_offset
+                return found.last_stable
             case "time":
-                return min(await log.offset_for_time(position.value), log.readable_offset)
+                return min(await log.offset_for_time(position.value), found.last_stable)
             case "offset":
                 if log.start_offset <= position.value <= log.readable_offset:
                     return position.value
@@ -91,12 +100,13 @@ class Fetch:
             watched.append(partition)
         return watched
 
-    async def _read(self, parts: Sequence[FetchPart], max_bytes: int) -> list[FetchedSlice]:
+    async def _read(self, parts: Sequence[FetchPart], max_bytes: int, read_committed: bool) -> list[FetchedSlice]:
         answer: list[FetchedSlice] = []
         budget = max_bytes
         try:
             for part in parts:
-                fetched = await self._read_part(part, min(part.max_bytes, budget), first=budget == max_bytes)
+                is_first = budget == max_bytes
+                fetched = await self._read_part(part, min(part.max_bytes, budget), is_first, read_committed)
                 answer.append(fetched)
                 if fetched.slice is not None:
                     budget -= fetched.slice.length
@@ -107,26 +117,29 @@ class Fetch:
             raise
         return answer
 
-    async def _read_part(self, part: FetchPart, max_bytes: int, *, first: bool) -> FetchedSlice:
+    async def _read_part(self, part: FetchPart, max_bytes: int, is_first: bool, read_committed: bool) -> FetchedSlice:
         try:
             partition = self._partitions.get(part.topic_id, part.partition)
             log = partition.log
-            high_watermark = log.readable_offset
+            high_watermark, last_stable = log.readable_offset, partition.last_stable
             if part.offset > high_watermark:
                 raise _out_of_range(partition, part.partition, part.offset)
             # A slice holds one frame at the least; once the answer has something, a full budget means no more.
             piece = None
-            if (max_bytes > 0 or first) and part.offset < high_watermark:
-                piece = await partition.read(part.offset, max(max_bytes, 1))
+            end = last_stable if read_committed else high_watermark
+            if (max_bytes > 0 or is_first) and (part.offset < end or part.offset < log.start_offset):
+                piece = await partition.read(part.offset, max(max_bytes, 1), end_offset=end)
         except QuiverError as error:
             return FetchedSlice(part, None, error=error)
+        aborted = partition.aborted_in(part.offset, piece.length) if piece is not None and read_committed else ()
         return FetchedSlice(
             part,
             piece,
             log_start=log.start_offset,
             high_watermark=high_watermark,
-            last_stable=high_watermark,
+            last_stable=last_stable,
             epoch=partition.epoch,
+            aborted=tuple((each.producer_id, each.first_offset) for each in aborted),
         )
 
 

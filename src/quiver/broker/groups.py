@@ -17,6 +17,7 @@ from quiver.metadata.service import MetadataService
 from quiver.model.errors import GroupNotEmpty, InvalidRequest, PartitionNotFound, QuiverError
 from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
+from quiver.partition.partition import Partition
 from quiver.records.header import HEADER_BYTES, read_stamped_header
 from quiver.storage.port import Log
 from quiver.system.clock import Clock
@@ -156,12 +157,16 @@ class Groups:
         generation: int | None = None,
     ) -> None:
         """Commits next offsets, with metadata."""
-        for partition, (offset, _) in offsets.items():
+        self.check_offsets({partition: offset for partition, (offset, _) in offsets.items()})
+        await self.service.commit(group, offsets, member_id=member_id, generation=generation)
+
+    def check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Whether each is one that the log has reached."""
+        for partition, offset in offsets.items():
             end = self._partitions.get(*partition).log.end_offset
             if not 0 <= offset <= end:
                 where = f"{self.topic_name(partition.topic_id)}-{partition.partition}"
                 raise InvalidRequest(problem=f"offset {offset} of {where} is not one of 0 to {end}")
-        await self.service.commit(group, offsets, member_id=member_id, generation=generation)
 
     async def reset(self, group: str, topic_name: str, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:
         """Moves a group without members in one topic: to a position, or (`to` as an int) by a number of messages."""
@@ -175,7 +180,7 @@ class Groups:
         for number, partition in enumerate(self._partitions.of(topic.id)):
             committed = self.service.group(group).offsets.get(TopicPartition(topic.id, number))
             old = None if committed is None else committed.offset
-            new = await _resolve(partition.log, to, old)
+            new = await _resolve(partition, to, old)
             changes.append(ResetOffset(number, old, new))
         if not dry_run:
             await self.service.commit(
@@ -188,7 +193,7 @@ class Groups:
             self._queues.check_idle(group)
         old = self._queues.settled_offsets(topic, group)
         changes = [
-            ResetOffset(number, old.get(number), await _resolve(partition.log, to, old.get(number)))
+            ResetOffset(number, old.get(number), await _resolve(partition, to, old.get(number)))
             for number, partition in enumerate(self._partitions.of(topic.id))
         ]
         if not dry_run:
@@ -211,14 +216,15 @@ class Groups:
                 place, log = TopicPartition(topic_id, number), partition.log
                 committed = state.offsets.get(place)
                 at = max(log.start_offset, committed.offset if committed else 0)
+                behind = max(0, partition.visible_end - at)
                 found.append(
                     PartitionLag(
                         name or "",
                         number,
                         None if committed is None else committed.offset,
-                        log.readable_offset,
-                        max(0, log.readable_offset - at),
-                        await self._age_ms(log, at) if with_age else 0,
+                        partition.last_stable,
+                        behind,
+                        await self._age_ms(log, at) if with_age and behind else 0,
                         owners.get(place),
                         committed.metadata if committed else "",
                     )
@@ -334,13 +340,13 @@ class Groups:
         first: dict[TopicPartition, int] = {}
         for topic_id in topic_ids:
             for number, partition in enumerate(self._partitions.of(topic_id)):
-                first[TopicPartition(topic_id, number)] = await _resolve(partition.log, start, None)
+                first[TopicPartition(topic_id, number)] = await _resolve(partition, start, None)
         await self.service.begin_at(group, first)
 
 
-async def _resolve(log: Log, to: Position | int, old: int | None) -> int:
+async def _resolve(partition: Partition, to: Position | int, old: int | None) -> int:
     """The offset a reset means, within what the log has."""
     if not isinstance(to, int):
-        return await position_offset(log, to)
-    first, last = log.start_offset, log.readable_offset
+        return await position_offset(partition, to)
+    first, last = partition.log.start_offset, partition.last_stable
     return min(max((first if old is None else old) + to, first), last)

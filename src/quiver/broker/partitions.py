@@ -70,6 +70,10 @@ class Partitions:
     def all(self) -> list[Partition]:
         return [partition for partitions in self._by_topic.values() for partition in partitions]
 
+    def places(self) -> list[tuple[int, int, Partition]]:
+        """All of them, with topic id and number."""
+        return [(id, number, found) for id, all in self._by_topic.items() for number, found in enumerate(all)]
+
     def reconfigure(self, topic: Topic) -> None:
         for partition in self.of(topic.id):
             partition.reconfigure(topic.config, self.limits_for(topic.config))

@@ -1,12 +1,13 @@
-"""Where a position is in a log now."""
+"""Where a position is in a partition now, for readers of committed messages."""
 
 from quiver.model.position import Position
-from quiver.storage.port import Log
+from quiver.partition.partition import Partition
 
 
-async def position_offset(log: Log, position: Position) -> int:
+async def position_offset(partition: Partition, position: Position) -> int:
     """The offset that a position means, within what the log has."""
-    first, last = log.start_offset, log.readable_offset
+    log = partition.log
+    first, last = log.start_offset, partition.last_stable
     match position.kind:
         case "earliest":
             return first

@@ -9,18 +9,27 @@ import msgspec
 from quiver.broker.delays import Delays
 from quiver.broker.partitions import Partitions
 from quiver.metadata.service import MetadataService
-from quiver.model.errors import InvalidFrame, NotSupported, PartitionNotFound, QuiverError, StalePartitionCount
+from quiver.model.errors import (
+    InvalidFrame,
+    InvalidRequest,
+    NotSupported,
+    PartitionNotFound,
+    QuiverError,
+    StalePartitionCount,
+)
 from quiver.model.message import NewMessage
 from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame, Partition
 from quiver.partition.state import FIRST_MOVER_ID
-from quiver.records.check import check_frame
-from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, TRANSACTIONAL
+from quiver.records.check import KEY_NEEDED, check_frame
+from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, FrameHeader
 from quiver.structures.murmur2 import partition_for
 from quiver.system.clock import Clock
+from quiver.transactions.coordinator import Coordinator
+from quiver.transactions.events import Place
 
 _STICKY_MESSAGES = 100
-_FEATURES = {TRANSACTIONAL: "a transactional frame", CONTROL: "a control frame", ENCRYPTED: "an encrypted frame"}
+_FEATURES = {CONTROL: "a control frame", ENCRYPTED: "an encrypted frame"}
 
 
 class Published(NamedTuple):
@@ -38,10 +47,19 @@ class _Begun(NamedTuple):
 
 
 class Publish:
-    def __init__(self, metadata: MetadataService, partitions: Partitions, delays: Delays, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        metadata: MetadataService,
+        partitions: Partitions,
+        delays: Delays,
+        transactions: Coordinator,
+        *,
+        clock: Clock,
+    ) -> None:
         self._metadata = metadata
         self._partitions = partitions
         self._delays = delays
+        self._transactions = transactions
         self._clock = clock
         self._sticky: dict[int, int] = {}
         """Per topic, how many messages without a key came so far."""
@@ -53,16 +71,36 @@ class Publish:
         topic = self._metadata.topic_by_id(topic_id)
         if partition_count and partition_count != topic.config.partitions:
             raise StalePartitionCount(topic=topic.name, count=topic.config.partitions)
-        target = self._partitions.get(topic_id, partition)
-        header = check_frame(frame, self._partitions.limits_for(topic.config))
+        self._partitions.get(topic_id, partition)
+        header = check_frame(frame, self._partitions.limits_for(topic.config), needs_keys=topic.config.is_compacted)
         if header.producer_id >= FIRST_MOVER_ID:
             raise InvalidFrame(problem=f"producer id {header.producer_id} is one of the broker's own")
         for bit, feature in _FEATURES.items():
             if header.attributes & bit:
                 raise NotSupported(feature=feature)
+        if header.is_transactional:
+            return self._transactional(topic, partition, frame, header)
+        return self._append(topic, partition, frame, header)
+
+    def _append(self, topic: Topic, partition: int, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
         if header.columns & COLUMN_DELIVER_AT:
             return self._delays.schedule_frame(topic, partition, frame, header)
-        return target.append(frame, header)
+        return self._partitions.get(topic.id, partition).append(frame, header)
+
+    def _transactional(
+        self, topic: Topic, partition: int, frame: Frame, header: FrameHeader
+    ) -> "asyncio.Future[Appended]":
+        """A frame of a transaction, which does not end before the frame is written."""
+        transaction = self._transactions.join(header.producer_id, header.producer_epoch)
+        place = Place(topic.id, partition, bool(header.columns & COLUMN_DELIVER_AT))
+        transaction.add_frame(place)
+        try:
+            appended = self._append(topic, partition, frame, header)
+        except BaseException as error:
+            transaction.frame_done(place, header.base_sequence, error)
+            raise
+        appended.add_done_callback(lambda done: transaction.frame_done(place, header.base_sequence, done.exception()))
+        return appended
 
     async def messages(self, topic_name: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
         """Publishes each message by itself: the answer for one is its place, or why it was refused."""
@@ -73,6 +111,8 @@ class Publish:
 
     def _start(self, topic: Topic, partitions: list[Partition], message: NewMessage) -> _Begun | QuiverError:
         try:
+            if message.key is None and topic.config.is_compacted:
+                raise InvalidRequest(problem=KEY_NEEDED)
             number = self._choose(topic, message, len(partitions))
             if message.deliver_at_ms is None:
                 return _Begun(number, partitions[number].append_message(message), False)
@@ -84,14 +124,20 @@ class Publish:
             return error
 
     def _choose(self, topic: Topic, message: NewMessage, count: int) -> int:
-        if message.partition is not None:
-            if not 0 <= message.partition < count:
-                raise PartitionNotFound(topic=topic.name, count=count, partition=message.partition)
-            return message.partition
-        if message.key is not None:
-            return partition_for(message.key, count)
+        chosen = chosen_partition(topic, message, count)
+        if chosen is not None:
+            return chosen
         sent = self._sticky[topic.id] = self._sticky.get(topic.id, -1) + 1
         return sent // _STICKY_MESSAGES % count
+
+
+def chosen_partition(topic: Topic, message: NewMessage, count: int) -> int | None:
+    """The partition that a message asks for, or that its key belongs to; None: any."""
+    if message.partition is not None:
+        if not 0 <= message.partition < count:
+            raise PartitionNotFound(topic=topic.name, count=count, partition=message.partition)
+        return message.partition
+    return None if message.key is None else partition_for(message.key, count)
 
 
 async def _outcome(begun: _Begun | QuiverError) -> Published | QuiverError:

@@ -81,18 +81,18 @@ async def partition_depth(
     log = partition.log
     state = None if delivery is None else delivery.state(group.id)
     if delivery is None or state is None:
-        ready = await _unread(log, [log.start_offset] * LEVELS)
+        ready = await _unread(partition, [log.start_offset] * LEVELS)
         oldest_ms = await _append_time_ms(log, log.start_offset) if with_age else None
-        return PartitionDepth(topic, number, None, log.readable_offset, ready, oldest_ms=oldest_ms)
+        return PartitionDepth(topic, number, None, partition.last_stable, ready, oldest_ms=oldest_ms)
     tally, counts, available = delivery.tallies.get(group.id), state.counts(), state.available(now_ms)
-    ready = [sum(pair) for pair in zip(available, await _unread(log, _positions(state)), strict=True)]
+    ready = [sum(pair) for pair in zip(available, await _unread(partition, _positions(state)), strict=True)]
     due = max(0, sum(available) - counts.read_ahead)
     lowest = settled_offset(delivery, state, group)
     return PartitionDepth(
         topic,
         number,
         lowest,
-        log.readable_offset,
+        partition.last_stable,
         ready,
         counts.leased,
         max(0, counts.retrying - due),
@@ -107,13 +107,17 @@ def _positions(state: GroupState) -> list[int]:
     return [state.position(level) for level in range(LEVELS)]
 
 
-async def _unread(log: Log, positions: Sequence[int]) -> list[int]:
-    """Messages by level that lie behind the position of theirs."""
+async def _unread(partition: Partition, positions: Sequence[int]) -> list[int]:
+    """Committed messages by level that lie behind the position of theirs."""
+    log, stable = partition.log, partition.last_stable
+    open_ones = await log.count_by_priority(stable) if stable < log.readable_offset else [0] * LEVELS
     counted: dict[int, list[int]] = {}
     for position in positions:
         if position not in counted:
             at = max(position, log.start_offset)
-            counted[position] = await log.count_by_priority(at) if at < log.readable_offset else [0] * LEVELS
+            counts = await log.count_by_priority(at) if at < stable else open_ones
+            without = zip(counts, open_ones, partition.aborted_counts(at, stable), strict=True)
+            counted[position] = [max(0, count - later - aborted) for count, later, aborted in without]
     return [counted[position][level] for level, position in enumerate(positions)]
 
 

@@ -10,7 +10,7 @@ from quiver.broker.queue_depth import PartitionDepth, QueueDepth, partition_dept
 from quiver.broker.receiver import Received
 from quiver.broker.receiving import Receiving, check_receive
 from quiver.broker.settled_offset import settled_offset
-from quiver.broker.settling import ReceiptOutcome, Settling, frees
+from quiver.broker.settling import ReceiptOutcome, Settling, TransactionAcks, frees
 from quiver.broker.topic_queue import TopicQueue
 from quiver.delivery.group_state import Settlement
 from quiver.delivery.partition_delivery import Bury, PartitionDelivery
@@ -24,6 +24,7 @@ from quiver.model.queue import Ordering
 from quiver.model.receipt import Receipt
 from quiver.model.topic import Topic
 from quiver.protocol.queue_messages import SettlePart
+from quiver.protocol.transaction_messages import LeasedAcks
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
@@ -67,9 +68,12 @@ class Queues:
         self._queues = self._receiving.queues
         self._is_closed = False
 
+    async def open(self) -> None:
+        """Comes first: who holds what is known again."""
+        await self._deliveries.open_existing(self._metadata.topics())
+
     async def start(self) -> None:
         """Leases, retries and moves go on where they were."""
-        await self._deliveries.open_existing(self._metadata.topics())
         await self._deliveries.start()
 
     async def stop(self) -> None:
@@ -142,6 +146,10 @@ class Queues:
         return await self._settling.settle_receipts(
             action, receipts, delay_ms=delay_ms, is_counted=is_counted, reason=reason
         )
+
+    async def prepare_acks(self, acks: Sequence[LeasedAcks]) -> TransactionAcks:
+        """For a transaction that is being decided on: all of them, or none and the first error."""
+        return await self._settling.prepare_acks(acks)
 
     # the state of partitions
 

@@ -9,13 +9,15 @@ from quiver.broker.deliveries import Deliveries
 from quiver.broker.settled_offset import settled_offset
 from quiver.delivery.group_state import Refused, Run, Settlement
 from quiver.delivery.partition_delivery import PartitionDelivery
+from quiver.delivery.settling import PreparedAcks
 from quiver.groups.service import GroupService
 from quiver.metadata.service import MetadataService
 from quiver.model.dead_letter import dead_letter_topic, is_dead_letter_topic
 from quiver.model.errors import InvalidRequest, LeaseLost, QuiverError, TopicNotFound
 from quiver.model.queue import QueueSettings
 from quiver.model.receipt import Receipt
-from quiver.protocol.queue_messages import EXTEND, NACK, SettlePart
+from quiver.protocol.queue_messages import ACK, EXTEND, NACK, SettlePart
+from quiver.protocol.transaction_messages import LeasedAcks
 
 logger = logging.getLogger(__name__)
 
@@ -128,6 +130,29 @@ class Settling:
             known = error if isinstance(error, QuiverError) else QuiverError()
             return Settlement([Refused(*run, known) for run in part.runs])
 
+    async def prepare_acks(self, acks: Sequence[LeasedAcks]) -> "TransactionAcks":
+        """All of them, in memory, for a transaction that is being decided on; or none, and the first error.
+
+        Leases are on disk before: should the acks have to be repeated after a restart, the leases are known.
+        """
+        found: list[tuple[PartitionDelivery, SettlePart]] = []
+        for part in acks:
+            ack = SettlePart(part.topic_id, part.partition, part.group_id, part.lease_id, ACK, part.runs)
+            _check(ack)
+            delivery = self._deliveries.known(part.topic_id).get(part.partition)
+            if delivery is None:
+                raise self._lost(ack, part.runs[0][0] if part.runs else 0)
+            found.append((delivery, ack))
+        await asyncio.gather(*(delivery.durable() for delivery in {delivery for delivery, _ in found}))
+        prepared = TransactionAcks(self._on_settled)
+        try:
+            for delivery, ack in found:
+                prepared.add(delivery, ack, delivery.prepare_acks(ack.group_id, ack.lease_id, ack.runs))
+        except BaseException:
+            prepared.take_back()
+            raise
+        return prepared
+
     def settings_of(self, topic_id: int, group_id: int) -> QueueSettings:
         """What holds for a group in a topic."""
         try:
@@ -157,6 +182,29 @@ class Settling:
         except TopicNotFound:
             topic = f"topic id {part.topic_id}"
         return _lost(topic, part.partition, offset)
+
+
+class TransactionAcks:
+    """Acknowledgements of a transaction, done in memory."""
+
+    def __init__(self, on_settled: OnSettled) -> None:
+        self._on_settled = on_settled
+        self._prepared: list[tuple[PartitionDelivery, SettlePart, PreparedAcks]] = []
+
+    def add(self, delivery: PartitionDelivery, part: SettlePart, prepared: PreparedAcks) -> None:
+        self._prepared.append((delivery, part, prepared))
+
+    async def finish(self) -> None:
+        """They are on disk on return; after an error it is called again."""
+        await asyncio.gather(*(delivery.finish_acks(prepared) for delivery, _, prepared in self._prepared))
+        done, self._prepared = self._prepared, []
+        for delivery, part, _ in done:
+            self._on_settled(delivery, part, Settlement([]))
+
+    def take_back(self) -> None:
+        for delivery, _, prepared in reversed(self._prepared):
+            delivery.take_back_acks(prepared)
+        self._prepared = []
 
 
 def _lost(topic: str, partition: int, offset: int) -> LeaseLost:

@@ -48,7 +48,7 @@ async def read_rows(
     `choose` runs in a thread. What retention has removed is not there, and damaged frames are stepped over.
     """
     log = partition.log
-    position, end = max(start, log.start_offset), min(end, log.readable_offset)
+    position, end = max(start, log.start_offset), min(end, partition.last_stable)
     while position < end:
         data = await _slice(log, position, slice_bytes, partition.name)
         if isinstance(data, int):
@@ -56,7 +56,8 @@ async def read_rows(
             continue
         if data is None:
             return
-        decode = partial(_decode, data, position, end, choose, partition.name)
+        hidden = partition.hidden_frames(data, position)
+        decode = partial(_decode, data, position, end, hidden, choose, partition.name)
         chosen, position = await asyncio.to_thread(decode)
         if chosen:
             yield chosen
@@ -78,7 +79,12 @@ async def _slice(log: Log, offset: int, max_bytes: int, name: str) -> bytes | me
 
 
 def _decode(
-    data: bytes | memoryview, start: int, end: int, choose: Callable[[StoredRow], T | None], name: str
+    data: bytes | memoryview,
+    start: int,
+    end: int,
+    hidden: frozenset[int],
+    choose: Callable[[StoredRow], T | None],
+    name: str,
 ) -> tuple[list[T], int]:
     """What is chosen of a slice, and where the next one begins."""
     chosen: list[T] = []
@@ -87,7 +93,8 @@ def _decode(
         for place, header in split_frames(data):
             if header.base_offset >= end:
                 return chosen, end
-            chosen += _chosen_of_frame(data, place, header, start, end, choose, name)
+            if header.base_offset not in hidden:
+                chosen += _chosen_of_frame(data, place, header, start, end, choose, name)
             position = max(position, header.next_offset)
     except InvalidFrame:
         # A bad header behind good frames is the first thing of the next slice, and the log says what comes behind it.

@@ -139,8 +139,8 @@ class TopicQueue:
 
     async def _begin_at(self, number: int, start: Position, gate: asyncio.Semaphore, *, always: bool = False) -> None:
         async with gate:
-            log = self._partitions.get(self.topic.id, number).log
-            offset = await position_offset(log, start)
+            partition = self._partitions.get(self.topic.id, number)
+            log, offset = partition.log, await position_offset(partition, start)
             if always or offset > log.start_offset:
                 await self._begun(number, offset)
 
@@ -230,7 +230,7 @@ class TopicQueue:
         position = partition.log.start_offset if state is None else state.position(level)
         if number in self._floors:
             position = max(position, self._floors[number][level])
-        return partition.newest[level] > position
+        return min(partition.newest[level], partition.last_stable) > position
 
     async def _scout(self) -> None:
         """Finds out which levels partitions have messages in that were stored before the broker was started.

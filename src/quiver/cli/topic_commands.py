@@ -1,4 +1,4 @@
-"""`quiver topic list|create|describe|alter|delete`."""
+"""`quiver topic list|create|describe|alter|compact|delete`."""
 
 import sys
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from quiver.protocol.messages import TopicDescription
 
 app = typer.Typer(
-    help="List, create, describe, alter and delete topics.",
+    help="List, create, describe, alter, compact and delete topics.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -35,6 +35,7 @@ _HELP = {
     "segment_bytes": "The size at which a segment file is closed.",
     "durability": "fsync: acked is on disk; interval: synced every second; memory: never written.",
     "cleanup": "delete, compact or compact,delete.",
+    "tombstone_retention": "How long compaction keeps tombstones, such as 24h.",
     "max_message_bytes": "The largest message of this topic.",
     "ttl": "Messages expire this long after they arrive.",
     "priority_weights": "Five weights from critical to background, such as 50/25/15/7/3.",
@@ -106,6 +107,29 @@ def alter(
     with connect(address) as q:
         altered = q.topics.alter(topic, **settings)
     show_record({"name": altered.name, **altered.settings}, output)
+
+
+@app.command("compact")
+def compact(
+    topic: TopicArgument,
+    partition: Annotated[list[int] | None, typer.Option(help="Only this one; may be given several times.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; nothing changes.")] = False,
+    address: AddressOption = DEFAULT_ADDRESS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Compact a topic now: of each key only the last message stays."""
+    with connect(address) as q:
+        done = q.topics.compact(topic, partitions=partition, dry_run=dry_run)
+    rows = [
+        {
+            "partition": each.partition,
+            "records_before": each.records_before,
+            "records_after": each.records_after,
+            "dirty_ratio": round(each.dirty_ratio, 3),
+        }
+        for each in done.partitions
+    ]
+    show_rows(rows, output)
 
 
 @app.command("delete")

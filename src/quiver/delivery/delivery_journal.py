@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
+import msgspec
+
 from quiver.delivery import delivery_image
 from quiver.delivery.death import begin_moves
 from quiver.delivery.events import Began, Died, Event, Forgotten, LettersRemoved, MoveDone
@@ -36,6 +38,7 @@ class DeliveryJournal:
         self.removed = IntervalSet()
         self.outbox = Outbox()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._held = 0
 
     async def open(
         self, storage: Storage, log_id: str, *, epoch: int, clock: Clock, carry: Callable[[Move], Awaitable[None]]
@@ -62,6 +65,18 @@ class DeliveryJournal:
 
     def put_event(self, event: Event, undo: Callable[[], None] | None = None) -> None:
         self._recorder.put([event], undo)
+
+    def put_all(self, events: Sequence[msgspec.Struct]) -> None:
+        """What is certain, and stays however often it cannot be written."""
+        self._recorder.put(list(events))
+
+    def hold(self) -> None:
+        """The groups hold something that may be taken back: no snapshot of it is kept until `let_go`."""
+        self._held += 1
+        self._journal.doubt_snapshot()
+
+    def let_go(self) -> None:
+        self._held -= 1
 
     async def written(self) -> None:
         """Everything that was put is written: a killed broker remembers it."""
@@ -124,7 +139,7 @@ class DeliveryJournal:
     # the whole
 
     async def snapshot_if_due(self) -> None:
-        if self._journal.snapshot_due(_SNAPSHOT_AFTER_SECONDS):
+        if not self._held and self._journal.snapshot_due(_SNAPSHOT_AFTER_SECONDS):
             await self._journal.snapshot_beside(self._image)
 
     async def close(self) -> None:

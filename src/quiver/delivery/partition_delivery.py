@@ -14,7 +14,7 @@ from quiver.delivery.feed import FrameCache
 from quiver.delivery.group_state import LEVELS, GroupState, Refused, Run, Settlement, Taken
 from quiver.delivery.passing import settle_below
 from quiver.delivery.queue_group import QueueGroup
-from quiver.delivery.settling import Settling
+from quiver.delivery.settling import PreparedAcks, Settling
 from quiver.delivery.tally import Tally
 from quiver.model.errors import LeaseLost
 from quiver.model.queue import Ordering, QueueSettings
@@ -258,6 +258,28 @@ class PartitionDelivery:
             reason=reason,
             settings=settings,
         )
+
+    async def durable(self) -> None:
+        """Returns when all leases so far are on disk."""
+        await self._journal.durable()
+
+    def prepare_acks(self, group_id: int, lease: int, runs: Sequence[Run]) -> PreparedAcks:
+        """Acknowledges messages for a transaction that is being decided on: `finish_acks` or `take_back_acks` follow.
+
+        LeaseLost, SettleInOrder: nothing is done.
+        """
+        group = self._groups.get(group_id)
+        if group is None:
+            raise LeaseLost(message=self.partition.name)
+        return self._settling.prepare_acks(group, lease, runs)
+
+    async def finish_acks(self, prepared: PreparedAcks) -> None:
+        """The transaction is committed. On disk on return; after an error it is called again."""
+        await self._settling.finish_acks(prepared)
+
+    def take_back_acks(self, prepared: PreparedAcks) -> None:
+        """It is not: the messages are leased as before."""
+        self._settling.take_back_acks(prepared)
 
     async def buried(self, settlement: Settlement) -> bool:
         """Waits until the dead of a settlement have arrived, for 5 s at most; whether they have."""

@@ -51,15 +51,15 @@ class Reading:
 
     def _wanted(self, group: QueueGroup, available: Sequence[int], count: int, levels: int) -> int | None:
         """A level that has too little, and something to read; None when that is no level."""
-        newest, state = self._partition.newest, group.state
+        newest, state, stable = self._partition.newest, group.state, self._partition.last_stable
         short = [
             level
             for level in range(LEVELS)
-            if levels >> level & 1 and available[level] < count and state.position(level) < newest[level]
+            if levels >> level & 1 and available[level] < count and state.position(level) < min(newest[level], stable)
         ]
         if not group.is_in_order:
             return short[0] if short else None
-        if sum(available) < count and state.position(0) < self._log.readable_offset:
+        if sum(available) < count and state.position(0) < stable:
             return 0
         # A lane may hold up what is more urgent than all that is at hand.
         is_missing = group.ordering == "key" and any(not available[level] for level in short)
@@ -68,7 +68,7 @@ class Reading:
     async def _read(self, group: QueueGroup, level: int) -> bool:
         """Feeds the next frames; False when that brings nothing on."""
         state = group.state
-        at, end = state.position(level), self._log.readable_offset  # what comes during the search was not looked at
+        at, end = state.position(level), self._partition.last_stable  # what comes during the search was not looked at
         try:
             frames = await self._next_frames(group, level, at)
         except OffsetOutOfRange:
@@ -80,9 +80,10 @@ class Reading:
             behind = max(at + 1, int(damage.details["next_offset"]))
             self._note_damage(group, at, behind, damage)
             return self._feed(group, level, at, [], behind)
-        if frames is None:
+        stable = [frame for frame in frames or () if frame.start < end]
+        if not stable:
             return self._feed(group, level, at, [], max(at, end))
-        return self._feed(group, level, at, self._pieces(group, level, at, frames), frames[-1].end)
+        return self._feed(group, level, at, self._pieces(group, level, at, stable), stable[-1].end)
 
     async def _next_frames(self, group: QueueGroup, level: int, at: int) -> Sequence[StoredFrame] | None:
         """Frames from `at` on, or from where the level goes on; None when there are none."""
@@ -97,6 +98,8 @@ class Reading:
         pieces: list[Piece] = []
         with_keys = group.ordering == "key"
         for frame in frames:
+            if not self._partition.is_visible(frame.header):
+                continue
             if group.is_in_order or frame.header.priority == level:
                 try:
                     pieces += frame.pieces(at, with_keys=with_keys)

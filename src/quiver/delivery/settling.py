@@ -2,6 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
 
 from quiver.delivery.death import moves_of
 from quiver.delivery.delivery_journal import DeliveryJournal
@@ -16,6 +19,14 @@ from quiver.system.randomness import Randomness
 
 _RUNS_AT_ONCE = 1_000
 _ERROR_LENGTH = 2_000
+
+
+class PreparedAcks(NamedTuple):
+    """Acknowledged in memory, as part of a transaction that is being decided on."""
+
+    group: QueueGroup
+    events: list[msgspec.Struct]
+    take_back: Callable[[], None]
 
 
 class Settling:
@@ -100,6 +111,40 @@ class Settling:
         self._journal.put(group, died, undo)
         self._journal.carry(moves)
         return settlement._replace(moves=moves)
+
+    def prepare_acks(self, group: QueueGroup, lease: int, runs: Sequence[Run]) -> PreparedAcks:
+        """Acknowledges without a word to the journal.
+
+        Whoever asks for it ends it, by `finish_acks` or by taking it back. LeaseLost, SettleInOrder: nothing is done.
+        """
+        self._journal.put(group)
+        settlement = group.state.ack(lease, sorted(runs))
+        events, group.state.events = group.state.events, []
+        if settlement.refused:
+            group.state.take_back(settlement.undo)
+            raise settlement.refused[0].error
+        count = _size(runs)
+        _count(group.tally, ACK, count)
+
+        def take_back() -> None:
+            group.state.take_back(settlement.undo)
+            _count(group.tally, ACK, -count)
+
+        self._journal.hold()
+        return PreparedAcks(group, events, take_back)
+
+    async def finish_acks(self, prepared: PreparedAcks) -> None:
+        """They count. What fails is tried again: then it is only the journal that was behind."""
+        if prepared.events:
+            self._journal.put_all(prepared.events)
+            prepared.events.clear()
+            self._journal.let_go()
+        await self._journal.durable()
+
+    def take_back_acks(self, prepared: PreparedAcks) -> None:
+        """They never were."""
+        prepared.take_back()
+        self._journal.let_go()
 
     async def expire(self, group: QueueGroup, settings: QueueSettings) -> None:
         """Ends leases whose time is over, and finds retries that are due."""

@@ -70,6 +70,8 @@ class MembershipChanged(msgspec.Struct, frozen=True, tag="membership_changed"):
 class OffsetsCommitted(msgspec.Struct, frozen=True, tag="offsets_committed"):
     group: str
     offsets: list[tuple[TopicPartition, Committed]]
+    transaction: int | None = None
+    """The decision that they are a part of."""
 
 
 class OffsetsForgotten(msgspec.Struct, frozen=True, tag="offsets_forgotten"):

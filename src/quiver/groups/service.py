@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
 import msgspec
 
@@ -21,7 +20,9 @@ from quiver.groups.events import (
     OffsetsForgotten,
     SettingsChanged,
 )
-from quiver.groups.member import Member, MemberState, Subscription
+from quiver.groups.live import Live
+from quiver.groups.live import MemberView as MemberView
+from quiver.groups.member import Member, Subscription
 from quiver.groups.state import Membership, Protocol, Topics, topic_ids
 from quiver.groups.table import Group, GroupTable
 from quiver.model.errors import (
@@ -48,44 +49,13 @@ _OFFSET_EXPIRY_EVERY_SECONDS = 60.0
 _EVENT = msgspec.json.Decoder(Event)
 
 
-class MemberView(NamedTuple):
-    """What a member is told. `version` changes with every change of the group."""
-
-    member_id: str
-    generation: int
-    version: int
-    state: MemberState
-    assigned: frozenset[TopicPartition]
-    revoke: frozenset[TopicPartition]
-    revocation_ms: int | None
-    """Milliseconds left to let go of `revoke`."""
-
-
-class _Live:
-    """What a group has in memory only."""
-
-    __slots__ = ("changed", "coming", "lock", "version")
-
-    def __init__(self, version: int) -> None:
-        self.lock = asyncio.Lock()
-        self.version = version
-        self.changed = asyncio.Event()
-        self.coming: Membership | None = None
-        """The membership that is being written."""
-
-    def announce(self) -> None:
-        self.version += 1
-        self.changed.set()
-        self.changed = asyncio.Event()
-
-
 class GroupService:
     def __init__(self, *, clock: Clock, randomness: Randomness, topics: Callable[[], Topics]) -> None:
         self._clock = clock
         self._randomness = randomness
         self._topics = topics
         self._table = GroupTable()
-        self._live: dict[str, _Live] = {}
+        self._live: dict[str, Live] = {}
         self._deadlines: Deadlines[str] = Deadlines()
         self._journal: Journal | None = None
         self._task: asyncio.Task[None] | None = None
@@ -219,18 +189,50 @@ class GroupService:
 
         A member commits what it owns. Without a member the group must be empty: that is for tools.
         """
+        self.check_commit(name, offsets, member_id=member_id, generation=generation)
+        # No await since the check: commits are journaled in the order in which they were allowed.
+        await self._append(OffsetsCommitted(name, self._committed(offsets)))
+
+    def check_commit(
+        self, name: str, partitions: Iterable[TopicPartition], *, member_id: str | None, generation: int | None
+    ) -> None:
+        """Whether a commit is allowed now."""
         group = self.group(name)
         if member_id is not None:
             # A commit is journaled behind the membership that is being written, so that one must allow it too.
             for membership in filter(None, (group.membership, self._live_of(name).coming)):
-                for partition in offsets:
+                for partition in partitions:
                     membership.check_owner(member_id, generation, partition)
         if member_id is None and group.membership.members:
             raise GroupNotEmpty(group=name, members=len(group.membership.members))
+
+    def _committed(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> list[tuple[TopicPartition, Committed]]:
         now_ms = self._clock.now_ms()
-        committed = [(p, Committed(offset, now_ms, note)) for p, (offset, note) in offsets.items()]
-        # No await since the check: commits are journaled in the order in which they were allowed.
-        await self._append(OffsetsCommitted(name, committed))
+        return [(p, Committed(offset, now_ms, note)) for p, (offset, note) in offsets.items()]
+
+    @contextlib.asynccontextmanager
+    async def holding(self, names: Iterable[str]) -> AsyncIterator[None]:
+        """Nobody joins these groups, leaves them or gets partitions of them meanwhile."""
+        async with contextlib.AsyncExitStack() as stack:
+            for name in sorted(set(names)):
+                await stack.enter_async_context(self._alone(name))
+            yield
+
+    async def ensure_stream_group(self, name: str) -> None:
+        """Makes a group without members, for whoever holds its name; GroupKindMismatch if it is a queue group."""
+        if name not in self._table.groups:
+            check_name(name, "group")
+            await self._append(GroupCreated(name, self._clock.now_ms(), self._new_id()))
+        if self.group(name).kind != "stream":
+            raise GroupKindMismatch(group=name, kind=self.group(name).kind)
+
+    async def commit_decided(
+        self, name: str, offsets: Mapping[TopicPartition, tuple[int, str]], transaction: int
+    ) -> None:
+        """The offsets of a transaction that was committed: once, however often this is called."""
+        group = self._table.groups.get(name)
+        if group is not None and transaction not in group.transactions:
+            await self._append(OffsetsCommitted(name, self._committed(offsets), transaction))
 
     async def begin_at(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Sets first positions, where the group has none yet."""
@@ -314,10 +316,10 @@ class GroupService:
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
 
-    def _live_of(self, name: str) -> _Live:
+    def _live_of(self, name: str) -> Live:
         live = self._live.get(name)
         if live is None:
-            live = self._live[name] = _Live(self._first_version)
+            live = self._live[name] = Live(self._first_version)
         return live
 
     @contextlib.asynccontextmanager

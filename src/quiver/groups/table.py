@@ -20,6 +20,8 @@ from quiver.groups.events import (
 from quiver.groups.state import Membership
 from quiver.model.queue import Ordering
 
+_TRANSACTIONS_REMEMBERED = 1_000
+
 
 class Group(msgspec.Struct, kw_only=True):
     created_at_ms: int
@@ -32,6 +34,8 @@ class Group(msgspec.Struct, kw_only=True):
     settings: GroupSettings = GroupSettings()
     changed_at_ms: int = 0
     """When the group was last used, in wall-clock time: what the expiry of its offsets counts from."""
+    transactions: list[int] = msgspec.field(default_factory=list)
+    """The last decisions whose offsets the group has."""
 
     @property
     def expires_at_ms(self) -> int | None:
@@ -75,7 +79,9 @@ class GroupTable:
         match event:
             case MembershipChanged(_, membership, at_ms):
                 group.membership, group.changed_at_ms = membership, at_ms
-            case OffsetsCommitted(_, offsets):
+            case OffsetsCommitted(_, offsets, transaction):
+                if transaction is not None:
+                    group.transactions = [*group.transactions[1 - _TRANSACTIONS_REMEMBERED :], transaction]
                 for partition, committed in offsets:
                     group.offsets[partition] = committed
                     group.changed_at_ms = max(group.changed_at_ms, committed.at_ms)

@@ -10,7 +10,7 @@ from quiver.model.errors import InvalidRequest
 from quiver.records.header import StampedFrame
 
 
-class _MemorySegment:
+class MemorySegment:
     """Parallel lists, one entry a frame. Frames are copies: a body may be a view into a larger network buffer.
 
     For each priority, `places` has the numbers of its frames, and `counts` the messages up to each of them.
@@ -33,7 +33,7 @@ class _MemorySegment:
         header = frame.header
         counts = self.counts[header.priority]
         self.places[header.priority].append(len(self.frames))
-        counts.append((counts[-1] if counts else 0) + header.record_count)
+        counts.append((counts[-1] if counts else 0) + header.message_count)
         self.frames.append(b"".join((frame.header_bytes, frame.body)))
         self.bases.append(header.base_offset)
         self.ends.append(header.base_offset + header.last_offset_delta + 1)
@@ -82,7 +82,7 @@ class MemoryFrames:
         self.size_bytes = 0
         self.last_append_time_ms = 0
         self.last_epoch = -1
-        self._segments = [_MemorySegment(start_offset)]
+        self._segments = [MemorySegment(start_offset)]
 
     @property
     def start_offset(self) -> int:
@@ -99,7 +99,7 @@ class MemoryFrames:
         room = 0 if is_old else self.segment_bytes - active.size_bytes
         for number, run in enumerate(split_runs(frames, room, self.segment_bytes, is_empty=not active.frames)):
             if number:
-                active = _MemorySegment(run[0].header.base_offset)
+                active = MemorySegment(run[0].header.base_offset)
                 self._segments.append(active)
             for frame in run:
                 active.add(frame)
@@ -126,6 +126,20 @@ class MemoryFrames:
                     break
             return segment.frames[first:stop]
         return None
+
+    @property
+    def segments(self) -> Sequence[MemorySegment]:
+        """The oldest first; the last one is appended to."""
+        return self._segments
+
+    def replace(self, old: Sequence[MemorySegment], new: MemorySegment) -> bool:
+        """A segment takes the place of closed ones; False when they are no longer all there."""
+        if any(segment not in self._segments[:-1] for segment in old):
+            return False
+        at = self._segments.index(old[0])
+        self._segments[at : at + len(old)] = [new]
+        self._recount()
+        return True
 
     def frames(self) -> list[bytes]:
         """Every frame, oldest first."""
@@ -186,7 +200,7 @@ class MemoryFrames:
 
     def roll(self) -> None:
         if self._segments[-1].frames:
-            self._segments.append(_MemorySegment(self.end_offset))
+            self._segments.append(MemorySegment(self.end_offset))
 
     def retain(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
         active = self._segments[-1]
@@ -199,7 +213,10 @@ class MemoryFrames:
         ):
             self.roll()
         count = count_to_drop(
-            [SegmentAge(segment.size_bytes, segment.times[-1]) for segment in self._segments[:-1]],
+            [
+                SegmentAge(segment.size_bytes, segment.times[-1] if segment.times else 0)
+                for segment in self._segments[:-1]
+            ],
             total_bytes=self.size_bytes,
             now_ms=now_ms,
             retention_ms=retention_ms,

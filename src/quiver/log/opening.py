@@ -4,6 +4,8 @@ import logging
 import re
 from pathlib import Path
 
+from quiver.log.compaction.replacement import NOTE, finish_replacement
+from quiver.log.compaction.segment_pass import NEW_SEGMENTS
 from quiver.log.frame_scan import Standing
 from quiver.log.open_files import OpenFiles
 from quiver.log.recovery import Checkpoint, quarantine, scan_segment
@@ -33,6 +35,9 @@ def open_segment_log(
     """Opens or creates a log. Directories from `root` down are made durable with its first segment."""
     files, root = open_files.files, root or directory
     names = files.names(directory)
+    if NOTE in names or NEW_SEGMENTS in names:
+        finish_replacement(directory, files)
+        names = files.names(directory)
     reserved_file = ReservedFile(directory / "reserved", files, root)
     state = reserved_file.load() if names else None
     if not names:
@@ -73,7 +78,8 @@ def _list_segments(directory: Path, names: list[str], open_files: OpenFiles) -> 
         segments.append(
             Segment(directory, base_offset, open_files, size=files.path_size(path), index_size=index_size)
         )
-    return tuple(segment for segment in segments if segment.size or segment is segments[-1])
+    # compaction may leave the first one empty: the log begins there all the same
+    return tuple(segment for segment in segments if segment.size or segment in (segments[0], segments[-1]))
 
 
 def _is_clean(state: LogState, segments: tuple[Segment, ...]) -> bool:

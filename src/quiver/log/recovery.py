@@ -89,7 +89,7 @@ class _Scan:
             index.add(header.base_offset, self._position, header.append_time_ms, self._max_timestamp_ms, self._counts)
             if index.is_full:
                 index.flush()
-        self._counts[header.priority] += header.record_count
+        self._counts[header.priority] += header.message_count
         self._standing = self._standing.behind(header)
         self._position += header.frame_bytes
 

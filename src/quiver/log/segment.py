@@ -72,7 +72,7 @@ class Segment:
             if header.max_timestamp_ms > latest:
                 latest = header.max_timestamp_ms
             index.add(header.base_offset, position, header.append_time_ms, latest, counts)
-            counts[header.priority] += header.record_count
+            counts[header.priority] += header.message_count
             position += header.frame_bytes
         self.max_timestamp_ms = latest
         if self.first_append_time_ms is None and not self.size:
@@ -172,7 +172,7 @@ class Segment:
                 entry = None
             counts = list(entry.counts) if entry else list(NO_MESSAGES)
             for _, header in _walk_past_gaps(frames, entry.position if entry else 0, []):
-                counts[header.priority] += header.record_count
+                counts[header.priority] += header.message_count
         return tuple(counts)
 
     def _search(
@@ -201,7 +201,7 @@ class Segment:
                     raise DamagedIndex  # this frame should have had an entry
                 if wanted(header):
                     return Place(position, header), gaps, tuple(counts)
-                counts[header.priority] += header.record_count
+                counts[header.priority] += header.message_count
         return None, gaps, tuple(counts)
 
     def frame_before(self, position: int) -> Place | None:
@@ -251,7 +251,7 @@ class Segment:
                 if position >= due:
                     due = position + INDEX_INTERVAL_BYTES
                     yield IndexEntry(header.base_offset, position, header.append_time_ms, latest, tuple(counts))
-                counts[header.priority] += header.record_count
+                counts[header.priority] += header.message_count
 
     def forget(self) -> None:
         """Lets go of the files."""

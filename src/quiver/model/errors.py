@@ -148,6 +148,18 @@ class UnknownProducer(QuiverError):
     sentence = "producer {producer_id} is not known here (its state has expired); it must take a new epoch"
 
 
+class TransactionConflict(QuiverError):
+    """It cannot be done now: the transaction is about to end, or the one before has not ended everywhere."""
+
+    code, status, retryable = "transaction_conflict", 409, True
+    sentence = "transaction {transaction}: {problem}; try again"
+
+
+class TransactionNotFound(QuiverError):
+    code, status = "transaction_not_found", 404
+    sentence = "there is no producer {producer!r} with transactions; quiver txn list shows them"
+
+
 class StaleEpoch(QuiverError):
     code, status, retryable = "stale_epoch", 409, True
     sentence = "epoch {epoch} is over, {current} has begun; fetch metadata again"

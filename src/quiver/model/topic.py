@@ -8,7 +8,7 @@ import msgspec
 from quiver.model.limits import KIB, MIB
 from quiver.model.names import TopicId
 from quiver.model.queue import QUEUE_SETTINGS, QueueSettings
-from quiver.model.settings import Setting, one_of, optional_duration, parse_settings, whole
+from quiver.model.settings import Setting, duration, one_of, optional_duration, parse_settings, whole
 from quiver.model.times import format_duration
 
 Durability = Literal["fsync", "interval", "memory"]
@@ -26,11 +26,16 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
     segment_bytes: int = 64 * MIB
     durability: Durability = "fsync"
     cleanup: Cleanup = "delete"
+    tombstone_retention_ms: int = _DAY_MS
     max_message_bytes: int | None = None
     ttl_ms: int | None = None
     priority_weights: tuple[int, int, int, int, int] = (50, 25, 15, 7, 3)
     queue: QueueSettings = QueueSettings()
     """What the topic's queue groups go by, unless they say otherwise."""
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup
 
     @property
     def roll_after_ms(self) -> int:
@@ -46,6 +51,7 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
             "segment_bytes": self.segment_bytes,
             "durability": self.durability,
             "cleanup": self.cleanup,
+            "tombstone_retention": format_duration(self.tombstone_retention_ms),
             "max_message_bytes": self.max_message_bytes,
             "ttl": None if self.ttl_ms is None else format_duration(self.ttl_ms),
             "priority_weights": list(self.priority_weights),
@@ -84,6 +90,7 @@ _SETTINGS: dict[str, Setting] = {
     "segment_bytes": Setting("segment_bytes", whole(64 * KIB, 1024 * MIB)),
     "durability": Setting("durability", one_of(Durability)),
     "cleanup": Setting("cleanup", one_of(Cleanup)),
+    "tombstone_retention": Setting("tombstone_retention_ms", duration(0, 3650 * _DAY_MS)),
     "max_message_bytes": Setting("max_message_bytes", whole(1, 64 * MIB, optional=True)),
     "ttl": Setting("ttl_ms", optional_duration),
     "priority_weights": Setting("priority_weights", _weights),

@@ -3,67 +3,42 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import msgspec
 
 from quiver.model.errors import (
-    CorruptData,
-    InvalidFrame,
     MessageTooLarge,
     Overloaded,
     PartitionOffline,
     QuiverError,
     ShuttingDown,
+    TransactionConflict,
 )
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
+from quiver.partition.committed_view import CommittedView
 from quiver.partition.fusion import FUSED_BYTES, FusedMessages, check_times, message_size
-from quiver.partition.state import ProducerState, ProducerTable
-from quiver.partition.transactions import Change, Marker, TransactionTable, build_marker, read_marker
+from quiver.partition.pending import Appended as Appended
+from quiver.partition.pending import Frame as Frame
+from quiver.partition.pending import Pending, PendingFrame, PendingMarker, Placed, answer, refuse
+from quiver.partition.replay import replay
+from quiver.partition.state import ProducerTable
 from quiver.partition.transactions import Image as TransactionImage
+from quiver.partition.transactions import Marker, build_marker
 from quiver.records.check import check_frame
-from quiver.records.header import FrameHeader, StampedFrame, stamp
-from quiver.records.read import split_frames
+from quiver.records.header import FrameHeader, stamp, unpack_header
 from quiver.storage.port import FrameSlice, Log, LogOptions
 from quiver.storage.writer import SerialWriter
 from quiver.system.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-Frame = bytes | bytearray | memoryview
-
 _BATCH_BYTES = 16 * MIB
-_REPLAY_BYTES = 4 * MIB
 _SNAPSHOT_BYTES = 4 * MIB
 _SNAPSHOT_SECONDS = 1.0
 _AT_ONCE_BYTES = 16 * KIB
-
-
-class Appended(NamedTuple):
-    base_offset: int
-    append_time_ms: int
-    duplicate: bool = False
-    delayed: bool = False
-    """It waits in the schedule log, and the offset is an id there."""
-
-
-class _PendingMarker(NamedTuple):
-    producer_id: int
-    epoch: int
-    commit: bool
-    future: "asyncio.Future[Appended]"
-
-
-class _PendingFrame(NamedTuple):
-    frame: Frame
-    header: FrameHeader
-    future: "asyncio.Future[Appended]"
-
-
-_Pending = _PendingFrame | _PendingMarker | FusedMessages
 
 
 class _Image(msgspec.Struct, array_like=True):
@@ -73,25 +48,13 @@ class _Image(msgspec.Struct, array_like=True):
     transactions: TransactionImage
 
 
-class _Placed:
-    """Frames that have their offsets, what is to be answered once they are written, and how to undo it."""
-
-    __slots__ = ("changes", "frames", "outcomes", "undo")
-
-    def __init__(self) -> None:
-        self.frames: list[StampedFrame] = []
-        self.outcomes: list[tuple[_Pending, Appended]] = []
-        self.undo: dict[int, ProducerState | None] = {}
-        self.changes: list[Change] = []
-
-
 def log_options(config: TopicConfig) -> LogOptions:
     return LogOptions(
         durability=config.durability, segment_bytes=config.segment_bytes, roll_after_ms=config.roll_after_ms
     )
 
 
-class Partition:
+class Partition(CommittedView):
     """Appends go through one writer; reads run beside it. Belongs to one event loop."""
 
     def __init__(
@@ -105,25 +68,27 @@ class Partition:
         limits: Limits,
         fused_bytes: int = FUSED_BYTES,
     ) -> None:
+        super().__init__(log, config)
         self.name = name
-        self.log = log
         self.newest = [log.end_offset] * len(Priority)
         """By priority, the offset behind the last frame of it that was appended since opening: a level that was read
         up to there has nothing new."""
-        self._config = config
         self.epoch = epoch
         self._clock = clock
         self._limits = limits
         self._fused_bytes = fused_bytes
-        self._writer: SerialWriter[_Pending] = SerialWriter(self._write, batch_bytes=_BATCH_BYTES)
+        self._writer: SerialWriter[Pending] = SerialWriter(self._write, batch_bytes=_BATCH_BYTES)
         self._producers = ProducerTable()
-        self.transactions = TransactionTable()
         self._open_fusions: dict[int, FusedMessages] = {}
         self._watchers: set[Callable[[], None]] = set()
         self._closing = False
         self._bytes_since_snapshot = 0
         self._snapshot_at = clock.monotonic()
         self._snapshot_task: asyncio.Task[None] | None = None
+        self.saved_offset = 0
+        """What frames below say is in a snapshot."""
+        self.aborted_gone_below = 0
+        """The last compaction left no data of aborted transactions below."""
 
     async def recover(self) -> None:
         """Brings producers and transactions up to date: the newest snapshot, then the frames behind it."""
@@ -133,65 +98,43 @@ class Partition:
             image = msgspec.msgpack.decode(snapshot.data, type=_Image)
             self._producers = ProducerTable.decode(image.producers)
             self.transactions.restore(image.transactions)
+            self.saved_offset = snapshot.offset
             offset = max(offset, snapshot.offset)
-        end = self.log.end_offset
-        while offset < end:
-            offset = await self._replay(offset, end)
+        await replay(self.log, offset, self._record_stored)
 
-    async def _replay(self, offset: int, end: int) -> int:
-        """Records the producers of what one read gives; returns where to go on. Damaged frames are stepped over."""
-        try:
-            part = await self.log.read(offset, max_bytes=_REPLAY_BYTES, end_offset=end)
-        except CorruptData as damage:
-            return max(offset + 1, int(damage.details["next_offset"]))
-        if part is None:
-            return end
-        try:
-            data = await part.read()
-        finally:
-            part.release()
-        reached = offset
-        try:
-            for position, header in split_frames(data):
-                self._producers.record(header)
-                self.transactions.record(header, read_marker(data, position) if header.is_control else None)
-                self._bytes_since_snapshot += header.frame_bytes
-                reached = header.next_offset
-        except InvalidFrame:
-            if reached == offset:
-                raise
-        # A bad frame behind good ones is the first of the next read, which says where the log goes on behind it.
-        return reached
+    def _record_stored(self, header: FrameHeader, marker: Marker | None) -> None:
+        self._producers.record(header)
+        self.transactions.record(header, marker)
+        self._bytes_since_snapshot += header.frame_bytes
 
     @property
     def high_watermark(self) -> int:
         return self.log.readable_offset
 
-    @property
-    def last_stable(self) -> int:
-        """Readers of committed messages see what is below: no transaction is open there."""
-        first = self.transactions.first_open_offset()
-        readable = self.log.readable_offset
-        return readable if first is None else max(self.log.start_offset, min(first, readable))
-
-    def is_visible(self, header: FrameHeader) -> bool:
-        """Whether a stored frame below `last_stable` holds messages that count."""
-        return not header.is_control and not self.transactions.is_aborted(header)
+    def next_sequence(self, producer_id: int, epoch: int) -> int:
+        """Of a producer that has nothing under way."""
+        known = self._producers.get(producer_id)
+        return known.next_sequence if known is not None and known.epoch == epoch else 0
 
     def append(self, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
         """Queues a checked frame; the future answers when it is as durable as the topic asks for."""
         self._check_writable(header.frame_bytes)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        pending = _PendingFrame(frame, header, future)
+        pending = PendingFrame(frame, header, future)
         if not self._write_at_once(pending):
             self._writer.submit(pending, header.frame_bytes)
         return future
 
     def append_marker(self, producer_id: int, epoch: int, *, commit: bool) -> "asyncio.Future[Appended]":
-        """Queues the end of a transaction; nothing is written (offset -1) where it is not open any more."""
+        """Queues the end of a transaction; nothing is written (offset -1) where it is not open any more.
+
+        The future answers when it is written, and not only when it is on disk: `log.sync` brings it there.
+        """
         self._check_writable(0)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        self._writer.submit(_PendingMarker(producer_id, epoch, commit, future), 0)
+        pending = PendingMarker(producer_id, epoch, commit, future)
+        if not self._write_at_once(pending):
+            self._writer.submit(pending, 0)
         return future
 
     def append_message(self, message: NewMessage) -> "asyncio.Future[int]":
@@ -213,8 +156,8 @@ class Partition:
         """How many messages from a sequence on a mover has brought already."""
         return self._producers.passed(mover, sequence)
 
-    async def read(self, offset: int, max_bytes: int) -> FrameSlice | None:
-        return await self.log.read(offset, max_bytes=max_bytes)
+    async def read(self, offset: int, max_bytes: int, *, end_offset: int | None = None) -> FrameSlice | None:
+        return await self.log.read(offset, max_bytes=max_bytes, end_offset=end_offset)
 
     def watch(self, wake: Callable[[], None]) -> None:
         """Calls `wake` whenever there is more to read, until unwatch."""
@@ -228,14 +171,13 @@ class Partition:
         self.log.configure(log_options(config))
 
     async def retain(self, config: TopicConfig) -> None:
-        """Applies the topic's retention."""
-        if "delete" not in config.cleanup:
-            return
+        """Applies the topic's retention. Without one, an old active segment is closed all the same."""
+        deletes = "delete" in config.cleanup
         await self._writer.exclusive(
             lambda: self.log.retain(
                 now_ms=self._clock.now_ms(),
-                retention_ms=config.retention_ms,
-                retention_bytes=config.retention_bytes,
+                retention_ms=config.retention_ms if deletes else None,
+                retention_bytes=config.retention_bytes if deletes else None,
             )
         )
 
@@ -273,6 +215,20 @@ class Partition:
         if self._snapshot_task is not None:
             await self._snapshot_task
 
+    async def save_state(self, *, roll: bool) -> None:
+        """Saves a snapshot of just now, behind which the log is `roll`ed if asked for; see `saved_offset`."""
+
+        async def close_and_save() -> None:
+            if roll:
+                await self.log.roll()
+            self._begin_snapshot()
+
+        while self._snapshot_task is not None:
+            await self._snapshot_task
+        await self._writer.exclusive(close_and_save)
+        if self._snapshot_task is not None:
+            await self._snapshot_task
+
     async def close(self) -> None:
         """Finishes what was accepted, then closes the log."""
         self._closing = True
@@ -302,15 +258,19 @@ class Partition:
         for wake in list(self._watchers):
             wake()
 
-    def _write_at_once(self, pending: _PendingFrame) -> bool:
+    def _write_at_once(self, pending: PendingFrame | PendingMarker) -> bool:
         """Writes a small frame here and now where nothing needs to be waited for; False when it must queue."""
-        small = pending.header.frame_bytes <= _AT_ONCE_BYTES
-        if not small or self._config.durability == "fsync" or not self._writer.is_idle:
+        sync = isinstance(pending, PendingFrame)
+        if isinstance(pending, PendingFrame) and (
+            pending.header.frame_bytes > _AT_ONCE_BYTES or self._config.durability == "fsync"
+        ):
             return False
-        placed = _Placed()
+        if not self._writer.is_idle:
+            return False
+        placed = Placed()
         try:
             self._place(pending, self._now_ms(), placed)
-            if placed.frames and not self.log.append_at_once(placed.frames):
+            if placed.frames and not self.log.append_at_once(placed.frames, sync=sync):
                 self._undo(placed)
                 return False
         except Exception as error:
@@ -319,14 +279,15 @@ class Partition:
         self._finish(placed)
         return True
 
-    async def _write(self, batch: list[_Pending]) -> None:
-        placed = _Placed()
+    async def _write(self, batch: list[Pending]) -> None:
+        placed = Placed()
         now_ms = self._now_ms()
         try:
             for pending in batch:
                 self._place(pending, now_ms, placed)
             if placed.frames:
-                await self.log.append(placed.frames)
+                sync = not all(stamped.header.is_control for stamped in placed.frames)
+                await self.log.append(placed.frames, sync=sync)
         except Exception as error:
             self._fail(error, batch, placed)
             return
@@ -336,35 +297,36 @@ class Partition:
         """Append times never go backwards, also when the clock does."""
         return max(self._clock.now_ms(), self.log.last_append_time_ms)
 
-    def _finish(self, placed: _Placed) -> None:
+    def _finish(self, placed: Placed) -> None:
         for header, _, _ in placed.frames:
             self.newest[header.priority] = header.next_offset
         for pending, appended in placed.outcomes:
-            _answer(pending, appended)
+            answer(pending, appended)
         if placed.frames:
             self._bytes_since_snapshot += sum(stamped.header.frame_bytes for stamped in placed.frames)
             self._wake_watchers()
             self._snapshot_if_due()
 
-    def _place(self, pending: _Pending, now_ms: int, placed: _Placed) -> None:
+    def _place(self, pending: Pending, now_ms: int, placed: Placed) -> None:
         """Gives a frame its offset, or recognises it as a repeat, or refuses it."""
         marker: Marker | None = None
         if isinstance(pending, FusedMessages):
             frame: Frame = pending.build(now_ms)
             header = check_frame(frame, self._limits)
-        elif isinstance(pending, _PendingMarker):
+        elif isinstance(pending, PendingMarker):
             if not self.transactions.is_open(pending.producer_id, pending.epoch):
                 placed.outcomes.append((pending, Appended(-1, now_ms, duplicate=True)))
                 return
             marker = Marker(pending.commit, now_ms)
             frame = build_marker(pending.producer_id, pending.epoch, marker)
-            header = check_frame(frame, self._limits, allow_control=True)
+            header = unpack_header(frame)
         else:
             frame, header = pending.frame, pending.header
             try:
                 repeat = self._producers.find_repeat(header)
+                self._check_transaction(header)
             except QuiverError as error:
-                _refuse(pending, error)
+                refuse(pending, error)
                 return
             if repeat is not None:
                 answer = Appended(repeat.base_offset, repeat.append_time_ms, duplicate=True)
@@ -375,24 +337,30 @@ class Partition:
         if header.producer_id not in placed.undo:
             placed.undo[header.producer_id] = self._producers.get(header.producer_id)
         self._producers.record(stamped.header)
-        if header.is_transactional:
-            placed.changes.append(self.transactions.record(stamped.header, marker))
+        placed.changes.append(self.transactions.record(stamped.header, marker))
         placed.frames.append(stamped)
         placed.outcomes.append((pending, Appended(base, now_ms)))
 
-    def _undo(self, placed: _Placed) -> None:
+    def _check_transaction(self, header: FrameHeader) -> None:
+        """A producer's earlier transaction, whose end is on its way here, must not get the frames of the next."""
+        earlier = self.transactions.open.get(header.producer_id) if header.is_transactional else None
+        if earlier is not None and earlier.epoch < header.producer_epoch:
+            problem = f"the one before, of epoch {earlier.epoch}, has not ended in {self.name} yet"
+            raise TransactionConflict(transaction=f"{header.producer_id}:{header.producer_epoch}", problem=problem)
+
+    def _undo(self, placed: Placed) -> None:
         for producer_id, state in placed.undo.items():
             self._producers.put_back(producer_id, state)
         for change in reversed(placed.changes):
             self.transactions.take_back(change)
 
-    def _fail(self, error: Exception, batch: Sequence[_Pending], placed: _Placed) -> None:
+    def _fail(self, error: Exception, batch: Sequence[Pending], placed: Placed) -> None:
         if not isinstance(error, QuiverError):
             logger.error("writing to %s failed", self.name, exc_info=error)
             error = QuiverError()
         self._undo(placed)
         for pending in batch:
-            _refuse(pending, error)
+            refuse(pending, error)
 
     def _snapshot_if_due(self) -> None:
         if self._bytes_since_snapshot < _SNAPSHOT_BYTES:
@@ -418,23 +386,8 @@ class Partition:
         try:
             await self.log.sync()
             await self.log.save_snapshot(offset, data)
+            self.saved_offset = max(self.saved_offset, offset)
         except (QuiverError, OSError) as error:
             logger.warning("no snapshot of %s: %s", self.name, error)
         finally:
             self._snapshot_task = None
-
-
-def _answer(pending: _Pending, appended: Appended) -> None:
-    if isinstance(pending, FusedMessages):
-        for index, future in enumerate(pending.futures):
-            if not future.done():
-                future.set_result(appended.base_offset + index)
-    elif not pending.future.done():
-        pending.future.set_result(appended)
-
-
-def _refuse(pending: _Pending, error: QuiverError) -> None:
-    futures = pending.futures if isinstance(pending, FusedMessages) else [pending.future]
-    for future in futures:
-        if not future.done():
-            future.set_exception(error)

@@ -85,16 +85,23 @@ class ProducerTable:
         known = producers.pop(producer_id, None)
         if header.is_control:
             # The transaction is over: what comes late under its epoch is refused, the next epoch begins at 0.
-            marker = SentFrame(-1, 0, header.base_offset, header.append_time_ms)
-            producers[producer_id] = ProducerState(header.producer_epoch + 1, 0, (marker,))
+            if known is None or known.epoch <= header.producer_epoch:
+                marker = SentFrame(-1, 0, header.base_offset, header.append_time_ms)
+                known = ProducerState(header.producer_epoch + 1, 0, (marker,))
+            producers[producer_id] = known
+            self._limit()
             return
         frames = known.frames if known is not None and known.epoch == header.producer_epoch else ()
-        sent = SentFrame(header.base_sequence, header.record_count, header.base_offset, header.append_time_ms)
+        count = header.last_offset_delta + 1  # of a frame that compaction has thinned out there are fewer left
+        sent = SentFrame(header.base_sequence, count, header.base_offset, header.append_time_ms)
         producers[producer_id] = ProducerState(
             header.producer_epoch,
-            (header.base_sequence + header.record_count) % SEQUENCE_LIMIT,
+            (header.base_sequence + count) % SEQUENCE_LIMIT,
             (*frames, sent)[-FRAMES_REMEMBERED:],
         )
+        self._limit()
+
+    def _limit(self) -> None:
         if len(self._producers) > PRODUCERS_REMEMBERED:
             del self._producers[next(iter(self._producers))]
 

@@ -4,15 +4,17 @@ Data frames of a transaction lie in the log as they come. A marker, which is a c
 id and epoch, closes the transaction in this partition and says whether it counts. Pure: no clock, no I/O.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 import msgspec
 
 from quiver.model.errors import InvalidFrame
 from quiver.records.build import build_frame
-from quiver.records.header import FrameHeader
+from quiver.records.header import HEADER_BYTES, FrameHeader
 from quiver.records.read import open_frame
+
+_NO_MESSAGES = (0, 0, 0, 0, 0)
 
 
 class Marker(msgspec.Struct, frozen=True, array_like=True):
@@ -25,6 +27,10 @@ class Marker(msgspec.Struct, frozen=True, array_like=True):
 class OpenTransaction(NamedTuple):
     epoch: int
     first_offset: int
+    end_offset: int
+    """Behind its last frame so far."""
+    counts: tuple[int, ...]
+    """Its messages by priority."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -33,6 +39,10 @@ class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     marker_offset: int
+    stable: int
+    """Where the stable part ended when it was aborted. Whatever is aborted later begins there at the earliest."""
+    totals: tuple[int, ...]
+    """Messages by priority, of this one and all that were aborted before."""
 
 
 class Change(NamedTuple):
@@ -40,17 +50,28 @@ class Change(NamedTuple):
 
     producer_id: int
     before: OpenTransaction | None
+    visible_end: int
     has_aborted: bool
 
 
-Image = tuple[dict[int, OpenTransaction], dict[int, list[AbortedTransaction]]]
+class Image(msgspec.Struct, array_like=True):
+    open: dict[int, OpenTransaction]
+    aborted: list[AbortedTransaction]
+    totals_before: tuple[int, ...]
+    visible_end: int
 
 
 class TransactionTable:
     def __init__(self) -> None:
         self._open: dict[int, OpenTransaction] = {}
-        self._aborted: dict[int, list[AbortedTransaction]] = {}
-        """By producer, in the order of the log."""
+        """In the order of their first offsets."""
+        self._aborted: list[AbortedTransaction] = []
+        """In the order of their markers."""
+        self._totals_before: tuple[int, ...] = _NO_MESSAGES
+        """Of aborted transactions that are forgotten."""
+        self._by_producer: dict[int, list[AbortedTransaction]] = {}
+        self.visible_end = 0
+        """Behind the last message that counts, or may once its transaction is over."""
 
     @property
     def open(self) -> dict[int, OpenTransaction]:
@@ -59,70 +80,134 @@ class TransactionTable:
 
     def first_open_offset(self) -> int | None:
         """Where the earliest open transaction begins: readers of committed messages stop there."""
-        return min((transaction.first_offset for transaction in self._open.values()), default=None)
+        for transaction in self._open.values():
+            return transaction.first_offset
+        return None
 
     def is_open(self, producer_id: int, epoch: int) -> bool:
         found = self._open.get(producer_id)
         return found is not None and found.epoch == epoch
 
-    def record(self, header: FrameHeader, marker: Marker | None) -> "Change":
+    def record(self, header: FrameHeader, marker: Marker | None) -> Change:
         """A frame has its place in the log: a data frame, or a marker with what it says."""
         producer_id, before = header.producer_id, self._open.get(header.producer_id)
-        if marker is None:
-            if header.is_transactional and before is None:
-                self._open[producer_id] = OpenTransaction(header.producer_epoch, header.base_offset)
-            return Change(producer_id, before, False)
-        self._open.pop(producer_id, None)
-        if before is None or marker.commit:
-            return Change(producer_id, before, False)
-        aborted = AbortedTransaction(producer_id, before.first_offset, header.base_offset)
-        self._aborted.setdefault(producer_id, []).append(aborted)
-        return Change(producer_id, before, True)
-
-    def take_back(self, change: "Change") -> None:
-        """Undoes `record` after a write that failed; the last change first."""
-        if change.before is None:
-            self._open.pop(change.producer_id, None)
+        is_aborted = marker is not None and before is not None and not marker.commit
+        change = Change(producer_id, before, self.visible_end, is_aborted)
+        if marker is not None:
+            self._close(header, before, is_aborted)
+        elif header.is_transactional:
+            self._open[producer_id] = _grown(before, header)
         else:
+            self.visible_end = header.next_offset
+        return change
+
+    def _close(self, header: FrameHeader, before: OpenTransaction | None, is_aborted: bool) -> None:
+        self._open.pop(header.producer_id, None)
+        if before is None:
+            return
+        if not is_aborted:
+            self.visible_end = max(self.visible_end, before.end_offset)
+            return
+        first_open = self.first_open_offset()
+        totals = self._aborted[-1].totals if self._aborted else self._totals_before
+        aborted = AbortedTransaction(
+            header.producer_id,
+            before.first_offset,
+            header.base_offset,
+            header.base_offset if first_open is None else first_open,
+            _sum(totals, before.counts),
+        )
+        self._aborted.append(aborted)
+        self._by_producer.setdefault(header.producer_id, []).append(aborted)
+
+    def take_back(self, change: Change) -> None:
+        """Undoes `record` after a write that failed; the last change first."""
+        self._open.pop(change.producer_id, None)
+        if change.before is not None:
             self._open[change.producer_id] = change.before
+            self._open = dict(sorted(self._open.items(), key=lambda item: item[1].first_offset))
+        self.visible_end = change.visible_end
         if change.has_aborted:
-            self._aborted[change.producer_id].pop()
+            self._aborted.pop()
+            history = self._by_producer[change.producer_id]
+            history.pop()
+            if not history:
+                del self._by_producer[change.producer_id]
+
+    # what readers leave out
 
     def is_aborted(self, header: FrameHeader) -> bool:
         """Whether a data frame belongs to a transaction that was aborted."""
-        if not header.is_transactional:
-            return False
-        history = self._aborted.get(header.producer_id)
+        return header.is_transactional and self.is_aborted_at(header.producer_id, header.base_offset)
+
+    def is_aborted_at(self, producer_id: int, offset: int) -> bool:
+        history = self._by_producer.get(producer_id)
         if history is None:
             return False
-        at = bisect_right(history, header.base_offset, key=lambda aborted: aborted.first_offset) - 1
-        return at >= 0 and header.base_offset < history[at].marker_offset
+        at = bisect_right(history, offset, key=lambda aborted: aborted.first_offset) - 1
+        return at >= 0 and offset < history[at].marker_offset
 
     def aborted_within(self, start: int, end: int) -> list[AbortedTransaction]:
         """Those that have data or their marker in a range of offsets, in the order of their first offsets."""
-        found = [
-            aborted
-            for history in self._aborted.values()
-            for aborted in history
-            if aborted.first_offset < end and aborted.marker_offset >= start
-        ]
+        first = bisect_left(self._aborted, start, key=lambda aborted: aborted.marker_offset)
+        last = bisect_left(self._aborted, end, lo=first, key=lambda aborted: aborted.stable)
+        found = [aborted for aborted in self._aborted[first : last + 1] if aborted.first_offset < end]
         return sorted(found, key=lambda aborted: aborted.first_offset)
+
+    def aborted_in_slice(self, start: int, end: int, size_bytes: int) -> list[AbortedTransaction]:
+        """As `aborted_within`, for frames of at most so many bytes from an offset on: never many more than those."""
+        first = bisect_left(self._aborted, start, key=lambda aborted: aborted.marker_offset)
+        beyond = first + size_bytes // HEADER_BYTES + 1  # every marker in between is a frame
+        if beyond < len(self._aborted):
+            end = min(end, self._aborted[beyond].marker_offset)
+        return self.aborted_within(start, end)
+
+    def aborted_counts(self, start: int, end: int) -> tuple[int, ...]:
+        """Messages by priority of the transactions whose abort lies between two offsets."""
+        return tuple(
+            b - a for a, b in zip(self._totals_below(start), self._totals_below(max(start, end)), strict=True)
+        )
+
+    def _totals_below(self, offset: int) -> tuple[int, ...]:
+        count = bisect_left(self._aborted, offset, key=lambda aborted: aborted.marker_offset)
+        return self._aborted[count - 1].totals if count else self._totals_before
 
     def forget_below(self, offset: int) -> None:
         """The log begins at an offset now."""
-        for producer_id, history in list(self._aborted.items()):
-            kept = [aborted for aborted in history if aborted.marker_offset >= offset]
-            if kept:
-                self._aborted[producer_id] = kept
-            else:
-                del self._aborted[producer_id]
+        gone = bisect_left(self._aborted, offset, key=lambda aborted: aborted.marker_offset)
+        if not gone:
+            return
+        for producer_id in {aborted.producer_id for aborted in self._aborted[:gone]}:
+            history = self._by_producer[producer_id]
+            del history[: bisect_left(history, offset, key=lambda aborted: aborted.marker_offset)]
+            if not history:
+                del self._by_producer[producer_id]
+        self._totals_before = self._aborted[gone - 1].totals
+        del self._aborted[:gone]
+
+    # snapshots
 
     def image(self) -> Image:
         """For a snapshot, to be encoded at once."""
-        return self._open, self._aborted
+        return Image(self._open, self._aborted, self._totals_before, self.visible_end)
 
     def restore(self, image: Image) -> None:
-        self._open, self._aborted = image
+        self._open, self._aborted = image.open, image.aborted
+        self._totals_before, self.visible_end = image.totals_before, image.visible_end
+        self._by_producer = {}
+        for aborted in image.aborted:
+            self._by_producer.setdefault(aborted.producer_id, []).append(aborted)
+
+
+def _grown(before: OpenTransaction | None, header: FrameHeader) -> OpenTransaction:
+    counts = list(before.counts if before is not None else _NO_MESSAGES)
+    counts[header.priority] += header.message_count
+    first_offset = header.base_offset if before is None else before.first_offset
+    return OpenTransaction(header.producer_epoch, first_offset, header.next_offset, tuple(counts))
+
+
+def _sum(some: tuple[int, ...], more: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip(some, more, strict=True))
 
 
 def build_marker(producer_id: int, epoch: int, marker: Marker) -> bytes:

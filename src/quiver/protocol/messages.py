@@ -9,12 +9,14 @@ from typing import Any
 import msgspec
 
 from quiver.model.position import Position
+from quiver.protocol.compaction_messages import CompactionAnswer, CompactionRequest
 from quiver.protocol.dead_letter_messages import DeadLetterAnswer, DeadLetterRequest
 from quiver.protocol.delay_messages import DelayAnswer, DelayRequest
 from quiver.protocol.group_messages import GroupAnswer, GroupRequest
 from quiver.protocol.message import Message as Message
 from quiver.protocol.queue_messages import QueueAnswer, QueueRequest
 from quiver.protocol.schedule_messages import ScheduleAnswer, ScheduleRequest
+from quiver.protocol.transaction_messages import TransactionAnswer, TransactionRequest
 
 PROTOCOL_VERSION = 1
 CODECS = ("none", "lz4", "zstd")
@@ -128,6 +130,8 @@ Request = (
     | ScheduleRequest
     | DeadLetterRequest
     | DelayRequest
+    | CompactionRequest
+    | TransactionRequest
 )
 
 
@@ -179,7 +183,8 @@ class FetchedPart(msgspec.Struct, array_like=True, frozen=True):
     last_stable: int
     epoch: int
     aborted: list[tuple[int, int]]
-    """(producer id, first offset) of transactions that were aborted within the answer's range."""
+    """(producer id, first offset) of aborted transactions that reach into the answer's range, by first offset: frames
+    of the producer do not count from there up to its next control frame."""
     error: Failure | None = None
 
 
@@ -231,4 +236,6 @@ Answer = (
     | ScheduleAnswer
     | DeadLetterAnswer
     | DelayAnswer
+    | CompactionAnswer
+    | TransactionAnswer
 )

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quiver.model.errors import FrameTooLarge, InvalidFrame, MessageTooLarge
+from quiver.model.errors import FrameTooLarge, InvalidFrame, InvalidRequest, MessageTooLarge
 from quiver.model.limits import Limits
 from quiver.records.body import check_readable, open_body
 from quiver.records.columns import (
@@ -30,6 +30,7 @@ from quiver.records.header import (
 )
 
 _LOWEST_PRIORITY = 4
+KEY_NEEDED = "the topic is compacted, so every message needs a key"
 
 
 def check_frame(
@@ -38,11 +39,13 @@ def check_frame(
     *,
     max_message_bytes: int | None = None,
     allow_control: bool = False,
+    needs_keys: bool = False,
 ) -> FrameHeader:
     """The header of a producer's frame, after every check; InvalidFrame, FrameTooLarge or MessageTooLarge otherwise.
 
-    `max_message_bytes` is the topic's limit and takes the place of the general one. Nothing larger than
-    `limits.frame_bytes` is allocated, and nothing at all before the checksum has matched.
+    `max_message_bytes` is the topic's limit and takes the place of the general one; with `needs_keys` a message
+    without a key is an InvalidRequest. Nothing larger than `limits.frame_bytes` is allocated, and nothing at all
+    before the checksum has matched.
     """
     size = len(frame)
     if size > limits.frame_bytes:
@@ -60,6 +63,8 @@ def check_frame(
         raise InvalidFrame(problem=f"it is not padded with zeros to {ALIGNMENT} bytes")
     batch = open_body(body, header)
     layout = layout_for(header.columns)
+    if needs_keys:
+        _check_keys(batch, header, layout)
     _check_times(batch, header, layout)
     most = limits.message_bytes if max_message_bytes is None else max_message_bytes
     # The buffers of a body do not overlap, so no message is larger than the body.
@@ -88,6 +93,11 @@ def _check_fields(header: FrameHeader, allow_control: bool) -> None:
         raise InvalidFrame(problem="producer id, epoch and sequence must not be negative")
     if not 0 <= header.min_timestamp_ms <= header.max_timestamp_ms <= MAX_TIMESTAMP_MS:
         raise InvalidFrame(problem="the timestamps are not in order, or not within the years 1970 to 9999")
+
+
+def _check_keys(batch: pa.RecordBatch, header: FrameHeader, layout: Layout) -> None:
+    if not header.columns & KEY.bit or batch.column(layout.place(KEY)).null_count:
+        raise InvalidRequest(problem=KEY_NEEDED)
 
 
 def _check_times(batch: pa.RecordBatch, header: FrameHeader, layout: Layout) -> None:

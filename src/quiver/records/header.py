@@ -108,6 +108,11 @@ class FrameHeader(NamedTuple):
         return bool(self.attributes & CONTROL)
 
     @property
+    def message_count(self) -> int:
+        """Messages for readers: a control frame holds none."""
+        return 0 if self.is_control else self.record_count
+
+    @property
     def is_transactional(self) -> bool:
         return bool(self.attributes & TRANSACTIONAL)
 

@@ -55,8 +55,12 @@ def seal(
     schema_id: int = 0,
     transactional: bool = False,
     control: bool = False,
+    last_offset_delta: int | None = None,
 ) -> bytes:
-    """A producer's frame of these columns; the fields that the broker stamps are zero."""
+    """A producer's frame of these columns; the fields that the broker stamps are zero.
+
+    `last_offset_delta` is for frames that lost messages, and so have an offset_delta column.
+    """
     if not 0 <= priority <= _LOWEST_PRIORITY:
         raise InvalidRequest(problem=f"priority {priority} is not one of 0 to {_LOWEST_PRIORITY}")
     if not 0 <= min_timestamp_ms <= max_timestamp_ms <= MAX_TIMESTAMP_MS:
@@ -85,7 +89,7 @@ def seal(
             length=body.size + padding,
             uncompressed_length=message.size,
             record_count=batch.num_rows,
-            last_offset_delta=batch.num_rows - 1,
+            last_offset_delta=batch.num_rows - 1 if last_offset_delta is None else last_offset_delta,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,

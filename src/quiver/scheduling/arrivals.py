@@ -1,6 +1,11 @@
-"""Delayed messages on their way into the schedule log."""
+"""Delayed messages on their way into the schedule log.
+
+A message of a transaction is scheduled when that is committed. As for other readers, what lies behind the beginning
+of a transaction that is open waits until it is over.
+"""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -12,7 +17,7 @@ from quiver.partition.partition import Appended, Frame, Partition
 from quiver.records.header import FrameHeader
 from quiver.records.read import open_frame
 from quiver.scheduling.delay_state import DelayState
-from quiver.scheduling.schedule_log import FRAME_BYTES, due_times
+from quiver.scheduling.schedule_log import FRAME_BYTES, ScheduledFrame, due_times, transaction_of
 from quiver.structures.ordered_pairs import Integers
 from quiver.system.clock import Clock
 
@@ -32,6 +37,9 @@ class Arrivals:
         self._on_news = on_news
         self._fresh: list[tuple[int, NewMessage]] = []
         """Single messages that are written and not scheduled yet."""
+        self._waiting: deque[ScheduledFrame] = deque()
+        """Behind the beginning of a transaction that is open, in the order of the log."""
+        schedule.watch(self._schedule_stable)
 
     def frame(self, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
         """Queues a checked frame; the future answers when it is as durable as the topic asks for."""
@@ -45,7 +53,7 @@ class Arrivals:
         written = self._schedule.append(frame, header)
         answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         # Whoever waits for the answer may go, and the messages are scheduled all the same.
-        written.add_done_callback(lambda _: self._frame_written(written, times_ms, header.priority, answer))
+        written.add_done_callback(lambda _: self._frame_written(written, times_ms, header, answer))
         return answer
 
     def message(self, message: NewMessage) -> "asyncio.Future[int]":
@@ -56,8 +64,12 @@ class Arrivals:
         written.add_done_callback(lambda _: self._message_written(written, message, answer))
         return answer
 
+    def waits_from(self) -> int | None:
+        """Where the first message lies that is written and not scheduled yet; None: there is none."""
+        return int(self._waiting[0].ids[0]) if self._waiting else None
+
     async def finish(self) -> None:
-        """Returns when everything that was queued is written and scheduled."""
+        """Returns when everything that was queued is written, and scheduled if it counts."""
         await self._schedule.drain()
         await asyncio.sleep(0)
         self._schedule_fresh()
@@ -70,7 +82,7 @@ class Arrivals:
         self,
         written: "asyncio.Future[Appended]",
         times_ms: Integers,
-        priority: int,
+        header: FrameHeader,
         answer: "asyncio.Future[Appended]",
     ) -> None:
         error = written.exception()
@@ -81,7 +93,8 @@ class Arrivals:
         if not appended.duplicate:
             self._schedule_fresh()
             base = appended.base_offset
-            self._scheduled(np.arange(base, base + len(times_ms)), times_ms, priority)
+            ids = np.arange(base, base + len(times_ms))
+            self.add(ScheduledFrame(ids, times_ms, header.priority, transaction_of(header)))
         if not answer.done():
             answer.set_result(appended._replace(delayed=True))
 
@@ -106,12 +119,24 @@ class Arrivals:
             if end == len(fresh) or fresh[end][1].priority != priority:
                 ids = np.array([id for id, _ in fresh[start:end]], np.int64)
                 times_ms = np.array([message.deliver_at_ms or 0 for _, message in fresh[start:end]], np.int64)
-                self._scheduled(ids, times_ms, priority)
+                self.add(ScheduledFrame(ids, times_ms, priority))
                 start = end
 
-    def _scheduled(self, ids: Integers, times_ms: Integers, priority: int) -> None:
-        before = self._state.pending.next_ms()
-        self._state.schedule(ids, times_ms, priority)
+    def add(self, frame: ScheduledFrame) -> None:
+        """Messages as the schedule log has them, in its order: they are scheduled as soon as they count."""
+        self._waiting.append(frame)
+        self._schedule_stable()
+
+    def _schedule_stable(self) -> None:
+        if not self._waiting:
+            return
+        before, stable = self._state.pending.next_ms(), self._schedule.last_stable
+        while self._waiting and self._waiting[0].ids[0] < stable:
+            ids, times_ms, priority, transaction = self._waiting.popleft()
+            if self._schedule.transactions.is_aborted_at(transaction, int(ids[0])):
+                self._state.pass_over(int(ids[-1]) + 1)
+            else:
+                self._state.schedule(ids, times_ms, priority)
         after = self._state.pending.next_ms()
         if after is not None and (before is None or after < before):
             self._on_news()

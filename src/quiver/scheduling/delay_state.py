@@ -71,6 +71,10 @@ class DelayState:
             ids, times_ms = ids[stays], times_ms[stays]
         self.pending.add(ids, times_ms << PRIORITY_BITS | priority)
 
+    def pass_over(self, offset: int) -> None:
+        """What lies below and was not scheduled does not count."""
+        self.known_below = max(self.known_below, offset)
+
     def seen_up_to(self, offset: int) -> None:
         """The schedule log was read up to an offset."""
         self.known_below = max(self.known_below, offset)

@@ -151,8 +151,9 @@ class PartitionDelays:
         )
         self._scheduled_at_snapshot = state.totals.scheduled
         async for frame in scan(log, state.known_below):
-            state.schedule(*frame)
-        state.seen_up_to(log.end_offset)
+            self.arrivals.add(frame)
+        waits_from = self.arrivals.waits_from()
+        state.seen_up_to(log.end_offset if waits_from is None else waits_from)
         if lost := state.lose_below(log.start_offset):
             logger.warning("%d messages of %s are lost with its log", lost, self.schedule.name)
         self._carrier.submit(state.outbox.open.values())
@@ -282,7 +283,7 @@ class PartitionDelays:
             return pending, "pending"
         rows, _ = await read_rows(self.schedule.log, [id]) if id < self.state.known_below else ({}, 0)
         row = rows.get(id)
-        if row is None or not row.is_original:
+        if row is None or not row.is_original or self.schedule.transactions.is_aborted_at(row.transaction, id):
             return None
         delayed = Delayed(id, row.message.deliver_at_ms or row.scheduled_ms, row.message.priority, id)
         if id in self.state.cancelled:

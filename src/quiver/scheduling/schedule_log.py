@@ -17,7 +17,7 @@ from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.partition.fusion import message_size
 from quiver.records.columns import DELIVER_AT
-from quiver.records.header import COLUMN_DELIVER_AT, FrameHeader
+from quiver.records.header import COLUMN_DELIVER_AT, NO_PRODUCER, FrameHeader
 from quiver.records.read import OpenFrame, open_frame, split_frames
 from quiver.storage.port import Log
 from quiver.structures.ordered_pairs import Integers
@@ -40,12 +40,15 @@ class ScheduledRow(NamedTuple):
     is_original: bool
     """Not a copy, which has no time."""
     size: int
+    transaction: int = NO_PRODUCER
 
 
 class ScheduledFrame(NamedTuple):
     ids: Integers
     times_ms: Integers
     priority: int
+    transaction: int = NO_PRODUCER
+    """The producer of the transaction that it is part of."""
 
 
 def due_times(frame: OpenFrame) -> Integers:
@@ -54,6 +57,11 @@ def due_times(frame: OpenFrame) -> Integers:
     if column is None:
         return np.zeros(len(frame), np.int64)
     return np.asarray(column.fill_null(0).to_numpy(), np.int64)
+
+
+def transaction_of(header: FrameHeader) -> int:
+    """The producer of the transaction that a frame is part of; NO_PRODUCER: of none."""
+    return header.producer_id if header.is_transactional else NO_PRODUCER
 
 
 async def scan(log: Log, offset: int) -> AsyncIterator[ScheduledFrame]:
@@ -71,7 +79,7 @@ async def scan(log: Log, offset: int) -> AsyncIterator[ScheduledFrame]:
                 logger.error("delayed messages %d to %d are lost: %s", header.base_offset, header.last_offset, error)
                 continue
             ids = np.arange(header.base_offset, header.next_offset)
-            yield ScheduledFrame(ids, due_times(frame), header.priority)
+            yield ScheduledFrame(ids, due_times(frame), header.priority, transaction_of(header))
 
 
 async def read_rows(
@@ -164,6 +172,8 @@ def _open_rows(
             id=id,
         )
         size = message_size(message)
-        found[place] = ScheduledRow(message, header.schema_id, header.append_time_ms, is_original, size)
+        found[place] = ScheduledRow(
+            message, header.schema_id, header.append_time_ms, is_original, size, transaction_of(header)
+        )
         total += size
     return total

@@ -158,6 +158,10 @@ class Journal:
         """
         await self._save(encode)
 
+    def doubt_snapshot(self) -> None:
+        """The owner's state has changed in a way that may be taken back: a snapshot under way is not kept."""
+        self._failures += 1
+
     async def _save(self, encode: Callable[[], Iterable[bytes]]) -> None:
         offset, failures, since = self._log.end_offset, self._failures, self._bytes_since
         data = await _joined(encode())

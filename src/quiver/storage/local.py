@@ -5,6 +5,7 @@ import contextlib
 import logging
 import os
 import resource
+import sys
 from pathlib import Path
 
 from quiver.log.open_files import OpenFiles
@@ -13,6 +14,7 @@ from quiver.log.segment_log import SegmentLog
 from quiver.log.write_error import storage_error
 from quiver.model.errors import Closed, DataDirectoryInUse
 from quiver.model.limits import MIB
+from quiver.storage.compactor import Compactor, ProcessCompactor, SizedCompactor, ThreadCompactor
 from quiver.storage.epoch_file import EpochFile
 from quiver.storage.free_space import FreeSpace
 from quiver.storage.local_log import LocalLog
@@ -22,6 +24,7 @@ from quiver.storage.work import Work
 from quiver.storage.write_behind import WriteBehind
 from quiver.system.clock import Clock, SystemClock
 from quiver.system.files import Files
+from quiver.system.randomness import Randomness, SystemRandomness
 
 MIN_FREE_BYTES = 256 * MIB
 FLUSH_SECONDS = 1.0
@@ -53,6 +56,8 @@ class LocalStorage:
         max_open_files: int | None = None,
         min_free_bytes: int = MIN_FREE_BYTES,
         sync_threads: int = 8,
+        compactor: Compactor | None = None,
+        randomness: Randomness | None = None,
     ) -> None:
         self._root = Path(root)
         self._logs_path = self._root / "logs"
@@ -63,6 +68,8 @@ class LocalStorage:
         self.writes = Work(sync_threads, "write")
         self.reads = Work(READ_THREADS, "read")
         self.background = Work(BACKGROUND_THREADS, "flush")
+        self.compactor = compactor or self._default_compactor()
+        self.randomness = randomness or SystemRandomness()
         self._epoch_file = EpochFile(self._root / "epoch", self._files)
         self._epoch_turn = asyncio.Lock()
         self._logs: dict[str, LocalLog] = {}
@@ -75,6 +82,10 @@ class LocalStorage:
     def problem(self) -> str | None:
         failed = [f"{log.log_id}: {log.failure}" for log in self._logs.values() if log.failure]
         return self.space.problem or (f"offline for writes: {'; '.join(failed[:3])}" if failed else None)
+
+    def _default_compactor(self) -> Compactor:
+        thread = ThreadCompactor(self._files, self.background)
+        return SizedCompactor(thread, ProcessCompactor()) if sys.executable else thread
 
     async def open(self) -> None:
         """Takes the data directory; DataDirectoryInUse names the process that has it."""

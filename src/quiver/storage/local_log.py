@@ -14,12 +14,16 @@ from quiver.log.snapshots import SNAPSHOTS_KEPT
 from quiver.model.errors import Closed, CorruptData
 from quiver.model.limits import KIB
 from quiver.records.header import HEADER_BYTES, StampedFrame, read_stamped_header
+from quiver.storage.compactor import Compactor
 from quiver.storage.file_slice import FileSlice
 from quiver.storage.free_space import FreeSpace
+from quiver.storage.local_compaction import LocalCompaction
+from quiver.storage.memory_compaction import MemoryCompaction
 from quiver.storage.memory_slice import MemorySlice
-from quiver.storage.port import FrameSlice, LogOptions, Snapshot
+from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
 from quiver.storage.work import Work
 from quiver.storage.write_behind import FlushSchedule, WriteBehind
+from quiver.system.randomness import Randomness
 
 WRITE_ON_LOOP_BYTES = 256 * KIB
 T = TypeVar("T")
@@ -32,6 +36,8 @@ class Engine(FlushSchedule, Protocol):
     reads: Work
     background: Work
     space: FreeSpace
+    compactor: Compactor
+    randomness: Randomness
 
     def closed(self, log: "LocalLog") -> None:
         """The log is closed and may be opened again."""
@@ -54,6 +60,8 @@ class LocalLog:
         self._turn = asyncio.Lock()
         self._behind = WriteBehind(disk, engine.background, engine)
         self._closed = False
+        self._compaction = LocalCompaction(disk, engine, self._turn, lambda: self._options.segment_bytes)
+        self._memory_compaction: MemoryCompaction | None = None
 
     @property
     def log_id(self) -> str:
@@ -92,8 +100,8 @@ class LocalLog:
         """Damaged ranges that were found so far."""
         return self._disk.damage
 
-    async def append(self, frames: Sequence[StampedFrame]) -> None:
-        if not frames or self.append_at_once(frames):
+    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
+        if not frames or self.append_at_once(frames, sync=sync):
             return
         async with self._turn:
             self._check_open()
@@ -102,30 +110,35 @@ class LocalLog:
                 return
             if self._memory is not None:
                 await self._engine.writes.run(self._spill)
-            await self._append_in_thread(frames)
+            await self._append_in_thread(frames, sync=sync)
 
-    def append_at_once(self, frames: Sequence[StampedFrame]) -> bool:
-        disk = self._disk
-        if self._options.durability != "interval" or self._turn.locked():
+    def append_at_once(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> bool:
+        disk, durability = self._disk, self._options.durability
+        if durability == "memory" or (durability == "fsync" and sync) or self._turn.locked():
             return False
         if self._closed or self._memory is not None or self._behind.is_behind:
             return False
         plan = disk.plan(frames)
-        if plan.size_bytes > WRITE_ON_LOOP_BYTES or not disk.reservation.covers(plan.end_offset):
+        if plan.size_bytes > WRITE_ON_LOOP_BYTES:
+            return False
+        if durability == "interval" and not disk.reservation.covers(plan.end_offset):
             return False
         if not disk.is_ready(plan):
             return False
         self._engine.space.take(plan.size_bytes)
         disk.append(frames, plan, sync=False)
         self._behind.wrote(plan.size_bytes)
-        self._behind.reserve_ahead(plan.end_offset)
+        if durability == "interval":
+            self._behind.reserve_ahead(plan.end_offset)
         return True
 
-    async def _append_in_thread(self, frames: Sequence[StampedFrame]) -> None:
+    async def _append_in_thread(self, frames: Sequence[StampedFrame], *, sync: bool) -> None:
         plan = self._disk.plan(frames)
         self._engine.space.take(plan.size_bytes)
         if self._options.durability == "fsync":
-            await self._engine.writes.run(self._disk.append, frames, plan, sync=True)
+            await self._engine.writes.run(self._disk.append, frames, plan, sync=sync)
+            if not sync:
+                self._behind.wrote(plan.size_bytes)
             return
         if self._behind.is_behind:
             await self._behind.catch_up()
@@ -150,6 +163,7 @@ class LocalLog:
                 segment_bytes=self._options.segment_bytes,
                 roll_after_ms=self._options.roll_after_ms,
             )
+            self._memory_compaction = MemoryCompaction(self._memory, self._engine.randomness)
             self._memory.last_epoch = disk.tail.last_epoch
             self._memory.last_append_time_ms = disk.tail.last_append_time_ms
         end_offset = frames[-1].header.next_offset
@@ -169,7 +183,7 @@ class LocalLog:
         if frames:
             self._disk.append(frames, self._disk.plan(frames), sync=True)
         self._disk.skip_to(memory.end_offset)
-        self._memory = None
+        self._memory = self._memory_compaction = None
 
     async def sync(self) -> None:
         await self._engine.writes.run(self._disk.sync)
@@ -196,6 +210,7 @@ class LocalLog:
 
     async def _read_in_thread(self, offset: int, max_bytes: int, end_offset: int) -> Extent | None:
         read: list[Extent | None] = []
+        segments = self._disk.segments
         try:
             await self._engine.reads.run(
                 lambda: read.append(self._disk.read(offset, max_bytes=max_bytes, end_offset=end_offset))
@@ -209,13 +224,15 @@ class LocalLog:
             self._check_open()
             if offset < self.start_offset:  # dropped by retention between the look and the read
                 raise out_of_range(self.log_id, offset, self.start_offset, self.end_offset) from error
+            if self._disk.segments is not segments:  # replaced by compaction between the look and the read
+                return await self._read_in_thread(offset, max_bytes, end_offset)
             raise CorruptData(where=self.log_id, problem=str(error), next_offset=self.end_offset) from error
         return read[0]
 
     async def offset_for_time(self, time_ms: int) -> int:
         if time_ms > self.last_append_time_ms:
             return self.end_offset
-        found = await self._engine.reads.run(self._disk.offset_for_time, time_ms)
+        found = await self._search(lambda: self._disk.offset_for_time(time_ms))
         if self._memory is not None and found >= self._disk.end_offset:
             return self._memory.offset_for_time(time_ms)
         return found
@@ -226,7 +243,7 @@ class LocalLog:
             end = memory.end_offset_of_epoch(epoch)
             if end > memory.start_offset:
                 return end
-        return await self._engine.reads.run(self._disk.end_offset_of_epoch, epoch)
+        return await self._search(lambda: self._disk.end_offset_of_epoch(epoch))
 
     async def find_priority(self, offset: int, priorities: int) -> int | None:
         self._check_open()
@@ -251,14 +268,14 @@ class LocalLog:
         return [count + more for count, more in zip(counts, memory.count_by_priority(offset), strict=True)]
 
     async def _search(self, search: Callable[[], T]) -> T:
-        """A search in a thread; again when retention removed a segment under it."""
+        """A search in a thread; again when retention removed a segment under it, or compaction replaced one."""
         while True:
-            start = self._disk.start_offset
+            segments = self._disk.segments
             try:
                 return await self._engine.reads.run(search)
             except OSError as error:
                 self._check_open()
-                if self._disk.start_offset == start:
+                if self._disk.segments is segments:
                     raise CorruptData(where=self.log_id, problem=str(error), next_offset=self.end_offset) from error
 
     async def truncate(self, offset: int) -> None:
@@ -268,8 +285,9 @@ class LocalLog:
             if memory is not None and offset >= memory.start_offset:
                 memory.truncate(offset)
             else:
+                await self._engine.writes.run(self._compaction.cut, offset)
                 await self._engine.writes.run(self._disk.truncate, offset)
-                self._memory = None
+                self._memory = self._memory_compaction = None
             self._memory_snapshots = [each for each in self._memory_snapshots if each.offset <= offset]
 
     async def drop_front(self, offset: int) -> int:
@@ -302,6 +320,16 @@ class LocalLog:
                 )
             return self.start_offset
 
+    def dirt(self, compaction: Compaction) -> Dirt:
+        return (self._memory_compaction or self._compaction).dirt(compaction)
+
+    async def compact(self, compaction: Compaction) -> Compacted:
+        """Frames in memory are compacted by themselves, whatever the files hold."""
+        self._check_open()
+        if self._memory_compaction is not None:
+            return await self._memory_compaction.run(compaction)
+        return await self._compaction.run(compaction)
+
     async def save_snapshot(self, offset: int, data: bytes) -> None:
         self._check_open()
         if self._memory is not None:
@@ -325,6 +353,7 @@ class LocalLog:
                 frames.roll_after_ms = options.roll_after_ms
 
     async def close(self) -> None:
+        await self._compaction.stop()
         async with self._turn:
             if self._closed:
                 return

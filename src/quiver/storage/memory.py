@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from quiver.log.memory_frames import MemoryFrames
 from quiver.model.errors import Closed, InvalidRequest
 from quiver.records.header import StampedFrame
+from quiver.storage.memory_compaction import MemoryCompaction
 from quiver.storage.memory_slice import MemorySlice
-from quiver.storage.port import FrameSlice, LogOptions, Snapshot
+from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
+from quiver.system.randomness import SystemRandomness
 
 SNAPSHOTS_KEPT = 3
 _LOG_ID = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
@@ -26,6 +28,7 @@ class MemoryLog:
         self._frames = MemoryFrames(
             log_id, 0, segment_bytes=options.segment_bytes, roll_after_ms=options.roll_after_ms
         )
+        self._compaction = MemoryCompaction(self._frames, SystemRandomness())
         self._snapshots: list[Snapshot] = []
         self._log_id = log_id
         self.open = True
@@ -54,10 +57,10 @@ class MemoryLog:
     def failure(self) -> str | None:
         return None
 
-    async def append(self, frames: Sequence[StampedFrame]) -> None:
+    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
         self.append_at_once(frames)
 
-    def append_at_once(self, frames: Sequence[StampedFrame]) -> bool:
+    def append_at_once(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> bool:
         if not self.open:
             raise Closed(what=f"log {self._log_id}")
         self._frames.append(frames)
@@ -94,6 +97,12 @@ class MemoryLog:
 
     async def retain(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
         return self._frames.retain(now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes)
+
+    def dirt(self, compaction: Compaction) -> Dirt:
+        return self._compaction.dirt(compaction)
+
+    async def compact(self, compaction: Compaction) -> Compacted:
+        return await self._compaction.run(compaction)
 
     async def save_snapshot(self, offset: int, data: bytes) -> None:
         others = [snapshot for snapshot in self._snapshots if snapshot.offset != offset]

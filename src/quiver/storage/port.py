@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from quiver.log.compaction.job import AbortedRange as AbortedRange
 from quiver.model.limits import MIB
 from quiver.model.topic import Durability
 from quiver.records.header import StampedFrame
@@ -18,6 +19,51 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     durability: Durability = "fsync"
     segment_bytes: int = 64 * MIB
     roll_after_ms: int = 86_400_000
+
+
+class Compaction(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pass of compaction may take away."""
+
+    end_offset: int
+    """Nothing at or above is touched: no transaction may be open below."""
+    now_ms: int
+    tombstone_retention_ms: int
+    aborted: tuple[AbortedRange, ...] = ()
+    """Those that have data or their marker below the end; their data goes, their markers stay."""
+    max_span_ms: int | None = None
+    """Segments whose messages were appended longer apart than this are not joined."""
+    dry_run: bool = False
+    """Changes nothing, and counts what a pass would do if the active segment were closed."""
+
+
+class Compacted(NamedTuple):
+    """What a pass did, or would do."""
+
+    records_before: int
+    records_after: int
+    dirty_bytes: int
+    total_bytes: int
+    """Of the part that the pass looked at, before it."""
+    aborted_below: int
+    """No data of aborted transactions is left below."""
+
+    @property
+    def dirty_ratio(self) -> float:
+        return self.dirty_bytes / self.total_bytes if self.total_bytes else 0.0
+
+
+class Dirt(NamedTuple):
+    """Why a log may be due for compaction."""
+
+    dirty_bytes: int
+    """In closed segments that no pass has seen."""
+    total_bytes: int
+    """In all closed segments."""
+    has_old_tombstones: bool
+
+    @property
+    def ratio(self) -> float:
+        return self.dirty_bytes / self.total_bytes if self.total_bytes else 0.0
 
 
 class Snapshot(NamedTuple):
@@ -73,15 +119,16 @@ class Log(Protocol):
         """Why the log takes no more appends (a failed sync is final), or None."""
         ...
 
-    async def append(self, frames: Sequence[StampedFrame]) -> None:
-        """Appends all frames or none, and returns when they are as durable as the options say.
+    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
+        """Appends all frames or none, and returns when they are as durable as the options say, or without `sync`
+        when they are written: then they are synced within a second, or with the next append.
 
         Offsets must rise and begin at end_offset or above (a jump leaves a hole). Raises StaleEpoch for an epoch
         below one seen before, DiskFull, or PartitionOffline after a failed write or sync.
         """
         ...
 
-    def append_at_once(self, frames: Sequence[StampedFrame]) -> bool:
+    def append_at_once(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> bool:
         """Appends as `append` does if that needs no waiting; False, with nothing changed, if it does.
 
         Only while no `append` is under way.
@@ -134,6 +181,18 @@ class Log(Protocol):
 
     async def retain(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
         """Rolls an old active segment, removes what is too old or too much; returns the new start offset."""
+        ...
+
+    def dirt(self, compaction: Compaction) -> Dirt:
+        """What compaction would find, as far as it is known without reading."""
+        ...
+
+    async def compact(self, compaction: Compaction) -> Compacted:
+        """Of each key only the last message stays, in closed segments; offsets and order do not change.
+
+        Messages without a key stay. Reads and appends go on meanwhile; one pass at a time. The newest snapshot must
+        hold what the frames below `end_offset` say, since some of them go. Raises DiskFull, PartitionOffline.
+        """
         ...
 
     async def save_snapshot(self, offset: int, data: bytes) -> None:

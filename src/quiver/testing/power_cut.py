@@ -32,7 +32,16 @@ class PowerCutFiles(Files):
 
     def rename(self, source: Path, target: Path) -> None:
         self._bury(target)
+        self._removed[source.stat().st_ino] = source.read_bytes()  # the old name may come back
         super().rename(source, target)
+
+    def remove_tree(self, path: Path) -> None:
+        """Durable at once."""
+        super().remove_tree(path)
+        self._durable_names = {
+            each: names for each, names in self._durable_names.items() if path not in (each, *each.parents)
+        }
+        self._durable_names.get(path.parent, {}).pop(path.name, None)
 
     def _bury(self, path: Path) -> None:
         """Keeps the bytes of a file that loses its name, and the file itself: its number must not be used again."""

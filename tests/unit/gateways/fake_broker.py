@@ -147,6 +147,7 @@ class FakeBroker:
         limit: int = 100,
         from_time_ms: int | None = None,
         to_time_ms: int | None = None,
+        read_committed: bool = True,
     ) -> Page:
         logs = self._logs[self.topic(topic).name]
         if partition >= len(logs):

@@ -77,6 +77,16 @@ async def test_every_route_is_described(client):
         "PATCH /schedules/{schedule}",
         "DELETE /schedules/{schedule}",
         "POST /schedules/{schedule}/run",
+        "POST /producers/init",
+        "POST /producers/{producer}/heartbeat",
+        "GET /transactions",
+        "GET /transactions/stats",
+        "POST /transactions/begin",
+        "POST /transactions/publish",
+        "POST /transactions/add-partition",
+        "POST /transactions/add-offsets",
+        "POST /transactions/commit",
+        "POST /transactions/abort",
     }
 
 

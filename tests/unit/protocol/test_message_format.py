@@ -14,11 +14,13 @@ from quiver.model.errors import CATALOGUE, ProtocolError, QuiverError, TopicNotF
 from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.model.priority import Priority
 from quiver.model.schedule import ScheduleChanges
+from quiver.protocol import compaction_messages as c
 from quiver.protocol import dead_letter_messages as d
 from quiver.protocol import group_messages as g
 from quiver.protocol import messages as m
 from quiver.protocol import queue_messages as q
 from quiver.protocol import schedule_messages as s
+from quiver.protocol import transaction_messages as t
 from quiver.protocol.failure import error_of, failure_of
 from quiver.protocol.packet import PREFIX_BYTES, decode_answer, decode_request, encode_packet
 
@@ -190,6 +192,58 @@ ANSWERS += [
         ),
         "92ccaa919ea16ea6406461696c79a3555443a174c40176c081a168c4017801c20102c003a165",
     ),
+]
+
+
+REQUESTS += [
+    (c.CompactTopic("t"), "945aa174c0c2"),
+    (c.CompactTopic("t", [0, 2], True), "945aa174920002c3"),
+]
+ANSWERS += [
+    (
+        c.CompactedTopic(9, 4, 0.5, [c.CompactedPartition(2, 9, 4, 0.5)], True),
+        "96ccbe0904cb3fe0000000000000919402 0904cb3fe0000000000000c3",
+    ),
+]
+
+
+REQUESTS += [
+    (t.InitTransactions(), "9350c0cdea60"),
+    (t.InitTransactions("id", 5000), "9350a26964cd1388"),
+    (t.BeginTransaction(7, 2), "93510702"),
+    (
+        t.AddOffsets(7, 2, [t.GroupOffsets("g", [g.CommitPart(3, 0, 42, "m")], "me", 7)]),
+        "945207029194a167919403002aa16da26d6507",
+    ),
+    (t.AddAcks(7, 2, [t.LeasedAcks(3, 1, 9, 10, [(0, 5)])]), "9453070291950301090a91920005"),
+    (t.CommitTransaction([t.ProducerKey(7, 2)]), "955491920702c09090"),
+    (
+        t.CommitTransaction(
+            [t.ProducerKey(7, 2), t.ProducerKey(8, 0)],
+            "batch 1",
+            [t.GroupOffsets("g", [g.CommitPart(3, 0, 42, "m")], "me", 7)],
+            [t.LeasedAcks(3, 1, 9, 10, [(0, 5)])],
+        ),
+        "955492920702920800a7626174636820319194a167919403002aa16da26d650791950301090a91920005",
+    ),
+    (t.AbortTransaction([t.ProducerKey(7, 2)]), "925591920702"),
+    (t.ListTransactions(), "9356cd03e800"),
+    (t.DescribeTransaction("id"), "9357a26964ff"),
+    (t.DescribeTransaction(None, 7), "9357c007"),
+    (t.GetTransactionStats(), "9158"),
+]
+ANSWERS += [
+    (
+        t.Transaction(t.TransactionInfo("7:2", "id", 7, 2, "open", 1000, 60000, [("orders", 0)], ["g"])),
+        "92ccb499a3373a32a269640702a46f70656ecd03e8cdea609192a66f72646572730091a167",
+    ),
+    (t.TransactionEnded(True, [t.ProducerKey(7, 3)]), "94ccb5c391920703c2"),
+    (t.TransactionEnded(False, [t.ProducerKey(7, 3)], True), "94ccb5c291920703c3"),
+    (
+        t.TransactionList([t.TransactionInfo("7:2", "id", 7, 2, "open", 1000, 60000, [("orders", 0)], ["g"])], 1),
+        "93ccb69199a3373a32a269640702a46f70656ecd03e8cdea609192a66f72646572730091a16701",
+    ),
+    (t.TransactionStats(1, 2, 3, 0.5), "95ccb7010203cb3fe0000000000000"),
 ]
 
 

@@ -1,9 +1,11 @@
 """Topic administration: `q.topics`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from quiver.client._async.link import AsyncLink, unexpected
 from quiver.model.names import check_name
+from quiver.protocol.compaction_messages import CompactedTopic, CompactTopic
 from quiver.protocol.messages import (
     AddPartitions,
     AlterTopic,
@@ -15,6 +17,8 @@ from quiver.protocol.messages import (
     PurgeTopic,
     TopicDescription,
 )
+
+_COMPACTION_SECONDS = 3600.0
 
 
 class AsyncTopics:
@@ -60,3 +64,21 @@ class AsyncTopics:
     async def purge(self, name: str) -> None:
         """Removes every message of a topic; offsets go on."""
         await self._link.call(PurgeTopic(check_name(name)))
+
+    async def compact(
+        self,
+        name: str,
+        *,
+        partitions: Sequence[int] | None = None,
+        dry_run: bool = False,
+        timeout: float = _COMPACTION_SECONDS,
+    ) -> CompactedTopic:
+        """Compacts a topic now: of each key only the last message stays. With `dry_run` nothing changes.
+
+        InvalidRequest when the topic's `cleanup` is delete. The broker goes on when the timeout is over.
+        """
+        wanted = None if partitions is None else [*partitions]
+        answer = (await self._link.call(CompactTopic(check_name(name), wanted, dry_run), timeout=timeout)).answer
+        if not isinstance(answer, CompactedTopic):
+            raise unexpected(answer)
+        return answer

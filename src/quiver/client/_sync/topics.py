@@ -1,10 +1,12 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
 """Topic administration: `q.topics`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from quiver.client._sync.link import Link, unexpected
 from quiver.model.names import check_name
+from quiver.protocol.compaction_messages import CompactedTopic, CompactTopic
 from quiver.protocol.messages import (
     AddPartitions,
     AlterTopic,
@@ -16,6 +18,8 @@ from quiver.protocol.messages import (
     PurgeTopic,
     TopicDescription,
 )
+
+_COMPACTION_SECONDS = 3600.0
 
 
 class Topics:
@@ -61,3 +65,21 @@ class Topics:
     def purge(self, name: str) -> None:
         """Removes every message of a topic; offsets go on."""
         self._link.call(PurgeTopic(check_name(name)))
+
+    def compact(
+        self,
+        name: str,
+        *,
+        partitions: Sequence[int] | None = None,
+        dry_run: bool = False,
+        timeout: float = _COMPACTION_SECONDS,
+    ) -> CompactedTopic:
+        """Compacts a topic now: of each key only the last message stays. With `dry_run` nothing changes.
+
+        InvalidRequest when the topic's `cleanup` is delete. The broker goes on when the timeout is over.
+        """
+        wanted = None if partitions is None else [*partitions]
+        answer = (self._link.call(CompactTopic(check_name(name), wanted, dry_run), timeout=timeout)).answer
+        if not isinstance(answer, CompactedTopic):
+            raise unexpected(answer)
+        return answer

@@ -17,6 +17,7 @@ async def fetch_slices(
         max_wait_ms=max(0, min(request.max_wait_ms, settings.max_wait_ms)),
         min_bytes=request.min_bytes,
         max_bytes=max(0, min(request.max_bytes, broker.limits.fetch_bytes)),
+        read_committed=request.read_committed,
     )
     slices = tuple(part.slice for part in fetched if part.slice is not None)
     return Fetched([_part(part) for part in fetched]), slices

@@ -4,11 +4,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from quiver.broker.broker import Broker
+from quiver.gateways.native.compaction_requests import COMPACTION_ANSWERS
 from quiver.gateways.native.dead_letter_requests import DEAD_LETTER_ANSWERS
 from quiver.gateways.native.delay_requests import DELAY_ANSWERS
 from quiver.gateways.native.group_requests import GROUP_ANSWERS
 from quiver.gateways.native.queue_requests import QUEUE_ANSWERS
 from quiver.gateways.native.schedule_requests import SCHEDULE_ANSWERS
+from quiver.gateways.native.transaction_requests import TRANSACTION_ANSWERS
 from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.topic import Topic
 from quiver.protocol.failure import failure_of
@@ -134,6 +136,8 @@ _ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     **SCHEDULE_ANSWERS,
     **DEAD_LETTER_ANSWERS,
     **DELAY_ANSWERS,
+    **TRANSACTION_ANSWERS,
+    **COMPACTION_ANSWERS,
 }
 
 

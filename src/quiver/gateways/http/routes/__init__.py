@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.routes.compaction import compaction_routes
 from quiver.gateways.http.routes.dead_letters import dead_letter_routes
 from quiver.gateways.http.routes.delayed import delayed_routes
 from quiver.gateways.http.routes.documents import DocumentRoutes
@@ -21,6 +22,7 @@ from quiver.gateways.http.routes.receive import receive_routes
 from quiver.gateways.http.routes.schedules import schedule_routes
 from quiver.gateways.http.routes.settle import settle_routes
 from quiver.gateways.http.routes.topics import topic_routes
+from quiver.gateways.http.routes.transactions import transaction_routes
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
@@ -37,12 +39,14 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         membership_routes(broker),
         group_offset_routes(broker),
         group_routes(broker),
+        transaction_routes(broker),
         topic_routes(broker),
         queue_routes(broker),
         queue_stats_routes(broker),
         schedule_routes(broker),
         dead_letter_routes(broker),
         delayed_routes(broker),
+        compaction_routes(broker),
         health_routes(broker, readiness),
         node_routes(broker, node),
     )

@@ -83,7 +83,7 @@ class GroupOffsetRoutes:
         if wanted.offsets is None:
             raise InvalidRequest(problem='the body needs "offsets": {topic: {partition: next offset to read}}')
         offsets = {
-            check_name(topic): {_partition_number(number): offset for number, offset in by_partition.items()}
+            check_name(topic): {partition_number(number): offset for number, offset in by_partition.items()}
             for topic, by_partition in wanted.offsets.items()
         }
         await self._broker.groups.commit(
@@ -156,7 +156,7 @@ def group_offset_routes(broker: "Broker") -> Routes:
     }
 
 
-def _partition_number(number: str | int) -> int:
+def partition_number(number: str | int) -> int:
     text = str(number)
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise InvalidRequest(problem=f"{text[:50]!r} is not a partition: partitions are numbered from 0")

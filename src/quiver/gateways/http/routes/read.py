@@ -68,6 +68,7 @@ class ReadRoute:
             limit=min(query.limit, MAX_LIMIT),
             from_time_ms=None if query.from_time is None else parse_time_ms(query.from_time, "from_time"),
             to_time_ms=None if query.to_time is None else parse_time_ms(query.to_time, "to_time"),
+            read_committed=query.isolation == "read_committed",
         )
         size = sum(_size(message) for message in page.messages)
         if size <= _PIECE_BYTES and len(page.messages) <= _PIECE_MESSAGES:

@@ -32,6 +32,9 @@ class TopicSettings(QueueSettingsBody, kw_only=True):
     segment_bytes: int | None = None
     durability: Annotated[str | None, Meta(description="fsync, interval or memory.")] = None
     cleanup: Annotated[str | None, Meta(description="delete, compact or compact,delete.")] = None
+    tombstone_retention: Annotated[
+        str | int | float | None, Meta(description="How long compaction keeps tombstones, such as 24h.")
+    ] = None
     max_message_bytes: Count = None
     ttl: Duration = None
     priority_weights: Annotated[list[int] | None, Meta(description="Five, from critical to background.")] = None

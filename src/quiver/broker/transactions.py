@@ -1,0 +1,390 @@
+"""Transactions: messages in many partitions, offsets and acks that count together, or not at all."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from quiver.broker.finishing import Finishing
+from quiver.broker.groups import Groups
+from quiver.broker.partitions import Partitions
+from quiver.broker.publish import Publish, Published
+from quiver.broker.queues import Queues
+from quiver.broker.settling import TransactionAcks
+from quiver.broker.transaction_list import describe, list_transactions
+from quiver.broker.transaction_publishing import TransactionPublishing
+from quiver.broker.transaction_recovery import recover
+from quiver.groups.assignors import TopicPartition
+from quiver.metadata.service import MetadataService
+from quiver.model.errors import InvalidRequest, PartitionOffline, QuiverError
+from quiver.model.message import NewMessage
+from quiver.protocol.transaction_messages import (
+    DEFAULT_TIMEOUT_MS,
+    GroupOffsets,
+    LeasedAcks,
+    ProducerKey,
+    TransactionInfo,
+)
+from quiver.storage.port import Storage
+from quiver.system.clock import Clock
+from quiver.transactions.coordinator import Coordinator, check_init
+from quiver.transactions.events import Decided, Place, Reason
+from quiver.transactions.open_transaction import OpenTransaction, by_group
+from quiver.transactions.state import Answer
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_TICK_SECONDS = 0.25
+_UPKEEP_TICKS = 4
+_MOST_PRODUCERS = 1_000
+_MOST_OFFSETS = 10_000
+_MOST_RUNS = 100_000
+_KEY_LENGTH = 1_000
+
+
+class TransactionStats(NamedTuple):
+    active: int
+    committed: int
+    aborted: int
+    average_duration_ms: float
+    """From the beginning to the decision, since the broker began."""
+
+
+class Transactions:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        publish: Publish,
+        finishing: Finishing,
+        metadata: MetadataService,
+        partitions: Partitions,
+        groups: Groups,
+        queues: Queues,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._coordinator = coordinator
+        self._finishing = finishing
+        self._metadata = metadata
+        self._partitions = partitions
+        self._groups = groups
+        self._queues = queues
+        self._publishing = TransactionPublishing(coordinator, publish, metadata, partitions, clock=clock)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._upkeep: asyncio.Task[None] | None = None
+        self._timing_out: asyncio.Future[Any] | None = None
+
+    async def start(self, storage: Storage, epoch: int) -> None:
+        """Finishes what was decided, aborts what was open. Groups and leases are known, and nobody uses them yet."""
+        await self._coordinator.start(storage, epoch)
+        await recover(self._coordinator, self._finishing)
+        self._upkeep = asyncio.get_running_loop().create_task(self._keep_up())
+
+    async def stop(self) -> None:
+        """Finishes what is being decided. What is open stays open, and is aborted at the next start."""
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+            await asyncio.gather(self._upkeep, return_exceptions=True)
+        await asyncio.gather(*self._tasks, *filter(None, (self._timing_out,)), return_exceptions=True)
+        await self._finishing.stop()
+        await self._coordinator.close()
+
+    # producers
+
+    async def init(self, transactional_id: str | None = None, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> ProducerKey:
+        """The producer of a transactional id, one epoch higher than before; without one, a new producer."""
+        check_init(transactional_id, timeout_ms)
+        return await self._through(self._init(transactional_id, timeout_ms))
+
+    async def _init(self, transactional_id: str | None, timeout_ms: int) -> ProducerKey:
+        if transactional_id is None:
+            return await self._coordinator.initialize(None, timeout_ms)
+        async with self._coordinator.alone(f"id {transactional_id}"):
+            known = self._coordinator.state.ids.get(transactional_id)
+            if known is None:
+                return await self._coordinator.initialize(transactional_id, timeout_ms)
+            return await self._fence(known, timeout_ms)
+
+    async def next_epoch(self, producer_id: int, epoch: int) -> ProducerKey | None:
+        """A producer with transactions takes its next epoch, and so aborts what it has open; None: it has none."""
+        known = self._coordinator.state.producers.get(producer_id)
+        if known is None:
+            return None
+        self._coordinator.state.check(producer_id, epoch)
+        return await self._through(self._fence(producer_id, known.timeout_ms))
+
+    async def _fence(self, producer_id: int, timeout_ms: int) -> ProducerKey:
+        async with self._coordinator.alone(producer_id):
+            producer = self._coordinator.state.producers[producer_id]
+            found = self._coordinator.open.get(producer_id)
+            if found is not None:
+                found.is_ending = True
+                await self._abort_now([found], "fenced")
+            key = ProducerKey(producer_id, producer.epoch)
+            return await self._coordinator.initialize_at(
+                key, producer.transactional_id, timeout_ms, is_new=found is not None
+            )
+
+    def check_name(self, producer_id: int, transactional_id: str) -> None:
+        """Whether a transactional id is that of a producer."""
+        known = self._coordinator.state.ids.get(transactional_id)
+        if known != producer_id:
+            raise InvalidRequest(problem=f"producer {producer_id} is not the one of {transactional_id!r}")
+
+    def heartbeat(self, producer_id: int, epoch: int) -> None:
+        """The producer is alive, and the timeout of its open transaction counts from now on; ProducerFenced."""
+        self._coordinator.state.check(producer_id, epoch)
+        found = self._coordinator.open.get(producer_id)
+        if found is not None:
+            self._coordinator.renew(found)
+
+    # what is part of a transaction
+
+    def begin(self, producer_id: int, epoch: int) -> TransactionInfo:
+        """Begins a transaction, or finds the one that has begun."""
+        self._coordinator.join(producer_id, epoch)
+        return self.describe(None, producer_id)
+
+    def add_partition(self, producer_id: int, epoch: int, topic_name: str, partition: int) -> None:
+        """Not needed: the first frame does so."""
+        topic = self._metadata.topic(topic_name)
+        self._partitions.get(topic.id, partition)
+        self._coordinator.join(producer_id, epoch).places[Place(topic.id, partition)] = None
+
+    async def publish(
+        self, producer_id: int, epoch: int, topic: str, message: NewMessage, *, sequence: int | None = None
+    ) -> Published:
+        """One message. A sequence that came before in its partition is a duplicate; without one, none is."""
+        return await self._publishing.publish(producer_id, epoch, topic, message, sequence)
+
+    async def add_offsets(self, producer_id: int, epoch: int, groups: Sequence[GroupOffsets]) -> None:
+        """What the group has to say is asked now, and again when the transaction is committed."""
+        transaction = self._coordinator.join(producer_id, epoch)
+        await self._through(self._check_offsets(groups))
+        await self._coordinator.touch(transaction)
+        transaction.check_open()
+        transaction.add_offsets(groups)
+
+    async def add_acks(self, producer_id: int, epoch: int, acks: Sequence[LeasedAcks]) -> None:
+        """Whether the leases last is asked when the transaction is committed."""
+        transaction = self._coordinator.join(producer_id, epoch)
+        _check_runs([*transaction.acks, *acks])
+        await self._coordinator.touch(transaction)
+        transaction.check_open()
+        transaction.acks += acks
+
+    # the end
+
+    async def commit(
+        self,
+        producers: Sequence[ProducerKey],
+        *,
+        key: str | None = None,
+        offsets: Sequence[GroupOffsets] = (),
+        acks: Sequence[LeasedAcks] = (),
+    ) -> Answer:
+        """Makes everything of these producers count at once; answers when readers see it.
+
+        LeaseLost and errors of groups leave the transaction open: it is to be aborted. The same request again, or
+        another with the same key, gets the same answer.
+        """
+        _check_producers(producers)
+        if key is not None and not 1 <= len(key) <= _KEY_LENGTH:
+            raise InvalidRequest(problem=f"the key of a commit has 1 to {_KEY_LENGTH} characters")
+        return await self._through(self._commit(producers, key, offsets, acks))
+
+    async def _commit(
+        self,
+        producers: Sequence[ProducerKey],
+        key: str | None,
+        offsets: Sequence[GroupOffsets],
+        acks: Sequence[LeasedAcks],
+    ) -> Answer:
+        state = self._coordinator.state
+        names = [] if key is None else [f"key {key}"]
+        async with self._coordinator.alone(*names, *(each.producer_id for each in producers)):
+            before = None if key is None else state.keyed(key)
+            if before is None:
+                before = state.repeated(producers, commit=True)
+            if before is not None:
+                return before
+            transactions = self._end(producers)
+            try:
+                for each in transactions:
+                    await each.idle()
+                    each.check_whole()
+                decided = await self._decide_commit(transactions, key, offsets, acks)
+            except PartitionOffline:
+                raise  # what is on disk now is not known: nobody may go on with these transactions
+            except BaseException:
+                for each in transactions:
+                    each.is_ending = False
+                raise
+            return _answer(decided)
+
+    async def _decide_commit(
+        self,
+        transactions: Sequence[OpenTransaction],
+        key: str | None,
+        offsets: Sequence[GroupOffsets],
+        acks: Sequence[LeasedAcks],
+    ) -> Decided:
+        joint = OpenTransaction(-1, -1, transactional_id=None, timeout_ms=0)
+        for each in transactions:
+            joint.add_offsets(each.offsets)
+            joint.acks += each.acks
+        joint.add_offsets(offsets)
+        joint.acks += acks
+        _check_runs(joint.acks)
+        # Who reads what does not change between the check and the new offsets.
+        async with self._groups.service.holding(group.group for group in joint.offsets):
+            await self._check_held_offsets(joint.offsets)
+            prepared = await self._queues.prepare_acks(joint.acks) if joint.acks else None
+            decided = await self._decide(transactions, key, joint, prepared)
+            await self._finishing.carry_out(decided, prepared)
+            return decided
+
+    async def _decide(
+        self,
+        transactions: Sequence[OpenTransaction],
+        key: str | None,
+        joint: OpenTransaction,
+        prepared: TransactionAcks | None,
+    ) -> Decided:
+        try:
+            return await self._coordinator.decide(
+                transactions, commit=True, key=key, offsets=by_group(joint.offsets), acks=joint.acks
+            )
+        except PartitionOffline:
+            raise  # it may be decided: then the next start carries it out
+        except BaseException:
+            if prepared is not None:
+                prepared.take_back()
+            raise
+
+    async def abort(self, producers: Sequence[ProducerKey]) -> Answer:
+        """Takes everything of these producers back. The same request again gets the same answer."""
+        _check_producers(producers)
+        return await self._through(self._abort(producers))
+
+    async def _abort(self, producers: Sequence[ProducerKey]) -> Answer:
+        async with self._coordinator.alone(*(each.producer_id for each in producers)):
+            before = self._coordinator.state.repeated(producers, commit=False)
+            if before is not None:
+                return before
+            return _answer(await self._abort_now(self._end(producers), "request"))
+
+    async def _abort_now(self, transactions: Sequence[OpenTransaction], reason: Reason) -> Decided:
+        try:
+            for each in transactions:
+                await each.idle()
+            decided = await self._coordinator.decide(transactions, commit=False, reason=reason)
+        except BaseException:
+            for each in transactions:
+                each.is_ending = False
+            raise
+        await self._finishing.carry_out(decided)
+        return decided
+
+    def _end(self, producers: Sequence[ProducerKey]) -> list[OpenTransaction]:
+        """The open transactions, which take nothing more."""
+        for each in producers:
+            self._coordinator.state.check(each.producer_id, each.epoch)
+        found = [self._coordinator.join(each.producer_id, each.epoch) for each in producers]
+        for transaction in found:
+            transaction.is_ending = True
+        return found
+
+    # looking
+
+    def list(self, *, skip: int = 0, limit: int = 1000) -> tuple[Sequence[TransactionInfo], int]:
+        """Open transactions, then those whose end is not known everywhere; and how many there are."""
+        found = list_transactions(self._coordinator, self._groups)
+        return found[skip : skip + limit], len(found)
+
+    def describe(self, transactional_id: str | None, producer_id: int) -> TransactionInfo:
+        """The transaction of a producer that is open, or ended last; TransactionNotFound."""
+        return describe(self._coordinator, self._groups, transactional_id, producer_id)
+
+    def stats(self) -> TransactionStats:
+        coordinator = self._coordinator
+        return TransactionStats(
+            len(coordinator.open),
+            coordinator.state.commits,
+            coordinator.state.aborts,
+            coordinator.average_duration_ms,
+        )
+
+    # inside
+
+    async def _through(self, work: Coroutine[Any, Any, T]) -> T:
+        """Goes on when the caller has gone: what was begun is decided."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited may have gone
+
+    async def _check_offsets(self, groups: Sequence[GroupOffsets]) -> None:
+        async with self._groups.service.holding(group.group for group in groups):
+            await self._check_held_offsets(groups)
+
+    async def _check_held_offsets(self, groups: Sequence[GroupOffsets]) -> None:
+        if sum(len(group.offsets) for group in groups) > _MOST_OFFSETS:
+            raise InvalidRequest(problem=f"a transaction has at most {_MOST_OFFSETS} offsets")
+        for group in groups:
+            offsets = {TopicPartition(part.topic_id, part.partition): part.offset for part in group.offsets}
+            self._groups.check_offsets(offsets)
+            if group.member_id is None:
+                await self._groups.service.ensure_stream_group(group.group)
+            self._groups.service.check_commit(
+                group.group, offsets, member_id=group.member_id, generation=group.generation
+            )
+
+    async def _keep_up(self) -> None:
+        ticks = 0
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            ticks += 1
+            try:
+                self._time_out_overdue()
+                if ticks % _UPKEEP_TICKS == 0:
+                    await self._finishing.settle()
+                    await self._coordinator.keep_up()
+            except (QuiverError, OSError) as error:
+                logger.warning("transactions could not be kept up, will try again: %s", error)
+
+    def _time_out_overdue(self) -> None:
+        if self._timing_out is not None and not self._timing_out.done():
+            return
+        if overdue := self._coordinator.overdue():
+            work = asyncio.gather(*(self._time_out(each) for each in overdue), return_exceptions=True)
+            self._timing_out = asyncio.ensure_future(work)
+
+    async def _time_out(self, transaction: OpenTransaction) -> None:
+        async with self._coordinator.alone(transaction.producer_id):
+            if transaction in self._coordinator.overdue():
+                logger.info("transaction %s was open for too long and is aborted", transaction.id)
+                transaction.is_ending = True
+                await self._abort_now([transaction], "timeout")
+
+
+def _check_producers(producers: Sequence[ProducerKey]) -> None:
+    if not 1 <= len(producers) <= _MOST_PRODUCERS:
+        raise InvalidRequest(problem=f"a transaction has 1 to {_MOST_PRODUCERS} producers")
+    if len({each.producer_id for each in producers}) < len(producers):
+        raise InvalidRequest(problem="a producer is named twice")
+
+
+def _check_runs(acks: Sequence[LeasedAcks]) -> None:
+    if sum(len(part.runs) for part in acks) > _MOST_RUNS:
+        raise InvalidRequest(problem=f"a transaction acknowledges at most {_MOST_RUNS} runs of messages")
+
+
+def _answer(decided: Decided) -> Answer:
+    return Answer(decided.commit, [ProducerKey(each.next_id, each.next_epoch) for each in decided.endings])

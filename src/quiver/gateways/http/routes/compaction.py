@@ -1,0 +1,74 @@
+"""Compaction by hand."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from msgspec import Meta
+
+from quiver.gateways.http.answer import Answer
+from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.request import Request
+from quiver.model.errors import InvalidName, InvalidRequest, PartitionNotFound, TopicNotFound
+
+if TYPE_CHECKING:
+    from quiver.broker.broker import Broker
+
+
+class CompactRequest(msgspec.Struct, kw_only=True):
+    partitions: Annotated[list[int] | None, Meta(description="All of them when absent.")] = None
+    dry_run: Annotated[bool, Meta(description="Only count; nothing changes.")] = False
+
+
+class CompactedPartitionAnswer(msgspec.Struct, kw_only=True):
+    records_before: int
+    records_after: int
+    dirty_ratio: float
+
+
+class CompactedAnswer(msgspec.Struct, kw_only=True):
+    name: str
+    records_before: int
+    records_after: int
+    dirty_ratio: Annotated[float, Meta(description="The share of bytes that had never been compacted.")]
+    dry_run: bool
+    partitions: dict[str, CompactedPartitionAnswer]
+
+
+class CompactionRoutes:
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    async def compact(self, request: Request) -> Answer:
+        name = request.topic()
+        wanted = await request.body(CompactRequest)
+        done = await self._broker.compact_topic(name, wanted.partitions, dry_run=wanted.dry_run)
+        return Answer(
+            CompactedAnswer(
+                name=name,
+                records_before=done.records_before,
+                records_after=done.records_after,
+                dirty_ratio=done.dirty_ratio,
+                dry_run=wanted.dry_run,
+                partitions={
+                    str(number): CompactedPartitionAnswer(
+                        records_before=each.records_before,
+                        records_after=each.records_after,
+                        dirty_ratio=each.dirty_ratio,
+                    )
+                    for number, each in done.partitions.items()
+                },
+            )
+        )
+
+
+def compaction_routes(broker: "Broker") -> Routes:
+    operation = Operation(
+        handler=CompactionRoutes(broker).compact,
+        summary="Compact a topic now, the active segments included",
+        tag="Topics",
+        answer=CompactedAnswer,
+        body=CompactRequest,
+        example={"dry_run": True},
+        errors=(InvalidRequest, InvalidName, TopicNotFound, PartitionNotFound),
+    )
+    return {"/admin/topics/{topic}/compact": {"POST": operation}}

@@ -1,0 +1,84 @@
+"""What requests about transactions ask of the broker."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from quiver.broker.broker import Broker
+from quiver.model.errors import InvalidRequest
+from quiver.protocol.message import Message
+from quiver.protocol.messages import Done, ProducerIdentity
+from quiver.protocol.transaction_messages import (
+    AbortTransaction,
+    AddAcks,
+    AddOffsets,
+    BeginTransaction,
+    CommitTransaction,
+    DescribeTransaction,
+    GetTransactionStats,
+    InitTransactions,
+    ListTransactions,
+    Transaction,
+    TransactionEnded,
+    TransactionList,
+    TransactionStats,
+)
+
+_MAX_LISTED = 1_000
+
+
+async def _init(broker: Broker, request: InitTransactions) -> Message:
+    key = await broker.transactions.init(request.transactional_id, request.timeout_ms)
+    return ProducerIdentity(key.producer_id, key.epoch)
+
+
+async def _begin(broker: Broker, request: BeginTransaction) -> Message:
+    return Transaction(broker.transactions.begin(request.producer_id, request.epoch))
+
+
+async def _add_offsets(broker: Broker, request: AddOffsets) -> Message:
+    await broker.transactions.add_offsets(request.producer_id, request.epoch, request.groups)
+    return Done()
+
+
+async def _add_acks(broker: Broker, request: AddAcks) -> Message:
+    await broker.transactions.add_acks(request.producer_id, request.epoch, request.acks)
+    return Done()
+
+
+async def _commit(broker: Broker, request: CommitTransaction) -> Message:
+    answer = await broker.transactions.commit(
+        request.producers, key=request.key, offsets=request.offsets, acks=request.acks
+    )
+    return TransactionEnded(*answer)
+
+
+async def _abort(broker: Broker, request: AbortTransaction) -> Message:
+    return TransactionEnded(*await broker.transactions.abort(request.producers))
+
+
+async def _list(broker: Broker, request: ListTransactions) -> Message:
+    if request.limit < 1 or request.skip < 0:
+        raise InvalidRequest(problem="limit is 1 or more, and skip 0 or more")
+    found, total = broker.transactions.list(skip=request.skip, limit=min(request.limit, _MAX_LISTED))
+    return TransactionList(list(found), total)
+
+
+async def _describe(broker: Broker, request: DescribeTransaction) -> Message:
+    return Transaction(broker.transactions.describe(request.transactional_id, request.producer_id))
+
+
+async def _stats(broker: Broker, request: GetTransactionStats) -> Message:
+    return TransactionStats(*broker.transactions.stats())
+
+
+TRANSACTION_ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+    InitTransactions: _init,
+    BeginTransaction: _begin,
+    AddOffsets: _add_offsets,
+    AddAcks: _add_acks,
+    CommitTransaction: _commit,
+    AbortTransaction: _abort,
+    ListTransactions: _list,
+    DescribeTransaction: _describe,
+    GetTransactionStats: _stats,
+}

@@ -1,0 +1,1 @@
+"""Compaction: closed segments are rewritten so that of each key the last value stays."""

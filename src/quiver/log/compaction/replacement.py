@@ -1,0 +1,154 @@
+"""A rewritten segment takes the place of the old ones; a crash at any point leaves the one or the others.
+
+A note says what is about to happen before it happens, with the size and the checksum of the new file. The new file is
+renamed over the first of the old ones, that is made durable, the others are removed, and then the note. Who opens the
+log and finds a note looks whether the new file is in its place: then the others go. Otherwise none has gone yet, and
+everything stays as it was.
+"""
+
+import contextlib
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import google_crc32c
+import msgspec
+
+from quiver.log.compaction.job import Rewritten
+from quiver.log.compaction.segment_pass import NEW_SEGMENTS
+from quiver.log.segment import Segment, segment_path
+from quiver.log.segment_files import SegmentFiles
+from quiver.model.limits import MIB
+from quiver.system.files import Files
+
+NOTE = "replacement"
+_CRC_BYTES = 4
+_logger = logging.getLogger(__name__)
+
+
+class _Note(msgspec.Struct, frozen=True, array_like=True):
+    replaced: tuple[int, ...]
+    size: int
+    crc: int
+
+
+def replace_segments(log: SegmentFiles, old: Sequence[Segment], rewritten: Rewritten) -> bool:
+    """False, with nothing changed, when the old segments are no longer what was rewritten.
+
+    One caller at a time changes a log. After an OSError the log is as before or as after, and a note may be left:
+    then nothing more may be replaced until it is opened again.
+    """
+    files, new_path = log.open_files.files, segment_path(log.directory / NEW_SEGMENTS, rewritten.replaced[0])
+    if not _is_current(log, old):
+        _discard(files, log.directory, new_path)
+        return False
+    if not rewritten.size and old[0] is not log.segments[0]:
+        _discard(files, log.directory, new_path)
+        log.publish(tuple(each for each in log.segments if each not in old), log.tail, synced=False)
+        log.remove_segments(old)  # the oldest first: a tombstone goes after what it hides
+        return True
+    note = _Note(rewritten.replaced, rewritten.size, rewritten.crc)
+    log.open_files.pin(old[0].file)  # the old files stay open under their names until nobody looks for them
+    log.open_files.pin(old[0].index.file, create=True)
+    try:
+        _put_in_place(log, old, note, new_path)
+    finally:
+        log.open_files.unpin(old[0].file)
+        log.open_files.unpin(old[0].index.file)
+    log.remove_segments(old[1:])
+    files.remove(log.directory / NOTE)
+    files.sync_directory(log.directory)
+    return True
+
+
+def has_note(log: SegmentFiles) -> bool:
+    """A replacement was begun and not finished; it will be when the log is opened again."""
+    return NOTE in log.open_files.files.names(log.directory)
+
+
+def finish_replacement(directory: Path, files: Files) -> None:
+    """For a log that is about to be opened: goes on with a replacement, or forgets about it."""
+    note = _read_note(directory, files)
+    is_done = note is not None and _matches(files, segment_path(directory, note.replaced[0]), note)
+    if note is not None and is_done:
+        first, *others = (segment_path(directory, base_offset) for base_offset in note.replaced)
+        files.remove(first.with_suffix(".index"))  # built again when it is needed
+        for path in others:
+            files.remove(path.with_suffix(".index"))
+            files.remove(path)
+        files.sync_directory(directory)
+    if note is not None:
+        _logger.info("%s: a compaction was %s", directory, "finished" if is_done else "undone")
+    if NOTE in files.names(directory):
+        files.remove(directory / NOTE)
+        files.sync_directory(directory)
+    files.remove_tree(directory / NEW_SEGMENTS)
+
+
+def _is_current(log: SegmentFiles, old: Sequence[Segment]) -> bool:
+    segments, damaged = log.segments, {damage.segment_base for damage in log.damage}
+    if old[0] not in segments or log.tail.segment in old:
+        return False
+    at = segments.index(old[0])
+    return segments[at : at + len(old)] == tuple(old) and not any(each.base_offset in damaged for each in old)
+
+
+def _put_in_place(log: SegmentFiles, old: Sequence[Segment], note: _Note, new_path: Path) -> None:
+    """From the note to the moment when readers see the new segment."""
+    files, first = log.open_files.files, old[0]
+    try:
+        data = msgspec.msgpack.encode(note)
+        crc = google_crc32c.value(data).to_bytes(_CRC_BYTES, "little")
+        files.write_file(log.directory / NOTE, crc + data)
+        files.remove(first.index.file.path)
+        files.rename(new_path, first.path)
+    except OSError:
+        _discard(files, log.directory, new_path)
+        raise
+    index_size = 0
+    with contextlib.suppress(OSError):  # built again when it is needed
+        files.rename(new_path.with_suffix(".index"), first.index.file.path)
+        index_size = files.path_size(first.index.file.path)
+    new = Segment(log.directory, first.base_offset, log.open_files, size=note.size, index_size=index_size)
+    try:
+        files.sync_directory(log.directory)
+    finally:
+        at = log.segments.index(first)
+        log.publish((*log.segments[:at], new, *log.segments[at + len(old) :]), log.tail, synced=False)
+        log.forget_positions()
+        for segment in old:
+            segment.forget()
+
+
+def _discard(files: Files, directory: Path, new_path: Path) -> None:
+    for path in (new_path, new_path.with_suffix(".index"), directory / NOTE):
+        with contextlib.suppress(OSError):
+            files.remove(path)
+
+
+def _read_note(directory: Path, files: Files) -> _Note | None:
+    try:
+        content = files.read_file(directory / NOTE)
+        crc, data = content[:_CRC_BYTES], content[_CRC_BYTES:]
+        if int.from_bytes(crc, "little") == google_crc32c.value(data):
+            return msgspec.msgpack.decode(data, type=_Note)
+    except (FileNotFoundError, msgspec.DecodeError):
+        pass
+    return None
+
+
+def _matches(files: Files, path: Path, note: _Note) -> bool:
+    """Whether a file is the new one, byte for byte."""
+    try:
+        if files.path_size(path) != note.size:
+            return False
+        fd = files.open_readonly(path)
+    except FileNotFoundError:
+        return False
+    try:
+        crc = 0
+        for position in range(0, note.size, MIB):
+            crc = google_crc32c.extend(crc, files.pread(fd, min(MIB, note.size - position), position))
+        return crc == note.crc
+    finally:
+        files.close(fd)

@@ -1,0 +1,48 @@
+"""Compaction of a partition: what a pass may take away, and what is saved before it does."""
+
+from quiver.model.topic import TopicConfig
+from quiver.partition.partition import Partition
+from quiver.storage.port import AbortedRange, Compacted, Compaction
+
+DIRTY_RATIO = 0.5
+
+
+def is_due(partition: Partition, config: TopicConfig, now_ms: int) -> bool:
+    """Whether half of the closed part was never compacted, or tombstones there have been kept long enough."""
+    if partition.log.failure is not None:
+        return False
+    dirt = partition.log.dirt(_compaction(partition, config, now_ms, end_offset=partition.last_stable))
+    return bool(dirt.dirty_bytes and dirt.ratio >= DIRTY_RATIO) or dirt.has_old_tombstones
+
+
+async def compact(
+    partition: Partition, config: TopicConfig, now_ms: int, *, roll: bool = False, dry_run: bool = False
+) -> Compacted:
+    """One pass; with `roll` the active segment is closed first and is part of it.
+
+    Producers and transactions are saved before, because frames go that say something about them. What was known of
+    aborted transactions is forgotten a pass after their data has gone: markers stay as long as it is known, and
+    readers look for one where they are told of the other.
+    """
+    if not dry_run:
+        partition.transactions.forget_below(partition.aborted_gone_below)
+        await partition.save_state(roll=roll)
+    end = partition.last_stable if dry_run else min(partition.last_stable, partition.saved_offset)
+    done = await partition.log.compact(_compaction(partition, config, now_ms, end_offset=end, dry_run=dry_run))
+    if not dry_run:
+        partition.aborted_gone_below = max(partition.aborted_gone_below, done.aborted_below)
+    return done
+
+
+def _compaction(
+    partition: Partition, config: TopicConfig, now_ms: int, *, end_offset: int, dry_run: bool = False
+) -> Compaction:
+    aborted = partition.transactions.aborted_within(partition.log.start_offset, end_offset)
+    return Compaction(
+        end_offset=end_offset,
+        now_ms=now_ms,
+        tombstone_retention_ms=config.tombstone_retention_ms,
+        aborted=tuple(AbortedRange(each.producer_id, each.first_offset, each.marker_offset) for each in aborted),
+        max_span_ms=config.roll_after_ms if "delete" in config.cleanup else None,
+        dry_run=dry_run,
+    )

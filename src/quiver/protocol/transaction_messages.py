@@ -1,0 +1,166 @@
+"""Requests and answers about transactions.
+
+A transaction belongs to a producer id and epoch. Its frames travel in Produce, with the transactional attribute, that
+id and that epoch, and sequences from 0 in every partition.
+"""
+
+import msgspec
+
+from quiver.protocol.group_messages import CommitPart
+from quiver.protocol.message import Message
+
+DEFAULT_TIMEOUT_MS = 60_000
+
+
+class ProducerKey(msgspec.Struct, array_like=True, frozen=True):
+    producer_id: int
+    epoch: int
+
+
+class GroupOffsets(msgspec.Struct, array_like=True, frozen=True):
+    """How far a stream group is to be when the transaction is committed."""
+
+    group: str
+    offsets: list[CommitPart]
+    member_id: str | None = None
+    """None for tools; the group must be empty then."""
+    generation: int | None = None
+
+
+class LeasedAcks(msgspec.Struct, array_like=True, frozen=True):
+    """Messages of one lease that are to be acknowledged when the transaction is committed."""
+
+    topic_id: int
+    partition: int
+    group_id: int
+    lease_id: int
+    runs: list[tuple[int, int]]
+    """Offsets, as half-open ranges."""
+
+
+class InitTransactions(Message, tag=80, frozen=True):
+    """A producer for transactions. Answer: ProducerIdentity.
+
+    With a transactional id it is the same one every time, one epoch higher: whoever used it before is fenced, and
+    what that one has left open is aborted.
+    """
+
+    transactional_id: str | None = None
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    """A transaction that is open longer is aborted; at most 24 hours."""
+
+
+class BeginTransaction(Message, tag=81, frozen=True):
+    """Begins a transaction by name; the first frame, offset or ack does so as well. Answer: Transaction."""
+
+    producer_id: int
+    epoch: int
+
+
+class AddOffsets(Message, tag=82, frozen=True):
+    """Adds offsets to a transaction; the last one for a partition counts. Answer: Done."""
+
+    producer_id: int
+    epoch: int
+    groups: list[GroupOffsets]
+
+
+class AddAcks(Message, tag=83, frozen=True):
+    """Adds acknowledgements to a transaction. The leases must last until it is committed. Answer: Done."""
+
+    producer_id: int
+    epoch: int
+    acks: list[LeasedAcks]
+
+
+class CommitTransaction(Message, tag=84, frozen=True):
+    """Makes everything of one or several producers visible at once, or nothing. Answer: TransactionEnded."""
+
+    producers: list[ProducerKey]
+    key: str | None = None
+    """Chosen by the caller: the same one again gets the same answer, whatever the producers are."""
+    offsets: list[GroupOffsets] = msgspec.field(default_factory=list)
+    """As in AddOffsets, and in addition to what was added before."""
+    acks: list[LeasedAcks] = msgspec.field(default_factory=list)
+
+
+class AbortTransaction(Message, tag=85, frozen=True):
+    """Takes back everything of one or several producers. Answer: TransactionEnded."""
+
+    producers: list[ProducerKey]
+
+
+class ListTransactions(Message, tag=86, frozen=True):
+    """Transactions that are open, or whose end is not known to every partition yet. Answer: TransactionList."""
+
+    limit: int = 1000
+    skip: int = 0
+
+
+class DescribeTransaction(Message, tag=87, frozen=True):
+    """Answer: Transaction, the one of the producer that is open or has ended last."""
+
+    transactional_id: str | None = None
+    producer_id: int = -1
+    """If there is no transactional id."""
+
+
+class GetTransactionStats(Message, tag=88, frozen=True):
+    """Answer: TransactionStats."""
+
+
+TransactionRequest = (
+    InitTransactions
+    | BeginTransaction
+    | AddOffsets
+    | AddAcks
+    | CommitTransaction
+    | AbortTransaction
+    | ListTransactions
+    | DescribeTransaction
+    | GetTransactionStats
+)
+
+
+class TransactionInfo(msgspec.Struct, array_like=True, frozen=True):
+    transaction_id: str
+    """`producer id:epoch`."""
+    transactional_id: str | None
+    producer_id: int
+    epoch: int
+    state: str
+    """empty (the producer has begun none), open, committing, aborting, committed, aborted."""
+    started_at_ms: int
+    timeout_ms: int
+    partitions: list[tuple[str, int]]
+    """Topic and partition of its messages; once it is decided, those that do not know of it yet."""
+    groups: list[str]
+    """Groups whose offsets or acks are part of it."""
+
+
+class Transaction(Message, tag=180, frozen=True):
+    info: TransactionInfo
+
+
+class TransactionEnded(Message, tag=181, frozen=True):
+    committed: bool
+    producers: list[ProducerKey]
+    """In the order of the request: what each producer uses in its next transaction."""
+    repeated: bool = False
+    """It was decided before; this is the same answer again."""
+
+
+class TransactionList(Message, tag=182, frozen=True):
+    transactions: list[TransactionInfo]
+    total: int
+
+
+class TransactionStats(Message, tag=183, frozen=True):
+    active: int
+    committed: int
+    aborted: int
+    average_duration_ms: float
+    """From the beginning to the decision, of those that were decided since the broker began."""
+
+
+TransactionAnswer = Transaction | TransactionEnded | TransactionList | TransactionStats

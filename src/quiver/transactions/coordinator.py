@@ -1,0 +1,276 @@
+"""Transactions on their journal: who may use which epoch, what is open, and what was decided.
+
+Everything here is on disk before anybody hears of it. What a decision brings about (markers, offsets, acks) is for
+the broker to carry out.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from quiver.model.errors import InvalidRequest, ShuttingDown, TransactionNotFound
+from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
+from quiver.storage.journal import Journal
+from quiver.storage.port import Storage
+from quiver.system.clock import Clock
+from quiver.transactions.events import (
+    Completed,
+    Decided,
+    Ending,
+    Event,
+    Forgotten,
+    Initialized,
+    MarkersLeft,
+    Place,
+    Reason,
+    Touched,
+    decode_event,
+    encode_event,
+)
+from quiver.transactions.image import encode_state, restore_state
+from quiver.transactions.open_transaction import OpenTransaction
+from quiver.transactions.state import LAST_EPOCH, Producer, TransactionState
+
+LOG_ID = "internal/transactions"
+MAX_TIMEOUT_MS = 24 * 3_600_000
+_ID_LENGTH = 240
+_SNAPSHOT_AFTER_SECONDS = 300.0
+_NAMED_KEPT_MS = 7 * 86_400_000
+_UNNAMED_KEPT_MS = 86_400_000
+
+
+class Coordinator:
+    """One event loop. A producer's transaction is ended by one at a time: see `alone`."""
+
+    def __init__(self, *, clock: Clock, new_producer_id: Callable[[], Awaitable[int]]) -> None:
+        self._clock = clock
+        self._new_producer_id = new_producer_id
+        self.state = TransactionState()
+        self.open: dict[int, OpenTransaction] = {}
+        """By producer id; only ever of the producer's own epoch."""
+        self._journal: Journal | None = None
+        self._locks: dict[int | str, tuple[asyncio.Lock, int]] = {}
+        self._last_decision = 0
+        self._completed: list[int] = []
+        """Decisions that need nothing more; the next record says so."""
+        self._duration_ms = self._decided = 0
+        self._closing = False
+
+    async def start(self, storage: Storage, epoch: int) -> None:
+        self._journal = await Journal.open(
+            storage,
+            LOG_ID,
+            epoch=epoch,
+            clock=self._clock,
+            restore=lambda data: restore_state(data, self.state),
+            apply=lambda record: self.state.apply(decode_event(record)),
+        )
+
+    async def close(self) -> None:
+        self._closing = True
+        if self._journal is not None:
+            if self._completed:
+                await self._journal.append(encode_event(Completed(self._completed)))
+            if self._journal.snapshot_due(0):
+                await self._journal.snapshot(lambda: encode_state(self.state))
+            await self._journal.close()
+
+    @asynccontextmanager
+    async def alone(self, *keys: int | str) -> AsyncIterator[None]:
+        """Nobody else ends a transaction of these producers, or uses these names, meanwhile."""
+        async with AsyncExitStack() as stack:
+            for key in sorted(set(keys), key=lambda key: (isinstance(key, str), key)):
+                await stack.enter_async_context(self._lock(key))
+            yield
+
+    @asynccontextmanager
+    async def _lock(self, key: int | str) -> AsyncIterator[None]:
+        lock, users = self._locks.get(key, (asyncio.Lock(), 0))
+        self._locks[key] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            users = self._locks[key][1] - 1
+            if users:
+                self._locks[key] = (lock, users)
+            else:
+                del self._locks[key]
+
+    # producers
+
+    async def initialize(self, transactional_id: str | None, timeout_ms: int) -> ProducerKey:
+        """A new producer."""
+        key = ProducerKey(await self._new_producer_id(), 0)
+        return await self.initialize_at(key, transactional_id, timeout_ms, is_new=True)
+
+    async def initialize_at(
+        self, key: ProducerKey, transactional_id: str | None, timeout_ms: int, *, is_new: bool
+    ) -> ProducerKey:
+        """A producer begins anew: at this epoch if nobody was told of it, else at the next. It has nothing open."""
+        if not is_new:
+            key = await self._following(key.producer_id, key.epoch)
+        now_ms = self._clock.now_ms()
+        await self._append(Initialized(key.producer_id, key.epoch, transactional_id, timeout_ms, now_ms))
+        return key
+
+    async def _following(self, producer_id: int, epoch: int) -> ProducerKey:
+        if epoch < LAST_EPOCH:
+            return ProducerKey(producer_id, epoch + 1)
+        return ProducerKey(await self._new_producer_id(), 0)
+
+    def producer(self, transactional_id: str | None, producer_id: int) -> tuple[int, Producer]:
+        """TransactionNotFound if there is none."""
+        if transactional_id is not None:
+            producer_id = self.state.ids.get(transactional_id, -1)
+        found = self.state.producers.get(producer_id)
+        if found is None:
+            raise TransactionNotFound(producer=transactional_id or producer_id)
+        return producer_id, found
+
+    # what is open
+
+    def join(self, producer_id: int, epoch: int) -> OpenTransaction:
+        """The producer's open transaction, begun if need be; UnknownProducer, ProducerFenced, TransactionConflict."""
+        found = self.open.get(producer_id)
+        if found is None or found.epoch != epoch:
+            producer = self.state.check(producer_id, epoch)
+            if self._closing:
+                raise ShuttingDown()
+            found = OpenTransaction(
+                producer_id, epoch, transactional_id=producer.transactional_id, timeout_ms=producer.timeout_ms
+            )
+            found.started_at_ms = self._clock.now_ms()
+            self.open[producer_id] = found
+            self.renew(found)
+        found.check_open()
+        return found
+
+    def renew(self, transaction: OpenTransaction) -> None:
+        """Its timeout counts from now on."""
+        transaction.deadline_ms = round(self._clock.monotonic() * 1000) + transaction.timeout_ms
+
+    def overdue(self) -> list[OpenTransaction]:
+        """Those that are open for longer than they may be."""
+        now_ms = round(self._clock.monotonic() * 1000)
+        return [each for each in self.open.values() if each.deadline_ms <= now_ms and not each.is_ending]
+
+    async def touch(self, transaction: OpenTransaction) -> None:
+        """Notes that it has offsets or acks, once: should the broker stop, its epoch ends with it."""
+        producer = self.state.check(transaction.producer_id, transaction.epoch)
+        if not producer.is_touched:
+            await self._append(Touched(transaction.producer_id, transaction.epoch))
+
+    # decisions
+
+    async def decide(
+        self,
+        transactions: Sequence[OpenTransaction],
+        *,
+        commit: bool,
+        reason: Reason = "request",
+        key: str | None = None,
+        offsets: Sequence[GroupOffsets] = (),
+        acks: Sequence[LeasedAcks] = (),
+    ) -> Decided:
+        """Decides on transactions that have nothing under way; the caller is `alone` with their producers."""
+        endings = [await self._ending(each.producer_id, each.epoch, each.places) for each in transactions]
+        decided = await self._decide(endings, commit, reason, key, offsets, acks)
+        for each in transactions:
+            if self.open.get(each.producer_id) is each:
+                del self.open[each.producer_id]
+            self._duration_ms += max(0, decided.at_ms - each.started_at_ms)
+            self._decided += 1
+        return decided
+
+    async def abort_left_over(self, found: dict[tuple[int, int], list[Place]]) -> Decided | None:
+        """Aborts what was open when the broker stopped, and ends those epochs: at start-up."""
+        current = {
+            (producer_id, producer.epoch)
+            for producer_id, producer in self.state.producers.items()
+            if producer.is_touched or (producer_id, producer.epoch) in found
+        }
+        if not current:
+            return None
+        endings = [await self._ending(*key, found.get(key, ())) for key in sorted(current)]
+        return await self._decide(endings, False, "restart", None, (), ())
+
+    async def _ending(self, producer_id: int, epoch: int, places: Iterable[Place]) -> Ending:
+        self.state.check(producer_id, epoch)
+        following = await self._following(producer_id, epoch)
+        return Ending(producer_id, epoch, following.producer_id, following.epoch, list(places))
+
+    async def _decide(
+        self,
+        endings: list[Ending],
+        commit: bool,
+        reason: Reason,
+        key: str | None,
+        offsets: Sequence[GroupOffsets],
+        acks: Sequence[LeasedAcks],
+    ) -> Decided:
+        self._last_decision = max(self._last_decision, self.state.last_decision) + 1
+        completed, self._completed = self._completed, []
+        decided = Decided(
+            self._last_decision,
+            commit,
+            reason,
+            self._clock.now_ms(),
+            endings,
+            key,
+            list(offsets),
+            list(acks),
+            completed,
+        )
+        try:
+            await self._append(decided)
+        except BaseException:
+            self._completed += completed
+            raise
+        return decided
+
+    async def note_markers_left(self, decided: Decided, endings: list[Ending]) -> None:
+        await self._append(MarkersLeft(decided.id, endings))
+
+    def completed(self, id: int) -> None:
+        """Everybody knows of the decision, on disk. It is noted with the next record."""
+        self._completed.append(id)
+
+    @property
+    def completed_ids(self) -> Sequence[int]:
+        """Decisions that need nothing more, though that is not noted yet."""
+        return self._completed
+
+    @property
+    def average_duration_ms(self) -> float:
+        """From the beginning to the decision, since the broker began."""
+        return self._duration_ms / self._decided if self._decided else 0.0
+
+    # upkeep
+
+    async def keep_up(self) -> None:
+        """Notes what is completed, forgets producers that were not used for long, takes a snapshot if one is due."""
+        if self._completed:
+            completed, self._completed = self._completed, []
+            await self._append(Completed(completed))
+        now_ms = self._clock.now_ms()
+        silent = self.state.silent_since(now_ms - _NAMED_KEPT_MS, named=True)
+        silent += self.state.silent_since(now_ms - _UNNAMED_KEPT_MS, named=False)
+        if gone := [producer_id for producer_id in silent if producer_id not in self.open]:
+            await self._append(Forgotten(gone))
+        assert self._journal is not None, "start comes first"
+        if self._journal.snapshot_due(_SNAPSHOT_AFTER_SECONDS):
+            await self._journal.snapshot(lambda: encode_state(self.state))
+
+    async def _append(self, event: Event) -> None:
+        if self._closing:
+            raise ShuttingDown()
+        assert self._journal is not None, "start comes first"
+        await self._journal.append(encode_event(event))
+
+
+def check_init(transactional_id: str | None, timeout_ms: int) -> None:
+    if transactional_id is not None and not 1 <= len(transactional_id) <= _ID_LENGTH:
+        raise InvalidRequest(problem=f"a transactional id has 1 to {_ID_LENGTH} characters")
+    if not 1 <= timeout_ms <= MAX_TIMEOUT_MS:
+        raise InvalidRequest(problem=f"a transaction timeout is 1 ms to 24 hours, not {timeout_ms} ms")

@@ -1,0 +1,97 @@
+"""The records of the transaction journal, as MessagePack."""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks
+
+Reason = Literal["request", "timeout", "fenced", "restart"]
+"""Why a transaction ended: its producer (or somebody in its place) asked for it; it took too long; another instance
+took over; it was open when the broker stopped."""
+
+
+class Place(NamedTuple):
+    """A log that has frames of a transaction."""
+
+    topic_id: int
+    partition: int
+    is_schedule: bool = False
+    """The partition's delayed messages."""
+
+
+class Ending(msgspec.Struct, frozen=True, array_like=True):
+    """What a decision means for one producer."""
+
+    producer_id: int
+    epoch: int
+    next_id: int
+    """What the producer uses from now on. The id is a new one only when its epochs are used up."""
+    next_epoch: int
+    places: list[Place]
+    """Where the decision is to be marked."""
+
+
+class Initialized(msgspec.Struct, frozen=True, array_like=True, tag=0):
+    """A producer begins, or begins anew, at an epoch."""
+
+    producer_id: int
+    epoch: int
+    transactional_id: str | None
+    timeout_ms: int
+    at_ms: int
+
+
+class Touched(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """The open transaction has offsets or acks, of which no partition knows."""
+
+    producer_id: int
+    epoch: int
+
+
+class Decided(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """The one record that makes a transaction count, or not."""
+
+    id: int
+    commit: bool
+    reason: Reason
+    at_ms: int
+    endings: list[Ending]
+    key: str | None = None
+    offsets: list[GroupOffsets] = []
+    acks: list[LeasedAcks] = []
+    completed: list[int] = []
+    """Earlier decisions that need nothing more."""
+
+
+class MarkersLeft(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """Of a decision nothing is left to be done but these."""
+
+    id: int
+    endings: list[Ending]
+
+
+class Completed(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """These decisions need nothing more: everybody knows of them, on disk."""
+
+    ids: list[int]
+
+
+class Forgotten(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    """Producers that were not heard of for long."""
+
+    producer_ids: list[int]
+
+
+Event = Initialized | Touched | Decided | MarkersLeft | Completed | Forgotten
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
+
+
+def encode_event(event: Event) -> bytes:
+    return _encoder.encode(event)
+
+
+def decode_event(record: bytes) -> Event:
+    return _decoder.decode(record)

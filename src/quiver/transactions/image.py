@@ -1,0 +1,81 @@
+"""A snapshot of the state of transactions, in pieces of bounded size."""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from quiver.transactions.events import Decided
+from quiver.transactions.state import KeyedAnswer, Producer, TransactionState
+
+_LENGTH = struct.Struct("<I")
+_IN_A_PIECE = 1_000
+
+
+class Numbers(msgspec.Struct, frozen=True, array_like=True, tag=0):
+    last_decision: int
+    commits: int
+    aborts: int
+
+
+class Producers(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    items: list[tuple[int, Producer]]
+
+
+class Unfinished(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    items: list[Decided]
+
+
+class Keys(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    items: list[tuple[str, KeyedAnswer]]
+
+
+_decoder = msgspec.msgpack.Decoder(Numbers | Producers | Unfinished | Keys)
+
+
+def encode_state(state: TransactionState) -> Iterator[bytes]:
+    """Nothing may change until the last piece is taken."""
+    yield _framed(Numbers(state.last_decision, state.commits, state.aborts))
+    for part in _parts(list(state.producers.items())):
+        yield _framed(Producers(part))
+    for part in _parts(list(state.unfinished.values())):
+        yield _framed(Unfinished(part))
+    for part in _parts(list(state.keys.items())):
+        yield _framed(Keys(part))
+
+
+def restore_state(data: bytes, state: TransactionState) -> None:
+    """Fills a state that is empty."""
+    for piece in _pieces(data):
+        match piece:
+            case Numbers(last_decision, commits, aborts):
+                state.last_decision, state.commits, state.aborts = last_decision, commits, aborts
+            case Producers(items):
+                state.producers.update(items)
+            case Unfinished(items):
+                state.unfinished.update((decided.id, decided) for decided in items)
+            case Keys(items):
+                state.keys.update(items)
+    for producer_id, producer in state.producers.items():
+        if producer.transactional_id is not None:
+            state.ids[producer.transactional_id] = producer_id
+
+
+def _parts(items: Sequence[Any]) -> Iterator[list[Any]]:
+    for at in range(0, len(items), _IN_A_PIECE):
+        yield list(items[at : at + _IN_A_PIECE])
+
+
+def _framed(piece: msgspec.Struct) -> bytes:
+    data = msgspec.msgpack.encode(piece)
+    return _LENGTH.pack(len(data)) + data
+
+
+def _pieces(data: bytes) -> Iterable[Numbers | Producers | Unfinished | Keys]:
+    view, at = memoryview(data), 0
+    while at < len(view):
+        (length,) = _LENGTH.unpack_from(view, at)
+        at += _LENGTH.size
+        yield _decoder.decode(view[at : at + length])
+        at += length

@@ -1,0 +1,106 @@
+"""A transaction that is open: what is part of it, in memory only."""
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+
+from quiver.model.errors import InvalidRequest, TransactionConflict
+from quiver.partition.partition import Appended
+from quiver.protocol.group_messages import CommitPart
+from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks
+from quiver.transactions.events import Place
+from quiver.transactions.sent_sequences import SentSequences
+
+
+class OpenTransaction:
+    """Belongs to one event loop."""
+
+    def __init__(self, producer_id: int, epoch: int, *, transactional_id: str | None, timeout_ms: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.transactional_id = transactional_id
+        self.timeout_ms = timeout_ms
+        self.started_at_ms = 0
+        self.deadline_ms = 0
+        """When it is aborted, by the monotonic clock."""
+        self.places: dict[Place, None] = {}
+        self.acks: list[LeasedAcks] = []
+        self.sent_sequences: dict[Place, SentSequences[Appended]] = {}
+        """Of messages that are sent one by one."""
+        self.is_ending = False
+        self._offsets: dict[tuple[str, str | None], GroupOffsets] = {}
+        """By group and member."""
+        self._refused: dict[tuple[Place, int], BaseException] = {}
+        """Frames that are missing, by place and sequence."""
+        self._in_flight = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def id(self) -> str:
+        return f"{self.producer_id}:{self.epoch}"
+
+    @property
+    def offsets(self) -> list[GroupOffsets]:
+        return list(self._offsets.values())
+
+    @property
+    def has_settlements(self) -> bool:
+        """Offsets or acks, of which no partition knows."""
+        return bool(self._offsets or self.acks)
+
+    def check_open(self) -> None:
+        if self.is_ending:
+            raise TransactionConflict(transaction=self.id, problem="it is about to end")
+
+    def add_frame(self, place: Place) -> None:
+        """A frame is about to be written; `frame_done` follows."""
+        self.places[place] = None
+        self._in_flight += 1
+        self._idle.clear()
+
+    def frame_done(self, place: Place, sequence: int, error: BaseException | None) -> None:
+        """A frame is written, or is not. One that was refused may come again."""
+        if error is None:
+            self._refused.pop((place, sequence), None)
+        else:
+            self._refused[place, sequence] = error
+        self._in_flight -= 1
+        if not self._in_flight:
+            self._idle.set()
+
+    def check_whole(self) -> None:
+        """InvalidRequest if a frame is missing: whoever sent it may not have heard of that."""
+        for (place, sequence), error in self._refused.items():
+            raise InvalidRequest(
+                problem=f"transaction {self.id} must be aborted: its frame with sequence {sequence} for partition "
+                f"{place.partition} of topic id {place.topic_id} was refused ({error})"
+            )
+
+    async def idle(self) -> None:
+        """Returns when every frame so far is written or refused."""
+        await self._idle.wait()
+
+    def add_offsets(self, groups: Iterable[GroupOffsets]) -> None:
+        """Of each partition the last offset counts."""
+        for given in groups:
+            key = (given.group, given.member_id)
+            before = self._offsets.get(key)
+            self._offsets[key] = given if before is None else _merged(before, given)
+
+
+def by_group(offsets: Iterable[GroupOffsets]) -> list[GroupOffsets]:
+    """Once each group, whichever of its members the offsets come from."""
+    found: dict[str, GroupOffsets] = {}
+    for given in offsets:
+        before = found.get(given.group, GroupOffsets(given.group, []))
+        found[given.group] = msgspec.structs.replace(_merged(before, given), member_id=None, generation=None)
+    return list(found.values())
+
+
+def _merged(before: GroupOffsets, given: GroupOffsets) -> GroupOffsets:
+    parts: dict[tuple[int, int], CommitPart] = {
+        (part.topic_id, part.partition): part for part in (*before.offsets, *given.offsets)
+    }
+    return GroupOffsets(given.group, list(parts.values()), given.member_id, given.generation)

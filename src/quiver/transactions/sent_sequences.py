@@ -1,0 +1,46 @@
+"""Messages that are sent one by one to one log of a transaction, with or without a number of the caller's."""
+
+import asyncio
+from typing import Generic, TypeVar
+
+from quiver.model.errors import OutOfSequence
+
+Result = TypeVar("Result")
+_REMEMBERED = 10_000
+
+
+class SentSequences(Generic[Result]):
+    """The caller's numbers begin anywhere and grow; those of the frames have no gaps."""
+
+    def __init__(self, producer_id: int) -> None:
+        self._producer_id = producer_id
+        self._last = -1
+        self._sent: dict[int, asyncio.Future[Result]] = {}
+        self.next_sequence: int | None = None
+        """Of the next frame; None: as the log says."""
+
+    def find(self, number: int | None) -> "asyncio.Future[Result] | None":
+        """What a message that was sent with this number before got; OutOfSequence if that is not known any more."""
+        if number is None:
+            return None
+        found = self._sent.get(number)
+        if found is None and number <= self._last:
+            raise OutOfSequence(producer_id=self._producer_id, sequence=number, expected=self._last + 1)
+        return found
+
+    def sent(self, number: int | None, result: "asyncio.Future[Result]") -> None:
+        if self.next_sequence is not None:
+            self.next_sequence += 1
+        if number is not None:
+            self._last = number
+            self._sent[number] = result
+            if len(self._sent) > _REMEMBERED:
+                del self._sent[next(iter(self._sent))]
+
+    def failed(self, number: int | None) -> None:
+        """It may be sent again, if nothing came behind it."""
+        self.next_sequence = None
+        if number is not None:
+            self._sent.pop(number, None)
+            if number == self._last:
+                self._last = max(self._sent, default=-1)

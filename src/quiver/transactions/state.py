@@ -1,0 +1,214 @@
+"""Which producers there are, at which epoch, and what was decided. Pure: events in, state out.
+
+The epoch of a producer rises with every decision, so a request that names an epoch names one transaction. What is
+open is not here: it is forgotten when the broker stops, and aborted when it starts again.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from quiver.model.errors import ProducerFenced, UnknownProducer
+from quiver.protocol.transaction_messages import ProducerKey
+from quiver.transactions.events import (
+    Completed,
+    Decided,
+    Ending,
+    Event,
+    Forgotten,
+    Initialized,
+    MarkersLeft,
+    Touched,
+)
+
+LAST_EPOCH = 2**31 - 2
+"""Markers make the next epoch current in a partition, and that must be one too."""
+KEYS_REMEMBERED = 100_000
+KEYS_REMEMBERED_MS = 7 * 86_400_000
+_NO_EPOCH = 2**62
+
+
+class LastEnd(msgspec.Struct, frozen=True, array_like=True):
+    """How a producer's last transaction ended, for whoever asks again."""
+
+    decision: int
+    epoch: int
+    commit: bool
+    next: ProducerKey
+    at_ms: int
+
+
+class Producer(msgspec.Struct, array_like=True):
+    epoch: int
+    """The one that may be used now."""
+    transactional_id: str | None
+    timeout_ms: int
+    used_at_ms: int
+    is_touched: bool = False
+    """Its transaction has offsets or acks."""
+    last: LastEnd | None = None
+
+
+class Answer(NamedTuple):
+    """To a commit or abort."""
+
+    commit: bool
+    producers: list[ProducerKey]
+    is_repeat: bool = False
+
+
+class KeyedAnswer(msgspec.Struct, frozen=True, array_like=True):
+    at_ms: int
+    producers: list[ProducerKey]
+
+
+class TransactionState:
+    def __init__(self) -> None:
+        self.producers: dict[int, Producer] = {}
+        self.ids: dict[str, int] = {}
+        """Producer ids by transactional id."""
+        self.unfinished: dict[int, Decided] = {}
+        """Decisions that not everybody knows of, by id."""
+        self.last_decision = 0
+        self.commits = 0
+        self.aborts = 0
+        self.keys: dict[str, KeyedAnswer] = {}
+        """The oldest first."""
+
+    # questions
+
+    def check(self, producer_id: int, epoch: int) -> Producer:
+        """The producer, if this is its epoch; UnknownProducer, ProducerFenced."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            raise UnknownProducer(
+                f"producer {producer_id} has no transactions; it begins with init", producer_id=producer_id
+            )
+        if producer.epoch != epoch:
+            raise ProducerFenced(producer_id=producer_id, epoch=epoch, current=producer.epoch)
+        return producer
+
+    def keyed(self, key: str) -> Answer | None:
+        """What a commit with this key was answered."""
+        found = self.keys.get(key)
+        return None if found is None else Answer(True, found.producers, is_repeat=True)
+
+    def repeated(self, producers: Sequence[ProducerKey], *, commit: bool) -> Answer | None:
+        """What the same commit or abort was answered, if it came before and was the last of these producers."""
+        ends = [self._last_end(key, commit) for key in producers]
+        known = [end for end in ends if end is not None]
+        if len(known) < len(ends) or (commit and len({end.decision for end in known}) > 1):
+            return None
+        return Answer(commit, [end.next for end in known], is_repeat=True)
+
+    def _last_end(self, key: ProducerKey, commit: bool) -> LastEnd | None:
+        producer = self.producers.get(key.producer_id)
+        last = None if producer is None else producer.last
+        return last if last is not None and (last.epoch, last.commit) == (key.epoch, commit) else None
+
+    def outcome(self, producer_id: int, epoch: int) -> bool:
+        """Whether an open transaction that is found in a log is to be committed: only if that was decided."""
+        for decided in self.unfinished.values():
+            for ending in decided.endings:
+                if (ending.producer_id, ending.epoch) == (producer_id, epoch):
+                    return decided.commit
+        producer = self.producers.get(producer_id)
+        last = None if producer is None else producer.last
+        return last is not None and last.epoch == epoch and last.commit
+
+    def silent_since(self, time_ms: int, *, named: bool) -> list[int]:
+        """Producers, with a transactional id or without, that were not used since."""
+        busy = {ending.producer_id for decided in self.unfinished.values() for ending in decided.endings}
+        return [
+            producer_id
+            for producer_id, producer in self.producers.items()
+            if producer.used_at_ms < time_ms
+            and (producer.transactional_id is not None) == named
+            and producer_id not in busy
+        ]
+
+    # events
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case Initialized():
+                self._initialize(event)
+            case Touched(producer_id, epoch):
+                producer = self.producers.get(producer_id)
+                if producer is not None and producer.epoch == epoch:
+                    producer.is_touched = True
+            case Decided():
+                self._decide(event)
+            case MarkersLeft(id, endings):
+                if id in self.unfinished:
+                    rest = msgspec.structs.replace(self.unfinished[id], endings=endings, offsets=[], acks=[])
+                    self.unfinished[id] = rest
+            case Completed(ids):
+                self._complete(ids)
+            case Forgotten(producer_ids):
+                for producer_id in producer_ids:
+                    self._forget(producer_id)
+
+    def _initialize(self, event: Initialized) -> None:
+        before = None if event.transactional_id is None else self.ids.get(event.transactional_id)
+        if before is not None and before != event.producer_id:  # its epochs were used up
+            self.producers[before].epoch, self.producers[before].transactional_id = _NO_EPOCH, None
+        self.producers[event.producer_id] = Producer(
+            event.epoch, event.transactional_id, event.timeout_ms, event.at_ms
+        )
+        if event.transactional_id is not None:
+            self.ids[event.transactional_id] = event.producer_id
+
+    def _decide(self, decided: Decided) -> None:
+        self.last_decision = max(self.last_decision, decided.id)
+        self._complete(decided.completed)
+        self.unfinished[decided.id] = decided
+        for ending in decided.endings:
+            self._end(decided, ending)
+        if decided.commit:
+            self.commits += 1
+        else:
+            self.aborts += len(decided.endings)
+        if decided.key is not None:
+            self.keys.pop(decided.key, None)
+            producers = [ProducerKey(ending.next_id, ending.next_epoch) for ending in decided.endings]
+            self.keys[decided.key] = KeyedAnswer(decided.at_ms, producers)
+        self._forget_keys(decided.at_ms)
+
+    def _end(self, decided: Decided, ending: Ending) -> None:
+        producer = self.producers.get(ending.producer_id)
+        if producer is None:
+            return
+        producer.used_at_ms, producer.is_touched = decided.at_ms, False
+        following = ProducerKey(ending.next_id, ending.next_epoch)
+        # Whoever was fenced must not learn the epoch of the one that took over.
+        is_told = decided.reason != "fenced"
+        last = LastEnd(decided.id, ending.epoch, decided.commit, following, decided.at_ms)
+        producer.last = last if is_told else None
+        if ending.next_id == ending.producer_id:
+            producer.epoch = ending.next_epoch
+            return
+        producer.epoch = _NO_EPOCH
+        heir = Producer(ending.next_epoch, producer.transactional_id, producer.timeout_ms, decided.at_ms)
+        producer.transactional_id = None
+        self.producers[ending.next_id] = heir
+        if heir.transactional_id is not None:
+            self.ids[heir.transactional_id] = ending.next_id
+
+    def _complete(self, ids: Sequence[int]) -> None:
+        for id in ids:
+            self.unfinished.pop(id, None)
+
+    def _forget(self, producer_id: int) -> None:
+        producer = self.producers.pop(producer_id, None)
+        if producer is not None and producer.transactional_id is not None:
+            self.ids.pop(producer.transactional_id, None)
+
+    def _forget_keys(self, now_ms: int) -> None:
+        while self.keys:
+            oldest = next(iter(self.keys))
+            too_old = self.keys[oldest].at_ms + KEYS_REMEMBERED_MS < now_ms
+            if not too_old and len(self.keys) <= KEYS_REMEMBERED:
+                return
+            del self.keys[oldest]
