@@ -217,11 +217,17 @@ class GroupModel:
                 self._end(standing, "maybe" if cut_off else "yes")
                 standing.attempts = (held.attempt, held.attempt + cut_off)
 
-    def extended(self, message: Message, end_ms: int, *, cut_off: bool = False) -> None:
+    def extended(self, message: Message, end_ms: int) -> None:
         held = self.of(message).last
         assert held is not None
-        held.latest_end_ms = max(held.latest_end_ms, end_ms) if cut_off else end_ms
-        held.earliest_end_ms = min(held.earliest_end_ms, end_ms) if cut_off else end_ms
+        held.earliest_end_ms = held.latest_end_ms = end_ms
+
+    def extension_cut_off(self, message: Message, earliest_ms: int, latest_ms: int) -> None:
+        """The lease ends as it did before, or between these."""
+        held = self.of(message).last
+        assert held is not None
+        held.earliest_end_ms = min(held.earliest_end_ms, earliest_ms)
+        held.latest_end_ms = max(held.latest_end_ms, latest_ms)
 
     def refused(self, message: Message) -> None:
         """The last receipt is not good any more, which `must_be_good` has said can be: it died, or is with others."""

@@ -12,7 +12,7 @@ from quiver.delivery.partition_delivery import PartitionDelivery
 from quiver.groups.service import GroupService
 from quiver.metadata.service import MetadataService
 from quiver.model.dead_letter import dead_letter_topic, is_dead_letter_topic
-from quiver.model.errors import InvalidRequest, LeaseLost, QuiverError, TopicNotFound
+from quiver.model.errors import Closed, InvalidRequest, LeaseLost, QuiverError, ShuttingDown, TopicNotFound
 from quiver.model.queue import QueueSettings
 from quiver.model.receipt import Receipt
 from quiver.protocol.queue_messages import EXTEND, NACK, SettlePart
@@ -126,6 +126,8 @@ class Settling:
             if not isinstance(error, QuiverError):
                 logger.exception("a settlement failed unexpectedly")
             known = error if isinstance(error, QuiverError) else QuiverError()
+            if isinstance(known, Closed):  # the consumer tries again when the broker is back
+                known = ShuttingDown()
             return Settlement([Refused(*run, known) for run in part.runs])
 
     def settings_of(self, topic_id: int, group_id: int) -> QueueSettings:

@@ -21,14 +21,16 @@ from quiver.system.clock import Clock
 logger = logging.getLogger(__name__)
 
 _SNAPSHOT_AFTER_SECONDS = 300.0
-_RETRY_SECONDS = 1.0
+_FIRST_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 30.0
 
 
 class DeliveryJournal:
     """Its owner changes groups, outbox and removed letters, and puts what it did in the order in which it did it."""
 
     def __init__(self, name: str, number: int) -> None:
-        self._name = name
+        self.name = name
+        """Of the partition."""
         self._number = number
         self._is_last_stop = name.rpartition("-")[0].endswith(".dlq")
         """Nothing dies into a dead-letter topic's own dead-letter topic."""
@@ -51,7 +53,7 @@ class DeliveryJournal:
             options=OPTIONS_FOR_WRITE,
         )
         self._recorder = Recorder(self._journal)
-        self._carrier = Carrier(self._name, self.outbox, carry=carry, done=self._note_done)
+        self._carrier = Carrier(self.name, self.outbox, carry=carry, done=self._note_done)
 
     # writing
 
@@ -72,9 +74,9 @@ class DeliveryJournal:
         await self._recorder.flush(sync=True)
 
     @property
-    def is_behind(self) -> bool:
-        """Something that was put is not written yet."""
-        return self._recorder.is_behind
+    def is_stuck(self) -> bool:
+        """Something that was put could not be written."""
+        return self._recorder.is_stuck
 
     # moves
 
@@ -107,12 +109,14 @@ class DeliveryJournal:
         return await self._carrier.finished(moves, within_seconds=within_seconds)
 
     async def _carry(self, moves: Sequence[Move]) -> None:
+        pause = _FIRST_PAUSE_SECONDS
         while open_ones := [move for move in moves if move.id in self.outbox.open]:
             try:
                 await self.durable()
             except (QuiverError, OSError) as error:
-                logger.warning("dead letters of %s wait for their record: %s", self._name, error)
-                await asyncio.sleep(_RETRY_SECONDS)
+                logger.warning("dead letters of %s wait for their record: %s", self.name, error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             else:
                 self._carrier.submit(move for move in open_ones if move.id in self.outbox.open)
                 return

@@ -6,22 +6,14 @@ A lane changes its place in steps: `withdraw` it, change it, `offer` it. What wa
 
 from collections import deque
 from heapq import heappop, heappush, nlargest
+from itertools import chain, islice
 
 from quiver.delivery.group_state import LEVELS, Run
-from quiver.delivery.lanes_heap import LaneHeap
-from quiver.delivery.lanes_lane import (
-    DUE,
-    HELD,
-    LEVEL_BITS,
-    LEVEL_MASK,
-    NOTHING,
-    PAUSED,
-    READY,
-    Lane,
-    Lease,
-    Stretch,
-)
+from quiver.delivery.lanes_index import LaneIndex
+from quiver.delivery.lanes_lane import DUE, HELD, LEVEL_MASK, NOTHING, PAUSED, READY, Lane, Lease, Stretch
 
+_WAKE_AT_ONCE = 5_000
+_LOOK_AT = 20_000
 _Timed = tuple[int, int, Lane]
 """When, the lane's first offset, and the lane."""
 
@@ -39,13 +31,25 @@ class LaneBook:
         self.held: dict[str, int] = {}
         self.retrying = 0
         self.read_ahead = 0
-        self.ready = [LaneHeap(_ready_offset) for _ in range(LEVELS)]
-        self.blocked = LaneHeap(_blocked_offset)
-        self.unsettled = LaneHeap(_head_offset)
+        self.ready = [LaneIndex() for _ in range(LEVELS)]
+        """By level and first waiting message: lanes with nothing before it."""
+        self.blocked = LaneIndex()
+        """By first waiting message: lanes with something before it."""
+        self.unsettled = LaneIndex()
+        """By first delivered message."""
         self.timers: list[tuple[int, int]] = []
         """When, and which lease."""
+        self.trailing: dict[Lane, None] = {}
+        """Lanes that may have messages which were given back only because of others before them."""
         self._pauses: list[_Timed] = []
         self._due: list[list[_Timed]] = [[] for _ in range(LEVELS)]
+
+    def __del__(self) -> None:
+        """Lanes and what is in them point at each other, and the garbage collector does not see it."""
+        for lane in chain(self.lanes.values(), self.loose):
+            lane.head = None
+        for lease in self.leases.values():
+            lease.stretches.clear()
 
     # lanes
 
@@ -57,19 +61,24 @@ class LaneBook:
                 self.pause(lane, head.due_ms)
             else:
                 lane.state = HELD
-        elif lane.front != NOTHING:
+            return
+        self.trailing.pop(lane, None)
+        if lane.front != NOTHING:
             level = lane.front & LEVEL_MASK
+            self.blocked.remove(lane.front_offset)
+            self.ready[level].add(lane.front_offset, lane)
             lane.state, lane.offered = READY, lane.lead
             self.available[level] += lane.lead
-            self.ready[level].push(lane.front >> LEVEL_BITS, lane)
         elif lane.key is None:
             self.loose.pop(lane, None)
         elif self.lanes.get(lane.key) is lane:
             del self.lanes[lane.key]
 
     def withdraw(self, lane: Lane) -> None:
-        """Nothing of a lane can be had until it is offered again."""
+        """Nothing of a lane can be had until it is offered again. One that was ready is to be blocked then."""
         self.unoffer(lane)
+        if lane.state == READY and lane.front != NOTHING:
+            self.ready[lane.front & LEVEL_MASK].remove(lane.front_offset)
         lane.state = HELD
 
     def unoffer(self, lane: Lane) -> None:
@@ -78,15 +87,22 @@ class LaneBook:
             self.available[level] -= lane.offered
             lane.offered = 0
 
+    def block(self, lane: Lane) -> None:
+        """Notes what waits in a lane that is not ready."""
+        if lane.front != NOTHING:
+            self.blocked.add(lane.front_offset, lane)
+
     def pause(self, lane: Lane, until_ms: int) -> None:
         assert lane.head is not None, "only what was delivered is paused"
         lane.state, lane.time_ms = PAUSED, until_ms
         heappush(self._pauses, (until_ms, lane.head.start, lane))
 
     def wake(self, now_ms: int) -> None:
-        """What has waited for a time that has come can be had."""
+        """What has waited for a time that has come can be had: some thousands of lanes in one go."""
         pauses = self._pauses
-        while pauses and pauses[0][0] <= now_ms:
+        for _ in range(_WAKE_AT_ONCE):
+            if not pauses or pauses[0][0] > now_ms:
+                break
             timed = heappop(pauses)
             lane = timed[2]
             if lane.head is not None and _is_at(timed, PAUSED):
@@ -114,23 +130,26 @@ class LaneBook:
 
     def floor(self, position: int) -> int:
         """The lowest offset that was never delivered, of what waits and what begins at the position."""
-        fronts = [heap.lowest() for heap in (*self.ready, self.blocked)]
+        fronts = [index.lowest for index in (*self.ready, self.blocked)]
         fronts += [runs[0][0] for runs in self.unkeyed if runs]
         return min((front for front in fronts if front != NOTHING), default=position)
 
     def blocked_keys(self, limit: int) -> list[tuple[bytes, int]]:
-        """Keys with messages behind one that cannot be had now, and how many; most first."""
-        stuck = ((_waiting_behind(lane), lane) for lane in self.lanes.values() if lane.state in (HELD, PAUSED))
-        most = nlargest(limit, (pair for pair in stuck if pair[0]))
-        return [(lane.key, count) for count, lane in most if lane.key is not None]
+        """Keys with messages behind one that cannot be had now, and how many; most first.
+
+        When there are very many, they are the largest of those that have waited longest.
+        """
+        stuck = chain(islice(self.blocked, _LOOK_AT), islice(self.trailing, _LOOK_AT))
+        counts = {lane.key: _waiting_behind(lane) for lane in stuck if lane.key is not None}
+        return nlargest(limit, ((key, count) for key, count in counts.items() if count), key=lambda pair: pair[1])
 
     # what was delivered
 
     def hold(self, part: Stretch, lease: Lease) -> None:
         """Leases what nobody has."""
         part.lease, part.due_ms, part.is_expired = lease, 0, False
-        lease.open_count += part.end - part.start
-        self._count_held(part, lease, part.end - part.start)
+        lease.open_count += part.count
+        self._count_held(part, lease, part.count)
 
     def expired(self, part: Stretch, lease: Lease) -> None:
         """The lease is over, but nobody else has it yet."""
@@ -159,6 +178,8 @@ class LaneBook:
         self.retrying += part.count
         part.due_ms = due_ms
         self.leave(part)
+        if part is not part.lane.head:
+            self.trailing[part.lane] = None
 
     def leave(self, part: Stretch) -> None:
         """Takes it out of the lease it is in, if any."""
@@ -177,17 +198,16 @@ class LaneBook:
         else:
             self.retrying -= part.count
         self.leave(part)
-        is_first = part is lane.head
-        lane.unlink(part)
-        if is_first and lane.head is not None:
-            self.unsettled.push(lane.head.start, lane)
+        self._unlink(part)
 
     def insert(self, part: Stretch) -> None:
         """Puts it in its place in its lane; the caller counts it."""
         lane, before = part.lane, part.lane.head
         if before is None or part.start < before.start:
+            if before is not None:
+                self.unsettled.remove(before.start)
             part.next, lane.head = before, part
-            self.unsettled.push(part.start, lane)
+            self.unsettled.add(part.start, lane)
             return
         while before.next is not None and before.next.start < part.start:
             before = before.next
@@ -201,15 +221,22 @@ class LaneBook:
             part.split(end)
         lane = part.lane
         if lane.key is None and (lane.head is not part or part.next is not None):
-            is_first = part is lane.head
-            lane.unlink(part)
-            if is_first and lane.head is not None:
-                self.unsettled.push(lane.head.start, lane)
-            own = Lane(None, state=lane.state, deadline_ms=lane.deadline_ms, head=part)
+            self._unlink(part)
+            own = Lane(None, state=lane.state, deadline_ms=lane.deadline_ms)
             part.lane, part.next = own, None
             self.loose[own] = None
-            self.unsettled.push(part.start, own)
+            self.insert(part)
         return part
+
+    def _unlink(self, part: Stretch) -> None:
+        lane, is_first = part.lane, part is part.lane.head
+        lane.unlink(part)
+        if is_first:
+            self.unsettled.remove(part.start)
+            if lane.head is not None:
+                self.unsettled.add(lane.head.start, lane)
+
+    # leases
 
     def watch(self, lease: Lease, deadline_ms: int) -> None:
         """The deadlines of a lease are looked at then, if not before."""
@@ -245,19 +272,9 @@ def _waiting_behind(lane: Lane) -> int:
     """Messages behind those that are leased, or behind the one that waits for its time."""
     if lane.state == HELD:
         return lane.waiting_count + sum(part.count for part in lane.stretches() if part.lease is None)
-    return lane.waiting_count + sum(part.count for part in lane.stretches()) - 1
-
-
-def _ready_offset(lane: Lane) -> int:
-    return lane.front >> LEVEL_BITS if lane.state == READY else NOTHING
-
-
-def _blocked_offset(lane: Lane) -> int:
-    return NOTHING if lane.state == READY else lane.front >> LEVEL_BITS
-
-
-def _head_offset(lane: Lane) -> int:
-    return NOTHING if lane.head is None else lane.head.start
+    if lane.state == PAUSED:
+        return lane.waiting_count + sum(part.count for part in lane.stretches()) - 1
+    return 0
 
 
 def _is_at(timed: _Timed, state: int) -> bool:
@@ -269,6 +286,6 @@ def _is_at(timed: _Timed, state: int) -> bool:
 def _due_count(lane: Lane, now_ms: int) -> int:
     count, part, level = 0, lane.head, lane.head.level if lane.head else 0
     while part is not None and part.level == level and part.due_ms <= now_ms:
-        count += part.end - part.start
+        count += part.count
         part = part.next
     return count

@@ -144,15 +144,15 @@ class _Builder:
     def add(self, offset: int, record: Record) -> None:
         last = self._last.get(record.key)
         if last is not None and last[0].end == offset and last[1] == record:
-            last[0].end += 1
+            last[0].count += 1
             return
         lane = self._lane(record)
-        part = Stretch(offset, offset + 1, record.level, record.attempts, record.first_ms, lane, record.error)
+        part = Stretch(offset, 1, record.level, record.attempts, record.first_ms, lane, record.error)
         part.due_ms, part.is_expired = record.due_ms, record.expiry == COUNTED
         if lane.head is None:
             lane.head, lane.deadline_ms = part, record.deadline_ms
             lane.state = HELD if record.lease and record.expiry == NO else PAUSED
-            self._book.unsettled.push(offset, lane)
+            self._book.unsettled.add(offset, lane)
         elif last is not None:
             last[0].next = part
         first = self._first.setdefault(lane, record)
@@ -164,6 +164,8 @@ class _Builder:
     def finish(self) -> None:
         for lane in (*self._book.lanes.values(), *self._book.loose):
             self._count(lane)
+            if lane.head is not None and lane.head.next is not None:
+                self._book.trailing[lane] = None
             if lane.lease is None:
                 self._book.offer(lane)
             elif lane.state == PAUSED:

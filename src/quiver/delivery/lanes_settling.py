@@ -6,7 +6,7 @@ from typing import NamedTuple
 from quiver.delivery.events import ReturnedRun
 from quiver.delivery.group_state import Dead, Refused, Run, Settlement
 from quiver.delivery.lanes_book import LaneBook
-from quiver.delivery.lanes_lane import HELD, LEVEL_BITS, NOTHING, Lane, Lease, Stretch
+from quiver.delivery.lanes_lane import HELD, NOTHING, READY, Lane, Lease, Stretch
 from quiver.delivery.lanes_runs import merged, merged_dead
 from quiver.model.errors import LeaseLost, QuiverError, SettleInOrder
 from quiver.model.queue import QueueSettings
@@ -104,15 +104,18 @@ class Settling:
 
     def _parts(self) -> Iterator[tuple[int, int, Stretch]]:
         """What of the runs the lease has, part by part in offset order; the rest is refused."""
+        lease, place = self._lease, NOTHING
+        known = () if lease is None else lease.stretches
         for start, end in merged(self._runs):
             while start < end:
-                part, following = (None, -1) if self._lease is None else self._lease.find(start)
-                if part is None:
-                    stop = min(end, following) if following >= 0 else end
+                place = 0 if lease is None else lease.find(start, place)
+                part = known[place] if place < len(known) else None
+                if part is None or start < part.start:
+                    stop = end if part is None else min(end, part.start)
                     self._refuse(start, stop, _lost(start, stop))
                 else:
                     stop = min(end, part.end)
-                    if part.lease is self._lease:
+                    if part.lease is lease:
                         yield start, stop, part
                     elif part not in self._given_back:
                         self._refuse(start, stop, _lost(start, stop))
@@ -212,18 +215,19 @@ def _put_back(book: LaneBook, lane: Lane, saved: Saved) -> None:
         book.loose[lane] = None
     else:
         book.lanes[lane.key] = lane
+    was_ready = lane.state == READY
     book.resume(lane, saved.lease)
     lane.state = HELD
+    if was_ready:
+        book.block(lane)
     for part in lane.stretches():
         if part.lease is None and any(start <= part.start < end for start, end, *_ in saved.stretches):
             book.remove(part)
     for start, end, level, attempts, first_ms, error in saved.stretches:
-        part = Stretch(start, end, level, attempts, first_ms, lane, error)
+        part = Stretch(start, end - start, level, attempts, first_ms, lane, error)
         book.insert(part)
         book.hold(part, saved.lease)
         saved.lease.add(part)
-    if lane.front != NOTHING:
-        book.blocked.push(lane.front >> LEVEL_BITS, lane)
     lane.deadline_ms = saved.deadline_ms
     book.leases[saved.lease.id] = saved.lease
     book.watch(saved.lease, saved.deadline_ms)

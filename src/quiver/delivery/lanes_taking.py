@@ -72,19 +72,17 @@ class Taking:
         taken: list[Run] = []
         ready, unkeyed = self._book.ready[level], self._book.unkeyed[level]
         while count > 0:
-            front = ready.lowest()
-            if unkeyed and (front == NOTHING or unkeyed[0][0] < front):
-                run = self._take_unkeyed(level, count, front)
+            lane = ready.first
+            if unkeyed and (lane is None or unkeyed[0][0] < lane.front_offset):
+                run = self._take_unkeyed(level, count, ready.lowest)
                 taken.append(run)
                 count -= run[1] - run[0]
-                continue
-            lane = ready.first()
-            if lane is None:
+            elif lane is not None:
+                lead = min(count, lane.lead)
+                taken += self._take_lane(lane, level, lead)
+                count -= lead
+            else:
                 break
-            ready.pop()
-            for run in self._take_lane(lane, level, min(count, lane.lead)):
-                taken.append(run)
-                count -= run[1] - run[0]
         return taken
 
     def _take_unkeyed(self, level: int, count: int, front: int) -> Run:
@@ -109,19 +107,17 @@ class Taking:
         last: Stretch | None = None
         for start, end in runs:
             last = self._deliver(lane, start, end, level, last)
-        if lane.front != NOTHING:
-            book.blocked.push(lane.front >> LEVEL_BITS, lane)
+        book.block(lane)
         return runs
 
     def _deliver(self, lane: Lane, start: int, end: int, level: int, before: Stretch | None) -> Stretch:
-        part = Stretch(start, end, level, 0, self._now_ms, lane)
+        part = Stretch(start, end - start, level, 0, self._now_ms, lane, is_unwritten=True)
         if before is None:
             lane.head = part
-            self._book.unsettled.push(start, lane)
+            self._book.unsettled.add(start, lane)
         else:
             before.next = part
-        part.is_unwritten = True
-        self._book.read_ahead -= end - start
+        self._book.read_ahead -= part.count
         self._hold(part)
         return part
 

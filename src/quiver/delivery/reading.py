@@ -35,9 +35,10 @@ class Reading:
         if self._wanted(group, available, count, levels) is None:
             return available
         async with group.reading:
-            while (level := self._wanted(group, group.state.available(now_ms), count, levels)) is not None:
+            while (level := self._wanted(group, available, count, levels)) is not None:
                 if not await self._read(group, level):
                     break
+                available = group.state.available(now_ms)
                 await asyncio.sleep(0)
         return group.state.available(now_ms)
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 
 from quiver.delivery.death import moves_of
 from quiver.delivery.delivery_journal import DeliveryJournal
-from quiver.delivery.group_state import Counts, Run, Settlement
+from quiver.delivery.group_state import Counts, Refused, Run, Settlement
 from quiver.delivery.queue_group import QueueGroup
 from quiver.delivery.tally import Tally
-from quiver.model.errors import InvalidRequest
+from quiver.model.errors import InvalidRequest, LeaseLost
 from quiver.model.queue import QueueSettings
 from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
 from quiver.system.clock import Clock
@@ -84,6 +84,8 @@ class Settling:
     ) -> Settlement:
         """Makes a change and puts it on its way to the journal, with the way back."""
         settlement = change(runs)
+        if settlement.refused:
+            settlement = settlement._replace(refused=[self._named(refused) for refused in settlement.refused])
         died = self._journal.bury(group, settlement.dead)
         moves = moves_of(died)
         count = _size(runs) - sum(refused.end - refused.start for refused in settlement.refused)
@@ -100,6 +102,14 @@ class Settling:
         self._journal.put(group, died, undo)
         self._journal.carry(moves)
         return settlement._replace(moves=moves)
+
+    def _named(self, refused: Refused) -> Refused:
+        """States do not know where they are."""
+        if not isinstance(refused.error, LeaseLost):
+            return refused
+        start, last = refused.start, refused.end - 1
+        what = f"offset {start}" if start == last else f"offsets {start} to {last}"
+        return refused._replace(error=LeaseLost(message=f"{self._journal.name} {what}"))
 
     async def expire(self, group: QueueGroup, settings: QueueSettings) -> None:
         """Ends leases whose time is over, and finds retries that are due."""

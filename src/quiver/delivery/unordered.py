@@ -222,6 +222,8 @@ class UnorderedState:
     # time
 
     def end_leases(self, consumer: str) -> None:
+        if consumer not in self._ledger.held:
+            return
         held = [entry for entry in self._ledger.unsettled if entry.state == LEASED and entry.consumer == consumer]
         by_lease: dict[int, list[Entry]] = {}
         for entry in held:
@@ -310,7 +312,7 @@ class UnorderedState:
 
     def restore(self, pieces: Sequence[bytes]) -> None:
         positions, entries = unordered_image.restored(pieces)
-        self._begin_at(min(positions))
+        self._begin_at(0)
         self._positions = positions
         for piece in entries:
             self._ledger.load(piece)

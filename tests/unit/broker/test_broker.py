@@ -140,7 +140,13 @@ async def test_what_is_refused_before_it_is_queued(broker: Broker) -> None:
     with pytest.raises(StalePartitionCount):
         broker.produce(topic.id, 0, good, partition_count=2)
     with pytest.raises(NotSupported):
-        broker.produce(topic.id, 0, build_frame([b"later"], timestamp_ms=1, deliver_at_ms=[5]))
+        broker.produce(
+            topic.id,
+            0,
+            build_frame(
+                [b"a"], timestamp_ms=1, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
+            ),
+        )
     assert broker.describe("orders").message_count == 0
 
 

@@ -12,7 +12,8 @@ from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
 from unit.delivery.queue_partition import GROUP, MoodyStorage, QueuePartition, numbered, offsets
 
 MAX_ATTEMPTS = 3
-STEPS = "publish receive receive receive_twice settle settle settle_beside wait mood kill snapshot".split()
+STEPS = ["publish", "receive", "receive_twice", "settle", "settle_beside", "wait", "mood", "kill", "snapshot"]
+OFTEN = ["receive", "settle"]
 
 
 class Run:

@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.model.dead_letter import DeadLetter, LetterCursor, LetterFilter, Original
+from quiver.model.delayed import DelayedMessage
 from quiver.model.errors import CATALOGUE, ProtocolError, QuiverError, TopicNotFound
 from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.model.priority import Priority
 from quiver.model.schedule import ScheduleChanges
 from quiver.protocol import dead_letter_messages as d
+from quiver.protocol import delay_messages as y
 from quiver.protocol import group_messages as g
 from quiver.protocol import messages as m
 from quiver.protocol import queue_messages as q

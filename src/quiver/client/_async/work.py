@@ -162,7 +162,7 @@ class AsyncWork:
         finally:
             await self._keeper.end()
             await self._link.close()
-            self._settler.give_up(Closed(what="the work"))
+            self._settler.close(Closed(what="the work"))
         if self._errors:
             raise self._errors.popleft()
 
@@ -208,9 +208,10 @@ class AsyncWork:
             if self._errors:
                 raise self._errors.popleft()
             self._news.clear()
-            await self._settler.pump()
-            self._receiver.resume()
-            await self._receiver.ask()
+            if self._receiver.is_half_used:
+                await self._settler.pump()
+                self._receiver.resume()
+                await self._receiver.ask()
             portion = self._picker.take(limit)
             if portion is None:
                 await self._wait()
@@ -254,3 +255,4 @@ class AsyncWork:
                 answer = (await self._link.call(DescribeGroup(self._options.group))).answer
                 if isinstance(answer, GroupDescription):
                     self._picker.is_ordered = answer.settings.get("ordering") == "key"
+        self._settler.is_ordered = self._picker.is_ordered

@@ -163,7 +163,7 @@ class Work:
         finally:
             self._keeper.end()
             self._link.close()
-            self._settler.give_up(Closed(what="the work"))
+            self._settler.close(Closed(what="the work"))
         if self._errors:
             raise self._errors.popleft()
 
@@ -209,9 +209,10 @@ class Work:
             if self._errors:
                 raise self._errors.popleft()
             self._news.clear()
-            self._settler.pump()
-            self._receiver.resume()
-            self._receiver.ask()
+            if self._receiver.is_half_used:
+                self._settler.pump()
+                self._receiver.resume()
+                self._receiver.ask()
             portion = self._picker.take(limit)
             if portion is None:
                 self._wait()
@@ -255,3 +256,4 @@ class Work:
                 answer = (self._link.call(DescribeGroup(self._options.group))).answer
                 if isinstance(answer, GroupDescription):
                     self._picker.is_ordered = answer.settings.get("ordering") == "key"
+        self._settler.is_ordered = self._picker.is_ordered
