@@ -1,10 +1,11 @@
 """A random walk through queues over HTTP, with restarts and kill -9, against the model of what must hold.
 
-`make chaos` (QUIVER_LONG=1) walks further, and elsewhere every time.
+`make chaos` (QUIVER_LONG=1) walks further, and elsewhere each time; QUIVER_CHAOS_ROUNDS and QUIVER_CHAOS_SEED choose.
 """
 
 import json
 import os
+import random
 import socket
 import sys
 import time
@@ -13,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
@@ -23,7 +24,9 @@ from blackbox.http_queue import HttpQueue
 from blackbox.queue_model import MAX_ATTEMPTS, GroupModel, Held, Message, Standing
 
 LONG = bool(os.environ.get("QUIVER_LONG"))
-WALKS = int(os.environ.get("QUIVER_QUEUE_WALKS", "60" if LONG else "4"))
+WALKS = 4
+ROUNDS = int(os.environ.get("QUIVER_CHAOS_ROUNDS", "25" if LONG else "1"))
+SEED = int(os.environ.get("QUIVER_CHAOS_SEED", "0")) or (random.SystemRandom().randrange(1, 2**31) if LONG else 1)
 STEPS = 40
 STEPS_BETWEEN_RESTARTS = 8
 PARTITIONS = 2
@@ -438,17 +441,20 @@ class QueueWalk(RuleBasedStateMachine):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(120 + 60 * WALKS)
+@pytest.mark.timeout(120 + 30 * ROUNDS * WALKS)
 def test_queues_keep_their_promises(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker()
+    for number in range(SEED, SEED + ROUNDS):
+        print(f"seed {number}")
+        walk_from(broker, number)
+
+
+def walk_from(broker: BrokerProcess, number: int) -> None:
     failures: list[BaseException] = []
     try:
         run_state_machine_as_test(
-            lambda: QueueWalk(broker, failures),
-            settings=settings(
-                max_examples=WALKS, stateful_step_count=STEPS, derandomize=not LONG, phases=[Phase.generate]
-            ),
-            _min_steps=STEPS,
+            seed(number)(lambda: QueueWalk(broker, failures)),
+            settings=settings(max_examples=WALKS, stateful_step_count=STEPS, phases=[Phase.generate]),
         )
     except BaseException as problem:
         raise failures[0] if failures else problem from None

@@ -118,7 +118,7 @@ class Broker:
         self.groups = Groups(
             self._group_service, self._metadata, self._partitions, clock=self.clock, queues=self.queues
         )
-        self.poll = Poll(self.groups, self._browse, self._metadata, self._partitions, clock=self.clock)
+        self.poll = Poll(self.groups, self.queues, self._metadata, self._partitions, clock=self.clock)
         self.members = Members(self.groups, self.poll.readers)
         burial = Burial(
             self._metadata,

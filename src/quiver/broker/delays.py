@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 MAX_LISTED = 10_000
 """Messages of one request, whatever it asks for."""
 _UPKEEP_SECONDS = 5.0
+_PRIORITIES = tuple(Priority)
 
 
 class DelayedPage(NamedTuple):
@@ -89,10 +90,11 @@ class Delays:
         """Pending messages in order of time."""
         topic = self._metadata.topic(topic_name)
         opened = list(self._partitions.of(topic.id))
+        numbers = [delays.number for delays in opened]
         found = delay_page([delays.state.pending for delays in opened], skip, limit)
         messages = [
-            DelayedMessage(opened[index].number, each.id, each.deliver_at_ms, Priority(each.priority), "pending")
-            for index, each in found
+            DelayedMessage(numbers[index], id, time_ms, _PRIORITIES[priority], "pending")
+            for time_ms, index, id, priority in found
         ]
         return DelayedPage(messages, self.pending_count(topic.id))
 

@@ -162,6 +162,8 @@ class Groups:
                 where = f"{self.topic_name(partition.topic_id)}-{partition.partition}"
                 raise InvalidRequest(problem=f"offset {offset} of {where} is not one of 0 to {end}")
         await self.service.commit(group, offsets, member_id=member_id, generation=generation)
+        for partition, (offset, _) in offsets.items():
+            await self._queues.committed(*partition, group, offset, may_go_back=member_id is None)
 
     async def reset(self, group: str, topic_name: str, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:
         """Moves a group without members in one topic: to a position, or (`to` as an int) by a number of messages."""
@@ -178,7 +180,7 @@ class Groups:
             new = await _resolve(partition.log, to, old)
             changes.append(ResetOffset(number, old, new))
         if not dry_run:
-            await self.service.commit(
+            await self.commit_partitions(
                 group, {TopicPartition(topic.id, change.partition): (change.new, "") for change in changes}
             )
         return changes

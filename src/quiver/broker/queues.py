@@ -20,7 +20,7 @@ from quiver.model.errors import GroupNotEmpty, GroupNotFound, ShuttingDown, Topi
 from quiver.model.limits import MIB, Limits
 from quiver.model.position import Position
 from quiver.model.priority import Priority
-from quiver.model.queue import Ordering
+from quiver.model.queue import Ordering, QueueSettings
 from quiver.model.receipt import Receipt
 from quiver.model.topic import Topic
 from quiver.protocol.queue_messages import SettlePart
@@ -156,6 +156,28 @@ class Queues:
     async def attend_to_times(self) -> None:
         """Ends leases and finds due retries now, rather than when the next turn comes."""
         await self._deliveries.attend_to_times()
+
+    def settings_of(self, topic_id: int, group: str) -> QueueSettings:
+        """What holds for a group in a topic."""
+        return self._settling.settings_of(topic_id, self._groups.group(group).id)
+
+    def note_time(self, delivery: PartitionDelivery, at_ms: int) -> None:
+        """A lease ends there at that time."""
+        self._deliveries.note(delivery, at_ms)
+
+    async def attend(self, delivery: PartitionDelivery) -> None:
+        """Ends the leases of a partition whose time is over, now."""
+        await self._attend(delivery)
+
+    async def committed(self, topic_id: int, number: int, group: str, offset: int, *, may_go_back: bool) -> None:
+        """A group whose members poll has committed: everything below is settled, also what they hold."""
+        delivery, group_id = self.known_deliveries(topic_id).get(number), self._groups.group(group).id
+        state = None if delivery is None else delivery.state(group_id)
+        if delivery is not None and state is not None:
+            if may_go_back and offset < state.lowest_unsettled():
+                await delivery.rewind(group_id, offset)
+            else:
+                await delivery.settle_below(group_id, offset)
 
     def problems(self) -> dict[str, str]:
         """Partitions whose delivery state cannot be read, and why."""

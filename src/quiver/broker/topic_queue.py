@@ -22,9 +22,11 @@ from quiver.system.clock import Clock
 logger = logging.getLogger(__name__)
 
 _SCOUTED_AT_ONCE = 64
+_TURNS_AT_ONCE = 128
+"""Turns before others may run."""
 _NOTHING = [0] * LEVELS
 _BEGIN_AT_ONCE = 64
-_RETRY_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 60.0
 
 
 class TopicQueue:
@@ -54,6 +56,8 @@ class TopicQueue:
         """Partitions of which only the broker before this one knew the levels."""
         self._floors: dict[int, list[int]] = {}
         """Of those that were scouted, by level: there is nothing unread below."""
+        self._failures: dict[int, float] = {}
+        """Partitions that could not be read, and how long they are left alone."""
         self._turns = Turns()
         self._turns.configure(topic.config.priority_weights, self.settings.starvation_ms)
         self._receivers: dict[Receiver, None] = {}
@@ -256,7 +260,11 @@ class TopicQueue:
         want = self.consumers.room(receiver.consumer, limit=self.settings.max_unacked, want=receiver.remaining)
         if want < 1 and receiver.is_open:
             self._is_full = True
+        turns = 0
         while want > 0 and receiver.is_open and self._closed_by is None:
+            turns += 1
+            if turns % _TURNS_AT_ONCE == 0:
+                await asyncio.sleep(0)
             turn = self._turns.next(want, self._clock.now_ms(), receiver.levels)
             if turn is not None:
                 want -= await self._take(turn, receiver)
@@ -271,6 +279,7 @@ class TopicQueue:
         try:
             delivery = await self._begun(turn.partition)
             available = await self._read_ahead(delivery, turn)
+            self._failures.pop(turn.partition, None)
             if not available[turn.level]:
                 has_more = False
             elif receiver.is_open and self._closed_by is None:
@@ -278,7 +287,9 @@ class TopicQueue:
                 has_more = got > 0 and self._has_more(turn, available[turn.level] - got)
         except Exception as error:
             has_more = False
-            receiver.problem = self._failed(turn.partition, error)
+            self._failed(turn.partition, error)
+            if len(self._failures) == len(self._watched):
+                receiver.problem = error if isinstance(error, QuiverError) else QuiverError()
         finally:
             self._turns.served(turn, got, has_more=has_more)
         return got
@@ -287,13 +298,13 @@ class TopicQueue:
         levels = 1 << turn.level if self._ordering == "none" else ALL_LEVELS
         return await delivery.read_ahead(self.group_id, count=turn.want, levels=levels)
 
-    def _failed(self, number: int, error: Exception) -> QuiverError:
+    def _failed(self, number: int, error: Exception) -> None:
         """A partition that cannot be read now holds up itself alone, and is tried again."""
+        pause = self._failures[number] = min(2 * self._failures.get(number, 0.5), _LONGEST_PAUSE_SECONDS)
         unexpected = not isinstance(error, QuiverError | OSError)
         where = f"{self.topic.name}-{number}"
         logger.warning("group %s gets nothing from %s: %s", self.name, where, error, exc_info=unexpected)
-        asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.has_news, number)
-        return error if isinstance(error, QuiverError) else QuiverError()
+        asyncio.get_running_loop().call_later(pause, self.has_news, number)
 
     def _lease(self, delivery: PartitionDelivery, turn: Turn, receiver: Receiver) -> int:
         lot = receiver.lot(self, delivery, self._clock.now_ms())
@@ -307,7 +318,7 @@ class TopicQueue:
         )
         count = receiver.add(lot, taken)
         self.consumers.took(turn.partition, receiver.consumer, count)
-        if self._ordering == "key":
+        if count and self._ordering == "key":
             self._news.add(turn.partition)  # the next of a key may be of another level
         return count
 

@@ -10,6 +10,7 @@ from quiver.delivery.events import Began, Died, Event, Forgotten, LettersRemoved
 from quiver.delivery.group_state import Dead
 from quiver.delivery.queue_group import QueueGroup
 from quiver.delivery.recorder import Recorder, decode_record
+from quiver.model.dead_letter import is_dead_letter_topic
 from quiver.model.errors import QuiverError
 from quiver.moves.carrier import Carrier
 from quiver.moves.outbox import Move, Outbox
@@ -32,7 +33,7 @@ class DeliveryJournal:
         self.name = name
         """Of the partition."""
         self._number = number
-        self._is_last_stop = name.rpartition("-")[0].endswith(".dlq")
+        self._is_last_stop = is_dead_letter_topic(name.rpartition("-")[0])
         """Nothing dies into a dead-letter topic's own dead-letter topic."""
         self.groups: dict[int, QueueGroup] = {}
         self.removed = IntervalSet()

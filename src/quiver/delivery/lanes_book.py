@@ -11,11 +11,10 @@ from itertools import chain, islice
 from quiver.delivery.group_state import LEVELS, Run
 from quiver.delivery.lanes_index import LaneIndex
 from quiver.delivery.lanes_lane import DUE, HELD, LEVEL_MASK, NOTHING, PAUSED, READY, Lane, Lease, Stretch
+from quiver.structures.ordered_pairs import LOWEST, OrderedPairs
 
-_WAKE_AT_ONCE = 5_000
+_WAKE_AT_ONCE = 2_000
 _LOOK_AT = 20_000
-_Timed = tuple[int, int, Lane]
-"""When, the lane's first offset, and the lane."""
 
 
 class LaneBook:
@@ -41,8 +40,9 @@ class LaneBook:
         """When, and which lease."""
         self.trailing: dict[Lane, None] = {}
         """Lanes that may have messages which were given back only because of others before them."""
-        self._pauses: list[_Timed] = []
-        self._due: list[list[_Timed]] = [[] for _ in range(LEVELS)]
+        self._pauses = OrderedPairs()
+        """When, and the first offset of the lane."""
+        self._due = [OrderedPairs() for _ in range(LEVELS)]
 
     def __del__(self) -> None:
         """Lanes and what is in them point at each other, and the garbage collector does not see it."""
@@ -76,16 +76,22 @@ class LaneBook:
 
     def withdraw(self, lane: Lane) -> None:
         """Nothing of a lane can be had until it is offered again. One that was ready is to be blocked then."""
-        self.unoffer(lane)
-        if lane.state == READY and lane.front != NOTHING:
-            self.ready[lane.front & LEVEL_MASK].remove(lane.front_offset)
+        self.unlist(lane)
         lane.state = HELD
 
-    def unoffer(self, lane: Lane) -> None:
-        if lane.offered:
-            level = lane.front & LEVEL_MASK if lane.head is None else lane.head.level
-            self.available[level] -= lane.offered
-            lane.offered = 0
+    def unlist(self, lane: Lane) -> None:
+        """Comes before a change of what a lane has first."""
+        head, level = lane.head, lane.front & LEVEL_MASK
+        if head is not None:
+            level = head.level
+            if lane.state == PAUSED:
+                self._pauses.remove(lane.time_ms, head.start)
+            elif lane.state == DUE:
+                self._due[level].remove(lane.time_ms, head.start)
+        elif lane.state == READY and lane.front != NOTHING:
+            self.ready[level].remove(lane.front_offset)
+        self.available[level] -= lane.offered
+        lane.offered = 0
 
     def block(self, lane: Lane) -> None:
         """Notes what waits in a lane that is not ready."""
@@ -95,38 +101,35 @@ class LaneBook:
     def pause(self, lane: Lane, until_ms: int) -> None:
         assert lane.head is not None, "only what was delivered is paused"
         lane.state, lane.time_ms = PAUSED, until_ms
-        heappush(self._pauses, (until_ms, lane.head.start, lane))
+        self._pauses.add(until_ms, lane.head.start)
 
     def wake(self, now_ms: int) -> None:
         """What has waited for a time that has come can be had: some thousands of lanes in one go."""
-        pauses = self._pauses
-        for _ in range(_WAKE_AT_ONCE):
-            if not pauses or pauses[0][0] > now_ms:
+        if not len(self._pauses):
+            return
+        for time_ms, start in self._pauses.starting_at(LOWEST, LOWEST, _WAKE_AT_ONCE):
+            if time_ms > now_ms:
                 break
-            timed = heappop(pauses)
-            lane = timed[2]
-            if lane.head is not None and _is_at(timed, PAUSED):
-                level = lane.head.level
-                lane.state, lane.offered = DUE, _due_count(lane, now_ms)
-                self.available[level] += lane.offered
-                heappush(self._due[level], timed)
+            self._pauses.remove(time_ms, start)
+            lane = self.unsettled.get(start)
+            level, count = _due_count(lane, now_ms)
+            lane.state, lane.offered = DUE, count
+            self.available[level] += count
+            self._due[level].add(time_ms, start)
 
     def next_pause_ms(self) -> int | None:
-        while self._pauses and not _is_at(self._pauses[0], PAUSED):
-            heappop(self._pauses)
-        return self._pauses[0][0] if self._pauses else None
+        first = self._pauses.starting_at(LOWEST, LOWEST, 1)
+        return first[0][0] if first else None
 
     def take_due(self, level: int) -> tuple[Lane, int] | None:
         """The lane that waits longest for being delivered again, and how many of its messages can be."""
-        due = self._due[level]
-        while due:
-            timed = heappop(due)
-            if _is_at(timed, DUE):
-                lane = timed[2]
-                offered = lane.offered
-                self.withdraw(lane)
-                return lane, offered
-        return None
+        first = self._due[level].starting_at(LOWEST, LOWEST, 1)
+        if not first:
+            return None
+        lane = self.unsettled.get(first[0][1])
+        offered = lane.offered
+        self.withdraw(lane)
+        return lane, offered
 
     def floor(self, position: int) -> int:
         """The lowest offset that was never delivered, of what waits and what begins at the position."""
@@ -277,15 +280,12 @@ def _waiting_behind(lane: Lane) -> int:
     return 0
 
 
-def _is_at(timed: _Timed, state: int) -> bool:
-    """Whether a lane is still where it was when it was put into a heap."""
-    time_ms, start, lane = timed
-    return lane.state == state and lane.time_ms == time_ms and lane.head is not None and lane.head.start == start
-
-
-def _due_count(lane: Lane, now_ms: int) -> int:
-    count, part, level = 0, lane.head, lane.head.level if lane.head else 0
+def _due_count(lane: Lane, now_ms: int) -> tuple[int, int]:
+    """The level of a lane, and how many of its messages follow each other in it that can be had again."""
+    part = lane.head
+    assert part is not None, "it was delivered"
+    level, count = part.level, 0
     while part is not None and part.level == level and part.due_ms <= now_ms:
         count += part.count
         part = part.next
-    return count
+    return level, count

@@ -11,7 +11,7 @@ from quiver.delivery.lanes_book import LaneBook
 from quiver.delivery.lanes_lane import HELD, NOTHING, PAUSED, READY, Lane, Lease, Stretch
 from quiver.delivery.lanes_runs import merged_dead
 
-_EXPIRE_AT_ONCE = 5_000
+_EXPIRE_AT_ONCE = 2_000
 
 
 class Ended(NamedTuple):
@@ -34,7 +34,7 @@ def expire(book: LaneBook, now_ms: int, max_attempts: int | None) -> Iterator[En
         lease.timer_ms = 0
         ended = Ended(id, [], LEASE_EXPIRED, [])
         for lane in _held_lanes(lease):
-            if lane.deadline_ms <= now_ms:
+            if lane.deadline_ms <= now_ms and done < _EXPIRE_AT_ONCE:
                 done += _end(book, lane, lease, ended, max_attempts)
             else:
                 book.watch(lease, lane.deadline_ms)
@@ -108,7 +108,7 @@ def _dead(part: Stretch) -> Dead:
 def _settle_lane(book: LaneBook, lane: Lane, offset: int) -> int:
     """Of what was delivered."""
     gone, state = 0, lane.state
-    book.unoffer(lane)
+    book.unlist(lane)
     while lane.head is not None and lane.head.start < offset:
         part = book.alone(lane.head, lane.head.start, min(lane.head.end, offset))
         gone += part.count

@@ -20,18 +20,29 @@ class LaneIndex:
         self._lanes: list[list[Lane]] = []
 
     def add(self, offset: int, lane: Lane) -> None:
-        if not self._firsts:
-            self._firsts, self._offsets, self._lanes = [offset], [[offset]], [[lane]]
-            return
+        if not self._firsts or (offset > self._offsets[-1][-1] and len(self._offsets[-1]) >= _MOST):
+            self._firsts.append(offset)
+            self._offsets.append([offset])
+            self._lanes.append([lane])
+        elif offset > self._offsets[-1][-1]:
+            self._offsets[-1].append(offset)
+            self._lanes[-1].append(lane)
+        else:
+            self._insert(offset, lane)
+
+    def _insert(self, offset: int, lane: Lane) -> None:
         at = max(0, bisect_right(self._firsts, offset) - 1)
-        offsets = self._offsets[at]
-        place = len(offsets) if offset > offsets[-1] else bisect_left(offsets, offset)
+        offsets, lanes = self._offsets[at], self._lanes[at]
+        place = bisect_left(offsets, offset)
         offsets.insert(place, offset)
-        self._lanes[at].insert(place, lane)
-        if offset < self._firsts[at]:
-            self._firsts[at] = offset
+        lanes.insert(place, lane)
+        self._firsts[at] = min(offset, self._firsts[at])
         if len(offsets) > _MOST:
-            self._divide(at, _MOST if place == _MOST else _MOST // 2)
+            half = _MOST // 2
+            self._firsts.insert(at + 1, offsets[half])
+            self._offsets.insert(at + 1, offsets[half:])
+            self._lanes.insert(at + 1, lanes[half:])
+            del offsets[half:], lanes[half:]
 
     def remove(self, offset: int) -> None:
         """It must be there."""
@@ -41,6 +52,11 @@ class LaneIndex:
         del offsets[place], self._lanes[at][place]
         if not offsets:
             del self._firsts[at], self._offsets[at], self._lanes[at]
+
+    def get(self, offset: int) -> Lane:
+        """It must be there."""
+        at = bisect_right(self._firsts, offset) - 1
+        return self._lanes[at][bisect_left(self._offsets[at], offset)]
 
     @property
     def lowest(self) -> int:
@@ -55,11 +71,3 @@ class LaneIndex:
         """In order. There must be no change meanwhile."""
         for block in self._lanes:
             yield from block
-
-    def _divide(self, at: int, place: int) -> None:
-        """A block that grows at its end leaves a full one behind, any other is halved."""
-        offsets, lanes = self._offsets[at], self._lanes[at]
-        self._firsts.insert(at + 1, offsets[place])
-        self._offsets.insert(at + 1, offsets[place:])
-        self._lanes.insert(at + 1, lanes[place:])
-        del offsets[place:], lanes[place:]

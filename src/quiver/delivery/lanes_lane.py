@@ -80,10 +80,6 @@ class Lane(msgspec.Struct, eq=False, gc=False):
     time_ms: int = 0
     """When a lane that is paused or due can be had again."""
 
-    def __lt__(self, other: "Lane") -> bool:
-        """Heaps may hold a lane that is gone beside one of the same offset: either order will do."""
-        return False
-
     @property
     def lease(self) -> "Lease | None":
         return None if self.head is None else self.head.lease

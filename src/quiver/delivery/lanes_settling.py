@@ -61,6 +61,8 @@ class Settling:
         """Given back because nothing overtakes the others."""
         self.dead: list[Dead] = []
         self.until_ms: int | None = None
+        self._due: dict[int, int] = {}
+        """By attempts: one number for all that have it."""
 
     def settlement(self) -> Settlement:
         return Settlement(self._refused, merged_dead(self.dead), self.until_ms, self._saved)
@@ -137,7 +139,7 @@ class Settling:
         """Just these messages, in a lane that is held: by a lease that has expired, if need be, once more."""
         book, lane = self._book, part.lane
         if lane.key is None and lane.state != HELD:
-            book.unoffer(lane)
+            book.unlist(lane)
             part = book.alone(part, start, end)
             if part.lane is not lane:
                 book.pause(lane, lane.time_ms)
@@ -174,7 +176,7 @@ class Settling:
             self._die(first, 1, "max_attempts", backoff.error or first.error)
         else:
             first.attempts, first.error = attempts, backoff.error or first.error
-            due_ms = backoff.due_ms(attempts)
+            due_ms = self._due.setdefault(attempts, backoff.due_ms(attempts))
             self._book.give_back(first, due_ms)
             self.until_ms = due_ms if self.until_ms is None else min(self.until_ms, due_ms)
             self.returned.append(ReturnedRun(first.start, first.end, attempts, due_ms))

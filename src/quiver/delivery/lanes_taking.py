@@ -48,21 +48,26 @@ class Taking:
         return taken
 
     def _lease_again(self, lane: Lane, count: int) -> list[Stretch]:
-        """The lane's first messages; those behind them that an expired lease had are nobody's now."""
+        """The lane's first messages; those behind them that an expired lease had are nobody's now, and wait for them
+        if they have a key."""
         leased, part = [], lane.head
         while part is not None:
-            if count <= 0:
+            following = part.next
+            if count <= 0 and lane.key is None:
+                self._book.pause(self._book.alone(part, part.start, part.end).lane, lane.time_ms)
+            elif count <= 0:
                 self._book.leave(part)
+                self._book.trailing[lane] = None
             else:
                 if part.count > count:
-                    part.split(part.start + count)
+                    following = part.split(part.start + count)
                 count -= part.count
                 self._book.leave(part)
                 self._book.retrying -= part.count
                 part.first_ms = part.first_ms if part.attempts else self._now_ms
                 self._hold(part)
                 leased.append(part)
-            part = part.next
+            part = following
         lane.deadline_ms = self._deadline_ms
         return leased
 

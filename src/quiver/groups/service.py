@@ -239,6 +239,13 @@ class GroupService:
         if fresh:
             await self._append(OffsetsCommitted(name, fresh))
 
+    async def advance(self, name: str, partition: TopicPartition, offset: int) -> None:
+        """Moves the group's position on, if it is not as far already. Positions never go back this way."""
+        committed = self.group(name).offsets.get(partition)
+        if committed is None or committed.offset < offset:
+            advanced = Committed(offset, self._clock.now_ms(), "" if committed is None else committed.metadata)
+            await self._append(OffsetsCommitted(name, [(partition, advanced)]))
+
     async def forget_topic(self, topic_id: int) -> None:
         """The topic is gone, and with it every group's place in it."""
         for name, group in list(self._table.groups.items()):

@@ -1,6 +1,7 @@
 """One partition: its log, its writer, its producers and those who wait for news."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -91,6 +92,7 @@ class Partition:
         self.newest = [log.end_offset] * len(Priority)
         """By priority, the offset behind the last frame of it that was appended since opening: a level that was read
         up to there has nothing new."""
+        self._knows_newest = False
         self._config = config
         self.epoch = epoch
         self._clock = clock
@@ -171,6 +173,17 @@ class Partition:
     def passed(self, mover: int, sequence: int) -> int:
         """How many messages from a sequence on a mover has brought already."""
         return self._producers.passed(mover, sequence)
+
+    async def find_newest(self) -> None:
+        """Once after opening: a level that has nothing stored has nothing new either."""
+        if self._knows_newest:
+            return
+        start, known = self.log.start_offset, list(self.newest)
+        self._knows_newest = True
+        with contextlib.suppress(CorruptData):
+            for level, count in enumerate(await self.log.count_by_priority(start)):
+                if not count and self.newest[level] == known[level]:
+                    self.newest[level] = start
 
     async def read(self, offset: int, max_bytes: int) -> FrameSlice | None:
         return await self.log.read(offset, max_bytes=max_bytes)

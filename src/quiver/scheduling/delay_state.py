@@ -205,10 +205,9 @@ class DelayState:
         """How many of these are gone now that were not before. Those that come later are remembered."""
         count = 0
         for id in ids:
-            if self.pending.remove(id):
-                count += 1
-            elif id >= self.known_below:
-                count += self._ahead.add(id, id + 1)
+            was_here = self.pending.remove(id) is not None
+            is_news = id >= self.known_below and self._ahead.add(id, id + 1) > 0
+            count += was_here or is_news
         return count
 
     # snapshots

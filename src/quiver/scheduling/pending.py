@@ -90,9 +90,10 @@ class Pending:
         """When to take next; None if there is nothing to wait for."""
         return self._due.next_ms()
 
-    def page(self, start: int, stop: int) -> list[Delayed]:
-        """In order of time, then of id, from one position up to another."""
-        return [self._of_pair(*pair) for pair in self._due.order.slice(start, stop)]
+    def page(self, start: int, stop: int) -> list[tuple[int, int, int]]:
+        """Time, id and priority in order of time, then of id, from one position up to another."""
+        pairs = self._due.order.slice(start, stop)
+        return [(time_ms, number >> PRIORITY_BITS, number & _PRIORITY_MASK) for time_ms, number in pairs]
 
     def coming(self, since: tuple[int, int], limit: int, *, until_ms: int = sys.maxsize) -> list[Delayed]:
         """In order of time, from a time and id on and up to a time."""

@@ -47,5 +47,7 @@ def test_a_delayed_message_lives_from_its_arrival_on():
     assert (message.deliver_at_ms, message.expires_at_ms, route.delayed) == (6000, 8000, True)
     message, route = outgoing(b"v", None, {"deliver_at": "1970-01-01T00:00:09Z"}, 1000)
     assert (message.deliver_at_ms, message.expires_at_ms, route.delayed) == (9000, None, True)
+    message, _ = outgoing(b"v", None, {"deliver_at": 500, "ttl": "2s"}, 1000)
+    assert (message.deliver_at_ms, message.expires_at_ms) == (500, 3000)
     with pytest.raises(InvalidRequest):
         outgoing(b"v", None, {"delay": 5, "deliver_at": 9000}, 1000)

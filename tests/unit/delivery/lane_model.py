@@ -81,11 +81,10 @@ class LaneModel:
             if head.state == WAITING:
                 run = list(takewhile(lambda m, head=head: m.level == head.level, lane))
                 yield 1, head.offset, 0, run
-            elif head.state in (RETURNED, EXPIRED):
-                if head.time_ms <= now_ms:
-                    head.woken_ms = now_ms if head.woken_ms is None else head.woken_ms
-                    run = list(takewhile(lambda m, head=head: self._goes_with(m, head), lane))
-                    yield 0, head.time_ms, head.offset, run
+            elif head.state in (RETURNED, EXPIRED) and head.time_ms <= now_ms:
+                head.woken_ms = now_ms if head.woken_ms is None else head.woken_ms
+                run = list(takewhile(lambda m, head=head: self._goes_with(m, head), lane))
+                yield 0, head.time_ms, head.offset, run
 
     def _goes_with(self, message: Message, head: Message) -> bool:
         """Of those behind, whatever was due when the first one was looked at."""

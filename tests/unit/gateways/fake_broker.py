@@ -29,6 +29,7 @@ class Published(NamedTuple):
     partition: int
     offset: int
     duplicate: bool = False
+    delayed: bool = False
 
 
 class Page(NamedTuple):

@@ -195,6 +195,25 @@ ANSWERS += [
 ]
 
 
+REQUESTS += [
+    (y.ListDelayed("t"), "943ca174cd03e800"),
+    (y.ListDelayed("t", 10, 20), "943ca1740a14"),
+    (y.GetDelayed("t", 2, 1 << 40), "943da17402cf0000010000000000"),
+    (y.CancelDelayed("t", 2, [5, 6]), "943ea17402920506"),
+]
+ANSWERS += [
+    (
+        y.DelayedList([DelayedMessage(2, 5, 1_800_000_000_000, Priority.HIGH, "pending")], 7),
+        "93cca091950205cf000001a3185c500001a770656e64696e6707",
+    ),
+    (
+        y.Delayed(DelayedMessage(0, 5, 9, Priority.NORMAL, "cancelled")),
+        "92cca19500050902a963616e63656c6c6564",
+    ),
+    (y.CancelledDelayed([5]), "92cca29105"),
+]
+
+
 @pytest.mark.parametrize(("message", "golden"), REQUESTS)
 def test_request_bytes(message: m.Message, golden: str) -> None:
     encoded = encode_packet(1, message)[PREFIX_BYTES:]

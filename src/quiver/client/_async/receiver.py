@@ -79,11 +79,6 @@ class AsyncReceiver:
     def is_failing(self) -> bool:
         return self._failures > 0
 
-    @property
-    def is_half_used(self) -> bool:
-        """Time to send acks and to ask for more; the keeper does it all the same, only a little later."""
-        return 2 * self._shelf.count <= self.window.size
-
     def stop(self) -> None:
         """Asks for nothing more. What was asked for may still come."""
         self.is_stopped = True
