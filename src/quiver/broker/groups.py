@@ -9,8 +9,9 @@ from quiver.broker.position_offset import position_offset
 from quiver.broker.queue_depth import PartitionDepth
 from quiver.broker.queues import Queues
 from quiver.groups.assignors import AssignorName, TopicPartition
+from quiver.groups.live_group import MemberView
 from quiver.groups.member import Member, MemberState, Subscription
-from quiver.groups.service import GroupService, MemberView
+from quiver.groups.service import GroupService
 from quiver.groups.state import GroupStateName, Protocol
 from quiver.groups.table import Group
 from quiver.metadata.service import MetadataService

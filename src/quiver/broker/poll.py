@@ -15,7 +15,7 @@ from quiver.broker.readers import Reader, Readers
 from quiver.broker.receiver import Received
 from quiver.delivery.partition_delivery import PartitionDelivery
 from quiver.groups.assignors import TopicPartition
-from quiver.groups.service import MemberView
+from quiver.groups.live_group import MemberView
 from quiver.metadata.service import MetadataService
 from quiver.model.errors import QuiverError
 from quiver.model.limits import MIB

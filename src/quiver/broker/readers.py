@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Iterable
 
 from quiver.groups.assignors import TopicPartition
-from quiver.groups.service import GroupService, MemberView
+from quiver.groups.live_group import MemberView
+from quiver.groups.service import GroupService
 
 _FIRST_SWEEP_GROUPS = 64
 

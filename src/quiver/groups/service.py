@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import NamedTuple
 
 import msgspec
 
@@ -21,7 +20,8 @@ from quiver.groups.events import (
     OffsetsForgotten,
     SettingsChanged,
 )
-from quiver.groups.member import Member, MemberState, Subscription
+from quiver.groups.live_group import LiveGroup, MemberView
+from quiver.groups.member import Member, Subscription
 from quiver.groups.state import Membership, Protocol, Topics, topic_ids
 from quiver.groups.table import Group, GroupTable
 from quiver.model.errors import (
@@ -48,44 +48,13 @@ _OFFSET_EXPIRY_EVERY_SECONDS = 60.0
 _EVENT = msgspec.json.Decoder(Event)
 
 
-class MemberView(NamedTuple):
-    """What a member is told. `version` changes with every change of the group."""
-
-    member_id: str
-    generation: int
-    version: int
-    state: MemberState
-    assigned: frozenset[TopicPartition]
-    revoke: frozenset[TopicPartition]
-    revocation_ms: int | None
-    """Milliseconds left to let go of `revoke`."""
-
-
-class _Live:
-    """What a group has in memory only."""
-
-    __slots__ = ("changed", "coming", "lock", "version")
-
-    def __init__(self, version: int) -> None:
-        self.lock = asyncio.Lock()
-        self.version = version
-        self.changed = asyncio.Event()
-        self.coming: Membership | None = None
-        """The membership that is being written."""
-
-    def announce(self) -> None:
-        self.version += 1
-        self.changed.set()
-        self.changed = asyncio.Event()
-
-
 class GroupService:
     def __init__(self, *, clock: Clock, randomness: Randomness, topics: Callable[[], Topics]) -> None:
         self._clock = clock
         self._randomness = randomness
         self._topics = topics
         self._table = GroupTable()
-        self._live: dict[str, _Live] = {}
+        self._live: dict[str, LiveGroup] = {}
         self._deadlines: Deadlines[str] = Deadlines()
         self._journal: Journal | None = None
         self._task: asyncio.Task[None] | None = None
@@ -180,7 +149,7 @@ class GroupService:
                     await self._install(name, draft)
         if seen_version == live.version and wait_ms > 0:
             session_ms = group.membership.member(member_id).subscription.session_ms
-            await _wait(live.changed, min(wait_ms, session_ms // 3) / 1000)
+            await live.wait(min(wait_ms, session_ms // 3) / 1000)
             self.group(name).membership.heartbeat(member_id, None, self._now_ms())
         return self._view(name, member_id)
 
@@ -321,10 +290,10 @@ class GroupService:
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
 
-    def _live_of(self, name: str) -> _Live:
+    def _live_of(self, name: str) -> LiveGroup:
         live = self._live.get(name)
         if live is None:
-            live = self._live[name] = _Live(self._first_version)
+            live = self._live[name] = LiveGroup(self._first_version)
         return live
 
     @contextlib.asynccontextmanager
@@ -431,9 +400,3 @@ class GroupService:
     def _has_expired(self, group: Group) -> bool:
         expires_at_ms = group.expires_at_ms
         return expires_at_ms is not None and expires_at_ms < self._clock.now_ms()
-
-
-async def _wait(event: asyncio.Event, seconds: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()

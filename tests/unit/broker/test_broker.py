@@ -143,9 +143,7 @@ async def test_what_is_refused_before_it_is_queued(broker: Broker) -> None:
         broker.produce(
             topic.id,
             0,
-            build_frame(
-                [b"a"], timestamp_ms=1, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
-            ),
+            build_frame([b"a"], timestamp_ms=1, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True),
         )
     assert broker.describe("orders").message_count == 0
 

@@ -313,4 +313,4 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestLanes(Lanes.TestCase):
-    settings = hypothesis_settings(max_examples=2500, stateful_step_count=60, report_multiple_bugs=False)
+    settings = hypothesis_settings(max_examples=120, stateful_step_count=60, report_multiple_bugs=False)
