@@ -390,13 +390,9 @@ class GroupService:
             return
         self._offsets_checked_at = self._clock.monotonic()
         for name, group in list(self._table.groups.items()):
-            if not self._has_expired(group):
+            if not group.has_expired(self._clock.now_ms()):
                 continue
             async with self._alone(name):
-                if self._has_expired(self.group(name)):
+                if self.group(name).has_expired(self._clock.now_ms()):
                     logger.info("group %s: unused for longer than its offsets are kept, forgotten", name)
                     await self._append(GroupDeleted(name))
-
-    def _has_expired(self, group: Group) -> bool:
-        expires_at_ms = group.expires_at_ms
-        return expires_at_ms is not None and expires_at_ms < self._clock.now_ms()

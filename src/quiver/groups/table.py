@@ -33,12 +33,11 @@ class Group(msgspec.Struct, kw_only=True):
     changed_at_ms: int = 0
     """When the group was last used, in wall-clock time: what the expiry of its offsets counts from."""
 
-    @property
-    def expires_at_ms(self) -> int | None:
-        """When the group may be forgotten; None while it has members, and for queue groups."""
+    def has_expired(self, now_ms: int) -> bool:
+        """Whether the group may be forgotten: never while it has members, and never a queue group."""
         if self.membership.members or self.kind == "queue":
-            return None
-        return self.changed_at_ms + self.settings.offsets_retention_ms
+            return False
+        return self.changed_at_ms + self.settings.offsets_retention_ms < now_ms
 
 
 class _SavedGroup(msgspec.Struct):
