@@ -34,6 +34,8 @@ class Message:
 class Held:
     """One delivery."""
 
+    serial: int
+    """Rises with each delivery of the group."""
     receipt: str
     attempt: int
     earliest_end_ms: int
@@ -84,6 +86,7 @@ class GroupModel:
         self.unheard_until_ms = 0
         """Until then leases may be out that a receive took and never answered."""
         self._messages = messages
+        self._serial = 0
         self._furthest: dict[tuple[int, str], int] = {}
 
     def of(self, message: Message) -> Standing:
@@ -122,7 +125,8 @@ class GroupModel:
 
     def _note(self, message: Message, standing: Standing, answer: dict[str, Any], now_ms: int, end_ms: int) -> None:
         receipt, attempt = answer["receipt_handle"], answer["attempt"]
-        standing.last = Held(receipt, attempt, end_ms, end_ms)
+        self._serial += 1
+        standing.last = Held(self._serial, receipt, attempt, end_ms, end_ms)
         standing.receipts.append(receipt)
         standing.may_be.clear()
         standing.not_before_ms = 0
@@ -168,7 +172,16 @@ class GroupModel:
         standing = self.of(message)
         if standing.last is None or standing.settled != "no" or standing.last.ended != "no" or standing.may_be:
             return False
-        return standing.last.is_live(now_ms) or standing.attempts[1] <= MAX_ATTEMPTS
+        if standing.last.is_live(now_ms):
+            return True
+        return standing.attempts[1] <= MAX_ATTEMPTS and not self._is_passed_on(message, standing.last)
+
+    def _is_passed_on(self, message: Message, held: Held) -> bool:
+        """Whether another lease has begun with the key: then the old one is over for all its messages."""
+        if not self.is_ordered or message.key is None:
+            return False
+        others = [self.of(other).last for other in self.same_key(message)]
+        return any(other is not None and other.lease != held.lease and other.serial > held.serial for other in others)
 
     def acked(self, message: Message, *, cut_off: bool = False) -> None:
         standing = self.of(message)

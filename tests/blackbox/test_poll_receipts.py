@@ -1,10 +1,12 @@
 """Members that poll over HTTP and ack single messages: leases and the group's committed offset go together."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+import quiver
 from blackbox.broker_process import BrokerProcess
 from blackbox.http_group import HttpGroup, values
 
@@ -115,6 +117,54 @@ def test_a_reset_begins_anew(group: HttpGroup) -> None:
     group.post("leave", {"member_id": member["member_id"]})
     group.post("offsets/reset", {"topic": group.topic, "to": "earliest"})
     assert [message["offset"] for message in polled(group, group.join(), timeout="20s")] == [0, 1, 2]
+
+
+def test_many_receipts_at_once_each_by_itself(group: HttpGroup) -> None:
+    group.publish(5)
+    messages = polled(group, group.join())
+    receipts = [message["receipt_handle"] for message in messages]
+    settle(group, "ack", messages[1])
+    body = {"receipts": [*receipts, receipts[0]]}
+    results = group.call("POST", "/messages/ack", body)["results"]
+    assert [result["success"] for result in results] == [True, False, True, True, True, False]
+    assert {result["code"] for result in results if not result["success"]} == {"lease_lost"}
+    assert group.committed() == {"0": 5}
+
+
+def test_a_longer_lease_is_not_delivered_again(group: HttpGroup) -> None:
+    group.publish(2)
+    member = group.join()
+    short_visibility(group)
+    first, second = polled(group, member)
+    assert settle(group, "visibility", first, timeout="1h")["new_deadline"] > first["deadline"]
+    [again] = polled(group, member, timeout="20s")
+    assert again["offset"] == second["offset"]
+    assert settle(group, "ack", first)["committed_offset"] == 1
+
+
+def test_a_waiting_poll_gets_what_is_given_back_meanwhile(group: HttpGroup) -> None:
+    group.publish(1)
+    member = group.join()
+    [message] = polled(group, member)
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(polled, group, member, timeout="60s")
+        settle(group, "nack", message, delay="0s")
+        [again] = waiting.result(30)
+    assert (again["offset"], again["attempt"]) == (0, 2)
+
+
+def test_members_of_the_sdk_go_on_where_acks_have_brought_the_group(group: HttpGroup) -> None:
+    group.publish(4)
+    member = group.join(cooperative=True)
+    for message in polled(group, member)[:2]:
+        settle(group, "ack", message)
+    group.post("leave", {"member_id": member["member_id"]})
+    address = f"127.0.0.1:{group.broker.native_port}"
+    with quiver.connect(address) as q, q.stream(group.topic, group=group.name) as stream:
+        assert next(iter(stream)).offset == 2
+        stream.commit()
+    again = group.join(cooperative=True)
+    assert [message["offset"] for message in polled(group, again, timeout="20s")] == [3]
 
 
 def test_leases_and_acks_outlive_a_killed_broker(start_broker: Callable[..., BrokerProcess]) -> None:

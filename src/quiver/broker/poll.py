@@ -58,9 +58,11 @@ class Poll:
         while True:
             view = await self._sign_of_life(group, member_id)
             news, changed = asyncio.Event(), self._groups.service.changed(group)
+            group_id = self._groups.service.group(group).id
             watched = [self._partitions.get(*p) for p in view.assigned if self._groups.topic_name(p.topic_id)]
             for partition in watched:
                 partition.watch(news.set)
+            self._queues.watch(group_id, news.set)
             try:
                 view, found = await self._read(group, member_id, limit)
                 remaining = deadline - self._clock.monotonic()
@@ -70,6 +72,7 @@ class Poll:
                 pause = min(remaining, self._pause_seconds(group, member_id), self._seconds_to_retry(group, view))
                 await _first_of(news, changed, pause)
             finally:
+                self._queues.unwatch(group_id, news.set)
                 for partition in watched:
                     partition.unwatch(news.set)
 
@@ -125,6 +128,8 @@ class Poll:
         self, group: str, member_id: str, reader: Reader, partition: TopicPartition, limit: int, max_bytes: int
     ) -> list[Received]:
         topic = self._metadata.topic_by_id(partition.topic_id)
+        if not self._may_have_some(group, partition):
+            return []
         delivery = await self._take_over(group, member_id, reader, partition)
         group_id, settings = self._groups.service.group(group).id, self._queues.settings_of(topic.id, group)
         if not (await delivery.read_ahead(group_id, count=limit))[_LEVEL]:
@@ -137,6 +142,13 @@ class Poll:
         )
         return [Received(topic, settings.visibility_ms, one) for one in given]
 
+    def _may_have_some(self, group: str, partition: TopicPartition) -> bool:
+        """Whether there is anything to read or to deliver again: a partition that was never used costs nothing."""
+        delivery = self._queues.known_deliveries(partition.topic_id).get(partition.partition)
+        if delivery is not None and delivery.state(self._groups.service.group(group).id) is not None:
+            return True
+        return self._groups.next_offset(group, partition) < self._partitions.get(*partition).log.readable_offset
+
     async def _take_over(
         self, group: str, member_id: str, reader: Reader, partition: TopicPartition
     ) -> PartitionDelivery:
@@ -145,7 +157,9 @@ class Poll:
         topic = self._metadata.topic_by_id(partition.topic_id)
         delivery = await self._queues.delivery(topic, partition.partition)
         group_id, start = self._groups.service.group(group).id, self._groups.next_offset(group, partition)
-        state = await delivery.begin(group_id, ordering="none", start=start, in_offset_order=True)
+        state = delivery.state(group_id)
+        if state is None:
+            state = await delivery.begin(group_id, ordering="none", start=start, in_offset_order=True)
         if state.lowest_unsettled() < start:
             await delivery.settle_below(group_id, start)
         elif state.lowest_unsettled() > start:  # a killed broker has the acks, maybe not what they mean here

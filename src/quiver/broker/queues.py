@@ -66,6 +66,7 @@ class Queues:
         self._receiving = Receiving(partitions, self._deliveries, self._settling, clock=clock, limits=limits)
         self._queues = self._receiving.queues
         self._is_closed = False
+        self._watchers: dict[int, list[Callable[[], None]]] = {}
 
     async def start(self) -> None:
         """Leases, retries and moves go on where they were."""
@@ -164,6 +165,16 @@ class Queues:
     def note_time(self, delivery: PartitionDelivery, at_ms: int) -> None:
         """A lease ends there at that time."""
         self._deliveries.note(delivery, at_ms)
+
+    def watch(self, group_id: int, on_news: Callable[[], None]) -> None:
+        """Calls back when something of a group that was given back may be had again."""
+        self._watchers.setdefault(group_id, []).append(on_news)
+
+    def unwatch(self, group_id: int, on_news: Callable[[], None]) -> None:
+        watchers = self._watchers[group_id]
+        watchers.remove(on_news)
+        if not watchers:
+            del self._watchers[group_id]
 
     async def attend(self, delivery: PartitionDelivery) -> None:
         """Ends the leases of a partition whose time is over, now."""
@@ -286,6 +297,9 @@ class Queues:
         queue = self._queues.get((part.topic_id, part.group_id))
         if queue is not None:
             queue.settled(part.partition, frees=frees(part))
+        elif frees(part):
+            for on_news in self._watchers.get(part.group_id, ()):
+                on_news()
 
     def _note_change(self, delivery: PartitionDelivery, group_id: int) -> None:
         queue = self._queues.get((delivery.topic_id, group_id))

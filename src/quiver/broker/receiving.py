@@ -13,7 +13,7 @@ from quiver.broker.settling import Settling
 from quiver.broker.topic_queue import TopicQueue
 from quiver.broker.turns import ALL_LEVELS
 from quiver.groups.table import Group
-from quiver.model.errors import InvalidRequest, QuiverError
+from quiver.model.errors import InvalidRequest, QuiverError, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.position import Position
 from quiver.model.priority import Priority
@@ -102,6 +102,8 @@ class Receiving:
         for topic in topics:
             queue = self.queues.get((topic.id, group.id))
             if queue is None:
+                if not self._partitions.of(topic.id):
+                    raise TopicNotFound(topic=topic.name)
                 queue = TopicQueue(topic, name, group, self._partitions, self._deliveries, clock=self._clock)
                 self.queues[topic.id, group.id] = queue
             queue.configure(topic, group)

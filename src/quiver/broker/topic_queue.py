@@ -6,8 +6,8 @@ from functools import partial
 
 from quiver.broker.consumers import Consumer, Consumers
 from quiver.broker.deliveries import Deliveries
+from quiver.broker.first_use import FirstUse
 from quiver.broker.partitions import Partitions
-from quiver.broker.position_offset import position_offset
 from quiver.broker.receiver import Receiver
 from quiver.broker.turns import ALL_LEVELS, Turn, Turns
 from quiver.delivery.group_state import LEVELS, GroupState
@@ -25,7 +25,6 @@ _SCOUTED_AT_ONCE = 64
 _TURNS_AT_ONCE = 128
 """Turns before others may run."""
 _NOTHING = [0] * LEVELS
-_BEGIN_AT_ONCE = 64
 _LONGEST_PAUSE_SECONDS = 60.0
 
 
@@ -33,9 +32,7 @@ class TopicQueue:
     """Receivers are served in the order in which they came, by one at a time: whoever has the lock.
 
     Nobody walks over all partitions: those that may have something are noted when they say so (`partition.watch`,
-    settlements, times that came) and looked at when a receiver wants something. A partition that the group has not
-    begun yet begins at its first message, so an idle one costs nothing; that the group uses the topic is on
-    the journal of partition 0.
+    settlements, times that came) and looked at when a receiver wants something.
     """
 
     def __init__(
@@ -48,8 +45,8 @@ class TopicQueue:
         self._partitions = partitions
         self._deliveries = deliveries
         self._clock = clock
+        self._first_use = FirstUse(topic.id, group, partitions, deliveries)
         self._lock = asyncio.Lock()
-        self._beginning = asyncio.Lock()
         self._watched: list[tuple[Partition, partial[None]]] = []
         self._news: set[int] = set()
         self._unscouted: dict[int, None] = {}
@@ -121,39 +118,18 @@ class TopicQueue:
         """The consumers that wait, each once."""
         return list(dict.fromkeys(receiver.consumer for receiver in self._receivers))
 
-    # the first use
-
     @property
     def has_begun(self) -> bool:
-        """Partition 0 knows; while that cannot be read, the others do."""
-        if (self.topic.id, 0) not in self._deliveries.broken:
-            return self._state(0) is not None
-        return any(self._state(number) is not None for number in self._deliveries.known(self.topic.id))
+        return self._first_use.has_begun
 
     async def begin(self, start: Position | None) -> None:
-        """The group's first use of the topic. What is empty, or read from the earliest on, begins by itself later."""
-        async with self._beginning:
-            if self.has_begun:
-                return
-            if start is not None and start != EARLIEST:
-                gate = asyncio.Semaphore(_BEGIN_AT_ONCE)
-                count = len(self._partitions.of(self.topic.id))
-                await asyncio.gather(*(self._begin_at(number, start, gate) for number in range(1, count)))
-            await self._begin_at(0, start or EARLIEST, asyncio.Semaphore(), always=True)
-
-    async def _begin_at(self, number: int, start: Position, gate: asyncio.Semaphore, *, always: bool = False) -> None:
-        async with gate:
-            log = self._partitions.get(self.topic.id, number).log
-            offset = await position_offset(log, start)
-            if always or offset > log.start_offset:
-                await self._begun(number, offset)
-
-    async def _begun(self, number: int, start: int | None = None) -> PartitionDelivery:
-        delivery = await self._deliveries.get(self.topic.id, number)
-        if delivery.state(self.group_id) is None:
-            offset = delivery.partition.log.start_offset if start is None else start
-            await delivery.begin(self.group_id, ordering=self._ordering, start=offset)
-        return delivery
+        """The group's first use of the topic."""
+        try:
+            await self._first_use.begin(start or EARLIEST)
+        except (QuiverError, OSError):
+            if self._closed_by is not None:
+                raise self._closed_by from None
+            raise
 
     def _state(self, number: int) -> GroupState | None:
         delivery = self._deliveries.known(self.topic.id).get(number)
@@ -277,7 +253,7 @@ class TopicQueue:
         """Takes what the turn says, as far as it is there; returns how many messages that were."""
         got, has_more = 0, True
         try:
-            delivery = await self._begun(turn.partition)
+            delivery = await self._first_use.begun(turn.partition)
             available = await self._read_ahead(delivery, turn)
             self._failures.pop(turn.partition, None)
             if not available[turn.level]:

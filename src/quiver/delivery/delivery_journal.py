@@ -163,10 +163,13 @@ class DeliveryJournal:
                         self.removed.add(start, end)
                     self._apply_moves(event.moves)
                 case _:
+                    group = self.groups.get(event.group)
                     if isinstance(event, Died):
-                        self._apply_moves(event.moves)
-                    if event.group in self.groups:
-                        self.groups[event.group].state.apply(event)
+                        count = self._apply_moves(event.moves)
+                        if group is not None:
+                            group.tally.dead += count
+                    if group is not None:
+                        group.state.apply(event)
 
     def _apply_began(self, event: Began) -> None:
         if event.group not in self.groups:
@@ -174,6 +177,6 @@ class DeliveryJournal:
                 event.group, ordering=event.ordering, start=event.start, in_offset_order=event.in_offset_order
             )
 
-    def _apply_moves(self, moves: Sequence[Move]) -> None:
-        for move in moves:
-            self.outbox.begun(move)
+    def _apply_moves(self, moves: Sequence[Move]) -> int:
+        """Returns how many messages are in moves that were not known before."""
+        return sum(move.count for move in moves if self.outbox.begun(move))

@@ -172,9 +172,11 @@ class PartitionDelays:
     async def deliver_due(self) -> None:
         """Sends what is due on its way."""
         async with self._turn:
-            while not self._closing and not self._is_full():
+            is_more = True
+            while is_more and not self._closing and not self._is_full():
                 self._ahead.fill(self._clock.now_ms())
                 taken = self.state.take_due(self._clock.now_ms(), _TAKEN_AT_ONCE)
+                is_more = len(taken) == _TAKEN_AT_ONCE  # a few that fell due meanwhile wait for others
                 if not taken:
                     return
                 try:

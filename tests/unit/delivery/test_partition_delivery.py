@@ -172,6 +172,8 @@ async def test_out_of_attempts_rejected_and_expired_messages_die_once(jobs: Queu
     assert jobs.delivery.outbox.open == {}
     await jobs.restart()
     assert len(jobs.moves) == 3
+    [tally] = jobs.delivery.tallies.values()
+    assert tally.dead == 3
     assert await jobs.receive() == []
 
 
