@@ -11,15 +11,20 @@ _MOST = 512
 class LaneIndex:
     """Every offset at most once. Sorted lists in blocks, so that a change moves a few hundred places and no more."""
 
-    __slots__ = ("_firsts", "_lanes", "_offsets")
+    __slots__ = ("_count", "_firsts", "_lanes", "_offsets")
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
         """The first offset of each block, or one before it."""
         self._offsets: list[list[int]] = []
         self._lanes: list[list[Lane]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
 
     def add(self, offset: int, lane: Lane) -> None:
+        self._count += 1
         if not self._firsts or (offset > self._offsets[-1][-1] and len(self._offsets[-1]) >= _MOST):
             self._firsts.append(offset)
             self._offsets.append([offset])
@@ -46,6 +51,7 @@ class LaneIndex:
 
     def remove(self, offset: int) -> None:
         """It must be there."""
+        self._count -= 1
         at = bisect_right(self._firsts, offset) - 1
         offsets = self._offsets[at]
         place = bisect_left(offsets, offset)

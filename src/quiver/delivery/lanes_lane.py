@@ -106,6 +106,12 @@ class Lane(msgspec.Struct, eq=False, gc=False):
             self.more = array("q")
         self.more.append(place)
 
+    def offset_at(self, number: int) -> int:
+        """Of the messages that wait, the offset of that one."""
+        if not number or self.more is None:
+            return self.front_offset
+        return self.more[self.at + number - 1] >> LEVEL_BITS
+
     def take_waiting(self, count: int) -> list[int]:
         """The first ones that wait, at most `lead` of them, as `front` shows them."""
         more, at = self.more, self.at

@@ -1,5 +1,6 @@
-"""Leasing messages of lanes: due retries first, then lanes in the order of their first messages. Pure."""
+"""Leasing messages of lanes: due retries first, then what was never delivered, the oldest first. Pure."""
 
+from heapq import heappop, heappush
 from operator import attrgetter
 
 from quiver.delivery.events import LeasedRun
@@ -8,11 +9,17 @@ from quiver.delivery.lanes_book import LaneBook
 from quiver.delivery.lanes_lane import HELD, LEVEL_BITS, NOTHING, Lane, Lease, Stretch
 from quiver.delivery.lanes_runs import merged
 
+_SPARE_LANES = 2
+"""So many lanes for each message that is wanted are enough for everybody."""
 _start = attrgetter("start")
 
 
 class Taking:
-    """One call. A lane gives its messages of one level as far as they go, so that a key has few leases."""
+    """One call.
+
+    Messages in offset order make few runs, which costs least; but they would take a little of every key, and leave
+    nothing to others. So when keys are few, one after the other gives its messages of the level as far as they go.
+    """
 
     __slots__ = ("_book", "_deadline_ms", "_lease", "_now_ms")
 
@@ -74,8 +81,10 @@ class Taking:
     # what was not
 
     def _take_fresh(self, level: int, count: int) -> list[Run]:
-        taken: list[Run] = []
         ready, unkeyed = self._book.ready[level], self._book.unkeyed[level]
+        if len(ready) >= _SPARE_LANES * count > 0:
+            return self._take_in_order(level, count)
+        taken: list[Run] = []
         while count > 0:
             lane = ready.first
             if unkeyed and (lane is None or unkeyed[0][0] < lane.front_offset):
@@ -88,6 +97,32 @@ class Taking:
                 count -= lead
             else:
                 break
+        return taken
+
+    def _take_in_order(self, level: int, count: int) -> list[Run]:
+        """Message by message, whatever their keys. There are more lanes than messages are wanted."""
+        taken: list[Run] = []
+        unkeyed, chosen = self._book.unkeyed[level], dict[Lane, int]()
+        lanes = iter(self._book.ready[level])
+        following: list[tuple[int, Lane]] = []
+        fresh = next(lanes)
+        while count > 0:
+            is_fresh = not following or fresh.front_offset < following[0][0]
+            offset, lane = (fresh.front_offset, fresh) if is_fresh else following[0]
+            if unkeyed and unkeyed[0][0] < offset:
+                taken.append(self._take_unkeyed(level, count, offset))
+                count -= taken[-1][1] - taken[-1][0]
+                continue
+            number = chosen[lane] = chosen.get(lane, 0) + 1
+            count -= 1
+            if is_fresh:
+                fresh = next(lanes, fresh)
+            else:
+                heappop(following)
+            if number < lane.lead:
+                heappush(following, (lane.offset_at(number), lane))
+        for lane, number in chosen.items():
+            taken += self._take_lane(lane, level, number)
         return taken
 
     def _take_unkeyed(self, level: int, count: int, front: int) -> Run:

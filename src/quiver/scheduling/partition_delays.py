@@ -176,24 +176,25 @@ class PartitionDelays:
             while is_more and not self._closing and not self._is_full():
                 self._ahead.fill(self._clock.now_ms())
                 taken = self.state.take_due(self._clock.now_ms(), _TAKEN_AT_ONCE)
-                is_more = len(taken) == _TAKEN_AT_ONCE  # a few that fell due meanwhile wait for others
                 if not taken:
                     return
                 try:
-                    await self._send_off(taken)
+                    was_all = await self._send_off(taken)
                 except (QuiverError, OSError) as error:
                     logger.warning("due messages of %s wait for %.1f s: %s", self._target.name, self._pause, error)
                     self._paused_until = self._clock.monotonic() + self._pause
                     self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
                     return
                 self._pause = _FIRST_PAUSE_SECONDS
+                is_more = not was_all or len(taken) == _TAKEN_AT_ONCE  # the few that fell due meanwhile can wait
 
     def _is_full(self) -> bool:
         """Whether so much is on its way that no more is sent after it."""
         under_way = sum(move.count for move in self.state.outbox.open.values())
         return under_way >= _MOST_UNDER_WAY or self._load_bytes >= _MOST_UNDER_WAY_BYTES
 
-    async def _send_off(self, taken: list[Delayed]) -> None:
+    async def _send_off(self, taken: list[Delayed]) -> bool:
+        """Whether there was room for all of them."""
         try:
             rows = self._ahead.take([message.place for message in taken])
             others = sorted(message.place for message in taken if message.place not in rows)
@@ -205,6 +206,7 @@ class PartitionDelays:
         unread = {each.id for each in taken if each.place >= unread_from and each.place not in rows}
         self.state.put_back(each for each in taken if each.id in unread)
         await self._leave(departure([each for each in taken if each.id not in unread], rows))
+        return not unread
 
     async def _leave(self, leaving: Departure) -> None:
         for message in leaving.lost:

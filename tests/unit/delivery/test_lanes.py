@@ -89,6 +89,17 @@ def test_a_lease_has_few_keys_rather_than_a_little_of_each() -> None:
     assert lanes.available() == 4
 
 
+def test_when_keys_are_many_messages_come_in_offset_order() -> None:
+    """They are neighbours, which makes few runs, and there is enough left for others."""
+    keys = [b"%d" % number for number in range(20)]
+    lanes = Lanes(b"0", None, b"0", *keys[1:], b"0")
+    assert lanes.take(5) == [0, 1, 2, 3, 4]
+    lanes.feed(b"0")
+    assert lanes.take(5) == [5, 6, 7, 8, 9]
+    assert lanes.ack(0, 2, lease=1) == {}
+    assert lanes.take(20) == [*range(10, 24)]
+
+
 def test_neighbours_are_leased_as_one_run_whatever_their_keys() -> None:
     lanes = Lanes(b"a", b"b", b"a", None, b"c")
     [run] = lanes.state.take(2, 10, lease=1, consumer="ann", now_ms=NOW_MS, deadline_ms=NOW_MS + 1)
