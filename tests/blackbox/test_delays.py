@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import re
 import time
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -281,3 +283,13 @@ def test_more_partitions_and_other_durability_while_messages_wait(shared_broker:
     q.topics.alter(topic, partitions=2, durability="fsync")
     q.publish(topic, b"b", delay="300ms", partition=1)
     assert {message["value"] for message in arrived(shared_broker, topic, 2)} == {"a", "b"}
+
+
+def test_the_example_of_the_documents(q) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "queues.md").read_text()
+    [example] = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "q.delayed" in block]
+    q.topics.create("emails")
+    names: dict[str, Any] = {"q": q}
+    exec(example, names)
+    place = names["place"]
+    assert q.delayed.get("emails", place.partition, place.offset).state == "cancelled"

@@ -24,8 +24,8 @@ from blackbox.http_queue import HttpQueue
 from blackbox.queue_model import MAX_ATTEMPTS, GroupModel, Held, Message, Standing
 
 LONG = bool(os.environ.get("QUIVER_LONG"))
-WALKS = 4
-ROUNDS = int(os.environ.get("QUIVER_CHAOS_ROUNDS", "25" if LONG else "1"))
+WALKS = 3
+ROUNDS = int(os.environ.get("QUIVER_CHAOS_ROUNDS", "25" if LONG else "2"))
 SEED = int(os.environ.get("QUIVER_CHAOS_SEED", "0")) or (random.SystemRandom().randrange(1, 2**31) if LONG else 1)
 STEPS = 40
 STEPS_BETWEEN_RESTARTS = 8

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from quiver.scheduling.pending import Pending
 
-_LAST_TIME_MS = 1 << 48
-
 
 def delay_page(partitions: Sequence[Pending], skip: int, limit: int) -> list[tuple[int, int, int, int]]:
     """Time, index of the partition, id and priority of each message, in this order, behind the first `skip`.
@@ -24,9 +22,11 @@ def delay_page(partitions: Sequence[Pending], skip: int, limit: int) -> list[tup
 
 def _positions(partitions: Sequence[Pending], count: int) -> list[int]:
     """How many messages of each partition are among the first so many."""
+    if count <= 0:
+        return [0] * len(partitions)
     if count >= sum(map(len, partitions)):
         return [len(pending) for pending in partitions]
-    low, high = 0, _LAST_TIME_MS
+    low, high = 0, max(pending.last_ms() for pending in partitions) + 1
     while low + 1 < high:  # at most `count` are due before `low`, and more before `high`
         middle = (low + high) // 2
         if sum(pending.count_before(middle) for pending in partitions) <= count:

@@ -219,15 +219,15 @@ class DelayState:
             self.purged_below,
             self.pending.in_place_from,
             self.totals.image(),
-            self.cancelled.encode(),
-            self.expired.encode(),
+            self.cancelled.pack(),
+            self.expired.pack(),
             self.outbox.image(),
         ]
 
     def restore(self, image: Any) -> None:
         self.known_below, self.purged_below, self.pending.in_place_from, totals, cancelled, expired, outbox = image
         self.totals = Totals(totals)
-        self.cancelled, self.expired = IntervalSet.decode(cancelled), IntervalSet.decode(expired)
+        self.cancelled, self.expired = IntervalSet.unpack(cancelled), IntervalSet.unpack(expired)
         self.outbox.restore(outbox)
 
     def _count(self, delivered: int, expired: int, lost: int) -> None:

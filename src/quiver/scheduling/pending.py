@@ -109,6 +109,11 @@ class Pending:
         places.sort()
         return places
 
+    def last_ms(self) -> int:
+        """When the last one is due; 0 if there is none."""
+        last = self._due.order.slice(len(self) - 1, len(self)) if len(self) else []
+        return last[0][0] if last else 0
+
     def count_before(self, time_ms: int) -> int:
         return self._due.order.rank(time_ms)
 

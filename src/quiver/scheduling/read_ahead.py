@@ -15,8 +15,8 @@ from quiver.scheduling.pending import Pending
 from quiver.scheduling.schedule_log import ScheduledRow, read_rows
 from quiver.storage.port import Log
 
-_AHEAD_MS = 4000
-_MOST_MESSAGES = 8192
+_AHEAD_MS = 10_000
+_MOST_MESSAGES = 16_384
 _LEAST_MESSAGES = 64
 _ROW_BYTES = KIB
 """What a message in memory costs beside its own bytes, and a little more."""

@@ -88,7 +88,7 @@ class Bench:
         """Waits until what is on its way has arrived, or cannot."""
         outbox = self.delays.state.outbox
         while outbox.open and self.target.log.failure is None:
-            await self.delays._carrier.finished(list(outbox.open.values()), within_seconds=0.1)
+            await self.delays.transit.finished(0.1)
         await asyncio.sleep(0)
 
     async def frames(self) -> list[OpenFrame]:
