@@ -5,7 +5,6 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-
 from quiver.app.config import Config, LoadedConfig
 from quiver.cli.config_options import with_config
 from quiver.cli.lazy_group import command_app
