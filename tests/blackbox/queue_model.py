@@ -231,16 +231,23 @@ class GroupModel:
                 standing.attempts = (held.attempt, held.attempt + cut_off)
 
     def extended(self, message: Message, end_ms: int) -> None:
-        held = self.of(message).last
-        assert held is not None
-        held.earliest_end_ms = held.latest_end_ms = end_ms
+        for held in self._held_with(message):
+            held.earliest_end_ms = held.latest_end_ms = end_ms
 
     def extension_cut_off(self, message: Message, earliest_ms: int, latest_ms: int) -> None:
         """The lease ends as it did before, or between these."""
-        held = self.of(message).last
-        assert held is not None
-        held.earliest_end_ms = min(held.earliest_end_ms, earliest_ms)
-        held.latest_end_ms = max(held.latest_end_ms, latest_ms)
+        for held in self._held_with(message):
+            held.earliest_end_ms = min(held.earliest_end_ms, earliest_ms)
+            held.latest_end_ms = max(held.latest_end_ms, latest_ms)
+
+    def _held_with(self, message: Message) -> Iterator[Held]:
+        """The message's last delivery; of an ordered key all that are in the same lease, which ends as one."""
+        mine = self.of(message).last
+        assert mine is not None
+        yield mine
+        if self.is_ordered and message.key is not None:
+            others = [self.of(other).last for other in self.same_key(message)]
+            yield from (held for held in others if held is not None and held.lease == mine.lease)
 
     def refused(self, message: Message) -> None:
         """The last receipt is not good any more, which `must_be_good` has said can be: it died, or is with others."""

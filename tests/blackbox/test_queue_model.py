@@ -155,9 +155,6 @@ class QueueWalk(RuleBasedStateMachine):
             fields: dict[str, Any] = {"delay": f"{delay_ms}ms", "counted": counted, "reason": "not now"}
         elif verb == "visibility":
             fields, together = {"timeout": f"{timeout_ms}ms"}, True
-            if group == "lanes":  # where a lease is extended as a whole
-                leases = {held.lease for _, _, held in chosen}
-                chosen = [one for one in self.groups[group].held() if one[2].lease in leases]
         else:
             fields = {"reason": "never"} if verb == "reject" else {}
         self.settle(group, verb, chosen, fields, together)

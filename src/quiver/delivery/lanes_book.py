@@ -47,6 +47,8 @@ class LaneBook:
     def __del__(self) -> None:
         """Lanes and what is in them point at each other, and the garbage collector does not see it."""
         for lane in chain(self.lanes.values(), self.loose):
+            for part in lane.stretches():
+                part.next = None
             lane.head = None
         for lease in self.leases.values():
             lease.stretches.clear()
@@ -226,7 +228,7 @@ class LaneBook:
         if lane.key is None and (lane.head is not part or part.next is not None):
             self._unlink(part)
             own = Lane(None, state=lane.state, deadline_ms=lane.deadline_ms)
-            part.lane, part.next = own, None
+            part.lane = own
             self.loose[own] = None
             self.insert(part)
         return part

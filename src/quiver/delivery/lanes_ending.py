@@ -110,7 +110,9 @@ def _settle_lane(book: LaneBook, lane: Lane, offset: int) -> int:
     gone, state = 0, lane.state
     book.unlist(lane)
     while lane.head is not None and lane.head.start < offset:
-        part = book.alone(lane.head, lane.head.start, min(lane.head.end, offset))
+        part = lane.head
+        if part.end > offset:
+            part.split(offset)
         gone += part.count
         book.remove(part)
     if lane.lease is None:

@@ -147,15 +147,16 @@ class Lane(msgspec.Struct, eq=False, gc=False):
         return found
 
     def unlink(self, part: Stretch) -> None:
-        """Takes a stretch out."""
+        """Takes a stretch out. It leads nowhere then: a long row of them would be freed one inside the other."""
         if part is self.head:
             self.head = part.next
-            return
-        before = self.head
-        while before is not None and before.next is not part:
-            before = before.next
-        assert before is not None, "the stretch is in its lane"
-        before.next = part.next
+        else:
+            before = self.head
+            while before is not None and before.next is not part:
+                before = before.next
+            assert before is not None, "the stretch is in its lane"
+            before.next = part.next
+        part.next = None
 
     def _count_lead(self) -> int:
         level, count, more = self.front & LEVEL_MASK, 1, self.more
