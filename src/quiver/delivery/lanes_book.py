@@ -193,6 +193,7 @@ class LaneBook:
             lease.open_count -= part.count
             if not lease.open_count and not lease.taken:
                 self.leases.pop(lease.id, None)
+                lease.timer_ms = 0
             part.lease = None
 
     def remove(self, part: Stretch) -> None:

@@ -10,6 +10,7 @@ from quiver.delivery.lanes_lane import HELD, NOTHING, READY, Lane, Lease, Stretc
 from quiver.delivery.lanes_runs import merged, merged_dead
 from quiver.model.errors import LeaseLost, QuiverError, SettleInOrder
 from quiver.model.queue import QueueSettings
+from quiver.structures.interval_set import IntervalSet
 
 
 class Saved(NamedTuple):
@@ -200,7 +201,11 @@ def _lost(start: int, end: int) -> LeaseLost:
 
 
 def take_back(saved: Saved) -> None:
-    """Undoes what a settlement did to a lane, unless somebody else has it by now."""
+    """Undoes what a settlement did to a lane.
+
+    Somebody else may have the key by now. When that is the same messages, they keep them. When messages are missing,
+    they come first again, and what the other lease has of the key is nobody's until then: as after a restart.
+    """
     book, lease = saved.book, saved.lease
     if not saved.stretches:
         if saved.lane.lease is lease:
@@ -208,8 +213,21 @@ def take_back(saved: Saved) -> None:
             book.watch(lease, saved.deadline_ms)
         return
     lane = saved.lane if saved.lane.key is None else book.lanes.get(saved.lane.key, saved.lane)
-    if lane.head is None or lane.lease is lease or (lane.lease is None and lane.head.start >= saved.stretches[0][0]):
+    other = lane.lease
+    if other is not None and other is not lease:
+        if lane.key is None or _has_all(lane, saved):
+            return
+        book.resume(lane, other)
+        for part in lane.stretches():
+            if part.lease is other:
+                book.give_back(part)
+    if lane.head is None or lane.lease is lease or lane.head.start >= saved.stretches[0][0]:
         _put_back(book, lane, saved)
+
+
+def _has_all(lane: Lane, saved: Saved) -> bool:
+    known = IntervalSet((part.start, part.end) for part in lane.stretches())
+    return all(known.covers(start, end) for start, end, *_ in saved.stretches)
 
 
 def _put_back(book: LaneBook, lane: Lane, saved: Saved) -> None:

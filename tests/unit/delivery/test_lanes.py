@@ -339,14 +339,25 @@ def test_what_was_settled_is_not_put_back_into_another_life() -> None:
     assert lanes.state.position(0) == 0
 
 
-def test_taking_back_an_ack_leaves_a_key_with_whoever_has_it_now() -> None:
+def test_an_ack_that_is_taken_back_comes_before_what_somebody_else_has_of_the_key_by_now() -> None:
     lanes = Lanes(b"a", b"a")
     lanes.take(1)
     settlement = lanes.state.ack(1, [(0, 1)])
     assert lanes.take(1) == [1]
     lanes.state.take_back(settlement.undo)
     assert lanes.state.counts().leased == 1
-    assert lanes.ack(1, lease=2) == {}
+    assert lanes.ack(1, lease=2) == {1: "lease_lost"}
+    assert lanes.ack(0, lease=1) == {}
+    assert lanes.take(1) == [1]
+
+
+def test_a_nack_that_is_taken_back_leaves_the_message_with_whoever_has_it_now() -> None:
+    lanes = Lanes(b"a")
+    lanes.take(1)
+    settlement = lanes.nack(0)
+    assert lanes.take(1) == [0]
+    lanes.state.take_back(settlement.undo)
+    assert lanes.ack(0, lease=2) == {}
 
 
 def test_events_name_the_key_of_what_is_leased_again() -> None:
