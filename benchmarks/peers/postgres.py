@@ -117,7 +117,8 @@ class Postgres(Subject):
         watch.stop()
 
     def work(self, count: int, batch: int, watch: Watch) -> None:
-        """Single acknowledgements are a DELETE each, pipelined in hundreds, in a transaction of its own each."""
+        """Single acknowledgements are a DELETE each, pipelined in hundreds that share a commit: one each is ten times
+        slower."""
         connection = self._connect()
         cursor = connection.cursor(binary=True)
         received = 0
@@ -127,10 +128,9 @@ class Postgres(Subject):
                 received += len(self._receive(cursor, batch))
                 continue
             rows = cursor.execute(RECEIVE, (PIPELINED_ACKS,), prepare=True).fetchall()
-            with connection.pipeline() as pipeline:
+            with connection.pipeline():
                 for row in rows:
                     connection.execute(ACKNOWLEDGE, ([row[0]],), prepare=True)
-                    pipeline.sync()
             received += len(rows)
         watch.stop()
 

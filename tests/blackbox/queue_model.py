@@ -34,6 +34,8 @@ class Message:
 class Held:
     """One delivery."""
 
+    serial: int
+    """Rises with each delivery of the group."""
     receipt: str
     attempt: int
     earliest_end_ms: int
@@ -84,6 +86,7 @@ class GroupModel:
         self.unheard_until_ms = 0
         """Until then leases may be out that a receive took and never answered."""
         self._messages = messages
+        self._serial = 0
         self._furthest: dict[tuple[int, str], int] = {}
 
     def of(self, message: Message) -> Standing:
@@ -122,7 +125,8 @@ class GroupModel:
 
     def _note(self, message: Message, standing: Standing, answer: dict[str, Any], now_ms: int, end_ms: int) -> None:
         receipt, attempt = answer["receipt_handle"], answer["attempt"]
-        standing.last = Held(receipt, attempt, end_ms, end_ms)
+        self._serial += 1
+        standing.last = Held(self._serial, receipt, attempt, end_ms, end_ms)
         standing.receipts.append(receipt)
         standing.may_be.clear()
         standing.not_before_ms = 0
@@ -168,7 +172,16 @@ class GroupModel:
         standing = self.of(message)
         if standing.last is None or standing.settled != "no" or standing.last.ended != "no" or standing.may_be:
             return False
-        return standing.last.is_live(now_ms) or standing.attempts[1] <= MAX_ATTEMPTS
+        if standing.last.is_live(now_ms):
+            return True
+        return standing.attempts[1] <= MAX_ATTEMPTS and not self._is_passed_on(message, standing.last)
+
+    def _is_passed_on(self, message: Message, held: Held) -> bool:
+        """Whether another lease has begun with the key: then the old one is over for all its messages."""
+        if not self.is_ordered or message.key is None:
+            return False
+        others = [self.of(other).last for other in self.same_key(message)]
+        return any(other is not None and other.lease != held.lease and other.serial > held.serial for other in others)
 
     def acked(self, message: Message, *, cut_off: bool = False) -> None:
         standing = self.of(message)
@@ -217,11 +230,24 @@ class GroupModel:
                 self._end(standing, "maybe" if cut_off else "yes")
                 standing.attempts = (held.attempt, held.attempt + cut_off)
 
-    def extended(self, message: Message, end_ms: int, *, cut_off: bool = False) -> None:
-        held = self.of(message).last
-        assert held is not None
-        held.latest_end_ms = max(held.latest_end_ms, end_ms) if cut_off else end_ms
-        held.earliest_end_ms = min(held.earliest_end_ms, end_ms) if cut_off else end_ms
+    def extended(self, message: Message, end_ms: int) -> None:
+        for held in self._held_with(message):
+            held.earliest_end_ms = held.latest_end_ms = end_ms
+
+    def extension_cut_off(self, message: Message, earliest_ms: int, latest_ms: int) -> None:
+        """The lease ends as it did before, or between these."""
+        for held in self._held_with(message):
+            held.earliest_end_ms = min(held.earliest_end_ms, earliest_ms)
+            held.latest_end_ms = max(held.latest_end_ms, latest_ms)
+
+    def _held_with(self, message: Message) -> Iterator[Held]:
+        """The message's last delivery; of an ordered key all that are in the same lease, which ends as one."""
+        mine = self.of(message).last
+        assert mine is not None
+        yield mine
+        if self.is_ordered and message.key is not None:
+            others = [self.of(other).last for other in self.same_key(message)]
+            yield from (held for held in others if held is not None and held.lease == mine.lease)
 
     def refused(self, message: Message) -> None:
         """The last receipt is not good any more, which `must_be_good` has said can be: it died, or is with others."""

@@ -109,9 +109,9 @@ def test_an_empty_input_is_no_message(cli: Cli, topic: str, stored: Stored) -> N
         (("value", "--compression", "rar"), None, "rar"),
         (("value", "--acks", "some"), None, "some"),
         (("value", "--ttl", "soon"), None, "soon"),
-        (("value", "--delay", "5m"), None, "not available"),
-        (("value", "--deliver-at", "2030-01-01T00:00:00Z"), None, "not available"),
-        (("--delay", "5m"), b"line\n", "not available"),
+        (("value", "--delay", "soon"), None, "soon"),
+        (("value", "--deliver-at", "tomorrow"), None, "tomorrow"),
+        (("--delay", "5m", "--deliver-at", "2030-01-01T00:00:00Z"), b"line\n", "not both"),
     ],
 )
 def test_bad_input_sends_nothing(

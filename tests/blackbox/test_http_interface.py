@@ -102,10 +102,14 @@ def test_a_time_range_is_by_append_time(http: httpx.Client, topic: str) -> None:
     assert read(http, topic, from_time="2099-01-01T00:00:00Z")["messages"] == []
 
 
-def test_delays_are_refused_message_by_message(http: httpx.Client, topic: str) -> None:
+def test_delays_are_accepted_or_refused_message_by_message(http: httpx.Client, topic: str) -> None:
     delayed = [{"value": "x", "delay": "5m"}, {"value": "x", "deliverAt": "2099-01-01T00:00:00Z"}]
     results = publish(http, topic, *delayed, {"value": "now"})
-    assert [result.get("code") for result in results] == ["not_supported", "not_supported", None]
+    assert [(result.get("code"), result.get("delayed")) for result in results] == [
+        (None, True),
+        ("invalid_request", None),
+        (None, None),
+    ]
     assert values(read(http, topic)) == ["now"]
 
 

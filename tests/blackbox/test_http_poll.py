@@ -59,6 +59,8 @@ def test_messages_by_partition_and_as_a_list(group: HttpGroup) -> None:
     assert set(polled["messages"]) == {"1", "2"}
     [message] = polled["messages"]["2"]
     assert message.pop("appended_at")
+    assert message.pop("first_delivered") < message.pop("deadline")
+    assert message.pop("receipt_handle").startswith(f"{group.topic}:2:0:1:")
     assert message == {
         "topic": group.topic,
         "partition": 2,
@@ -68,6 +70,7 @@ def test_messages_by_partition_and_as_a_list(group: HttpGroup) -> None:
         "key": "k",
         "value": '{"id": 1}',
         "headers": {"h": "x"},
+        "attempt": 1,
     }
     assert polled["next_offset"] == {"1": 2, "2": 1}
     assert polled["offsets"] == {group.topic: {"1": 2, "2": 1}}

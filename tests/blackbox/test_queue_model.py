@@ -1,39 +1,48 @@
 """A random walk through queues over HTTP, with restarts and kill -9, against the model of what must hold.
 
-`make chaos` (QUIVER_LONG=1) walks further, and elsewhere every time.
+`make chaos` (QUIVER_LONG=1) walks further, and elsewhere each time; QUIVER_CHAOS_ROUNDS and QUIVER_CHAOS_SEED choose.
 """
 
 import json
 import os
+import random
 import socket
+import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.errors import HypothesisException
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from blackbox.broker_process import BrokerProcess, wait_until
 from blackbox.http_queue import HttpQueue
 from blackbox.queue_model import MAX_ATTEMPTS, GroupModel, Held, Message, Standing
 
 LONG = bool(os.environ.get("QUIVER_LONG"))
-WALKS = int(os.environ.get("QUIVER_QUEUE_WALKS", "60" if LONG else "4"))
+WALKS = 3
+ROUNDS = int(os.environ.get("QUIVER_CHAOS_ROUNDS", "25" if LONG else "2"))
+SEED = int(os.environ.get("QUIVER_CHAOS_SEED", "0")) or (random.SystemRandom().randrange(1, 2**31) if LONG else 1)
 STEPS = 40
-STEPS_BETWEEN_RESTARTS = 6
+STEPS_BETWEEN_RESTARTS = 8
 PARTITIONS = 2
 SECONDS = 30.0
 SHORT_MS, LONG_MS = 250, 60_000
+UNHEARD_MS = 1_000
+"""A request that was sent before a kill was carried out within this time, or not at all."""
 
 Choice = tuple[Message, Standing, Held]
 
 groups = st.sampled_from(["plain", "lanes"])
 picks = st.lists(st.integers(0, 999), min_size=1, max_size=6)
 visibilities = st.sampled_from([SHORT_MS, SHORT_MS, LONG_MS])
-delays_ms = st.sampled_from([0, 0, 100])
+
+
+keys = st.lists(st.sampled_from([None, None, "a", "b", "c"]), min_size=1, max_size=8)
 
 
 def now_ms() -> int:
@@ -44,11 +53,36 @@ def time_ms(shown: str) -> int:
     return round(datetime.fromisoformat(shown).timestamp() * 1000)
 
 
+class NotedQueue(HttpQueue):
+    """Remembers what was asked and answered: the story of a walk that fails."""
+
+    def __init__(self, broker: BrokerProcess, **settings: Any) -> None:
+        self.story: list[str] = []
+        super().__init__(broker, **settings)
+
+    def call(self, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
+        answered, answer = self.ask(method, path, body)
+        assert answered == status, (method, path, body, answered, answer)
+        return answer
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        began_ms = now_ms()
+        answered = self.broker.request(method, path, body, timeout=60)
+        self.note(f"{began_ms} {method} {path} {json.dumps(body)} -> {answered[0]} {json.dumps(answered[1])}")
+        return answered
+
+    def note(self, line: str) -> None:
+        self.story.append(f"{now_ms()} {line}")
+
+
 class QueueWalk(RuleBasedStateMachine):
-    def __init__(self, broker: BrokerProcess) -> None:
+    def __init__(self, broker: BrokerProcess, failures: list[BaseException]) -> None:
         super().__init__()
+        self.failures = failures
+        if failures:  # a walk cannot be repeated exactly: the first failure is the one to look at
+            raise failures[0]
         self.broker = broker
-        self.queue = HttpQueue(
+        self.queue = NotedQueue(
             broker, partitions=PARTITIONS, max_attempts=MAX_ATTEMPTS, backoff="50ms", backoff_max="100ms"
         )
         self.messages: dict[int, Message] = {}
@@ -60,8 +94,12 @@ class QueueWalk(RuleBasedStateMachine):
 
     # what clients do
 
+    @initialize(keys=st.permutations(["a", "a", "a", "b", "b", "c", None, None, None, None]))
+    def begin(self, keys: list[str | None]) -> None:
+        self.publish(keys, "normal", 0)
+
     @rule(
-        keys=st.lists(st.sampled_from([None, None, "a", "b", "c"]), min_size=1, max_size=8),
+        keys=keys,
         priority=st.sampled_from(["normal", "normal", "critical", "low"]),
         delay_ms=st.sampled_from([0, 0, 200, 600_000]),
     )
@@ -100,29 +138,26 @@ class QueueWalk(RuleBasedStateMachine):
         for message in self.take(group, count, visibility_ms, consumer=consumer, priority=wanted):
             assert wanted in (None, message.priority)
 
-    @rule(group=groups, picks=picks, together=st.booleans())
-    def ack(self, group: str, picks: list[int], together: bool) -> None:
-        self.settle(group, "ack", self.choose(group, picks), {}, together)
-
     @rule(
-        group=groups, picks=picks, together=st.booleans(), delay_ms=delays_ms, counted=st.sampled_from([True, False])
+        group=groups,
+        picks=picks,
+        together=st.booleans(),
+        verb=st.sampled_from(["ack", "ack", "nack", "nack", "nack", "reject", "visibility"]),
+        delay_ms=st.sampled_from([0, 0, 100]),
+        counted=st.sampled_from([True, True, False]),
+        timeout_ms=visibilities,
     )
-    def nack(self, group: str, picks: list[int], together: bool, delay_ms: int, counted: bool) -> None:
-        fields = {"delay": f"{delay_ms}ms", "counted": counted, "reason": "not now"}
-        self.settle(group, "nack", self.choose(group, picks), fields, together)
-
-    @rule(group=groups, picks=picks, together=st.booleans())
-    def reject(self, group: str, picks: list[int], together: bool) -> None:
-        self.settle(group, "reject", self.choose(group, picks)[:2], {"reason": "never"}, together)
-
-    @rule(group=groups, picks=picks, timeout_ms=visibilities)
-    def extend(self, group: str, picks: list[int], timeout_ms: int) -> None:
-        """In lanes a lease is extended as a whole."""
+    def settle_some(
+        self, group: str, picks: list[int], together: bool, verb: str, delay_ms: int, counted: bool, timeout_ms: int
+    ) -> None:
         chosen = self.choose(group, picks)
-        if group == "lanes":
-            leases = {held.lease for _, _, held in chosen}
-            chosen = [one for one in self.groups[group].held() if one[2].lease in leases]
-        self.settle(group, "visibility", chosen, {"timeout": f"{timeout_ms}ms"}, True)
+        if verb == "nack":
+            fields: dict[str, Any] = {"delay": f"{delay_ms}ms", "counted": counted, "reason": "not now"}
+        elif verb == "visibility":
+            fields, together = {"timeout": f"{timeout_ms}ms"}, True
+        else:
+            fields = {"reason": "never"} if verb == "reject" else {}
+        self.settle(group, verb, chosen, fields, together)
 
     @rule(group=groups, picks=picks, verb=st.sampled_from(["ack", "nack", "reject", "visibility"]))
     def use_an_old_receipt(self, group: str, picks: list[int], verb: str) -> None:
@@ -144,7 +179,7 @@ class QueueWalk(RuleBasedStateMachine):
         if not pending:
             return
         message, before_ms = pending[pick % len(pending)], now_ms()
-        status, answer = self.broker.request("DELETE", self.delayed_path(message))
+        status, answer = self.queue.ask("DELETE", self.delayed_path(message))
         assert status in (200, 404, 409), answer
         if status == 200:
             assert message.offset is None, f"{message} was delivered and then cancelled"
@@ -163,12 +198,11 @@ class QueueWalk(RuleBasedStateMachine):
             seen.update(message.number for message in self.take(group, 100, LONG_MS, consumer="eager"))
             return expected <= seen
 
-        try:
-            wait_until(has_all, SECONDS, "everything that is ready comes")
-        except AssertionError:
+        def describe() -> str:
             missing = {number: self.groups[group].of(self.messages[number]) for number in expected - seen}
-            depth = self.queue.depth(self.groups[group].name)
-            raise AssertionError(f"these never come to {group}: {missing}; depth {depth}") from None
+            return f"these never come to {group}: {missing}; {self.queue.depth(self.groups[group].name)}"
+
+        self.repeat_until(has_all, describe)
 
     @rule()
     def let_short_leases_end(self) -> None:
@@ -182,6 +216,7 @@ class QueueWalk(RuleBasedStateMachine):
     @rule(kill=st.booleans())
     def restart(self, kill: bool) -> None:
         self.steps_since_restart = 0
+        self.queue.note("kill" if kill else "restart")
         self.broker.restart(kill=kill)
 
     @precondition(lambda self: self.steps_since_restart >= STEPS_BETWEEN_RESTARTS)
@@ -200,12 +235,13 @@ class QueueWalk(RuleBasedStateMachine):
             time.sleep(pause_ms / 1000)
             self.broker.kill()
         self.broker.start()
+        self.queue.note("started again after a kill")
 
     def send_unheard(self, group: str, verb: str, chosen: Sequence[Choice], counted: bool) -> socket.socket:
         model = self.groups[group]
         receipts = [held.receipt for _, _, held in chosen]
         if verb == "receive":
-            model.receive_cut_off(now_ms() + SHORT_MS + 1000)
+            model.receive_cut_off(now_ms() + SHORT_MS + UNHEARD_MS)
             body = {"group": model.name, "consumer": "unheard", "visibility": f"{SHORT_MS}ms", "max_messages": 5}
             return self.send("POST", f"/topics/{self.queue.topic}/receive", body | self.ordering(group))
         if verb == "cancel":
@@ -213,7 +249,7 @@ class QueueWalk(RuleBasedStateMachine):
             if pending:
                 pending[0].cancelled = "maybe" if pending[0].offset is None else "no"
                 return self.send("DELETE", self.delayed_path(pending[0]), {})
-        for message, _, held in chosen:
+        for message, _, _ in chosen:
             if verb == "ack":
                 model.acked(message, cut_off=True)
             elif verb == "reject":
@@ -221,11 +257,12 @@ class QueueWalk(RuleBasedStateMachine):
             elif verb == "nack":
                 model.given_back(message, is_counted=counted, cut_off=True)
             elif verb == "visibility":
-                model.extended(message, max(held.latest_end_ms, now_ms() + SHORT_MS + 1000), cut_off=True)
+                model.extension_cut_off(message, now_ms() + SHORT_MS, now_ms() + SHORT_MS + UNHEARD_MS)
         fields: dict[str, Any] = {"nack": {"delay": 0, "counted": counted}, "visibility": {"timeout": "250ms"}}
         return self.send("POST", f"/messages/{verb}", {"receipts": receipts, **fields.get(verb, {})})
 
     def send(self, method: str, path: str, body: dict[str, Any]) -> socket.socket:
+        self.queue.note(f"{method} {path} {json.dumps(body)}, and a kill")
         content = json.dumps(body).encode()
         head = f"{method} {path} HTTP/1.1\r\nhost: q\r\ncontent-type: application/json\r\n"
         connection = socket.create_connection(("127.0.0.1", self.broker.http_port))
@@ -272,7 +309,7 @@ class QueueWalk(RuleBasedStateMachine):
         for choice in chosen:
             if model.of(choice[0]).last is choice[2] and choice[2].ended != "yes":
                 body = {"receipt_handle": choice[2].receipt, **fields}
-                status, result = self.broker.request("POST", f"/messages/{verb}", body)
+                status, result = self.queue.ask("POST", f"/messages/{verb}", body)
                 assert (status == 200) == ("success" in result), result
                 self.note(model, verb, choice, {"success": False, **result}, fields, before_ms, receipts[:0])
 
@@ -294,6 +331,8 @@ class QueueWalk(RuleBasedStateMachine):
         elif verb == "reject":
             assert result["dlq_topic"] == f"{self.queue.topic}.dlq"
             model.died(message)
+        elif verb == "nack" and choice[2].ended == "yes":
+            pass  # given back already, with an earlier message of its key
         elif verb == "nack":
             dies = result["action"] == "dlq"
             not_before_ms = 0 if dies else time_ms(result["next_visible_at"])
@@ -331,6 +370,19 @@ class QueueWalk(RuleBasedStateMachine):
     # the end
 
     def teardown(self) -> None:
+        error = sys.exc_info()[1]
+        try:
+            if error is None and not self.failures:
+                self.check_end()
+        except Exception as found:
+            error = found
+            raise
+        finally:
+            if isinstance(error, Exception) and not isinstance(error, HypothesisException) and not self.failures:
+                error.add_note("\n".join(self.queue.story))
+                self.failures.append(error)
+
+    def check_end(self) -> None:
         for message in self.messages.values():
             if message.delayed_id is not None and message.due_ms > now_ms() + 60_000 and message.cancelled != "yes":
                 self.cancel_for_good(message)
@@ -356,7 +408,7 @@ class QueueWalk(RuleBasedStateMachine):
         return list(self.queue.call("GET", "/topics")["topics"])
 
     def cancel_for_good(self, message: Message) -> None:
-        status, answer = self.broker.request("DELETE", self.delayed_path(message))
+        status, answer = self.queue.ask("DELETE", self.delayed_path(message))
         assert status == 200 or message.cancelled == "maybe", answer
         message.cancelled = "yes"
 
@@ -372,25 +424,34 @@ class QueueWalk(RuleBasedStateMachine):
             left = depth["ready"] + depth["leased"] + depth["retrying"] + depth["delayed"]
             return not left and not model.open_numbers(now_ms())
 
-        try:
-            wait_until(is_done, SECONDS, "everything is settled")
-        except AssertionError:
+        def describe() -> str:
             left = {number: model.of(self.messages[number]) for number in model.open_numbers(now_ms())}
-            raise AssertionError(f"{group} does not end: {left}; {self.queue.depth(model.name)}") from None
+            return f"{group} does not end: {left}; {self.queue.depth(model.name)}"
+
+        self.repeat_until(is_done, describe)
+
+    def repeat_until(self, check: Callable[[], bool], describe: Callable[[], str]) -> None:
+        end = time.monotonic() + SECONDS
+        while not check():
+            assert time.monotonic() < end, describe()
+            time.sleep(0.01)
 
 
 @pytest.mark.long
-@pytest.mark.timeout(120 + 60 * WALKS)
+@pytest.mark.timeout(120 + 30 * ROUNDS * WALKS)
 def test_queues_keep_their_promises(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker()
-    run_state_machine_as_test(
-        lambda: QueueWalk(broker),
-        settings=settings(
-            max_examples=WALKS,
-            stateful_step_count=STEPS,
-            derandomize=not LONG,
-            # A walk takes seconds: the one that failed is reported as it was.
-            phases=[Phase.generate],
-            print_blob=True,
-        ),
-    )
+    for number in range(SEED, SEED + ROUNDS):
+        print(f"seed {number}")
+        walk_from(broker, number)
+
+
+def walk_from(broker: BrokerProcess, number: int) -> None:
+    failures: list[BaseException] = []
+    try:
+        run_state_machine_as_test(
+            seed(number)(lambda: QueueWalk(broker, failures)),
+            settings=settings(max_examples=WALKS, stateful_step_count=STEPS, phases=[Phase.generate]),
+        )
+    except BaseException as problem:
+        raise failures[0] if failures else problem from None

@@ -48,5 +48,34 @@ def test_the_schedules_example(shared_broker: BrokerProcess, capsys: pytest.Capt
     assert capsys.readouterr().out == "True\n"
 
 
+def test_the_work_example(shared_broker: BrokerProcess):
+    [example] = [text for text in EXAMPLES if "q.work(" in text]
+    sent: list[bytes] = []
+    with quiver.connect(shared_broker.address) as q:
+        q.topics.create("emails", partitions=1)
+        q.publish("emails", "first")
+        q.publish("emails", "the last one")
+        exec(example, {"q": q, "send": sent.append})
+        assert sent == [b"first", b"the last one"]
+        assert q.queues.depth("emails", "senders").leased == 0
+        q.topics.delete("emails")
+
+
+def test_the_worker_example(shared_broker: BrokerProcess):
+    [example] = [text for text in EXAMPLES if "@q.worker(" in text]
+    sent: list[bytes] = []
+
+    def send(value: bytes) -> None:
+        sent.append(value)
+        q.stop_workers()
+
+    with quiver.connect(shared_broker.address) as q:
+        q.topics.create("emails", partitions=1)
+        q.publish("emails", "only")
+        exec(example, {"q": q, "send": send})
+        assert sent == [b"only"]
+        assert q.queues.depth("emails", "senders").leased == 0
+
+
 def test_no_example_goes_untested():
-    assert len(EXAMPLES) == 4
+    assert len(EXAMPLES) == 6

@@ -42,7 +42,7 @@ def line(process: subprocess.Popen[str]) -> str:
 
 def test_a_worker_goes_on_after_the_broker_was_killed_or_restarted_and_nothing_is_lost(broker):
     with quiver.connect(broker.address) as q:
-        q.topics.create("jobs", partitions=3)
+        q.topics.create("jobs", partitions=3, visibility="10s")
         values = {b"%d" % number for number in range(3000)}
         with q.producer("jobs") as out:
             out.send_many(sorted(values))
@@ -64,8 +64,8 @@ def test_a_worker_goes_on_after_the_broker_was_killed_or_restarted_and_nothing_i
         work.close()
         consumer.join(SECONDS)
         assert set(seen) == values
-        assert all(attempts[0] == 1 for attempts in seen.values())
-        assert all(later > 1 for attempts in seen.values() for later in attempts[1:])
+        # What was leased for an answer that the kill swallowed comes again, and was never seen before.
+        assert all(attempts == sorted(set(attempts)) for attempts in seen.values())
         depth = q.queues.depth("jobs", "g")
         assert (depth.ready, depth.leased, depth.retrying) == (0, 0, 0)
         broker.restart(kill=True)
@@ -75,7 +75,7 @@ def test_a_worker_goes_on_after_the_broker_was_killed_or_restarted_and_nothing_i
 
 async def test_an_asynchronous_worker_goes_on_too(broker):
     async with quiver.connect_async(broker.address) as q:
-        await q.topics.create("jobs", partitions=1)
+        await q.topics.create("jobs", partitions=1, visibility="10s")
         async with q.producer("jobs") as out:
             await out.send_many([b"%d" % number for number in range(1000)])
         seen: dict[bytes | None, list[int]] = {}
@@ -88,7 +88,7 @@ async def test_an_asynchronous_worker_goes_on_too(broker):
                     broker.start()
                 if len(seen) == 1000:
                     break
-        assert all(later > 1 for attempts in seen.values() for later in attempts[1:])
+        assert all(attempts == sorted(set(attempts)) for attempts in seen.values())
         depth = await q.queues.depth("jobs", "g")
         assert (depth.ready, depth.leased, depth.retrying) == (0, 0, 0)
 

@@ -124,7 +124,7 @@ class Broker:
             self._group_service, self._metadata, self._partitions, clock=self.clock, queues=self.queues
         )
         self.transactions = self._new_transactions(coordinator)
-        self.poll = Poll(self.groups, self._browse, self._metadata, self._partitions, clock=self.clock)
+        self.poll = Poll(self.groups, self.queues, self._metadata, self._partitions, clock=self.clock)
         self.members = Members(self.groups, self.poll.readers)
         burial = Burial(
             self._metadata,

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 MAX_LISTED = 10_000
 """Messages of one request, whatever it asks for."""
 _UPKEEP_SECONDS = 5.0
+_PRIORITIES = tuple(Priority)
 
 
 class DelayedPage(NamedTuple):
@@ -65,6 +66,8 @@ class Delays:
         if self._upkeep is not None:
             self._upkeep.cancel()
             await asyncio.gather(self._upkeep, return_exceptions=True)
+        for delays in self._partitions.all():
+            delays.hold()
         await self._clock.stop()
         await self._partitions.close()
 
@@ -96,11 +99,12 @@ class Delays:
     def page(self, topic_name: str, *, skip: int, limit: int) -> DelayedPage:
         """Pending messages in order of time."""
         topic = self._metadata.topic(topic_name)
-        opened = list(self._partitions.of(topic.id))
+        opened = [delays for delays in self._partitions.of(topic.id) if len(delays.state.pending)]
+        numbers = [delays.number for delays in opened]
         found = delay_page([delays.state.pending for delays in opened], skip, limit)
         messages = [
-            DelayedMessage(opened[index].number, each.id, each.deliver_at_ms, Priority(each.priority), "pending")
-            for index, each in found
+            DelayedMessage(numbers[index], id, time_ms, _PRIORITIES[priority], "pending")
+            for time_ms, index, id, priority in found
         ]
         return DelayedPage(messages, self.pending_count(topic.id))
 
@@ -123,7 +127,7 @@ class Delays:
         totals = [delays.state.totals for delays in opened]
         lateness = Lateness()
         for delays in opened:
-            lateness.add(delays.lateness)
+            lateness.add(delays.transit.lateness)
         return DelayStats(
             pending=sum(len(delays.state.pending) for delays in opened),
             scheduled=sum(each.scheduled for each in totals),
@@ -131,7 +135,7 @@ class Delays:
             cancelled=sum(each.cancelled for each in totals),
             expired=sum(each.expired for each in totals),
             lost=sum(each.lost for each in totals),
-            average_delay_ms=sum(delays.delay_ms_total for delays in opened) / max(1, lateness.count),
+            average_delay_ms=sum(delays.transit.delay_ms_total for delays in opened) / max(1, lateness.count),
             lateness=lateness,
         )
 

@@ -99,6 +99,7 @@ class Deliveries:
         """The topic is gone: nothing of it is written any more, its logs may be removed."""
         opening = [task for place, task in self._opening.items() if place[0] == topic_id]
         await asyncio.gather(*opening, return_exceptions=True)
+        self.broken = {place: problem for place, problem in self.broken.items() if place[0] != topic_id}
         for delivery in self._known.pop(topic_id, {}).values():
             with contextlib.suppress(QuiverError, OSError):
                 await delivery.close()

@@ -10,7 +10,7 @@ from quiver.system.clock import Clock
 logger = logging.getLogger(__name__)
 
 Key = tuple[int, int]
-_TICK_SECONDS = 0.05
+_TICK_SECONDS = 0.25
 """The clock may jump, so it is looked at this often while anything waits."""
 _PAUSE_SECONDS = 0.02
 """What falls due within this time after a call goes together."""

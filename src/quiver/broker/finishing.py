@@ -16,7 +16,7 @@ from quiver.broker.settling import TransactionAcks
 from quiver.groups.assignors import TopicPartition
 from quiver.groups.service import GroupService
 from quiver.metadata.service import MetadataService
-from quiver.model.errors import Closed, PartitionNotFound, QuiverError, TopicNotFound
+from quiver.model.errors import Closed, GroupNotFound, PartitionNotFound, QuiverError, TopicNotFound
 from quiver.partition.partition import Partition
 from quiver.protocol.queue_messages import ACK, SettlePart
 from quiver.protocol.transaction_messages import GroupOffsets
@@ -148,7 +148,11 @@ class Finishing:
     async def _put_offsets(self, work: _Work, group: GroupOffsets) -> None:
         offsets = {TopicPartition(p.topic_id, p.partition): (p.offset, p.metadata) for p in group.offsets}
         try:
-            await self._groups.commit_decided(group.group, offsets, work.decided.id)
+            is_new = await self._groups.commit_decided(group.group, offsets, work.decided.id)
+            for partition, (offset, _) in offsets.items():
+                await self._queues.committed(*partition, group.group, offset, may_go_back=is_new)
+        except GroupNotFound:
+            work.offsets.remove(group)
         except (QuiverError, OSError) as error:
             logger.warning("offsets of transaction %d wait: %s", work.decided.id, error)
         else:

@@ -9,8 +9,9 @@ from quiver.broker.position_offset import position_offset
 from quiver.broker.queue_depth import PartitionDepth
 from quiver.broker.queues import Queues
 from quiver.groups.assignors import AssignorName, TopicPartition
+from quiver.groups.live_group import MemberView
 from quiver.groups.member import Member, MemberState, Subscription
-from quiver.groups.service import GroupService, MemberView
+from quiver.groups.service import GroupService
 from quiver.groups.state import GroupStateName, Protocol
 from quiver.groups.table import Group
 from quiver.metadata.service import MetadataService
@@ -159,6 +160,8 @@ class Groups:
         """Commits next offsets, with metadata."""
         self.check_offsets({partition: offset for partition, (offset, _) in offsets.items()})
         await self.service.commit(group, offsets, member_id=member_id, generation=generation)
+        for partition, (offset, _) in offsets.items():
+            await self._queues.committed(*partition, group, offset, may_go_back=member_id is None)
 
     def check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Whether each is one that the log has reached."""
@@ -183,7 +186,7 @@ class Groups:
             new = await _resolve(partition, to, old)
             changes.append(ResetOffset(number, old, new))
         if not dry_run:
-            await self.service.commit(
+            await self.commit_partitions(
                 group, {TopicPartition(topic.id, change.partition): (change.new, "") for change in changes}
             )
         return changes

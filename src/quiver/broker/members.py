@@ -5,8 +5,8 @@ from typing import NamedTuple
 from quiver.broker.groups import Groups
 from quiver.broker.readers import Readers
 from quiver.groups.assignors import AssignorName, TopicPartition
+from quiver.groups.live_group import MemberView
 from quiver.groups.member import Subscription
-from quiver.groups.service import MemberView
 from quiver.groups.state import Protocol
 from quiver.model.position import EARLIEST, Position
 

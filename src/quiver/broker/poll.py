@@ -1,47 +1,56 @@
-"""Poll: a group member reads over plain requests, and the broker remembers where it was."""
+"""Poll: a group member reads over plain requests. What it gets is leased to it, so that it can ack single messages.
+
+A group whose members poll has the delivery state of a queue group in each partition, read in offset order and by the
+partition's owner alone. Committed offset and leases go together: a commit settles everything below it, acks advance
+the committed offset over what is settled without a gap, and what is neither committed nor acked comes again.
+"""
 
 import asyncio
 from typing import NamedTuple
 
-from quiver.broker.browse import Browse
 from quiver.broker.groups import Groups
 from quiver.broker.partitions import Partitions
-from quiver.broker.readers import Readers
+from quiver.broker.queues import Queues
+from quiver.broker.readers import Reader, Readers
+from quiver.broker.receiver import Received
+from quiver.delivery.partition_delivery import PartitionDelivery
 from quiver.groups.assignors import TopicPartition
-from quiver.groups.service import MemberView
+from quiver.groups.live_group import MemberView
 from quiver.metadata.service import MetadataService
 from quiver.model.errors import QuiverError
 from quiver.model.limits import MIB
-from quiver.model.message import StoredMessage
+from quiver.model.topic import Topic
 from quiver.system.clock import Clock
 
 _ANSWER_EARLY_SECONDS = 0.1
 """A poll answers this much before its timeout, so that the client's own timeout does not come first."""
 _POLL_BYTES = 16 * MIB
 """A poll begins no further partition when it holds this much."""
+_LEVEL = 0
+"""Of messages that are read in offset order."""
 
 
 class PolledPartition(NamedTuple):
-    topic: str
+    topic: Topic
     partition: int
-    messages: list[StoredMessage]
+    received: list[Received]
     next_offset: int
-    topic_id: int
+    """Behind the last message: what to commit when all are done with."""
 
 
 class Poll:
     def __init__(
-        self, groups: Groups, browse: Browse, metadata: MetadataService, partitions: Partitions, *, clock: Clock
+        self, groups: Groups, queues: Queues, metadata: MetadataService, partitions: Partitions, *, clock: Clock
     ) -> None:
         self._groups = groups
-        self._browse = browse
+        self._queues = queues
         self._metadata = metadata
         self._partitions = partitions
         self._clock = clock
         self.readers = Readers(groups.service)
 
     async def poll(self, group: str, member_id: str, *, timeout_ms: int, limit: int) -> list[PolledPartition]:
-        """Messages after those this member got last, waiting for some; counts as a sign of life all the while.
+        """Messages after those this member holds, waiting for some; counts as a sign of life all the while.
 
         New assignments are taken over, and partitions that move away are let go of, without a word to the caller.
         """
@@ -49,27 +58,27 @@ class Poll:
         while True:
             view = await self._sign_of_life(group, member_id)
             news, changed = asyncio.Event(), self._groups.service.changed(group)
+            group_id = self._groups.service.group(group).id
             watched = [self._partitions.get(*p) for p in view.assigned if self._groups.topic_name(p.topic_id)]
             for partition in watched:
                 partition.watch(news.set)
+            self._queues.watch(group_id, news.set)
             try:
                 view, found = await self._read(group, member_id, limit)
                 remaining = deadline - self._clock.monotonic()
                 if found or remaining <= 0:
                     self.readers.tell(group, view)
                     return found
-                await _first_of(news, changed, min(remaining, self._pause_seconds(group, member_id)))
+                pause = min(remaining, self._pause_seconds(group, member_id), self._seconds_to_retry(group, view))
+                await _first_of(news, changed, pause)
             finally:
+                self._queues.unwatch(group_id, news.set)
                 for partition in watched:
                     partition.unwatch(news.set)
 
-    def give_back(self, group: str, member_id: str, polled: list[PolledPartition]) -> None:
-        """These messages did not reach the member: the next poll gets them again, unless it has moved on since."""
-        positions = self.readers.positions(group, member_id)
-        for part in polled:
-            partition = TopicPartition(part.topic_id, part.partition)
-            if positions.get(partition) == part.next_offset:
-                positions[partition] = part.messages[0].offset
+    async def give_back(self, polled: list[PolledPartition]) -> None:
+        """These messages did not reach the member: the next poll gets them again."""
+        await self._queues.give_back([received for part in polled for received in part.received])
 
     async def _sign_of_life(self, group: str, member_id: str) -> MemberView:
         view = await self._groups.service.heartbeat(group, member_id)
@@ -78,55 +87,105 @@ class Poll:
         return view
 
     async def _read(self, group: str, member_id: str, limit: int) -> tuple[MemberView, list[PolledPartition]]:
-        """Reads and moves on in one step: a poll that is given up while it reads has moved nothing."""
+        """One poll of a member at a time; one that is given up gives back what it took."""
         reader = self.readers.of(group, member_id)
         async with reader.lock:
             view = self._groups.service.view(group, member_id)
-            positions = self._take_over(group, view, reader.positions)
-            found = await self._read_from(positions, limit)
-            reader.positions = positions
+            found: list[PolledPartition] = []
+            try:
+                problem = await self._take(group, view, reader, limit, found)
+            except BaseException:
+                await asyncio.shield(self.give_back(found))
+                raise
+            if problem is not None and not found:
+                raise problem
             return view, found
 
-    def _take_over(self, group: str, view: MemberView, old: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Where the member reads on: after what it got last, or where the group is when that is further."""
-        readable = [p for p in view.assigned if self._groups.topic_name(p.topic_id) is not None]
-        begin = {partition: self._groups.next_offset(group, partition) for partition in sorted(readable)}
-        kept = {partition: max(offset, begin[partition]) for partition, offset in old.items() if partition in begin}
-        return kept | {partition: offset for partition, offset in begin.items() if partition not in kept}
-
-    async def _read_from(self, positions: dict[TopicPartition, int], limit: int) -> list[PolledPartition]:
-        """Moves the positions. Damaged partitions do not keep the others from being read."""
-        found: list[PolledPartition] = []
+    async def _take(
+        self, group: str, view: MemberView, reader: Reader, limit: int, found: list[PolledPartition]
+    ) -> QuiverError | None:
+        """Adds to what was found. A partition that cannot be read does not keep the others from being read."""
         problem: QuiverError | None = None
         size = 0
-        for partition, offset in list(positions.items()):
+        for partition in reader.in_turn(view.assigned):
             if limit <= 0 or size >= _POLL_BYTES:
                 break
             try:
-                topic = self._metadata.topic_by_id(partition.topic_id)
-                page = await self._browse.read(
-                    topic, partition.partition, offset=offset, limit=limit, from_time_ms=None, to_time_ms=None
-                )
+                received = await self._take_from(group, view.member_id, reader, partition, limit, _POLL_BYTES - size)
             except QuiverError as error:
                 if self._groups.topic_name(partition.topic_id) is not None:
                     problem = error
                 continue
-            positions[partition] = page.next_offset
-            if page.messages:
-                # To the end with it, so that a full partition does not starve the others.
-                positions[partition] = positions.pop(partition)
-                found.append(
-                    PolledPartition(topic.name, partition.partition, page.messages, page.next_offset, topic.id)
-                )
-                limit -= len(page.messages)
-                size += sum(len(message.value or b"") for message in page.messages)
-        if problem is not None and not found:
-            raise problem
-        return found
+            if received:
+                reader.served(partition)
+                end = max(one.delivery.end for one in received)
+                found.append(PolledPartition(received[0].topic, partition.partition, received, end))
+                limit -= sum(one.delivery.end - one.delivery.start for one in received)
+                size += sum(len(one.delivery.frame) for one in received)
+        return problem
+
+    async def _take_from(
+        self, group: str, member_id: str, reader: Reader, partition: TopicPartition, limit: int, max_bytes: int
+    ) -> list[Received]:
+        topic = self._metadata.topic_by_id(partition.topic_id)
+        if not self._may_have_some(group, partition):
+            return []
+        delivery = await self._take_over(group, member_id, reader, partition)
+        group_id, settings = self._groups.service.group(group).id, self._queues.settings_of(topic.id, group)
+        if not (await delivery.read_ahead(group_id, count=limit))[_LEVEL]:
+            return []
+        lease, deadline_ms = delivery.new_lease_id(), self._clock.now_ms() + settings.visibility_ms
+        taken = delivery.take(group_id, _LEVEL, limit, lease=lease, consumer=member_id, deadline_ms=deadline_ms)
+        self._queues.note_time(delivery, deadline_ms)
+        given = await delivery.deliver(
+            group_id, lease, taken, ttl_ms=topic.config.ttl_ms, settings=settings, max_bytes=max_bytes
+        )
+        return [Received(topic, settings.visibility_ms, one) for one in given]
+
+    def _may_have_some(self, group: str, partition: TopicPartition) -> bool:
+        """Whether there is anything to read or to deliver again: a partition that was never used costs nothing."""
+        delivery = self._queues.known_deliveries(partition.topic_id).get(partition.partition)
+        if delivery is not None and delivery.state(self._groups.service.group(group).id) is not None:
+            return True
+        return self._groups.next_offset(group, partition) < self._partitions.get(*partition).log.readable_offset
+
+    async def _take_over(
+        self, group: str, member_id: str, reader: Reader, partition: TopicPartition
+    ) -> PartitionDelivery:
+        """The group's state in a partition that the member owns: nobody else holds anything, and what was committed
+        is settled."""
+        topic = self._metadata.topic_by_id(partition.topic_id)
+        delivery = await self._queues.delivery(topic, partition.partition)
+        group_id, start = self._groups.service.group(group).id, self._groups.next_offset(group, partition)
+        state = delivery.state(group_id)
+        if state is None:
+            state = await delivery.begin(group_id, ordering="none", start=start, in_offset_order=True)
+        if state.lowest_unsettled() < start:
+            await delivery.settle_below(group_id, start)
+        elif state.lowest_unsettled() > start:  # a killed broker has the acks, maybe not what they mean here
+            await self._groups.service.advance(group, partition, state.lowest_unsettled())
+        for holder in state.held_by():
+            if holder != member_id or partition in reader.let_go:
+                await delivery.end_leases(group_id, holder)
+        reader.let_go.discard(partition)
+        if (state.next_time_ms() or self._clock.now_ms()) < self._clock.now_ms():
+            await self._queues.attend(delivery)
+        return delivery
 
     def _pause_seconds(self, group: str, member_id: str) -> float:
         member = self._groups.service.group(group).membership.member(member_id)
         return member.subscription.session_ms / 3000
+
+    def _seconds_to_retry(self, group: str, view: MemberView) -> float:
+        """Until a message that the member holds may come again."""
+        group_id, nearest_ms = self._groups.service.group(group).id, None
+        for topic_id, number in view.assigned:
+            delivery = self._queues.known_deliveries(topic_id).get(number)
+            state = None if delivery is None else delivery.state(group_id)
+            time_ms = None if state is None else state.next_time_ms()
+            if time_ms is not None and (nearest_ms is None or time_ms < nearest_ms):
+                nearest_ms = time_ms
+        return float("inf") if nearest_ms is None else max(0.01, (nearest_ms + 1 - self._clock.now_ms()) / 1000)
 
 
 async def _first_of(one: asyncio.Event, other: asyncio.Event, seconds: float) -> None:

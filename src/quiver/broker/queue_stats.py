@@ -116,6 +116,8 @@ class QueueStats:
                 for tally in delivery.tallies.values():
                     _add(delivered, tally.delivered_by_level)
                     _add(waited_ms, tally.waited_ms_by_level)
+        ids = {topic.id for topic in self._metadata.topics()}
+        self._served = {place: samples for place, samples in self._served.items() if place[0] in ids}
         found.average_wait_ms[:] = [wait / max(1, count) for wait, count in zip(waited_ms, delivered, strict=True)]
         return found
 

@@ -20,7 +20,7 @@ from quiver.model.errors import GroupNotEmpty, GroupNotFound, ShuttingDown, Topi
 from quiver.model.limits import MIB, Limits
 from quiver.model.position import Position
 from quiver.model.priority import Priority
-from quiver.model.queue import Ordering
+from quiver.model.queue import Ordering, QueueSettings
 from quiver.model.receipt import Receipt
 from quiver.model.topic import Topic
 from quiver.protocol.queue_messages import SettlePart
@@ -67,6 +67,7 @@ class Queues:
         self._receiving = Receiving(partitions, self._deliveries, self._settling, clock=clock, limits=limits)
         self._queues = self._receiving.queues
         self._is_closed = False
+        self._watchers: dict[int, list[Callable[[], None]]] = {}
 
     async def open(self) -> None:
         """Comes first: who holds what is known again."""
@@ -164,6 +165,38 @@ class Queues:
     async def attend_to_times(self) -> None:
         """Ends leases and finds due retries now, rather than when the next turn comes."""
         await self._deliveries.attend_to_times()
+
+    def settings_of(self, topic_id: int, group: str) -> QueueSettings:
+        """What holds for a group in a topic."""
+        return self._settling.settings_of(topic_id, self._groups.group(group).id)
+
+    def note_time(self, delivery: PartitionDelivery, at_ms: int) -> None:
+        """A lease ends there at that time."""
+        self._deliveries.note(delivery, at_ms)
+
+    def watch(self, group_id: int, on_news: Callable[[], None]) -> None:
+        """Calls back when something of a group that was given back may be had again."""
+        self._watchers.setdefault(group_id, []).append(on_news)
+
+    def unwatch(self, group_id: int, on_news: Callable[[], None]) -> None:
+        watchers = self._watchers[group_id]
+        watchers.remove(on_news)
+        if not watchers:
+            del self._watchers[group_id]
+
+    async def attend(self, delivery: PartitionDelivery) -> None:
+        """Ends the leases of a partition whose time is over, now."""
+        await self._attend(delivery)
+
+    async def committed(self, topic_id: int, number: int, group: str, offset: int, *, may_go_back: bool) -> None:
+        """A group whose members poll has committed: everything below is settled, also what they hold."""
+        delivery, group_id = self.known_deliveries(topic_id).get(number), self._groups.group(group).id
+        state = None if delivery is None else delivery.state(group_id)
+        if delivery is not None and state is not None:
+            if may_go_back and offset < state.lowest_unsettled():
+                await delivery.rewind(group_id, offset)
+            else:
+                await delivery.settle_below(group_id, offset)
 
     def problems(self) -> dict[str, str]:
         """Partitions whose delivery state cannot be read, and why."""
@@ -272,6 +305,9 @@ class Queues:
         queue = self._queues.get((part.topic_id, part.group_id))
         if queue is not None:
             queue.settled(part.partition, frees=frees(part))
+        elif frees(part):
+            for on_news in self._watchers.get(part.group_id, ()):
+                on_news()
 
     def _note_change(self, delivery: PartitionDelivery, group_id: int) -> None:
         queue = self._queues.get((delivery.topic_id, group_id))

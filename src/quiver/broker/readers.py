@@ -4,21 +4,33 @@ import asyncio
 from collections.abc import Iterable
 
 from quiver.groups.assignors import TopicPartition
-from quiver.groups.service import GroupService, MemberView
+from quiver.groups.live_group import MemberView
+from quiver.groups.service import GroupService
 
 _FIRST_SWEEP_GROUPS = 64
 
 
 class Reader:
-    """Where a member reads on, and what it was told last. After a restart of the broker both begin anew."""
+    """What a member was told last, and whose turn it is among its partitions. In memory only."""
 
-    __slots__ = ("lock", "positions", "told")
+    __slots__ = ("_served", "let_go", "lock", "told")
 
     def __init__(self) -> None:
-        self.positions: dict[TopicPartition, int] = {}
+        self._served: dict[TopicPartition, None] = {}
+        self.let_go: set[TopicPartition] = set()
+        """What it had to give up: should it get these back, what it held of them is over."""
         self.told: MemberView | None = None
         self.lock = asyncio.Lock()
         """Held while a poll reads, so that two polls of a member never get the same messages."""
+
+    def in_turn(self, assigned: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """The partitions, those that were served longest ago first."""
+        rank = {partition: place for place, partition in enumerate(self._served, 1)}
+        return sorted(assigned, key=lambda partition: (rank.get(partition, 0), partition))
+
+    def served(self, partition: TopicPartition) -> None:
+        self._served.pop(partition, None)
+        self._served[partition] = None
 
 
 class Readers:
@@ -45,20 +57,13 @@ class Readers:
         reader = self._by_group.get(group, {}).get(member_id)
         return None if reader is None else reader.told
 
-    def positions(self, group: str, member_id: str) -> dict[TopicPartition, int]:
-        """Of a member that may be gone: it has none then."""
-        reader = self._by_group.get(group, {}).get(member_id)
-        return {} if reader is None else reader.positions
-
     def tell(self, group: str, view: MemberView) -> None:
         """The member learns of this view with the answer that is on its way."""
         self.of(group, view.member_id).told = view
 
     def let_go(self, group: str, member_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Should the member get these back one day, it begins where the group is then."""
-        positions = self.of(group, member_id).positions
-        for partition in partitions:
-            positions.pop(partition, None)
+        self.of(group, member_id).let_go.update(partitions)
 
     def forget(self, group: str, member_id: str) -> None:
         self._by_group.get(group, {}).pop(member_id, None)

@@ -63,7 +63,8 @@ class Receiver:
         self.remaining = max_messages
         self.visibility_ms = visibility_ms
         self.levels = levels
-        self.lots: list[Lot] = []
+        self.lots: dict[PartitionDelivery, Lot] = {}
+        """In the order in which they were begun."""
         self.problem: QuiverError | None = None
         """Met on the way; of interest when there is nothing else to answer."""
         self._runs = 0
@@ -76,17 +77,17 @@ class Receiver:
         return self.remaining > 0 and not self._is_closed
 
     def lot(self, queue: "TopicQueue", delivery: PartitionDelivery, now_ms: int) -> Lot:
-        """The one for a partition; new at the first time."""
-        for lot in self.lots:
-            if lot.delivery is delivery:
-                return lot
+        """The one for a partition; until something is added to it, a new one."""
+        if delivery in self.lots:
+            return self.lots[delivery]
         visibility_ms = self.visibility_ms or queue.settings.visibility_ms
-        self.lots.append(Lot(queue, delivery, visibility_ms, now_ms + visibility_ms))
-        return self.lots[-1]
+        return Lot(queue, delivery, visibility_ms, now_ms + visibility_ms)
 
     def add(self, lot: Lot, taken: Sequence[Taken]) -> int:
         """Returns how many messages these are."""
         count = 0
+        if taken:
+            self.lots[lot.delivery] = lot
         for run in taken:
             lot.taken.append(run)
             lot.places.append(self._runs)

@@ -13,7 +13,7 @@ from quiver.broker.settling import Settling
 from quiver.broker.topic_queue import TopicQueue
 from quiver.broker.turns import ALL_LEVELS
 from quiver.groups.table import Group
-from quiver.model.errors import InvalidRequest, QuiverError
+from quiver.model.errors import InvalidRequest, QuiverError, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.position import Position
 from quiver.model.priority import Priority
@@ -28,6 +28,8 @@ MAX_TOPICS = 1_000
 MAX_WAIT_MS = 300_000
 MAX_VISIBILITY_MS = 7 * 86_400_000
 _MAX_CONSUMER_LENGTH = 240
+_LOTS_AT_ONCE = 32
+"""Partitions that are delivered from before others may run."""
 
 
 class Receiving:
@@ -100,6 +102,8 @@ class Receiving:
         for topic in topics:
             queue = self.queues.get((topic.id, group.id))
             if queue is None:
+                if not self._partitions.of(topic.id):
+                    raise TopicNotFound(topic=topic.name)
                 queue = TopicQueue(topic, name, group, self._partitions, self._deliveries, clock=self._clock)
                 self.queues[topic.id, group.id] = queue
             queue.configure(topic, group)
@@ -124,7 +128,7 @@ class Receiving:
                 await receiver.wait(remaining)
         except BaseException:
             if receiver.lots:
-                self._spawn(self._return(receiver.lots))
+                self._spawn(self._return(receiver.lots.values()))
             raise
         finally:
             receiver.close()
@@ -134,7 +138,7 @@ class Receiving:
     async def _deliver(self, receiver: Receiver, max_bytes: int) -> list[Received]:
         """Journals the leases and loads the messages; those beyond `max_bytes` are to be had again."""
         found: list[tuple[int, Received]] = []
-        lots = deque(receiver.lots)
+        lots = deque(receiver.lots.values())
         try:
             is_full = False
             while lots and not is_full:
@@ -147,6 +151,8 @@ class Receiving:
                     continue
                 found += zip(lot.places_of(received), received, strict=True)
                 max_bytes -= sum(len(one.delivery.frame) for one in received)
+                if len(lots) % _LOTS_AT_ONCE == _LOTS_AT_ONCE - 1:
+                    await asyncio.sleep(0)
                 is_full = max_bytes <= 0 or not received or received[-1].delivery.end != lot.taken[-1].end
         except BaseException:
             self.give_back_later([one for _, one in found])

@@ -10,10 +10,11 @@ from quiver.broker.settled_offset import settled_offset
 from quiver.delivery.group_state import Refused, Run, Settlement
 from quiver.delivery.partition_delivery import PartitionDelivery
 from quiver.delivery.settling import PreparedAcks
+from quiver.groups.assignors import TopicPartition
 from quiver.groups.service import GroupService
 from quiver.metadata.service import MetadataService
 from quiver.model.dead_letter import dead_letter_topic, is_dead_letter_topic
-from quiver.model.errors import InvalidRequest, LeaseLost, QuiverError, TopicNotFound
+from quiver.model.errors import Closed, InvalidRequest, LeaseLost, QuiverError, ShuttingDown, TopicNotFound
 from quiver.model.queue import QueueSettings
 from quiver.model.receipt import Receipt
 from quiver.protocol.queue_messages import ACK, EXTEND, NACK, SettlePart
@@ -25,6 +26,7 @@ MAX_DELAY_MS = 3650 * 86_400_000
 _REASON_LENGTH = 1000
 """Of an error text as much is kept; it is on the journal and in memory with every message."""
 _LAST_OFFSET = 2**63
+_PARTS_AT_ONCE = 64
 
 OnSettled = Callable[[PartitionDelivery, SettlePart, Settlement], None]
 
@@ -64,7 +66,12 @@ class Settling:
         """Each part by itself, in their order; what is not refused is done and on disk."""
         if len(parts) == 1:
             return [await self._settle(parts[0])]
-        return list(await asyncio.gather(*(self._settle(part) for part in parts)))
+        loop = asyncio.get_running_loop()
+        begun: list[asyncio.Task[Settlement]] = []
+        for at in range(0, len(parts), _PARTS_AT_ONCE):
+            begun += [loop.create_task(self._settle(part)) for part in parts[at : at + _PARTS_AT_ONCE]]
+            await asyncio.sleep(0)  # each is decided here, and waits for the disk with all the others
+        return [await task for task in begun]
 
     async def settle_receipts(
         self,
@@ -121,6 +128,7 @@ class Settling:
                 settings=self.settings_of(part.topic_id, part.group_id),
             )
             self._on_settled(delivery, part, settlement)
+            await self._advance(delivery, part)
             if settlement.dead:
                 await delivery.buried(settlement)
             return settlement
@@ -128,7 +136,15 @@ class Settling:
             if not isinstance(error, QuiverError):
                 logger.exception("a settlement failed unexpectedly")
             known = error if isinstance(error, QuiverError) else QuiverError()
+            if isinstance(known, Closed):  # the consumer tries again when the broker is back
+                known = ShuttingDown()
             return Settlement([Refused(*run, known) for run in part.runs])
+
+    async def _advance(self, delivery: PartitionDelivery, part: SettlePart) -> None:
+        """In a group whose members poll, acks move the committed offset over what is settled without a gap."""
+        name, state = self._groups.name_of(part.group_id), delivery.state(part.group_id)
+        if name is not None and state is not None and self._groups.group(name).kind == "stream":
+            await self._groups.advance(name, TopicPartition(part.topic_id, part.partition), state.lowest_unsettled())
 
     async def prepare_acks(self, acks: Sequence[LeasedAcks]) -> "TransactionAcks":
         """All of them, in memory, for a transaction that is being decided on; or none, and the first error.

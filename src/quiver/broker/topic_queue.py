@@ -6,8 +6,8 @@ from functools import partial
 
 from quiver.broker.consumers import Consumer, Consumers
 from quiver.broker.deliveries import Deliveries
+from quiver.broker.first_use import FirstUse
 from quiver.broker.partitions import Partitions
-from quiver.broker.position_offset import position_offset
 from quiver.broker.receiver import Receiver
 from quiver.broker.turns import ALL_LEVELS, Turn, Turns
 from quiver.delivery.group_state import LEVELS, GroupState
@@ -22,18 +22,17 @@ from quiver.system.clock import Clock
 logger = logging.getLogger(__name__)
 
 _SCOUTED_AT_ONCE = 64
+_TURNS_AT_ONCE = 128
+"""Turns before others may run."""
 _NOTHING = [0] * LEVELS
-_BEGIN_AT_ONCE = 64
-_RETRY_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 60.0
 
 
 class TopicQueue:
     """Receivers are served in the order in which they came, by one at a time: whoever has the lock.
 
     Nobody walks over all partitions: those that may have something are noted when they say so (`partition.watch`,
-    settlements, times that came) and looked at when a receiver wants something. A partition that the group has not
-    begun yet begins at its first message, so an idle one costs nothing; that the group uses the topic is on
-    the journal of partition 0.
+    settlements, times that came) and looked at when a receiver wants something.
     """
 
     def __init__(
@@ -46,14 +45,16 @@ class TopicQueue:
         self._partitions = partitions
         self._deliveries = deliveries
         self._clock = clock
+        self._first_use = FirstUse(topic.id, group, partitions, deliveries)
         self._lock = asyncio.Lock()
-        self._beginning = asyncio.Lock()
         self._watched: list[tuple[Partition, partial[None]]] = []
         self._news: set[int] = set()
         self._unscouted: dict[int, None] = {}
         """Partitions of which only the broker before this one knew the levels."""
         self._floors: dict[int, list[int]] = {}
         """Of those that were scouted, by level: there is nothing unread below."""
+        self._failures: dict[int, float] = {}
+        """Partitions that could not be read, and how long they are left alone."""
         self._turns = Turns()
         self._turns.configure(topic.config.priority_weights, self.settings.starvation_ms)
         self._receivers: dict[Receiver, None] = {}
@@ -117,39 +118,18 @@ class TopicQueue:
         """The consumers that wait, each once."""
         return list(dict.fromkeys(receiver.consumer for receiver in self._receivers))
 
-    # the first use
-
     @property
     def has_begun(self) -> bool:
-        """Partition 0 knows; while that cannot be read, the others do."""
-        if (self.topic.id, 0) not in self._deliveries.broken:
-            return self._state(0) is not None
-        return any(self._state(number) is not None for number in self._deliveries.known(self.topic.id))
+        return self._first_use.has_begun
 
     async def begin(self, start: Position | None) -> None:
-        """The group's first use of the topic. What is empty, or read from the earliest on, begins by itself later."""
-        async with self._beginning:
-            if self.has_begun:
-                return
-            if start is not None and start != EARLIEST:
-                gate = asyncio.Semaphore(_BEGIN_AT_ONCE)
-                count = len(self._partitions.of(self.topic.id))
-                await asyncio.gather(*(self._begin_at(number, start, gate) for number in range(1, count)))
-            await self._begin_at(0, start or EARLIEST, asyncio.Semaphore(), always=True)
-
-    async def _begin_at(self, number: int, start: Position, gate: asyncio.Semaphore, *, always: bool = False) -> None:
-        async with gate:
-            partition = self._partitions.get(self.topic.id, number)
-            log, offset = partition.log, await position_offset(partition, start)
-            if always or offset > log.start_offset:
-                await self._begun(number, offset)
-
-    async def _begun(self, number: int, start: int | None = None) -> PartitionDelivery:
-        delivery = await self._deliveries.get(self.topic.id, number)
-        if delivery.state(self.group_id) is None:
-            offset = delivery.partition.log.start_offset if start is None else start
-            await delivery.begin(self.group_id, ordering=self._ordering, start=offset)
-        return delivery
+        """The group's first use of the topic."""
+        try:
+            await self._first_use.begin(start or EARLIEST)
+        except (QuiverError, OSError):
+            if self._closed_by is not None:
+                raise self._closed_by from None
+            raise
 
     def _state(self, number: int) -> GroupState | None:
         delivery = self._deliveries.known(self.topic.id).get(number)
@@ -256,7 +236,11 @@ class TopicQueue:
         want = self.consumers.room(receiver.consumer, limit=self.settings.max_unacked, want=receiver.remaining)
         if want < 1 and receiver.is_open:
             self._is_full = True
+        turns = 0
         while want > 0 and receiver.is_open and self._closed_by is None:
+            turns += 1
+            if turns % _TURNS_AT_ONCE == 0:
+                await asyncio.sleep(0)
             turn = self._turns.next(want, self._clock.now_ms(), receiver.levels)
             if turn is not None:
                 want -= await self._take(turn, receiver)
@@ -269,8 +253,9 @@ class TopicQueue:
         """Takes what the turn says, as far as it is there; returns how many messages that were."""
         got, has_more = 0, True
         try:
-            delivery = await self._begun(turn.partition)
+            delivery = await self._first_use.begun(turn.partition)
             available = await self._read_ahead(delivery, turn)
+            self._failures.pop(turn.partition, None)
             if not available[turn.level]:
                 has_more = False
             elif receiver.is_open and self._closed_by is None:
@@ -278,7 +263,9 @@ class TopicQueue:
                 has_more = got > 0 and self._has_more(turn, available[turn.level] - got)
         except Exception as error:
             has_more = False
-            receiver.problem = self._failed(turn.partition, error)
+            self._failed(turn.partition, error)
+            if len(self._failures) == len(self._watched):
+                receiver.problem = error if isinstance(error, QuiverError) else QuiverError()
         finally:
             self._turns.served(turn, got, has_more=has_more)
         return got
@@ -287,13 +274,13 @@ class TopicQueue:
         levels = 1 << turn.level if self._ordering == "none" else ALL_LEVELS
         return await delivery.read_ahead(self.group_id, count=turn.want, levels=levels)
 
-    def _failed(self, number: int, error: Exception) -> QuiverError:
+    def _failed(self, number: int, error: Exception) -> None:
         """A partition that cannot be read now holds up itself alone, and is tried again."""
+        pause = self._failures[number] = min(2 * self._failures.get(number, 0.5), _LONGEST_PAUSE_SECONDS)
         unexpected = not isinstance(error, QuiverError | OSError)
         where = f"{self.topic.name}-{number}"
         logger.warning("group %s gets nothing from %s: %s", self.name, where, error, exc_info=unexpected)
-        asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.has_news, number)
-        return error if isinstance(error, QuiverError) else QuiverError()
+        asyncio.get_running_loop().call_later(pause, self.has_news, number)
 
     def _lease(self, delivery: PartitionDelivery, turn: Turn, receiver: Receiver) -> int:
         lot = receiver.lot(self, delivery, self._clock.now_ms())
@@ -307,7 +294,7 @@ class TopicQueue:
         )
         count = receiver.add(lot, taken)
         self.consumers.took(turn.partition, receiver.consumer, count)
-        if self._ordering == "key":
+        if count and self._ordering == "key":
             self._news.add(turn.partition)  # the next of a key may be of another level
         return count
 

@@ -5,8 +5,6 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from quiver.app.config import Config, LoadedConfig
 from quiver.cli.config_options import with_config
 from quiver.cli.lazy_group import command_app
@@ -49,8 +47,11 @@ def _run(config: Config) -> bool:
 
 
 def _leave(number: int, frame: Any) -> None:
-    """A signal before the event loop has its own handlers: nothing is open yet, so leave."""
-    raise typer.Exit(0)
+    """A signal before the event loop has its own handlers: nothing is open yet, so leave.
+
+    Not by an exception, which somebody's import could catch.
+    """
+    os._exit(0)
 
 
 def _banner(config: Config, addresses: "Addresses") -> None:

@@ -17,7 +17,7 @@ _SLICE = 65_536
 def bulk_rows(values: Iterable[Any], keys: Iterable[Any] | None, options: SendOptions, now_ms: int) -> Iterator[Rows]:
     """The messages as columns, slice by slice; as many keys as values are needed, or none."""
     headers, due_ms = header_bytes(options.get("headers")), deliver_at_ms(options, now_ms)
-    expiry = expiry_ms(options.get("ttl"), now_ms if due_ms is None else due_ms)
+    expiry = expiry_ms(options.get("ttl"), max(now_ms, due_ms or 0))
     timestamp = options.get("timestamp")
     timestamp_ms = now_ms if timestamp is None else parse_time_ms(timestamp, "timestamp")
     if isinstance(values, Sequence) and isinstance(keys, Sequence) and len(values) != len(keys):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from quiver.client.published import Published, Span
+from quiver.client.published import Published, PublishedLater, Span, SpanLater
 from quiver.client.routing import Routed
 from quiver.client.rows import Indices, Rows, renumbered
 from quiver.client.watchers import Watchers
@@ -231,7 +231,8 @@ class Delivery:
         if batch.base_offset is None:
             return None
         offset = batch.base_offset + place if batch.base_offset >= 0 else -1
-        return Published(self.topic, batch.partition, offset, batch.is_delayed)
+        kind = PublishedLater if batch.is_delayed else Published
+        return kind(self.topic, batch.partition, offset)
 
     @property
     def is_settled(self) -> bool:
@@ -248,7 +249,8 @@ class Delivery:
                 batch.error_seen = True
                 error = error or batch.error
             elif batch.base_offset is not None:
-                found.append(Span(self.topic, batch.partition, batch.base_offset, batch.count, batch.is_delayed))
+                kind = SpanLater if batch.is_delayed else Span
+                found.append(kind(self.topic, batch.partition, batch.base_offset, batch.count))
         return found if error is None else error
 
     def when_known(self, is_known: Callable[[], bool], then: Callable[[], object]) -> None:

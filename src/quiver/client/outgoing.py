@@ -24,7 +24,7 @@ def outgoing(value: object, key: object, options: SendOptions, now_ms: int) -> t
         key_bytes(key),
         header_bytes(options.get("headers")),
         None if timestamp is None else parse_time_ms(timestamp, "timestamp"),
-        expiry_ms(options.get("ttl"), now_ms if due_ms is None else due_ms),
+        expiry_ms(options.get("ttl"), max(now_ms, due_ms or 0)),
         due_ms,
     )
     return message, route_of(options)

@@ -9,8 +9,19 @@ class Published(NamedTuple):
     topic: str
     partition: int
     offset: int
-    delayed: bool = False
-    """The message waits for its time; `offset` is its id among the delayed messages of the partition."""
+
+    @property
+    def delayed(self) -> bool:
+        """Whether the message waits for its time; the offset is its id among the delayed messages then."""
+        return False
+
+
+class PublishedLater(Published):
+    __slots__ = ()
+
+    @property
+    def delayed(self) -> bool:
+        return True
 
 
 class Span(NamedTuple):
@@ -20,4 +31,16 @@ class Span(NamedTuple):
     partition: int
     offset: int
     message_count: int
-    delayed: bool = False
+
+    @property
+    def delayed(self) -> bool:
+        """Whether the messages wait for their time; the offsets are their ids among the delayed messages then."""
+        return False
+
+
+class SpanLater(Span):
+    __slots__ = ()
+
+    @property
+    def delayed(self) -> bool:
+        return True

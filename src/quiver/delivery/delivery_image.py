@@ -36,6 +36,8 @@ class StatePiece(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 class OutboxImage(msgspec.Struct, frozen=True, array_like=True, tag=3):
     content: Any
+    dead: dict[int, int]
+    """By group, the dead letters so far: those of the moves that the outbox has seen."""
 
 
 class Restored(NamedTuple):
@@ -53,7 +55,7 @@ def image(removed: IntervalSet, groups: Mapping[int, QueueGroup], outbox: Outbox
         yield _framed(GroupImage(group.id, group.ordering, group.in_offset_order))
         for piece in group.state.image():
             yield _framed(StatePiece(piece))
-    yield _framed(OutboxImage(outbox.image()))
+    yield _framed(OutboxImage(outbox.image(), {group.id: group.tally.dead for group in groups.values()}))
 
 
 def restored(data: bytes) -> Restored:
@@ -74,6 +76,8 @@ def restored(data: bytes) -> Restored:
                 held.append(piece.data)
             case OutboxImage():
                 outbox.restore(piece.content)
+                for group_id in piece.dead.keys() & groups.keys():
+                    groups[group_id].tally.dead = piece.dead[group_id]
     for group_id, group in groups.items():
         group.state.restore(pieces.pop(group_id))
     return Restored(removed, groups, outbox)

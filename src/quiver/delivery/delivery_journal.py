@@ -12,6 +12,7 @@ from quiver.delivery.events import Began, Died, Event, Forgotten, LettersRemoved
 from quiver.delivery.group_state import Dead
 from quiver.delivery.queue_group import QueueGroup
 from quiver.delivery.recorder import Recorder, decode_record
+from quiver.model.dead_letter import is_dead_letter_topic
 from quiver.model.errors import QuiverError
 from quiver.moves.carrier import Carrier
 from quiver.moves.outbox import Move, Outbox
@@ -23,16 +24,18 @@ from quiver.system.clock import Clock
 logger = logging.getLogger(__name__)
 
 _SNAPSHOT_AFTER_SECONDS = 300.0
-_RETRY_SECONDS = 1.0
+_FIRST_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 30.0
 
 
 class DeliveryJournal:
     """Its owner changes groups, outbox and removed letters, and puts what it did in the order in which it did it."""
 
     def __init__(self, name: str, number: int) -> None:
-        self._name = name
+        self.name = name
+        """Of the partition."""
         self._number = number
-        self._is_last_stop = name.rpartition("-")[0].endswith(".dlq")
+        self._is_last_stop = is_dead_letter_topic(name.rpartition("-")[0])
         """Nothing dies into a dead-letter topic's own dead-letter topic."""
         self.groups: dict[int, QueueGroup] = {}
         self.removed = IntervalSet()
@@ -54,7 +57,7 @@ class DeliveryJournal:
             options=OPTIONS_FOR_WRITE,
         )
         self._recorder = Recorder(self._journal)
-        self._carrier = Carrier(self._name, self.outbox, carry=carry, done=self._note_done)
+        self._carrier = Carrier(self.name, self.outbox, carry=carry, done=self._note_done)
 
     # writing
 
@@ -87,9 +90,9 @@ class DeliveryJournal:
         await self._recorder.flush(sync=True)
 
     @property
-    def is_behind(self) -> bool:
-        """Something that was put is not written yet."""
-        return self._recorder.is_behind
+    def is_stuck(self) -> bool:
+        """Something that was put could not be written."""
+        return self._recorder.is_stuck
 
     # moves
 
@@ -122,12 +125,14 @@ class DeliveryJournal:
         return await self._carrier.finished(moves, within_seconds=within_seconds)
 
     async def _carry(self, moves: Sequence[Move]) -> None:
+        pause = _FIRST_PAUSE_SECONDS
         while open_ones := [move for move in moves if move.id in self.outbox.open]:
             try:
                 await self.durable()
             except (QuiverError, OSError) as error:
-                logger.warning("dead letters of %s wait for their record: %s", self._name, error)
-                await asyncio.sleep(_RETRY_SECONDS)
+                logger.warning("dead letters of %s wait for their record: %s", self.name, error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             else:
                 self._carrier.submit(move for move in open_ones if move.id in self.outbox.open)
                 return
@@ -173,10 +178,13 @@ class DeliveryJournal:
                         self.removed.add(start, end)
                     self._apply_moves(event.moves)
                 case _:
+                    group = self.groups.get(event.group)
                     if isinstance(event, Died):
-                        self._apply_moves(event.moves)
-                    if event.group in self.groups:
-                        self.groups[event.group].state.apply(event)
+                        count = self._apply_moves(event.moves)
+                        if group is not None:
+                            group.tally.dead += count
+                    if group is not None:
+                        group.state.apply(event)
 
     def _apply_began(self, event: Began) -> None:
         if event.group not in self.groups:
@@ -184,6 +192,6 @@ class DeliveryJournal:
                 event.group, ordering=event.ordering, start=event.start, in_offset_order=event.in_offset_order
             )
 
-    def _apply_moves(self, moves: Sequence[Move]) -> None:
-        for move in moves:
-            self.outbox.begun(move)
+    def _apply_moves(self, moves: Sequence[Move]) -> int:
+        """Returns how many messages are in moves that were not known before."""
+        return sum(move.count for move in moves if self.outbox.begun(move))

@@ -48,7 +48,7 @@ class Dispatch:
         """Of leases that were taken and not delivered yet."""
 
     async def read_ahead(self, group: QueueGroup, count: int, levels: int) -> list[int]:
-        if self._journal.is_behind:
+        if self._journal.is_stuck:
             await self._journal.written()
         if self._log.start_offset > group.log_start:
             await self._pass_over_lost(group)
@@ -64,7 +64,7 @@ class Dispatch:
             level, count, lease=lease, consumer=consumer, now_ms=self._clock.now_ms(), deadline_ms=deadline_ms
         )
         if taken:
-            self._deadlines[lease] = deadline_ms
+            self._deadlines.setdefault(lease, deadline_ms)
             # At once: the position on an event goes beyond all that was taken, so events come in the order of takes.
             group.state.lease_taken(lease)
             self._journal.put(group)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from quiver.delivery.group_state import Run
+from quiver.delivery.group_state import Dead, Run, Taken
 
 LEASED, EXPIRED, WAITING, RETURNED = 0, 1, 2, 3
 """Leased; its lease is over but it can still be settled; given back and not due; given back and due."""
@@ -48,6 +48,12 @@ class Entry(msgspec.Struct, array_like=True, gc=False, eq=False):
             and self.level == other.level
             and self.error == other.error
         )
+
+    def taken(self) -> Taken:
+        return Taken(self.start, self.end, self.level, self.attempts, self.first_delivered_ms, self.error)
+
+    def dead(self, reason: str, error: str) -> Dead:
+        return Dead(self.start, self.end, self.level, self.attempts, self.first_delivered_ms, reason, error)
 
     def part(self, start: int, end: int) -> "Entry":
         """A copy that stands for some of its messages."""

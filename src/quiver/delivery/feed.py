@@ -13,7 +13,8 @@ from quiver.records.read import split_frames
 
 READ_BYTES = 256 * KIB
 _OVERHEAD_BYTES = 512
-"""What a frame costs beside its bytes, opened or not."""
+_ROW_BYTES = 8
+"""What frames and their messages cost beside their bytes, once they are opened."""
 
 
 class FrameCache:
@@ -108,4 +109,6 @@ class FrameCache:
 
 
 def _cost(frame: StoredFrame) -> int:
-    return len(frame.data) + _OVERHEAD_BYTES
+    header = frame.header
+    opened = header.uncompressed_length if header.compression else 0
+    return len(frame.data) + opened + _ROW_BYTES * header.record_count + _OVERHEAD_BYTES

@@ -195,7 +195,7 @@ class LaneState:
         return gone
 
     def lowest_unsettled(self) -> int:
-        floor, lowest = self._floor(), self._lanes.unsettled.lowest()
+        floor, lowest = self._floor(), self._lanes.unsettled.lowest
         return floor if lowest == NOTHING else min(floor, lowest)
 
     # counts

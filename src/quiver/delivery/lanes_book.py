@@ -6,24 +6,15 @@ A lane changes its place in steps: `withdraw` it, change it, `offer` it. What wa
 
 from collections import deque
 from heapq import heappop, heappush, nlargest
+from itertools import chain, islice
 
 from quiver.delivery.group_state import LEVELS, Run
-from quiver.delivery.lanes_heap import LaneHeap
-from quiver.delivery.lanes_lane import (
-    DUE,
-    HELD,
-    LEVEL_BITS,
-    LEVEL_MASK,
-    NOTHING,
-    PAUSED,
-    READY,
-    Lane,
-    Lease,
-    Stretch,
-)
+from quiver.delivery.lanes_index import LaneIndex
+from quiver.delivery.lanes_lane import DUE, HELD, LEVEL_MASK, NOTHING, PAUSED, READY, Lane, Lease, Stretch
+from quiver.structures.ordered_pairs import LOWEST, OrderedPairs
 
-_Timed = tuple[int, int, Lane]
-"""When, the lane's first offset, and the lane."""
+_WAKE_AT_ONCE = 2_000
+_LOOK_AT = 20_000
 
 
 class LaneBook:
@@ -39,13 +30,28 @@ class LaneBook:
         self.held: dict[str, int] = {}
         self.retrying = 0
         self.read_ahead = 0
-        self.ready = [LaneHeap(_ready_offset) for _ in range(LEVELS)]
-        self.blocked = LaneHeap(_blocked_offset)
-        self.unsettled = LaneHeap(_head_offset)
+        self.ready = [LaneIndex() for _ in range(LEVELS)]
+        """By level and first waiting message: lanes with nothing before it."""
+        self.blocked = LaneIndex()
+        """By first waiting message: lanes with something before it."""
+        self.unsettled = LaneIndex()
+        """By first delivered message."""
         self.timers: list[tuple[int, int]] = []
         """When, and which lease."""
-        self._pauses: list[_Timed] = []
-        self._due: list[list[_Timed]] = [[] for _ in range(LEVELS)]
+        self.trailing: dict[Lane, None] = {}
+        """Lanes that may have messages which were given back only because of others before them."""
+        self._pauses = OrderedPairs()
+        """When, and the first offset of the lane."""
+        self._due = [OrderedPairs() for _ in range(LEVELS)]
+
+    def __del__(self) -> None:
+        """Lanes and what is in them point at each other, and the garbage collector does not see it."""
+        for lane in chain(self.lanes.values(), self.loose):
+            for part in lane.stretches():
+                part.next = None
+            lane.head = None
+        for lease in self.leases.values():
+            lease.stretches.clear()
 
     # lanes
 
@@ -57,80 +63,98 @@ class LaneBook:
                 self.pause(lane, head.due_ms)
             else:
                 lane.state = HELD
-        elif lane.front != NOTHING:
+            return
+        self.trailing.pop(lane, None)
+        if lane.front != NOTHING:
             level = lane.front & LEVEL_MASK
+            self.blocked.remove(lane.front_offset)
+            self.ready[level].add(lane.front_offset, lane)
             lane.state, lane.offered = READY, lane.lead
             self.available[level] += lane.lead
-            self.ready[level].push(lane.front >> LEVEL_BITS, lane)
         elif lane.key is None:
             self.loose.pop(lane, None)
         elif self.lanes.get(lane.key) is lane:
             del self.lanes[lane.key]
 
     def withdraw(self, lane: Lane) -> None:
-        """Nothing of a lane can be had until it is offered again."""
-        self.unoffer(lane)
+        """Nothing of a lane can be had until it is offered again. One that was ready is to be blocked then."""
+        self.unlist(lane)
         lane.state = HELD
 
-    def unoffer(self, lane: Lane) -> None:
-        if lane.offered:
-            level = lane.front & LEVEL_MASK if lane.head is None else lane.head.level
-            self.available[level] -= lane.offered
-            lane.offered = 0
+    def unlist(self, lane: Lane) -> None:
+        """Comes before a change of what a lane has first."""
+        head, level = lane.head, lane.front & LEVEL_MASK
+        if head is not None:
+            level = head.level
+            if lane.state == PAUSED:
+                self._pauses.remove(lane.time_ms, head.start)
+            elif lane.state == DUE:
+                self._due[level].remove(lane.time_ms, head.start)
+        elif lane.state == READY and lane.front != NOTHING:
+            self.ready[level].remove(lane.front_offset)
+        self.available[level] -= lane.offered
+        lane.offered = 0
+
+    def block(self, lane: Lane) -> None:
+        """Notes what waits in a lane that is not ready."""
+        if lane.front != NOTHING:
+            self.blocked.add(lane.front_offset, lane)
 
     def pause(self, lane: Lane, until_ms: int) -> None:
         assert lane.head is not None, "only what was delivered is paused"
         lane.state, lane.time_ms = PAUSED, until_ms
-        heappush(self._pauses, (until_ms, lane.head.start, lane))
+        self._pauses.add(until_ms, lane.head.start)
 
     def wake(self, now_ms: int) -> None:
-        """What has waited for a time that has come can be had."""
-        pauses = self._pauses
-        while pauses and pauses[0][0] <= now_ms:
-            timed = heappop(pauses)
-            lane = timed[2]
-            if lane.head is not None and _is_at(timed, PAUSED):
-                level = lane.head.level
-                lane.state, lane.offered = DUE, _due_count(lane, now_ms)
-                self.available[level] += lane.offered
-                heappush(self._due[level], timed)
+        """What has waited for a time that has come can be had: some thousands of lanes in one go."""
+        if not len(self._pauses):
+            return
+        for time_ms, start in self._pauses.starting_at(LOWEST, LOWEST, _WAKE_AT_ONCE):
+            if time_ms > now_ms:
+                break
+            self._pauses.remove(time_ms, start)
+            lane = self.unsettled.get(start)
+            level, count = _due_count(lane, now_ms)
+            lane.state, lane.offered = DUE, count
+            self.available[level] += count
+            self._due[level].add(time_ms, start)
 
     def next_pause_ms(self) -> int | None:
-        while self._pauses and not _is_at(self._pauses[0], PAUSED):
-            heappop(self._pauses)
-        return self._pauses[0][0] if self._pauses else None
+        first = self._pauses.starting_at(LOWEST, LOWEST, 1)
+        return first[0][0] if first else None
 
     def take_due(self, level: int) -> tuple[Lane, int] | None:
         """The lane that waits longest for being delivered again, and how many of its messages can be."""
-        due = self._due[level]
-        while due:
-            timed = heappop(due)
-            if _is_at(timed, DUE):
-                lane = timed[2]
-                offered = lane.offered
-                self.withdraw(lane)
-                return lane, offered
-        return None
+        first = self._due[level].starting_at(LOWEST, LOWEST, 1)
+        if not first:
+            return None
+        lane = self.unsettled.get(first[0][1])
+        offered = lane.offered
+        self.withdraw(lane)
+        return lane, offered
 
     def floor(self, position: int) -> int:
         """The lowest offset that was never delivered, of what waits and what begins at the position."""
-        fronts = [heap.lowest() for heap in (*self.ready, self.blocked)]
+        fronts = [index.lowest for index in (*self.ready, self.blocked)]
         fronts += [runs[0][0] for runs in self.unkeyed if runs]
         return min((front for front in fronts if front != NOTHING), default=position)
 
     def blocked_keys(self, limit: int) -> list[tuple[bytes, int]]:
-        """Keys with messages behind one that cannot be had now, and how many; most first."""
-        stuck = ((_waiting_behind(lane), lane) for lane in self.lanes.values() if lane.state in (HELD, PAUSED))
-        most = nlargest(limit, (pair for pair in stuck if pair[0]))
-        return [(lane.key, count) for count, lane in most if lane.key is not None]
+        """Keys with messages behind one that cannot be had now, and how many; most first.
+
+        When there are very many, they are the largest of those that have waited longest.
+        """
+        stuck = chain(islice(self.blocked, _LOOK_AT), islice(self.trailing, _LOOK_AT))
+        counts = {lane.key: _waiting_behind(lane) for lane in stuck if lane.key is not None}
+        return nlargest(limit, ((key, count) for key, count in counts.items() if count), key=lambda pair: pair[1])
 
     # what was delivered
 
     def hold(self, part: Stretch, lease: Lease) -> None:
         """Leases what nobody has."""
         part.lease, part.due_ms, part.is_expired = lease, 0, False
-        lease.open_count += part.end - part.start
-        self._count_held(part, lease, part.end - part.start)
+        lease.open_count += part.count
+        self._count_held(part, lease, part.count)
 
     def expired(self, part: Stretch, lease: Lease) -> None:
         """The lease is over, but nobody else has it yet."""
@@ -159,6 +183,8 @@ class LaneBook:
         self.retrying += part.count
         part.due_ms = due_ms
         self.leave(part)
+        if part is not part.lane.head:
+            self.trailing[part.lane] = None
 
     def leave(self, part: Stretch) -> None:
         """Takes it out of the lease it is in, if any."""
@@ -167,6 +193,7 @@ class LaneBook:
             lease.open_count -= part.count
             if not lease.open_count and not lease.taken:
                 self.leases.pop(lease.id, None)
+                lease.timer_ms = 0
             part.lease = None
 
     def remove(self, part: Stretch) -> None:
@@ -177,17 +204,16 @@ class LaneBook:
         else:
             self.retrying -= part.count
         self.leave(part)
-        is_first = part is lane.head
-        lane.unlink(part)
-        if is_first and lane.head is not None:
-            self.unsettled.push(lane.head.start, lane)
+        self._unlink(part)
 
     def insert(self, part: Stretch) -> None:
         """Puts it in its place in its lane; the caller counts it."""
         lane, before = part.lane, part.lane.head
         if before is None or part.start < before.start:
+            if before is not None:
+                self.unsettled.remove(before.start)
             part.next, lane.head = before, part
-            self.unsettled.push(part.start, lane)
+            self.unsettled.add(part.start, lane)
             return
         while before.next is not None and before.next.start < part.start:
             before = before.next
@@ -201,15 +227,22 @@ class LaneBook:
             part.split(end)
         lane = part.lane
         if lane.key is None and (lane.head is not part or part.next is not None):
-            is_first = part is lane.head
-            lane.unlink(part)
-            if is_first and lane.head is not None:
-                self.unsettled.push(lane.head.start, lane)
-            own = Lane(None, state=lane.state, deadline_ms=lane.deadline_ms, head=part)
-            part.lane, part.next = own, None
+            self._unlink(part)
+            own = Lane(None, state=lane.state, deadline_ms=lane.deadline_ms)
+            part.lane = own
             self.loose[own] = None
-            self.unsettled.push(part.start, own)
+            self.insert(part)
         return part
+
+    def _unlink(self, part: Stretch) -> None:
+        lane, is_first = part.lane, part is part.lane.head
+        lane.unlink(part)
+        if is_first:
+            self.unsettled.remove(part.start)
+            if lane.head is not None:
+                self.unsettled.add(lane.head.start, lane)
+
+    # leases
 
     def watch(self, lease: Lease, deadline_ms: int) -> None:
         """The deadlines of a lease are looked at then, if not before."""
@@ -245,30 +278,17 @@ def _waiting_behind(lane: Lane) -> int:
     """Messages behind those that are leased, or behind the one that waits for its time."""
     if lane.state == HELD:
         return lane.waiting_count + sum(part.count for part in lane.stretches() if part.lease is None)
-    return lane.waiting_count + sum(part.count for part in lane.stretches()) - 1
+    if lane.state == PAUSED:
+        return lane.waiting_count + sum(part.count for part in lane.stretches()) - 1
+    return 0
 
 
-def _ready_offset(lane: Lane) -> int:
-    return lane.front >> LEVEL_BITS if lane.state == READY else NOTHING
-
-
-def _blocked_offset(lane: Lane) -> int:
-    return NOTHING if lane.state == READY else lane.front >> LEVEL_BITS
-
-
-def _head_offset(lane: Lane) -> int:
-    return NOTHING if lane.head is None else lane.head.start
-
-
-def _is_at(timed: _Timed, state: int) -> bool:
-    """Whether a lane is still where it was when it was put into a heap."""
-    time_ms, start, lane = timed
-    return lane.state == state and lane.time_ms == time_ms and lane.head is not None and lane.head.start == start
-
-
-def _due_count(lane: Lane, now_ms: int) -> int:
-    count, part, level = 0, lane.head, lane.head.level if lane.head else 0
+def _due_count(lane: Lane, now_ms: int) -> tuple[int, int]:
+    """The level of a lane, and how many of its messages follow each other in it that can be had again."""
+    part = lane.head
+    assert part is not None, "it was delivered"
+    level, count = part.level, 0
     while part is not None and part.level == level and part.due_ms <= now_ms:
-        count += part.end - part.start
+        count += part.count
         part = part.next
-    return count
+    return level, count

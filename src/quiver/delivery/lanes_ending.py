@@ -8,10 +8,10 @@ from quiver.delivery.entry import LEASE_EXPIRED
 from quiver.delivery.events import ReturnedRun
 from quiver.delivery.group_state import Dead
 from quiver.delivery.lanes_book import LaneBook
-from quiver.delivery.lanes_lane import HELD, LEVEL_BITS, NOTHING, PAUSED, READY, Lane, Lease, Stretch
+from quiver.delivery.lanes_lane import HELD, NOTHING, PAUSED, READY, Lane, Lease, Stretch
 from quiver.delivery.lanes_runs import merged_dead
 
-_EXPIRE_AT_ONCE = 5_000
+_EXPIRE_AT_ONCE = 2_000
 
 
 class Ended(NamedTuple):
@@ -34,7 +34,7 @@ def expire(book: LaneBook, now_ms: int, max_attempts: int | None) -> Iterator[En
         lease.timer_ms = 0
         ended = Ended(id, [], LEASE_EXPIRED, [])
         for lane in _held_lanes(lease):
-            if lane.deadline_ms <= now_ms:
+            if lane.deadline_ms <= now_ms and done < _EXPIRE_AT_ONCE:
                 done += _end(book, lane, lease, ended, max_attempts)
             else:
                 book.watch(lease, lane.deadline_ms)
@@ -55,14 +55,10 @@ def end_leases(book: LaneBook, consumer: str) -> Iterator[Ended]:
 def settle_below(book: LaneBook, offset: int) -> int:
     """Takes out whatever is below; returns how many messages that were."""
     gone = 0
-    while NOTHING < book.unsettled.lowest() < offset:
-        lane = book.unsettled.first()
-        assert lane is not None, "there is a lowest one"
+    while (lane := book.unsettled.first) is not None and book.unsettled.lowest < offset:
         gone += _settle_lane(book, lane, offset)
-    for heap in (*book.ready, book.blocked):
-        while NOTHING < heap.lowest() < offset:
-            lane = heap.first()
-            assert lane is not None, "there is a lowest one"
+    for index in (*book.ready, book.blocked):
+        while (lane := index.first) is not None and index.lowest < offset:
             gone += _skip_waiting(book, lane, offset)
     for level, runs in enumerate(book.unkeyed):
         while runs and runs[0][0] < offset:
@@ -110,15 +106,16 @@ def _dead(part: Stretch) -> Dead:
 
 
 def _settle_lane(book: LaneBook, lane: Lane, offset: int) -> int:
-    """Delivered messages of a lane, and those that wait behind them."""
+    """Of what was delivered."""
     gone, state = 0, lane.state
-    book.unoffer(lane)
+    book.unlist(lane)
     while lane.head is not None and lane.head.start < offset:
-        part = book.alone(lane.head, lane.head.start, min(lane.head.end, offset))
+        part = lane.head
+        if part.end > offset:
+            part.split(offset)
         gone += part.count
         book.remove(part)
     if lane.lease is None:
-        gone += _drop_waiting(book, lane, offset)
         book.offer(lane)
     elif state != HELD:
         book.pause(lane, lane.deadline_ms)
@@ -126,20 +123,16 @@ def _settle_lane(book: LaneBook, lane: Lane, offset: int) -> int:
 
 
 def _skip_waiting(book: LaneBook, lane: Lane, offset: int) -> int:
-    if lane.state == READY:
+    was_ready = lane.state == READY
+    if was_ready:
         book.withdraw(lane)
-        gone = _drop_waiting(book, lane, offset)
-        book.offer(lane)
-        return gone
-    gone = _drop_waiting(book, lane, offset)
-    if lane.front != NOTHING:
-        book.blocked.push(lane.front >> LEVEL_BITS, lane)
-    return gone
-
-
-def _drop_waiting(book: LaneBook, lane: Lane, offset: int) -> int:
+    else:
+        book.blocked.remove(lane.front_offset)
     gone = 0
-    while lane.front != NOTHING and lane.front >> LEVEL_BITS < offset:
+    while NOTHING < lane.front_offset < offset:
         gone += len(lane.take_waiting(1))
     book.read_ahead -= gone
+    book.block(lane)
+    if was_ready:
+        book.offer(lane)
     return gone

@@ -17,14 +17,14 @@ def feed(book: LaneBook, start: int, level: int, keys: Sequence[bytes | None]) -
         if lane is None:
             lanes[key] = lane = Lane(key, offset << LEVEL_BITS | level, lead=1, offered=1)
             available[level] += 1
-            ready.push(offset, lane)
+            ready.add(offset, lane)
         elif lane.state == READY:
             lane.wait(offset << LEVEL_BITS | level)
             available[level] += lane.lead - lane.offered
             lane.offered = lane.lead
         elif lane.front == NOTHING:
             lane.wait(offset << LEVEL_BITS | level)
-            book.blocked.push(offset, lane)
+            book.blocked.add(offset, lane)
         else:
             lane.wait(offset << LEVEL_BITS | level)
     book.read_ahead += len(keys)

@@ -23,7 +23,7 @@ _OFFSETS = 8_192
 Item = TypeVar("Item")
 
 
-class _Delivered(msgspec.Struct, frozen=True, array_like=True):
+class _Delivered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     start: int
     end: int
     record: Record

@@ -18,11 +18,15 @@ _COMPACT_AT = 1_024
 _start = attrgetter("start")
 
 
-class Stretch(msgspec.Struct, eq=False):
-    """Messages of a lane at consecutive offsets that were delivered, with the same history."""
+class Stretch(msgspec.Struct, eq=False, gc=False):
+    """Messages of a lane at consecutive offsets that were delivered, with the same history.
+
+    There may be millions of these and of lanes, so the garbage collector does not look at them: whoever drops many
+    cuts the ties between them (`LaneBook`).
+    """
 
     start: int
-    end: int
+    count: int
     level: int
     attempts: int
     """Deliveries that count, without the one that is going on."""
@@ -39,21 +43,21 @@ class Stretch(msgspec.Struct, eq=False):
     next: "Stretch | None" = None
 
     @property
-    def count(self) -> int:
-        return self.end - self.start
+    def end(self) -> int:
+        return self.start + self.count
 
     def split(self, at: int) -> "Stretch":
         """Cuts the messages from `at` on off; they follow as a stretch of their own, which is returned."""
-        rest = Stretch(at, self.end, self.level, self.attempts, self.first_ms, self.lane, self.error, self.lease)
+        rest = Stretch(at, self.end - at, self.level, self.attempts, self.first_ms, self.lane, self.error, self.lease)
         rest.due_ms, rest.is_expired, rest.is_unwritten = self.due_ms, self.is_expired, self.is_unwritten
         rest.next = self.next
-        self.end, self.next = at, rest
+        self.count, self.next = at - self.start, rest
         if self.lease is not None:
             self.lease.add(rest)
         return rest
 
 
-class Lane(msgspec.Struct, eq=False):
+class Lane(msgspec.Struct, eq=False, gc=False):
     """The unsettled messages of a key in order: those that were delivered, then those that wait.
 
     Messages without a key have no order: once delivered, each run of them is a lane of its own, with nothing behind.
@@ -76,13 +80,14 @@ class Lane(msgspec.Struct, eq=False):
     time_ms: int = 0
     """When a lane that is paused or due can be had again."""
 
-    def __lt__(self, other: "Lane") -> bool:
-        """Heaps may hold a lane that is gone beside one of the same offset: either order will do."""
-        return False
-
     @property
     def lease(self) -> "Lease | None":
         return None if self.head is None else self.head.lease
+
+    @property
+    def front_offset(self) -> int:
+        """NOTHING when none waits."""
+        return self.front >> LEVEL_BITS
 
     @property
     def waiting_count(self) -> int:
@@ -101,8 +106,14 @@ class Lane(msgspec.Struct, eq=False):
             self.more = array("q")
         self.more.append(place)
 
+    def offset_at(self, number: int) -> int:
+        """Of the messages that wait, the offset of that one."""
+        if not number or self.more is None:
+            return self.front_offset
+        return self.more[self.at + number - 1] >> LEVEL_BITS
+
     def take_waiting(self, count: int) -> list[int]:
-        """The first ones that wait, at most `lead` of them."""
+        """The first ones that wait, at most `lead` of them, as `front` shows them."""
         more, at = self.more, self.at
         if more is None:
             taken, self.front, self.lead = [self.front], NOTHING, 0
@@ -136,15 +147,16 @@ class Lane(msgspec.Struct, eq=False):
         return found
 
     def unlink(self, part: Stretch) -> None:
-        """Takes a stretch out."""
+        """Takes a stretch out. It leads nowhere then: a long row of them would be freed one inside the other."""
         if part is self.head:
             self.head = part.next
-            return
-        before = self.head
-        while before is not None and before.next is not part:
-            before = before.next
-        assert before is not None, "the stretch is in its lane"
-        before.next = part.next
+        else:
+            before = self.head
+            while before is not None and before.next is not part:
+                before = before.next
+            assert before is not None, "the stretch is in its lane"
+            before.next = part.next
+        part.next = None
 
     def _count_lead(self) -> int:
         level, count, more = self.front & LEVEL_MASK, 1, self.more
@@ -162,7 +174,7 @@ class Lease(msgspec.Struct, eq=False):
     id: int
     consumer: str
     deadline_ms: int = 0
-    """Of what is not on the journal yet."""
+    """Of what is on no event yet."""
     stretches: list[Stretch] = []
     """By offset. Some may have left: a stretch says itself which lease it is in."""
     open_count: int = 0
@@ -170,14 +182,17 @@ class Lease(msgspec.Struct, eq=False):
     timer_ms: int = 0
     """When its deadlines are looked at next; 0: not at all."""
     taken: list[LeasedRun] = []
-    """What is not on the journal yet."""
+    """What is on no event yet."""
 
     def add(self, part: Stretch) -> None:
         insort_right(self.stretches, part, key=_start)
 
-    def find(self, offset: int) -> tuple[Stretch | None, int]:
-        """The stretch that holds an offset or once held it; otherwise where the next one begins, -1 for nowhere."""
-        place = bisect_right(self.stretches, offset, key=_start)
-        if place and offset < self.stretches[place - 1].end:
-            return self.stretches[place - 1], 0
-        return None, self.stretches[place].start if place < len(self.stretches) else -1
+    def find(self, offset: int, after: int) -> int:
+        """The place of the first stretch that reaches beyond an offset. `after` is a guess: one just before it."""
+        stretches = self.stretches
+        place = after + 1
+        if not (place < len(stretches) and stretches[place].start == offset and stretches[place].lease is self):
+            place = bisect_right(stretches, offset, key=_start) - 1
+            if place < 0 or stretches[place].end <= offset:
+                place += 1
+        return place

@@ -20,7 +20,7 @@ from quiver.structures.interval_set import IntervalSet
 NO, EXPIRED, COUNTED = 0, 1, 2
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True):
+class Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What is known of a delivered message."""
 
     level: int
@@ -75,9 +75,9 @@ class LaneRecovery:
 
     def build(self, book: LaneBook) -> tuple[int, IntervalSet]:
         """Fills a new book; returns where reading goes on, and what is passed over when it is met there again."""
-        builder = _Builder(book, self.consumers)
+        builder = _Builder(book, self.records, self.consumers)
         for offset in sorted(offset for offset in self.records if offset >= self.settled_below):
-            builder.add(offset, self.records[offset])
+            builder.add(offset)
         builder.finish()
         floor = max(self.floor, self.settled_below)
         waiting = IntervalSet(_merged(self.waiting))
@@ -133,37 +133,42 @@ class LaneRecovery:
 class _Builder:
     """Lanes from messages in offset order."""
 
-    def __init__(self, book: LaneBook, consumers: dict[int, str]) -> None:
+    def __init__(self, book: LaneBook, records: dict[int, Record], consumers: dict[int, str]) -> None:
         self._book = book
+        self._records = records
         self._consumers = consumers
-        self._last: dict[bytes | None, tuple[Stretch, Record]] = {}
+        self._last: dict[bytes | None, Stretch] = {}
         """Of each key."""
-        self._first: dict[Lane, Record] = {}
-        """What an expired lease has behind a message that somebody else has got since is nobody's."""
 
-    def add(self, offset: int, record: Record) -> None:
+    def add(self, offset: int) -> None:
+        record = self._records[offset]
         last = self._last.get(record.key)
-        if last is not None and last[0].end == offset and last[1] == record:
-            last[0].end += 1
+        if last is not None and last.end == offset and self._records[offset - 1] == record:
+            last.count += 1
             return
         lane = self._lane(record)
-        part = Stretch(offset, offset + 1, record.level, record.attempts, record.first_ms, lane, record.error)
+        part = Stretch(offset, 1, record.level, record.attempts, record.first_ms, lane, record.error)
         part.due_ms, part.is_expired = record.due_ms, record.expiry == COUNTED
         if lane.head is None:
             lane.head, lane.deadline_ms = part, record.deadline_ms
             lane.state = HELD if record.lease and record.expiry == NO else PAUSED
-            self._book.unsettled.push(offset, lane)
+            self._book.unsettled.add(offset, lane)
         elif last is not None:
-            last[0].next = part
-        first = self._first.setdefault(lane, record)
-        if record.lease and record.lease == first.lease and (record.expiry == NO) == (first.expiry == NO):
+            last.next = part
+        if record.lease and self._goes_with(record, self._records[lane.head.start]):
             part.lease = self._lease(record.lease)
             part.lease.stretches.append(part)
-        self._last[record.key] = (part, record)
+        self._last[record.key] = part
+
+    def _goes_with(self, record: Record, first: Record) -> bool:
+        """What an expired lease has behind a message that somebody else has got since is nobody's."""
+        return record.lease == first.lease and (record.expiry == NO) == (first.expiry == NO)
 
     def finish(self) -> None:
         for lane in (*self._book.lanes.values(), *self._book.loose):
             self._count(lane)
+            if lane.head is not None and lane.head.next is not None:
+                self._book.trailing[lane] = None
             if lane.lease is None:
                 self._book.offer(lane)
             elif lane.state == PAUSED:

@@ -6,10 +6,11 @@ from typing import NamedTuple
 from quiver.delivery.events import ReturnedRun
 from quiver.delivery.group_state import Dead, Refused, Run, Settlement
 from quiver.delivery.lanes_book import LaneBook
-from quiver.delivery.lanes_lane import HELD, LEVEL_BITS, NOTHING, Lane, Lease, Stretch
+from quiver.delivery.lanes_lane import HELD, NOTHING, READY, Lane, Lease, Stretch
 from quiver.delivery.lanes_runs import merged, merged_dead
 from quiver.model.errors import LeaseLost, QuiverError, SettleInOrder
 from quiver.model.queue import QueueSettings
+from quiver.structures.interval_set import IntervalSet
 
 
 class Saved(NamedTuple):
@@ -61,6 +62,8 @@ class Settling:
         """Given back because nothing overtakes the others."""
         self.dead: list[Dead] = []
         self.until_ms: int | None = None
+        self._due: dict[int, int] = {}
+        """By attempts: one number for all that have it."""
 
     def settlement(self) -> Settlement:
         return Settlement(self._refused, merged_dead(self.dead), self.until_ms, self._saved)
@@ -104,15 +107,18 @@ class Settling:
 
     def _parts(self) -> Iterator[tuple[int, int, Stretch]]:
         """What of the runs the lease has, part by part in offset order; the rest is refused."""
+        lease, place = self._lease, NOTHING
+        known = () if lease is None else lease.stretches
         for start, end in merged(self._runs):
             while start < end:
-                part, following = (None, -1) if self._lease is None else self._lease.find(start)
-                if part is None:
-                    stop = min(end, following) if following >= 0 else end
+                place = 0 if lease is None else lease.find(start, place)
+                part = known[place] if place < len(known) else None
+                if part is None or start < part.start:
+                    stop = end if part is None else min(end, part.start)
                     self._refuse(start, stop, _lost(start, stop))
                 else:
                     stop = min(end, part.end)
-                    if part.lease is self._lease:
+                    if part.lease is lease:
                         yield start, stop, part
                     elif part not in self._given_back:
                         self._refuse(start, stop, _lost(start, stop))
@@ -134,7 +140,7 @@ class Settling:
         """Just these messages, in a lane that is held: by a lease that has expired, if need be, once more."""
         book, lane = self._book, part.lane
         if lane.key is None and lane.state != HELD:
-            book.unoffer(lane)
+            book.unlist(lane)
             part = book.alone(part, start, end)
             if part.lane is not lane:
                 book.pause(lane, lane.time_ms)
@@ -171,7 +177,7 @@ class Settling:
             self._die(first, 1, "max_attempts", backoff.error or first.error)
         else:
             first.attempts, first.error = attempts, backoff.error or first.error
-            due_ms = backoff.due_ms(attempts)
+            due_ms = self._due.setdefault(attempts, backoff.due_ms(attempts))
             self._book.give_back(first, due_ms)
             self.until_ms = due_ms if self.until_ms is None else min(self.until_ms, due_ms)
             self.returned.append(ReturnedRun(first.start, first.end, attempts, due_ms))
@@ -195,7 +201,11 @@ def _lost(start: int, end: int) -> LeaseLost:
 
 
 def take_back(saved: Saved) -> None:
-    """Undoes what a settlement did to a lane, unless somebody else has it by now."""
+    """Undoes what a settlement did to a lane.
+
+    Somebody else may have the key by now. When that is the same messages, they keep them. When messages are missing,
+    they come first again, and what the other lease has of the key is nobody's until then: as after a restart.
+    """
     book, lease = saved.book, saved.lease
     if not saved.stretches:
         if saved.lane.lease is lease:
@@ -203,8 +213,21 @@ def take_back(saved: Saved) -> None:
             book.watch(lease, saved.deadline_ms)
         return
     lane = saved.lane if saved.lane.key is None else book.lanes.get(saved.lane.key, saved.lane)
-    if lane.head is None or lane.lease is lease or (lane.lease is None and lane.head.start >= saved.stretches[0][0]):
+    other = lane.lease
+    if other is not None and other is not lease:
+        if lane.key is None or _has_all(lane, saved):
+            return
+        book.resume(lane, other)
+        for part in lane.stretches():
+            if part.lease is other:
+                book.give_back(part)
+    if lane.head is None or lane.lease is lease or lane.head.start >= saved.stretches[0][0]:
         _put_back(book, lane, saved)
+
+
+def _has_all(lane: Lane, saved: Saved) -> bool:
+    known = IntervalSet((part.start, part.end) for part in lane.stretches())
+    return all(known.covers(start, end) for start, end, *_ in saved.stretches)
 
 
 def _put_back(book: LaneBook, lane: Lane, saved: Saved) -> None:
@@ -212,18 +235,19 @@ def _put_back(book: LaneBook, lane: Lane, saved: Saved) -> None:
         book.loose[lane] = None
     else:
         book.lanes[lane.key] = lane
+    was_ready = lane.state == READY
     book.resume(lane, saved.lease)
     lane.state = HELD
+    if was_ready:
+        book.block(lane)
     for part in lane.stretches():
         if part.lease is None and any(start <= part.start < end for start, end, *_ in saved.stretches):
             book.remove(part)
     for start, end, level, attempts, first_ms, error in saved.stretches:
-        part = Stretch(start, end, level, attempts, first_ms, lane, error)
+        part = Stretch(start, end - start, level, attempts, first_ms, lane, error)
         book.insert(part)
         book.hold(part, saved.lease)
         saved.lease.add(part)
-    if lane.front != NOTHING:
-        book.blocked.push(lane.front >> LEVEL_BITS, lane)
     lane.deadline_ms = saved.deadline_ms
     book.leases[saved.lease.id] = saved.lease
     book.watch(saved.lease, saved.deadline_ms)

@@ -1,5 +1,6 @@
-"""Leasing messages of lanes: due retries first, then lanes in the order of their first messages. Pure."""
+"""Leasing messages of lanes: due retries first, then what was never delivered, the oldest first. Pure."""
 
+from heapq import heappop, heappush
 from operator import attrgetter
 
 from quiver.delivery.events import LeasedRun
@@ -8,11 +9,17 @@ from quiver.delivery.lanes_book import LaneBook
 from quiver.delivery.lanes_lane import HELD, LEVEL_BITS, NOTHING, Lane, Lease, Stretch
 from quiver.delivery.lanes_runs import merged
 
+_SPARE_LANES = 2
+"""So many lanes for each message that is wanted are enough for everybody."""
 _start = attrgetter("start")
 
 
 class Taking:
-    """One call. A lane gives its messages of one level as far as they go, so that a key has few leases."""
+    """One call.
+
+    Messages in offset order make few runs, which costs least; but they would take a little of every key, and leave
+    nothing to others. So when keys are few, one after the other gives its messages of the level as far as they go.
+    """
 
     __slots__ = ("_book", "_deadline_ms", "_lease", "_now_ms")
 
@@ -48,43 +55,74 @@ class Taking:
         return taken
 
     def _lease_again(self, lane: Lane, count: int) -> list[Stretch]:
-        """The lane's first messages; those behind them that an expired lease had are nobody's now."""
+        """The lane's first messages; those behind them that an expired lease had are nobody's now, and wait for them
+        if they have a key."""
         leased, part = [], lane.head
         while part is not None:
-            if count <= 0:
+            following = part.next
+            if count <= 0 and lane.key is None:
+                self._book.pause(self._book.alone(part, part.start, part.end).lane, lane.time_ms)
+            elif count <= 0:
                 self._book.leave(part)
+                self._book.trailing[lane] = None
             else:
                 if part.count > count:
-                    part.split(part.start + count)
+                    following = part.split(part.start + count)
                 count -= part.count
                 self._book.leave(part)
                 self._book.retrying -= part.count
                 part.first_ms = part.first_ms if part.attempts else self._now_ms
                 self._hold(part)
                 leased.append(part)
-            part = part.next
+            part = following
         lane.deadline_ms = self._deadline_ms
         return leased
 
     # what was not
 
     def _take_fresh(self, level: int, count: int) -> list[Run]:
-        taken: list[Run] = []
         ready, unkeyed = self._book.ready[level], self._book.unkeyed[level]
+        if len(ready) >= _SPARE_LANES * count > 0:
+            return self._take_in_order(level, count)
+        taken: list[Run] = []
         while count > 0:
-            front = ready.lowest()
-            if unkeyed and (front == NOTHING or unkeyed[0][0] < front):
-                run = self._take_unkeyed(level, count, front)
+            lane = ready.first
+            if unkeyed and (lane is None or unkeyed[0][0] < lane.front_offset):
+                run = self._take_unkeyed(level, count, ready.lowest)
                 taken.append(run)
                 count -= run[1] - run[0]
-                continue
-            lane = ready.first()
-            if lane is None:
+            elif lane is not None:
+                lead = min(count, lane.lead)
+                taken += self._take_lane(lane, level, lead)
+                count -= lead
+            else:
                 break
-            ready.pop()
-            for run in self._take_lane(lane, level, min(count, lane.lead)):
-                taken.append(run)
-                count -= run[1] - run[0]
+        return taken
+
+    def _take_in_order(self, level: int, count: int) -> list[Run]:
+        """Message by message, whatever their keys. There are more lanes than messages are wanted."""
+        taken: list[Run] = []
+        unkeyed, chosen = self._book.unkeyed[level], dict[Lane, int]()
+        lanes = iter(self._book.ready[level])
+        following: list[tuple[int, Lane]] = []
+        fresh = next(lanes)
+        while count > 0:
+            is_fresh = not following or fresh.front_offset < following[0][0]
+            offset, lane = (fresh.front_offset, fresh) if is_fresh else following[0]
+            if unkeyed and unkeyed[0][0] < offset:
+                taken.append(self._take_unkeyed(level, count, offset))
+                count -= taken[-1][1] - taken[-1][0]
+                continue
+            number = chosen[lane] = chosen.get(lane, 0) + 1
+            count -= 1
+            if is_fresh:
+                fresh = next(lanes, fresh)
+            else:
+                heappop(following)
+            if number < lane.lead:
+                heappush(following, (lane.offset_at(number), lane))
+        for lane, number in chosen.items():
+            taken += self._take_lane(lane, level, number)
         return taken
 
     def _take_unkeyed(self, level: int, count: int, front: int) -> Run:
@@ -109,19 +147,17 @@ class Taking:
         last: Stretch | None = None
         for start, end in runs:
             last = self._deliver(lane, start, end, level, last)
-        if lane.front != NOTHING:
-            book.blocked.push(lane.front >> LEVEL_BITS, lane)
+        book.block(lane)
         return runs
 
     def _deliver(self, lane: Lane, start: int, end: int, level: int, before: Stretch | None) -> Stretch:
-        part = Stretch(start, end, level, 0, self._now_ms, lane)
+        part = Stretch(start, end - start, level, 0, self._now_ms, lane, is_unwritten=True)
         if before is None:
             lane.head = part
-            self._book.unsettled.push(start, lane)
+            self._book.unsettled.add(start, lane)
         else:
             before.next = part
-        part.is_unwritten = True
-        self._book.read_ahead -= end - start
+        self._book.read_ahead -= part.count
         self._hold(part)
         return part
 

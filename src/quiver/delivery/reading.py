@@ -30,14 +30,16 @@ class Reading:
     async def read_ahead(self, group: QueueGroup, count: int, levels: int, now_ms: int) -> list[int]:
         """Reads until there are `count` of each wanted level, or no more; returns what can be had of each."""
         if not group.is_in_order:
+            await self._partition.find_newest()
             self._pass_over_empty(group)
         available = group.state.available(now_ms)
         if self._wanted(group, available, count, levels) is None:
             return available
         async with group.reading:
-            while (level := self._wanted(group, group.state.available(now_ms), count, levels)) is not None:
+            while (level := self._wanted(group, available, count, levels)) is not None:
                 if not await self._read(group, level):
                     break
+                available = group.state.available(now_ms)
                 await asyncio.sleep(0)
         return group.state.available(now_ms)
 

@@ -36,11 +36,12 @@ class Recorder:
         self._changes: list[_Change] = []
         self._writing: asyncio.Task[None] | None = None
         self._outcome: asyncio.Future[None] | None = None
+        self._has_failed = False
 
     @property
-    def is_behind(self) -> bool:
-        """Something waits to be written."""
-        return bool(self._changes) or self._writing is not None
+    def is_stuck(self) -> bool:
+        """The last write failed, and left something behind."""
+        return self._has_failed and bool(self._changes)
 
     def put(self, events: Sequence[msgspec.Struct], undo: Callable[[], None] | None = None) -> None:
         """Queues a change that was made just now. It is written by the next `flush`, whoever calls it."""
@@ -61,6 +62,7 @@ class Recorder:
         changes, self._changes = self._changes, []
         try:
             if self._journal.write_at_once(record):
+                self._has_failed = False
                 return True
         except Exception:
             self._take_back(changes)
@@ -89,11 +91,13 @@ class Recorder:
                     outcome.set_exception(error)
                     outcome.exception()  # whoever waited may have gone
                 else:
+                    self._has_failed = False
                     outcome.set_result(None)
         finally:
             self._writing = None
 
     def _take_back(self, changes: Sequence[_Change]) -> None:
+        self._has_failed = True
         for change in reversed(changes):
             if change.undo is not None:
                 change.undo()

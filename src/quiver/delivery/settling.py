@@ -8,10 +8,10 @@ import msgspec
 
 from quiver.delivery.death import moves_of
 from quiver.delivery.delivery_journal import DeliveryJournal
-from quiver.delivery.group_state import Counts, Run, Settlement
+from quiver.delivery.group_state import Counts, Refused, Run, Settlement
 from quiver.delivery.queue_group import QueueGroup
 from quiver.delivery.tally import Tally
-from quiver.model.errors import InvalidRequest
+from quiver.model.errors import InvalidRequest, LeaseLost
 from quiver.model.queue import QueueSettings
 from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
 from quiver.system.clock import Clock
@@ -95,6 +95,8 @@ class Settling:
     ) -> Settlement:
         """Makes a change and puts it on its way to the journal, with the way back."""
         settlement = change(runs)
+        if settlement.refused:
+            settlement = settlement._replace(refused=[self._named(refused) for refused in settlement.refused])
         died = self._journal.bury(group, settlement.dead)
         moves = moves_of(died)
         count = _size(runs) - sum(refused.end - refused.start for refused in settlement.refused)
@@ -111,6 +113,14 @@ class Settling:
         self._journal.put(group, died, undo)
         self._journal.carry(moves)
         return settlement._replace(moves=moves)
+
+    def _named(self, refused: Refused) -> Refused:
+        """States do not know where they are."""
+        if not isinstance(refused.error, LeaseLost):
+            return refused
+        start, last = refused.start, refused.end - 1
+        what = f"offset {start}" if start == last else f"offsets {start} to {last}"
+        return refused._replace(error=LeaseLost(message=f"{self._journal.name} {what}"))
 
     def prepare_acks(self, group: QueueGroup, lease: int, runs: Sequence[Run]) -> PreparedAcks:
         """Acknowledges without a word to the journal.

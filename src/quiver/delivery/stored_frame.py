@@ -77,11 +77,10 @@ class StoredFrame:
 
     def fitting(self, start: int, end: int, max_bytes: int) -> int:
         """Where to stop so that the messages from `start` on take about `max_bytes` at most; `start`: none fits."""
-        if self._is_whole(start, end):
-            return end if len(self.data) <= max_bytes else self._fitting(start, end, max_bytes)
-        return self._fitting(start, end, max_bytes)
-
-    def _fitting(self, start: int, end: int, max_bytes: int) -> int:
+        if len(self.data) <= max_bytes and self._is_whole(start, end):
+            return end
+        if not self.header.compression and len(self.data) + _FRAME_BYTES <= max_bytes:
+            return end  # a part takes no more than the whole
         if self._sizes is None:
             self._sizes = _row_ends(self.opened())
         first, last = self._row(start), self._row(end)

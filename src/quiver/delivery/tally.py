@@ -17,6 +17,7 @@ class Tally(msgspec.Struct):
     rejects: int = 0
     extensions: int = 0
     dead: int = 0
+    """Dead letters; also those before the broker was started."""
     expired_leases: int = 0
     """Messages whose lease ran out."""
     lost: int = 0

@@ -92,7 +92,7 @@ class UnorderedState:
             self._grant(granted, runs, fresh, previous)
         if not runs:
             del self._unwritten[lease]
-        return [_taken(entry) for entry in granted]
+        return [entry.taken() for entry in granted]
 
     def _next(self, line: Line, count: int) -> Entry | None:
         """The next run that can be had, taken out of its place. Its lease is the one it was in, 0 when in none."""
@@ -155,7 +155,7 @@ class UnorderedState:
         for part in parts:
             if is_counted and part.attempts >= settings.max_attempts:
                 undo.removed.append(part)
-                dead.append(_dead(part, "max_attempts", error or part.error))
+                dead.append(part.dead("max_attempts", error or part.error))
                 continue
             undo.changed.append(part.part(part.start, part.end))
             part.attempts -= 0 if is_counted else 1
@@ -170,7 +170,7 @@ class UnorderedState:
 
     def reject(self, lease: int, runs: Sequence[Run], reason: str) -> Settlement:
         parts, refused = self._claim(lease, runs)
-        dead = [_dead(part, "rejected", reason) for part in parts]
+        dead = [part.dead("rejected", reason) for part in parts]
         return Settlement(refused, dead, undo=_Undo(self._era, parts, []))
 
     def extend(self, lease: int, runs: Sequence[Run], deadline_ms: int) -> Settlement:
@@ -187,7 +187,7 @@ class UnorderedState:
         parts, _ = self._claim(lease, runs)
         for part in parts:
             part.attempts -= 1
-        return [_dead(part, reason, part.error) for part in parts]
+        return [part.dead(reason, part.error) for part in parts]
 
     def _claim(self, lease: int, runs: Sequence[Run]) -> _Claim:
         """Takes out what the lease still has of the runs, and refuses the rest."""
@@ -222,6 +222,8 @@ class UnorderedState:
     # time
 
     def end_leases(self, consumer: str) -> None:
+        if consumer not in self._ledger.held:
+            return
         held = [entry for entry in self._ledger.unsettled if entry.state == LEASED and entry.consumer == consumer]
         by_lease: dict[int, list[Entry]] = {}
         for entry in held:
@@ -236,7 +238,7 @@ class UnorderedState:
         for entry in self._ledger.expired(now_ms, _EXPIRE_AT_ONCE):
             if may_die and entry.attempts >= settings.max_attempts:
                 self._ledger.cut(entry, entry.start, entry.end)
-                dead.append(_dead(entry, "max_attempts", entry.error or LEASE_EXPIRED))
+                dead.append(entry.dead("max_attempts", entry.error or LEASE_EXPIRED))
             else:
                 self._ledger.change(entry, EXPIRED, entry.time_ms)
         return dead
@@ -310,18 +312,10 @@ class UnorderedState:
 
     def restore(self, pieces: Sequence[bytes]) -> None:
         positions, entries = unordered_image.restored(pieces)
-        self._begin_at(min(positions))
+        self._begin_at(0)
         self._positions = positions
         for piece in entries:
             self._ledger.load(piece)
-
-
-def _taken(entry: Entry) -> Taken:
-    return Taken(entry.start, entry.end, entry.level, entry.attempts, entry.first_delivered_ms, entry.error)
-
-
-def _dead(entry: Entry, reason: str, error: str) -> Dead:
-    return Dead(entry.start, entry.end, entry.level, entry.attempts, entry.first_delivered_ms, reason, error)
 
 
 def _refused(start: int, end: int) -> Refused:

@@ -20,8 +20,7 @@ from quiver.groups.events import (
     OffsetsForgotten,
     SettingsChanged,
 )
-from quiver.groups.live import Live
-from quiver.groups.live import MemberView as MemberView
+from quiver.groups.live_group import LiveGroup, MemberView
 from quiver.groups.member import Member, Subscription
 from quiver.groups.state import Membership, Protocol, Topics, topic_ids
 from quiver.groups.table import Group, GroupTable
@@ -55,7 +54,7 @@ class GroupService:
         self._randomness = randomness
         self._topics = topics
         self._table = GroupTable()
-        self._live: dict[str, Live] = {}
+        self._live: dict[str, LiveGroup] = {}
         self._deadlines: Deadlines[str] = Deadlines()
         self._journal: Journal | None = None
         self._task: asyncio.Task[None] | None = None
@@ -150,7 +149,7 @@ class GroupService:
                     await self._install(name, draft)
         if seen_version == live.version and wait_ms > 0:
             session_ms = group.membership.member(member_id).subscription.session_ms
-            await _wait(live.changed, min(wait_ms, session_ms // 3) / 1000)
+            await live.wait(min(wait_ms, session_ms // 3) / 1000)
             self.group(name).membership.heartbeat(member_id, None, self._now_ms())
         return self._view(name, member_id)
 
@@ -228,11 +227,15 @@ class GroupService:
 
     async def commit_decided(
         self, name: str, offsets: Mapping[TopicPartition, tuple[int, str]], transaction: int
-    ) -> None:
-        """The offsets of a transaction that was committed: once, however often this is called."""
-        group = self._table.groups.get(name)
-        if group is not None and transaction not in group.transactions:
-            await self._append(OffsetsCommitted(name, self._committed(offsets), transaction))
+    ) -> bool:
+        """The offsets of a transaction that was committed: once, however often this is called.
+
+        Returns whether this was the first time; GroupNotFound.
+        """
+        if transaction in self.group(name).transactions:
+            return False
+        await self._append(OffsetsCommitted(name, self._committed(offsets), transaction))
+        return True
 
     async def begin_at(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Sets first positions, where the group has none yet."""
@@ -240,6 +243,13 @@ class GroupService:
         fresh = [(p, Committed(offset, now_ms)) for p, offset in offsets.items() if p not in group.offsets]
         if fresh:
             await self._append(OffsetsCommitted(name, fresh))
+
+    async def advance(self, name: str, partition: TopicPartition, offset: int) -> None:
+        """Moves the group's position on, if it is not as far already. Positions never go back this way."""
+        committed = self.group(name).offsets.get(partition)
+        if committed is None or committed.offset < offset:
+            advanced = Committed(offset, self._clock.now_ms(), "" if committed is None else committed.metadata)
+            await self._append(OffsetsCommitted(name, [(partition, advanced)]))
 
     async def forget_topic(self, topic_id: int) -> None:
         """The topic is gone, and with it every group's place in it."""
@@ -316,10 +326,10 @@ class GroupService:
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
 
-    def _live_of(self, name: str) -> Live:
+    def _live_of(self, name: str) -> LiveGroup:
         live = self._live.get(name)
         if live is None:
-            live = self._live[name] = Live(self._first_version)
+            live = self._live[name] = LiveGroup(self._first_version)
         return live
 
     @contextlib.asynccontextmanager
@@ -416,19 +426,9 @@ class GroupService:
             return
         self._offsets_checked_at = self._clock.monotonic()
         for name, group in list(self._table.groups.items()):
-            if not self._has_expired(group):
+            if not group.has_expired(self._clock.now_ms()):
                 continue
             async with self._alone(name):
-                if self._has_expired(self.group(name)):
+                if self.group(name).has_expired(self._clock.now_ms()):
                     logger.info("group %s: unused for longer than its offsets are kept, forgotten", name)
                     await self._append(GroupDeleted(name))
-
-    def _has_expired(self, group: Group) -> bool:
-        expires_at_ms = group.expires_at_ms
-        return expires_at_ms is not None and expires_at_ms < self._clock.now_ms()
-
-
-async def _wait(event: asyncio.Event, seconds: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()

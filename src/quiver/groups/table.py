@@ -37,12 +37,11 @@ class Group(msgspec.Struct, kw_only=True):
     transactions: list[int] = msgspec.field(default_factory=list)
     """The last decisions whose offsets the group has."""
 
-    @property
-    def expires_at_ms(self) -> int | None:
-        """When the group may be forgotten; None while it has members, and for queue groups."""
+    def has_expired(self, now_ms: int) -> bool:
+        """Whether the group may be forgotten: never while it has members, and never a queue group."""
         if self.membership.members or self.kind == "queue":
-            return None
-        return self.changed_at_ms + self.settings.offsets_retention_ms
+            return False
+        return self.changed_at_ms + self.settings.offsets_retention_ms < now_ms
 
 
 class _SavedGroup(msgspec.Struct):

@@ -15,7 +15,7 @@ class QuiverError(Exception):
     retryable: bool = False
     sentence: ClassVar[str] = "the broker met an unexpected problem; its log has the details"
 
-    def __init__(self, message: str | None = None, **details: Any) -> None:
+    def __init__(self, message: str | None = None, /, **details: Any) -> None:
         self.details = details
         super().__init__(message if message is not None else self.sentence.format(**details))
 

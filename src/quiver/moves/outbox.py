@@ -54,19 +54,24 @@ class Outbox:
         self.begun(move)
         return move
 
-    def begun(self, move: Move) -> None:
-        """At start-up: a move that the journal has. One that was there already, done or not, stays as it is."""
+    def begun(self, move: Move) -> bool:
+        """At start-up: a move that the journal has. One that was there already, done or not, stays as it is.
+
+        Returns whether it is new.
+        """
         if move.id < self._next_id:
-            return
+            return False
         self._next_id = move.id + 1
         self._moved[move.target] = (move.sequence + move.count) % SEQUENCE_LIMIT
         self.open[move.id] = move
+        return True
 
     def take_back(self, move: Move) -> None:
-        """The move could not be written. Its sequence stays unused if others were begun since."""
+        """The move could not be written. Its id is never used again: somebody may still hold the move and ask for it
+        by its id. Its sequence stays unused if others were begun since."""
         self.open.pop(move.id)
         if move.id == self._next_id - 1:
-            self._next_id, self._moved[move.target] = move.id, move.sequence
+            self._moved[move.target] = move.sequence
 
     def done(self, move_id: int) -> None:
         self.open.pop(move_id, None)

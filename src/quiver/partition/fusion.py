@@ -52,10 +52,14 @@ class FusedMessages:
 
 
 def message_size(message: NewMessage) -> int:
+    return message_bytes(message.value, message.key, message.headers)
+
+
+def message_bytes(value: bytes | None, key: bytes | None, headers: dict[str, bytes] | None) -> int:
     """Bytes of key, value and headers: what the message limit is about."""
-    size = len(message.value or b"") + len(message.key or b"")
-    if message.headers:
-        size += sum(len(name.encode()) + len(value) for name, value in message.headers.items())
+    size = len(value or b"") + len(key or b"")
+    if headers:
+        size += sum(len(name.encode()) + len(content) for name, content in headers.items())
     return size
 
 

@@ -1,12 +1,14 @@
 """One partition: its log, its writer, its producers and those who wait for news."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from quiver.model.errors import (
+    CorruptData,
     MessageTooLarge,
     Overloaded,
     PartitionOffline,
@@ -73,6 +75,7 @@ class Partition(CommittedView):
         self.newest = [log.end_offset] * len(Priority)
         """By priority, the offset behind the last frame of it that was appended since opening: a level that was read
         up to there has nothing new."""
+        self._knows_newest = False
         self.epoch = epoch
         self._clock = clock
         self._limits = limits
@@ -155,6 +158,17 @@ class Partition(CommittedView):
     def passed(self, mover: int, sequence: int) -> int:
         """How many messages from a sequence on a mover has brought already."""
         return self._producers.passed(mover, sequence)
+
+    async def find_newest(self) -> None:
+        """Once after opening: a level that has nothing stored has nothing new either."""
+        if self._knows_newest:
+            return
+        start, known = self.log.start_offset, list(self.newest)
+        self._knows_newest = True
+        with contextlib.suppress(CorruptData):
+            for level, count in enumerate(await self.log.count_by_priority(start)):
+                if not count and self.newest[level] == known[level]:
+                    self.newest[level] = start
 
     async def read(self, offset: int, max_bytes: int, *, end_offset: int | None = None) -> FrameSlice | None:
         return await self.log.read(offset, max_bytes=max_bytes, end_offset=end_offset)

@@ -1,48 +1,42 @@
 """A page of the delayed messages of several partitions, in order of time. Pure."""
 
-from collections.abc import Iterator, Sequence
-from heapq import merge
-from itertools import islice
+from collections.abc import Sequence
 
-from quiver.scheduling.pending import Delayed, Pending
-
-_LAST_TIME_MS = 1 << 48
-_READ_AT_ONCE = 256
+from quiver.scheduling.pending import Pending
 
 
-def delay_page(partitions: Sequence[Pending], skip: int, limit: int) -> list[tuple[int, Delayed]]:
-    """Messages with the index of their partition, by time, then partition, then id, behind the first `skip`.
+def delay_page(partitions: Sequence[Pending], skip: int, limit: int) -> list[tuple[int, int, int, int]]:
+    """Time, index of the partition, id and priority of each message, in this order, behind the first `skip`.
 
-    Where the page begins is found by halving the time, so that a page far behind costs no more than the first.
+    Where the page begins and ends is found by halving the time, so that one far behind costs no more than the first.
     """
-    starts = [skip] if len(partitions) == 1 else _starts(partitions, skip)
-    rows = [_rows(pending, index, starts[index]) for index, pending in enumerate(partitions)]
-    found = islice(merge(*rows), limit)
-    return [(index, delayed) for _, index, delayed in found]
+    starts, ends = _positions(partitions, skip), _positions(partitions, skip + limit)
+    found = [
+        (time_ms, index, id, priority)
+        for index, pending in enumerate(partitions)
+        for time_ms, id, priority in pending.page(starts[index], ends[index])
+    ]
+    found.sort()
+    return found
 
 
-def _starts(partitions: Sequence[Pending], skip: int) -> list[int]:
-    """How many messages of each partition come before the page."""
-    if not skip:
+def _positions(partitions: Sequence[Pending], count: int) -> list[int]:
+    """How many messages of each partition are among the first so many."""
+    if count <= 0:
         return [0] * len(partitions)
-    low, high = 0, _LAST_TIME_MS
-    while low + 1 < high:  # at most `skip` are before `low`, more are before `high` if there are more at all
+    if count >= sum(map(len, partitions)):
+        return [len(pending) for pending in partitions]
+    low, high = 0, max(pending.last_ms() for pending in partitions) + 1
+    while low + 1 < high:  # at most `count` are due before `low`, and more before `high`
         middle = (low + high) // 2
-        if sum(pending.count_before(middle) for pending in partitions) <= skip:
+        if sum(pending.count_before(middle) for pending in partitions) <= count:
             low = middle
         else:
             high = middle
-    starts = [pending.count_before(low) for pending in partitions]
-    rest = skip - sum(starts)
+    positions = [pending.count_before(low) for pending in partitions]
+    rest = count - sum(positions)
     for index, pending in enumerate(partitions):
-        there = min(rest, pending.count_before(low + 1) - starts[index])
-        starts[index] += there
+        there = min(rest, pending.count_before(low + 1) - positions[index])
+        positions[index] += there
         rest -= there
-    return starts
-
-
-def _rows(pending: Pending, index: int, start: int) -> Iterator[tuple[int, int, Delayed]]:
-    while page := pending.page(start, start + _READ_AT_ONCE):
-        for delayed in page:
-            yield delayed.deliver_at_ms, index, delayed
-        start += len(page)
+    return positions

@@ -209,10 +209,9 @@ class DelayState:
         """How many of these are gone now that were not before. Those that come later are remembered."""
         count = 0
         for id in ids:
-            if self.pending.remove(id):
-                count += 1
-            elif id >= self.known_below:
-                count += self._ahead.add(id, id + 1)
+            was_here = self.pending.remove(id) is not None
+            is_news = id >= self.known_below and self._ahead.add(id, id + 1) > 0
+            count += was_here or is_news
         return count
 
     # snapshots
@@ -224,15 +223,15 @@ class DelayState:
             self.purged_below,
             self.pending.in_place_from,
             self.totals.image(),
-            self.cancelled.encode(),
-            self.expired.encode(),
+            self.cancelled.pack(),
+            self.expired.pack(),
             self.outbox.image(),
         ]
 
     def restore(self, image: Any) -> None:
         self.known_below, self.purged_below, self.pending.in_place_from, totals, cancelled, expired, outbox = image
         self.totals = Totals(totals)
-        self.cancelled, self.expired = IntervalSet.decode(cancelled), IntervalSet.decode(expired)
+        self.cancelled, self.expired = IntervalSet.unpack(cancelled), IntervalSet.unpack(expired)
         self.outbox.restore(outbox)
 
     def _count(self, delivered: int, expired: int, lost: int) -> None:

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from quiver.model.limits import MIB
 from quiver.model.message import NewMessage
 from quiver.scheduling.pending import Delayed
@@ -26,16 +24,12 @@ class DueMessage(NamedTuple):
     @property
     def is_expired(self) -> bool:
         """Whether it expires before it is due."""
-        expires_at_ms = self.row.message.expires_at_ms
+        expires_at_ms = self.row.expires_at_ms
         return expires_at_ms is not None and expires_at_ms <= self.due_ms
 
     def arriving(self, now_ms: int) -> NewMessage:
         """The message as it enters the topic; its time to live counts from then."""
-        message = self.row.message
-        late_ms = max(0, now_ms - self.due_ms)
-        if message.expires_at_ms is None or not late_ms:
-            return message
-        return msgspec.structs.replace(message, expires_at_ms=message.expires_at_ms + late_ms)
+        return self.row.message(max(0, now_ms - self.due_ms))
 
 
 class Departure(NamedTuple):

@@ -15,15 +15,12 @@ from quiver.model.delayed import DelayedStatus
 from quiver.model.errors import QuiverError
 from quiver.model.limits import MIB, Limits
 from quiver.model.topic import TopicConfig
-from quiver.moves.append import append_moved
-from quiver.moves.carrier import Carrier
-from quiver.moves.outbox import Move, Target, mover_id
+from quiver.moves.outbox import Move, Target
 from quiver.partition.partition import Partition, log_options
 from quiver.scheduling.arrivals import Arrivals
 from quiver.scheduling.delay_events import (
     Cancelled,
     DelayEvent,
-    MoveContent,
     MoveDone,
     Purged,
     decode_event,
@@ -31,12 +28,12 @@ from quiver.scheduling.delay_events import (
 )
 from quiver.scheduling.delay_image import decode_image, encode_image
 from quiver.scheduling.delay_state import DelayState
-from quiver.scheduling.due_messages import Departure, DueMessage, departure
-from quiver.scheduling.lateness import Lateness
+from quiver.scheduling.due_messages import Departure, departure
 from quiver.scheduling.pending import Delayed
 from quiver.scheduling.read_ahead import MemoryShare, ReadAhead
 from quiver.scheduling.relocation import COPIED_AT_ONCE, COPIED_BYTES, copy_rows, is_relocation_due
 from quiver.scheduling.schedule_log import FRAME_BYTES, read_rows, scan
+from quiver.scheduling.transit import Transit
 from quiver.storage.journal import OPTIONS_FOR_WRITE, Journal
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
@@ -44,10 +41,8 @@ from quiver.system.clock import Clock
 logger = logging.getLogger(__name__)
 
 _SEGMENT_BYTES = 16 * MIB
-_TAKEN_AT_ONCE = 2000
+_TAKEN_AT_ONCE = 500
 _READ_BYTES = 8 * MIB
-_MOST_UNDER_WAY = 10_000
-_MOST_UNDER_WAY_BYTES = 32 * MIB
 _SNAPSHOT_SECONDS = 300.0
 _SNAPSHOT_MESSAGES = 100_000
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
@@ -86,19 +81,19 @@ class PartitionDelays:
         self.schedule = schedule
         self.state = DelayState(clock.now_ms())
         self.arrivals = Arrivals(schedule, self.state, clock=clock, on_news=on_news)
-        self.lateness = Lateness()
-        self.delay_ms_total = 0
-        """How long delivered messages had to wait, by their own wish, since this broker began."""
+        self.transit = Transit(
+            schedule.log,
+            self.state.outbox,
+            target,
+            target=Target(topic_id, number),
+            clock=clock,
+            note_done=self._note_done,
+        )
         self._ahead = ReadAhead(schedule.log, self.state.pending, share)
         self._target = target
         self._clock = clock
         self._on_news = on_news
         self._journal: Journal
-        name = f"the delays of {target.name}"
-        self._carrier = Carrier(name, self.state.outbox, carry=self._carry, done=self._note_done)
-        self._loads: dict[int, list[DueMessage]] = {}
-        """The messages of open moves, by move."""
-        self._load_bytes = 0
         self._turn = asyncio.Lock()
         """Held by whoever begins moves, copies messages or takes a snapshot."""
         self._cancelling = 0
@@ -156,14 +151,14 @@ class PartitionDelays:
         state.seen_up_to(log.end_offset if waits_from is None else waits_from)
         if lost := state.lose_below(log.start_offset):
             logger.warning("%d messages of %s are lost with its log", lost, self.schedule.name)
-        self._carrier.submit(state.outbox.open.values())
+        self.transit.resume()
 
     # leaving
 
     def next_time_ms(self) -> int | None:
         """When to call `deliver_due`; None if there is nothing to wait for, or it says so itself."""
         due_ms, now_ms = self.state.pending.next_ms(), self._clock.now_ms()
-        if due_ms is None or self._is_full():
+        if due_ms is None or self.transit.is_full:
             return None
         ahead_ms = self._ahead.next_ms(now_ms)
         next_ms = due_ms if ahead_ms is None else min(due_ms, ahead_ms)
@@ -173,26 +168,24 @@ class PartitionDelays:
     async def deliver_due(self) -> None:
         """Sends what is due on its way."""
         async with self._turn:
-            while not self._closing and not self._is_full():
+            is_more = True
+            while is_more and not self._closing and not self.transit.is_full:
                 self._ahead.fill(self._clock.now_ms())
                 taken = self.state.take_due(self._clock.now_ms(), _TAKEN_AT_ONCE)
                 if not taken:
                     return
                 try:
-                    await self._send_off(taken)
+                    was_all = await self._send_off(taken)
                 except (QuiverError, OSError) as error:
                     logger.warning("due messages of %s wait for %.1f s: %s", self._target.name, self._pause, error)
                     self._paused_until = self._clock.monotonic() + self._pause
                     self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
                     return
                 self._pause = _FIRST_PAUSE_SECONDS
+                is_more = not was_all or len(taken) == _TAKEN_AT_ONCE  # the few that fell due meanwhile can wait
 
-    def _is_full(self) -> bool:
-        """Whether so much is on its way that no more is sent after it."""
-        under_way = sum(move.count for move in self.state.outbox.open.values())
-        return under_way >= _MOST_UNDER_WAY or self._load_bytes >= _MOST_UNDER_WAY_BYTES
-
-    async def _send_off(self, taken: list[Delayed]) -> None:
+    async def _send_off(self, taken: list[Delayed]) -> bool:
+        """Whether there was room for all of them."""
         try:
             rows = self._ahead.take([message.place for message in taken])
             others = sorted(message.place for message in taken if message.place not in rows)
@@ -204,60 +197,23 @@ class PartitionDelays:
         unread = {each.id for each in taken if each.place >= unread_from and each.place not in rows}
         self.state.put_back(each for each in taken if each.id in unread)
         await self._leave(departure([each for each in taken if each.id not in unread], rows))
+        return not unread
 
     async def _leave(self, leaving: Departure) -> None:
         for message in leaving.lost:
             logger.error("delayed message %d of %s cannot be read and is lost", message.id, self._target.name)
         words = leaving.moved, leaving.expired, leaving.lost
-        left = self.state.leave(Target(self.topic_id, self.number), *words)
+        left = self.state.leave(self.transit.target, *words)
         try:
             await self._write(left, sync=True)
         except Exception:
             self.state.stay(left, *words)
             raise
-        for move, part in zip(left.moves, leaving.parts, strict=True):
-            self._hold(move, part)
-        self._carrier.submit(left.moves)
-
-    def _hold(self, move: Move, load: list[DueMessage]) -> None:
-        self._loads[move.id] = load
-        self._load_bytes += sum(due.row.size for due in load)
-
-    async def _carry(self, move: Move) -> None:
-        if move.id not in self._loads:
-            self._hold(move, await self._load(move))
-        load = self._loads[move.id]
-        if load:
-            now_ms = self._clock.now_ms()
-            await append_moved(
-                self._target,
-                mover=mover_id("delays", self.topic_id, self.number),
-                sequence=move.sequence,
-                messages=[due.arriving(now_ms) for due in load],
-                schema_id=load[0].row.schema_id,
-            )
-        now_ms = self._clock.now_ms()
-        for due in load:
-            self.lateness.note(now_ms - due.due_ms)
-            self.delay_ms_total += max(0, due.delayed.deliver_at_ms - due.row.scheduled_ms)
-
-    async def _load(self, move: Move) -> list[DueMessage]:
-        """The messages of a move that was begun before this start."""
-        content = MoveContent.unpack(move.content)
-        rows, _ = await read_rows(self.schedule.log, sorted(content.places.tolist()))
-        load = []
-        for id, place, time_ms in zip(*(column.tolist() for column in content.columns()), strict=True):
-            if (row := rows.get(place)) is not None:
-                at_ms = (row.message.deliver_at_ms or 0) if time_ms < 0 else time_ms
-                load.append(DueMessage(Delayed(id, at_ms, row.message.priority, place), row))
-        return load
+        self.transit.submit(left.moves, leaving.parts)
 
     async def _note_done(self, move: Move) -> None:
-        was_full = self._is_full()
-        self._load_bytes -= sum(due.row.size for due in self._loads.pop(move.id, []))
         await self._write(MoveDone(move.id), sync=False)
-        if was_full or not self.state.outbox.open:
-            self._on_news()
+        self._on_news()
 
     async def cancel(self, ids: Sequence[int]) -> set[int]:
         """Which of these are cancelled now: they are never delivered. The others had left, or never were."""
@@ -285,7 +241,7 @@ class PartitionDelays:
         row = rows.get(id)
         if row is None or not row.is_original or self.schedule.transactions.is_aborted_at(row.transaction, id):
             return None
-        delayed = Delayed(id, row.message.deliver_at_ms or row.scheduled_ms, row.message.priority, id)
+        delayed = Delayed(id, row.deliver_at_ms or row.scheduled_ms, row.priority, id)
         if id in self.state.cancelled:
             return delayed, "cancelled"
         return delayed, "expired" if id in self.state.expired else "delivered"
@@ -348,12 +304,16 @@ class PartitionDelays:
         self._scheduled_at_snapshot = self.state.totals.scheduled
         await self._journal.snapshot_beside(lambda: encode_image(self.state))
 
+    def hold(self) -> None:
+        """From now on nothing more is sent on its way."""
+        self._closing = True
+
     async def close(self) -> None:
         """Finishes what was accepted. Moves under way go on after the next start."""
-        self._closing = True
+        self.hold()
         async with self._turn:
             await self._ahead.close()
-            await self._carrier.close()
+            await self.transit.close()
             await self.arrivals.finish()
             try:
                 await self._snapshot()
@@ -364,11 +324,11 @@ class PartitionDelays:
 
     async def abandon(self) -> None:
         """Ends all work, for a partition that is about to be deleted."""
-        self._closing = True
+        self.hold()
         self.schedule.abandon()
         async with self._turn:
             await self._ahead.close()
-            await self._carrier.close()
+            await self.transit.close()
             await self.arrivals.finish()
 
     async def _write(self, event: DelayEvent, *, sync: bool) -> None:

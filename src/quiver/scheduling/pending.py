@@ -1,6 +1,5 @@
 """The delayed messages of a partition that wait for their time. Pure."""
 
-import sys
 from collections.abc import Sequence
 from heapq import merge
 from itertools import islice
@@ -90,14 +89,30 @@ class Pending:
         """When to take next; None if there is nothing to wait for."""
         return self._due.next_ms()
 
-    def page(self, start: int, stop: int) -> list[Delayed]:
-        """In order of time, then of id, from one position up to another."""
-        return [self._of_pair(*pair) for pair in self._due.order.slice(start, stop)]
+    def page(self, start: int, stop: int) -> list[tuple[int, int, int]]:
+        """Time, id and priority in order of time, then of id, from one position up to another."""
+        pairs = self._due.order.slice(start, stop)
+        return [(time_ms, number >> PRIORITY_BITS, number & _PRIORITY_MASK) for time_ms, number in pairs]
 
-    def coming(self, since: tuple[int, int], limit: int, *, until_ms: int = sys.maxsize) -> list[Delayed]:
-        """In order of time, from a time and id on and up to a time."""
-        pairs = self._due.order.starting_at(since[0], since[1] << PRIORITY_BITS, limit)
-        return [self._of_pair(*pair) for pair in pairs if pair[0] <= until_ms]
+    def coming(self, since: tuple[int, int], until_ms: int, limit: int) -> tuple[Integers, Integers]:
+        """Times and ids in order of time, from a time and id on and up to a time."""
+        times_ms, numbers = self._due.order.columns(since[0], since[1] << PRIORITY_BITS, limit)
+        near = int(np.searchsorted(times_ms, until_ms, "right"))
+        return times_ms[:near], numbers[:near] >> PRIORITY_BITS
+
+    def places(self, ids: Integers) -> Integers:
+        """Where messages lie, in the order of the places."""
+        places = ids.copy()
+        for index in np.flatnonzero(ids < self.in_place_from).tolist():
+            place = self._places.find(int(ids[index]))
+            places[index] = ids[index] if place is None else place
+        places.sort()
+        return places
+
+    def last_ms(self) -> int:
+        """When the last one is due; 0 if there is none."""
+        last = self._due.order.slice(len(self) - 1, len(self)) if len(self) else []
+        return last[0][0] if last else 0
 
     def count_before(self, time_ms: int) -> int:
         return self._due.order.rank(time_ms)
@@ -147,6 +162,3 @@ class Pending:
     def _delayed(self, id: int, time: int) -> Delayed:
         place = self._places.find(id) if id < self.in_place_from else None
         return Delayed(id, time >> PRIORITY_BITS, time & _PRIORITY_MASK, id if place is None else place)
-
-    def _of_pair(self, time_ms: int, number: int) -> Delayed:
-        return self._delayed(number >> PRIORITY_BITS, time_ms << PRIORITY_BITS | number & _PRIORITY_MASK)

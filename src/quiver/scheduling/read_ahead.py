@@ -5,6 +5,7 @@ thousand at a time, each frame is opened once for all of them.
 """
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from quiver.scheduling.pending import Pending
 from quiver.scheduling.schedule_log import ScheduledRow, read_rows
 from quiver.storage.port import Log
 
-_AHEAD_MS = 4000
+_AHEAD_MS = 10_000
 _MOST_MESSAGES = 16_384
 _LEAST_MESSAGES = 64
 _ROW_BYTES = KIB
@@ -52,8 +53,8 @@ class ReadAhead:
         """When to call `fill` next; None if there is nothing to wait for, or it is being done."""
         if self._task is not None or self._room() < _LEAST_MESSAGES:
             return None
-        coming = self._pending.coming(max(self._reached, (now_ms, 0)), 1)
-        return coming[0].deliver_at_ms - _AHEAD_MS // 2 if coming else None
+        times_ms, _ = self._pending.coming(max(self._reached, (now_ms, 0)), sys.maxsize, 1)
+        return int(times_ms[0]) - _AHEAD_MS // 2 if len(times_ms) else None
 
     def fill(self, now_ms: int) -> None:
         """Begins to read what comes next, if it is time for that."""
@@ -88,17 +89,16 @@ class ReadAhead:
 
     async def _read(self, now_ms: int) -> None:
         since = max(self._reached, (now_ms, 0))
-        messages = self._pending.coming(since, self._room(), until_ms=now_ms + _AHEAD_MS)
-        limit = len(messages) * _ROW_BYTES
+        times_ms, ids = self._pending.coming(since, now_ms + _AHEAD_MS, self._room())
+        limit = len(ids) * _ROW_BYTES
         self._share.left_bytes -= 2 * limit
         used = 0
         try:
-            if messages:
-                rows, _ = await read_rows(self._log, sorted(message.place for message in messages), limit)
+            if len(ids):
+                rows, _ = await read_rows(self._log, self._pending.places(ids).tolist(), limit)
                 used = sum(_ROW_BYTES + row.size for row in rows.values())
-                last = messages[-1]
-                self._stretches.append(_Stretch(last.deliver_at_ms, rows, used))
-                self._reached = (last.deliver_at_ms, last.id + 1)
+                self._stretches.append(_Stretch(int(times_ms[-1]), rows, used))
+                self._reached = (int(times_ms[-1]), int(ids[-1]) + 1)
         finally:
             self._share.left_bytes += 2 * limit - used
             self._task = None

@@ -31,7 +31,7 @@ async def copy_rows(schedule: Partition, rows: Sequence[ScheduledRow]) -> list[i
     runs: list[list[int]] = []
     kind, size = None, 0
     for index, row in enumerate(rows):
-        own_kind = (row.message.priority, row.schema_id)
+        own_kind = (row.priority, row.schema_id)
         if own_kind != kind or size + row.size > FRAME_BYTES:
             runs.append([])
             kind, size = own_kind, 0
@@ -43,14 +43,13 @@ async def copy_rows(schedule: Partition, rows: Sequence[ScheduledRow]) -> list[i
 
 
 def _frame(rows: Sequence[ScheduledRow]) -> bytes:
-    messages = [row.message for row in rows]
     return build_frame(
-        [message.value for message in messages],
-        keys=[message.key for message in messages],
-        timestamps_ms=[message.timestamp_ms for message in messages],  # type: ignore[misc]
-        headers=[message.headers for message in messages],
-        expires_at_ms=[message.expires_at_ms for message in messages],
-        ids=[message.id for message in messages],
-        priority=messages[0].priority,
+        [row.value for row in rows],
+        keys=[row.key for row in rows],
+        timestamps_ms=[row.timestamp_ms for row in rows],
+        headers=[row.headers for row in rows],
+        expires_at_ms=[row.expires_at_ms for row in rows],
+        ids=[row.id for row in rows],
+        priority=rows[0].priority,
         schema_id=rows[0].schema_id,
     )

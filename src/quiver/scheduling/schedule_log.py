@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -15,7 +16,7 @@ from quiver.model.errors import CorruptData, InvalidFrame, OffsetOutOfRange
 from quiver.model.limits import KIB, MIB
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
-from quiver.partition.fusion import message_size
+from quiver.partition.fusion import message_bytes
 from quiver.records.columns import DELIVER_AT
 from quiver.records.header import COLUMN_DELIVER_AT, NO_PRODUCER, FrameHeader
 from quiver.records.read import OpenFrame, open_frame, split_frames
@@ -31,16 +32,41 @@ _DENSE = 64
 """Messages that lie closer together than this, on average, are read in long stretches."""
 
 
-class ScheduledRow(NamedTuple):
-    """A delayed message as the schedule log has it."""
+class ScheduledRow(msgspec.Struct, frozen=True, gc=False):
+    """A delayed message as the schedule log has it.
 
-    message: NewMessage
+    Not tracked by the garbage collector: there are tens of thousands, and nothing in them refers back to them.
+    """
+
+    value: bytes | None
+    key: bytes | None
+    headers: dict[str, bytes] | None
+    timestamp_ms: int
+    deliver_at_ms: int | None
+    expires_at_ms: int | None
+    id: bytes | None
+    priority: Priority
     schema_id: int
     scheduled_ms: int
     is_original: bool
     """Not a copy, which has no time."""
-    size: int
     transaction: int = NO_PRODUCER
+
+    @property
+    def size(self) -> int:
+        return message_bytes(self.value, self.key, self.headers)
+
+    def message(self, late_ms: int) -> NewMessage:
+        """The message as it enters the topic, that much later than it should."""
+        return NewMessage(
+            value=self.value,
+            key=self.key,
+            headers=self.headers,
+            timestamp_ms=self.timestamp_ms,
+            priority=self.priority,
+            expires_at_ms=None if self.expires_at_ms is None else self.expires_at_ms + late_ms,
+            id=self.id,
+        )
 
 
 class ScheduledFrame(NamedTuple):
@@ -148,32 +174,20 @@ def _open_rows(
         wanted = pa.array(np.array(places) - header.base_offset)
         frame = OpenFrame(header._replace(record_count=len(places)), frame.batch.take(wanted))
     columns = zip(
-        places,
         frame.values(),
         frame.keys(),
-        frame.headers(),
+        [headers or None for headers in frame.headers()],
         frame.timestamps(),
         frame.deliver_at_ms(),
         frame.expires_at_ms(),
         frame.ids(),
         strict=True,
     )
-    priority, total = Priority(header.priority), 0
     is_original = bool(header.columns & COLUMN_DELIVER_AT)
-    for place, value, key, headers, timestamp_ms, deliver_at_ms, expires_at_ms, id in columns:
-        message = NewMessage(
-            value=value,
-            key=key,
-            headers=headers or None,
-            timestamp_ms=timestamp_ms,
-            priority=priority,
-            deliver_at_ms=deliver_at_ms,
-            expires_at_ms=expires_at_ms,
-            id=id,
-        )
-        size = message_size(message)
-        found[place] = ScheduledRow(
-            message, header.schema_id, header.append_time_ms, is_original, size, transaction_of(header)
-        )
-        total += size
-    return total
+    common = (Priority(header.priority), header.schema_id, header.append_time_ms, is_original, transaction_of(header))
+    rows = [
+        ScheduledRow(value, key, headers, timestamp_ms, deliver_at_ms, expires_at_ms, id, *common)
+        for value, key, headers, timestamp_ms, deliver_at_ms, expires_at_ms, id in columns
+    ]
+    found.update(zip(places, rows, strict=True))
+    return sum(row.size for row in rows)

@@ -169,6 +169,19 @@ class IntervalSet:
         decoded._count = sum(numbers[1::2])
         return decoded
 
+    def pack(self) -> bytes:
+        """As `encode`, for sets of very many ranges: sixteen bytes each, at the speed of copying."""
+        return self._starts.tobytes() + self._stops.tobytes()
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "IntervalSet":
+        """The set that `pack` wrote, on a machine of the same byte order."""
+        unpacked = cls()
+        unpacked._starts.frombytes(data[: len(data) // 2])
+        unpacked._stops.frombytes(data[len(data) // 2 :])
+        unpacked._count = unpacked._size(0, len(unpacked._starts))
+        return unpacked
+
     def _size(self, first: int, last: int) -> int:
         return sum(self._stops[first:last]) - sum(self._starts[first:last])
 

@@ -171,8 +171,8 @@ class OrderedPairs:
 
     def _lowest_with(self, first: int) -> tuple[int, int] | None:
         """The chunk and place of the lowest pair with this first."""
-        index = max(bisect_left(self._lows, first) - 1, 0)
-        for index in range(index, min(index + 2, len(self._chunks))):
+        begin = max(bisect_left(self._lows, first) - 1, 0)
+        for index in range(begin, min(begin + 2, len(self._chunks))):
             firsts = self._chunks[index].firsts
             place = bisect_left(firsts, first)
             if place < len(firsts):

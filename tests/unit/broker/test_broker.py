@@ -11,7 +11,6 @@ from quiver.broker.publish import Published
 from quiver.model.errors import (
     InvalidFrame,
     InvalidRequest,
-    NotSupported,
     OffsetOutOfRange,
     OutOfSequence,
     PartitionNotFound,
@@ -20,6 +19,7 @@ from quiver.model.errors import (
     StalePartitionCount,
     TopicExists,
     TopicNotFound,
+    UnknownProducer,
 )
 from quiver.model.message import NewMessage
 from quiver.model.position import EARLIEST, LATEST, Position
@@ -105,7 +105,7 @@ async def test_a_repeat_gets_the_original_offset_also_in_the_same_batch(broker: 
     sent = frame(b"a", b"b", producer=producer, sequence=0)
     original, repeat = broker.produce(topic.id, 0, sent), broker.produce(topic.id, 0, sent)
     assert not (await original).duplicate
-    assert await repeat == (0, (await original).append_time_ms, True)
+    assert await repeat == (0, (await original).append_time_ms, True, False)
     with pytest.raises(OutOfSequence):
         await broker.produce(topic.id, 0, frame(b"z", producer=producer, sequence=7))
     assert (await broker.produce(topic.id, 0, frame(b"c", producer=producer, sequence=2))).base_offset == 2
@@ -139,8 +139,12 @@ async def test_what_is_refused_before_it_is_queued(broker: Broker) -> None:
         broker.produce(topic.id + 1, 0, good)
     with pytest.raises(StalePartitionCount):
         broker.produce(topic.id, 0, good, partition_count=2)
-    with pytest.raises(NotSupported):
-        broker.produce(topic.id, 0, build_frame([b"later"], timestamp_ms=1, deliver_at_ms=[5]))
+    with pytest.raises(UnknownProducer):
+        broker.produce(
+            topic.id,
+            0,
+            build_frame([b"a"], timestamp_ms=1, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True),
+        )
     assert broker.describe("orders").message_count == 0
 
 

@@ -192,6 +192,17 @@ async def test_a_deleted_topic_ends_the_waiting(queue: QueueBroker, waiters: Wai
     assert values(await queue.receive("jobs")) == [b"anew"]
 
 
+@pytest.mark.parametrize("turns", range(12))
+async def test_whenever_a_topic_is_deleted_the_receive_says_so(queue: QueueBroker, turns: int) -> None:
+    receiving = asyncio.create_task(queue.receive("jobs", wait_ms=LONG_MS))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await queue.broker.delete_topic("jobs")
+    with pytest.raises(TopicNotFound):
+        await within(receiving)
+    assert queue.broker.problems() == {}
+
+
 async def test_a_group_that_is_waited_in_is_not_deleted(queue: QueueBroker, waiters: Waiters) -> None:
     await queue.publish("jobs", b"a")
     received = await queue.receive("jobs")

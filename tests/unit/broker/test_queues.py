@@ -340,8 +340,20 @@ async def test_a_partition_that_fails_holds_up_itself_alone(
     monkeypatch.setattr(broken, "read", _fail)
     assert sorted(values(await queue.receive("jobs"))) == [b"0", b"2"]
     await queue.publish("jobs", b"more", partition=1)
+    assert await queue.receive("jobs") == []
+    await queue.publish("jobs", b"3", partition=2)
+    assert values(await queue.receive("jobs")) == [b"3"]
+
+
+async def test_where_nothing_can_be_read_a_receive_fails(queue: QueueBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = await queue.broker.create_topic("single", {"partitions": 1})
+    await queue.publish("single", b"a")
+    monkeypatch.setattr(queue.broker._partitions.get(topic.id, 0).log, "read", _fail)
     with pytest.raises(QuiverError):
-        await queue.receive("jobs")
+        await queue.receive("single")
+    monkeypatch.undo()
+    await queue.publish("single", b"b")
+    assert values(await queue.receive("single")) == [b"a", b"b"]
 
 
 async def _fail(*_: object, **__: object) -> None:

@@ -12,6 +12,7 @@ from quiver.groups.member import Subscription
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, InvalidRequest, InvalidSetting, MemberNotFound
 from quiver.model.message import NewMessage
 from quiver.model.position import EARLIEST, LATEST, Position
+from quiver.records.read import open_frame
 from quiver.storage.memory import MemoryStorage
 
 
@@ -33,7 +34,8 @@ async def fill(broker: Broker, count: int, partition: int = 0) -> None:
 
 
 def values(polled: list[PolledPartition]) -> list[bytes | None]:
-    return [message.value for part in polled for message in part.messages]
+    frames = [open_frame(received.delivery.frame) for part in polled for received in part.received]
+    return [value for frame in frames for value in frame.values()]
 
 
 async def test_a_poll_goes_on_after_what_the_member_got_last(broker: Broker) -> None:

@@ -52,6 +52,8 @@ class FakeQueueBroker(FakeBroker):
         self.visibility_ms = visibility_ms
         self.ordering = ordering
         self.settled: list[SettlePart] = []
+        self.busy_settles = 0
+        """So many parts are refused for now."""
         self._lease = 0
         self._waiting: list[tuple[socket.socket, int, Receive]] = []
         super().__init__(jobs=1)
@@ -140,6 +142,9 @@ class FakeQueueBroker(FakeBroker):
 
     def _settle(self, part: SettlePart) -> SettledPart:
         refused: list[RefusedRun] = []
+        if self.busy_settles:
+            self.busy_settles -= 1
+            return SettledPart([RefusedRun(start, end, "shutting_down", "wait", True) for start, end in part.runs])
         for start, end in sorted(part.runs):
             for message in self.messages[start:end]:
                 error: LeaseLost | SettleInOrder | None = None

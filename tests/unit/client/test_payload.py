@@ -2,7 +2,7 @@ import pytest
 
 from quiver.client.outgoing import outgoing
 from quiver.client.payload import header_bytes, key_bytes, message_bytes, value_bytes
-from quiver.model.errors import InvalidRequest, NotSupported
+from quiver.model.errors import InvalidRequest
 from quiver.model.priority import Priority
 
 
@@ -37,8 +37,17 @@ def test_headers_and_sizes():
 def test_options_of_a_message():
     message, route = outgoing("v", "k", {"priority": "high", "partition": 3, "ttl": "2s", "timestamp": 77}, 1000)
     assert (message.value, message.key, message.timestamp_ms, message.expires_at_ms) == (b"v", b"k", 77, 3000)
-    assert route == (Priority.HIGH, 3)
+    assert route == (Priority.HIGH, 3, False)
     message, route = outgoing(b"v", None, {"headers": None, "delay": None}, 0)
-    assert (message.headers, route) == (None, (Priority.NORMAL, None))
-    with pytest.raises(NotSupported):
-        outgoing(b"v", None, {"delay": 5}, 0)
+    assert (message.headers, message.deliver_at_ms, route) == (None, None, (Priority.NORMAL, None, False))
+
+
+def test_a_delayed_message_lives_from_its_arrival_on():
+    message, route = outgoing(b"v", None, {"delay": 5, "ttl": "2s"}, 1000)
+    assert (message.deliver_at_ms, message.expires_at_ms, route.delayed) == (6000, 8000, True)
+    message, route = outgoing(b"v", None, {"deliver_at": "1970-01-01T00:00:09Z"}, 1000)
+    assert (message.deliver_at_ms, message.expires_at_ms, route.delayed) == (9000, None, True)
+    message, _ = outgoing(b"v", None, {"deliver_at": 500, "ttl": "2s"}, 1000)
+    assert (message.deliver_at_ms, message.expires_at_ms) == (500, 3000)
+    with pytest.raises(InvalidRequest):
+        outgoing(b"v", None, {"delay": 5, "deliver_at": 9000}, 1000)

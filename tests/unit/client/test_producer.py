@@ -14,7 +14,6 @@ from quiver.model.errors import (
     InvalidFrame,
     InvalidRequest,
     MessageTooLarge,
-    NotSupported,
     PartitionNotFound,
     RequestTimeout,
     TopicNotFound,
@@ -292,8 +291,8 @@ def test_bad_input_is_refused_at_once(q):
             (InvalidRequest, (b"v",), {"partition": -1}),
             (InvalidRequest, (b"v",), {"priority": "urgent"}),
             (InvalidRequest, (b"v",), {"headers": {"a": 1}}),
-            (NotSupported, (b"v",), {"delay": "5m"}),
-            (NotSupported, (b"v",), {"deliver_at": 1000}),
+            (InvalidRequest, (b"v",), {"delay": "soon"}),
+            (InvalidRequest, (b"v",), {"delay": "5m", "deliver_at": 1000}),
             (TypeError, (b"v",), {"colour": "red"}),
         ):
             with pytest.raises(error):

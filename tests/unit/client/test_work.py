@@ -8,7 +8,7 @@ import pytest
 
 import quiver
 from quiver.client import Client, Job, Work
-from quiver.model.errors import InvalidRequest, LeaseLost, QuiverError, SettleInOrder, TopicNotFound
+from quiver.model.errors import Closed, InvalidRequest, LeaseLost, QuiverError, SettleInOrder, TopicNotFound
 from quiver.protocol.messages import Failure
 from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT, Receive, Settle
 from unit.client.fake_queue_broker import FakeQueueBroker
@@ -443,3 +443,24 @@ def test_no_prefetch_means_one_message_at_a_time(broker: FakeQueueBroker, q: Cli
         with work.next_job() as job:
             assert job.value == b"b"
     assert all(request.max_messages == 1 for request in broker.requests_of(Receive))  # type: ignore[union-attr]
+
+
+def test_a_refusal_that_passes_is_not_told_but_tried_again(broker: FakeQueueBroker, q: Client):
+    broker.add(b"a", b"b")
+    broker.busy_settles = 2
+    with q.work("jobs", group="g") as work:
+        with work.next_job():
+            pass
+        work.next_job().ack()
+    assert broker.state_of("done") == [b"a", b"b"]
+    assert broker.busy_settles == 0
+
+
+def test_a_job_outlives_its_work_but_cannot_be_acked_any_more(broker: FakeQueueBroker, q: Client):
+    broker.add(b"a")
+    with q.work("jobs", group="g") as work:
+        job = work.next_job()
+    with pytest.raises(Closed), job:
+        pass
+    assert work.next_job() is None
+    assert broker.parts(ACK) == []

@@ -81,11 +81,10 @@ class LaneModel:
             if head.state == WAITING:
                 run = list(takewhile(lambda m, head=head: m.level == head.level, lane))
                 yield 1, head.offset, 0, run
-            elif head.state in (RETURNED, EXPIRED):
-                if head.time_ms <= now_ms:
-                    head.woken_ms = now_ms if head.woken_ms is None else head.woken_ms
-                    run = list(takewhile(lambda m, head=head: self._goes_with(m, head), lane))
-                    yield 0, head.time_ms, head.offset, run
+            elif head.state in (RETURNED, EXPIRED) and head.time_ms <= now_ms:
+                head.woken_ms = now_ms if head.woken_ms is None else head.woken_ms
+                run = list(takewhile(lambda m, head=head: self._goes_with(m, head), lane))
+                yield 0, head.time_ms, head.offset, run
 
     def _goes_with(self, message: Message, head: Message) -> bool:
         """Of those behind, whatever was due when the first one was looked at."""
@@ -106,14 +105,16 @@ class LaneModel:
     ) -> list[tuple[int, int, int, str]]:
         """Offset, attempt, first delivery, error."""
         again: list[Message] = []
-        fresh: list[Message] = []
-        for kind, _, _, run in sorted(self.offered(now_ms), key=lambda offer: offer[:3]):
-            if run[0].level != level:
-                continue
-            part = run[: max(0, count - len(again) - len(fresh))]
-            (fresh if kind else again).extend(part)
+        offers = sorted((one for one in self.offered(now_ms) if one[3][0].level == level), key=lambda one: one[:3])
+        for run in (run for kind, *_, run in offers if not kind):
+            again += (part := run[: count - len(again)])
             if part:
                 self._let_go_behind(part[-1])
+        waiting, count = [run for kind, *_, run in offers if kind], count - len(again)
+        if sum(run[0].key is not None for run in waiting) >= 2 * count:
+            fresh = sorted((m for run in waiting for m in run), key=lambda m: m.offset)[:count]
+        else:
+            fresh = [m for run in waiting for m in run][:count]
         taken = again + sorted(fresh, key=lambda m: m.offset)
         for message in taken:
             message.first_ms = message.first_ms if message.attempts else now_ms

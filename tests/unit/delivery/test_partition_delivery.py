@@ -172,6 +172,8 @@ async def test_out_of_attempts_rejected_and_expired_messages_die_once(jobs: Queu
     assert jobs.delivery.outbox.open == {}
     await jobs.restart()
     assert len(jobs.moves) == 3
+    [tally] = jobs.delivery.tallies.values()
+    assert tally.dead == 3
     assert await jobs.receive() == []
 
 
@@ -433,3 +435,77 @@ async def test_snapshots_replace_the_journal(jobs: QueuePartition) -> None:
     assert offsets(received) == [3, 5, 2, 6, 7, 8, 9]
     assert [run.last_error for run in received] == ["the lease expired"] * 2 + ["later", ""]
     assert len(jobs.moves) == 1
+
+
+async def test_a_rare_level_is_found_without_reading_all_that_lies_before_it(
+    jobs: QueuePartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(40):
+        await jobs.publish(bytes(50_000))
+    await jobs.publish(b"urgent", priority=0)
+    await jobs.publish(b"normal")
+    reads: list[int] = []
+    read = jobs.partition.log.read
+
+    async def counted(offset: int, **options: int) -> object:
+        reads.append(offset)
+        return await read(offset, **options)
+
+    monkeypatch.setattr(jobs.partition.log, "read", counted)
+    assert values(await jobs.receive(level=0)) == [b"urgent"]
+    assert reads == [40]
+    assert offsets(await jobs.receive(41, max_bytes=1 << 24)) == [*range(40), 41]
+    assert await jobs.receive(level=0) == []
+
+
+async def test_what_arrives_while_the_levels_are_counted_is_found_next(
+    jobs: QueuePartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await jobs.publish(b"normal")
+    await jobs.restart()
+    count = jobs.partition.log.count_by_priority
+
+    async def slow(offset: int) -> list[int]:
+        found = await count(offset)
+        await jobs.publish(b"urgent", priority=0)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs.partition.log, "count_by_priority", slow)
+        await jobs.delivery.read_ahead(GROUP, count=1, levels=1)
+    assert values(await jobs.receive(level=0))[:1] == [b"urgent"]
+
+
+async def test_what_arrives_while_a_level_is_searched_for_is_found_next(
+    jobs: QueuePartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await jobs.publish(b"first", priority=0)
+    assert values(await jobs.receive(1, level=0)) == [b"first"]
+    await jobs.publish(b"normal")
+    await jobs.restart()
+    find = jobs.partition.log.find_priority
+    searched: list[int] = []
+
+    async def slow(offset: int, priorities: int) -> int | None:
+        found = await find(offset, priorities)
+        if not searched:
+            searched.append(offset)
+            await jobs.publish(b"urgent", priority=0)
+        return found
+
+    monkeypatch.setattr(jobs.partition.log, "find_priority", slow)
+    await jobs.delivery.read_ahead(GROUP, count=1, levels=1)
+    assert searched == [1]
+    assert values(await jobs.receive(level=0)) == [b"urgent"]
+
+
+async def test_many_runs_are_settled_in_one_call(jobs: QueuePartition) -> None:
+    await jobs.publish(*numbered(5_000))
+    [run] = await jobs.receive(5_000)
+    settlement = await jobs.settle(run, NACK, [(n, n + 1) for n in range(0, 5_000, 2)], delay_ms=0, reason="odd")
+    assert (settlement.refused, settlement.until_ms) == ([], START_MS)
+    settlement = await jobs.settle(run, ACK, [(n, n + 1) for n in range(4_999, -1, -1)])
+    assert [refused.start for refused in settlement.refused] == list(range(0, 5_000, 2))
+    assert str(settlement.refused[0].error).startswith("the lease on jobs-0 offset 0 is over")
+    await jobs.restart()
+    assert offsets(await jobs.receive(5_000)) == list(range(0, 5_000, 2))

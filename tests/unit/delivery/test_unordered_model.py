@@ -278,10 +278,10 @@ class Machine:
 
 @pytest.mark.parametrize("in_offset_order", [False, True])
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=150)
+@settings(max_examples=120)
 def test_it_does_what_the_model_does(seed: int, in_offset_order: bool) -> None:
     machine = Machine(seed, in_offset_order=in_offset_order)
-    for _ in range(80):
+    for _ in range(100):
         machine.step()
     machine.restart()
     machine.check()

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from quiver.model.errors import NotSupported, PartitionNotFound, QuiverError, TopicExists, TopicNotFound
+from quiver.model.errors import PartitionNotFound, QuiverError, TopicExists, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage, StoredMessage
 from quiver.model.names import check_name
@@ -29,6 +29,7 @@ class Published(NamedTuple):
     partition: int
     offset: int
     duplicate: bool = False
+    delayed: bool = False
 
 
 class Page(NamedTuple):
@@ -120,8 +121,6 @@ class FakeBroker:
         number = message.partition or 0
         if self.refuse is not None:
             return self.refuse
-        if message.deliver_at_ms is not None:
-            return NotSupported(feature="a delayed message")
         if not 0 <= number < len(logs):
             return PartitionNotFound(topic=topic, count=len(logs), partition=number)
         self.published.append(message)
@@ -136,7 +135,7 @@ class FakeBroker:
             priority=message.priority,
         )
         logs[number].append(stored)
-        return Published(number, stored.offset)
+        return Published(number, stored.offset, delayed=message.deliver_at_ms is not None)
 
     async def read_messages(
         self,

@@ -65,6 +65,7 @@ def test_a_messagepack_value_is_text_binary_or_turned_into_json(given_value, val
         ({"value": "x", "ttl": -1}, "ttl -1"),
         ({"value": "x", "timestamp": "yesterday"}, "timestamp 'yesterday'"),
         ({"value": "x", "delay": "later"}, "delay 'later'"),
+        ({"value": "x", "delay": "5s", "deliver_at": 5_000_000}, "not both"),
         ({"value": "x", "deliverAt": "later"}, "deliver_at 'later'"),
     ],
 )
@@ -107,7 +108,7 @@ def test_every_field_reaches_the_broker():
         partition=3,
         priority=Priority.HIGH,
         deliver_at_ms=NOW_MS + 5000,
-        expires_at_ms=NOW_MS + 60_000,
+        expires_at_ms=NOW_MS + 65_000,
         id=b"once",
     )
 
@@ -115,6 +116,12 @@ def test_every_field_reaches_the_broker():
 @pytest.mark.parametrize("name", ["deliver_at", "deliverAt"])
 def test_both_names_of_the_due_time_are_read(name):
     assert read({"value": "x", name: 5_000_000}).deliver_at_ms == 5_000_000
+
+
+def test_a_time_to_live_counts_from_the_arrival():
+    assert read({"value": "x", "ttl": "1s"}).expires_at_ms == NOW_MS + 1000
+    assert read({"value": "x", "ttl": "1s", "deliver_at": NOW_MS + 500}).expires_at_ms == NOW_MS + 1500
+    assert read({"value": "x", "ttl": "1s", "deliver_at": NOW_MS - 500}).expires_at_ms == NOW_MS + 1000
 
 
 def test_null_means_absent_everywhere():

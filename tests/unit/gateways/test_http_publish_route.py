@@ -27,7 +27,7 @@ async def test_results_come_in_the_order_of_the_request(client):
 
 async def test_one_bad_message_does_not_spoil_the_others(client, broker: FakeBroker):
     answer = await publish(
-        client, {"value": "a"}, {}, {"value": "b", "partition": 9}, {"value": "c", "delay": "1s"}, {"value": "d"}
+        client, {"value": "a"}, {}, {"value": "b", "partition": 9}, {"value": "c", "delay": "soon"}, {"value": "d"}
     )
     results = answer.json()["results"]
     assert answer.status_code == 200
@@ -35,12 +35,26 @@ async def test_one_bad_message_does_not_spoil_the_others(client, broker: FakeBro
         None,
         "invalid_request",
         "partition_not_found",
-        "not_supported",
+        "invalid_request",
         None,
     ]
     assert results[1]["partition"] is results[1]["offset"] is None
-    assert results[3]["status"] == 501
+    assert results[3]["status"] == 400
     assert [message.value for message in broker.published] == [b"a", b"d"]
+
+
+async def test_a_delayed_message_is_answered_with_its_time_and_its_id(client):
+    answer = await publish(client, {"value": "a"}, {"value": "b", "deliverAt": "2030-01-01T00:00:00Z"})
+    assert answer.json()["results"] == [
+        {"partition": 0, "offset": 0},
+        {
+            "partition": 0,
+            "offset": 1,
+            "delayed": True,
+            "deliver_at": "2030-01-01T00:00:00.000Z",
+            "deliverAt": "2030-01-01T00:00:00.000Z",
+        },
+    ]
 
 
 async def test_the_priority_is_answered_when_it_is_not_normal(client):

@@ -73,12 +73,15 @@ def test_sequences_wrap() -> None:
     assert outbox.begin(TARGETS[0], 1, None).sequence == 2
 
 
-def test_a_move_that_was_not_written_leaves_no_trace() -> None:
+def test_a_move_that_was_not_written_gives_its_sequence_to_the_next_but_not_its_id() -> None:
     outbox = Outbox()
-    outbox.begin(TARGETS[0], 5, None)
-    before = outbox.image()
-    outbox.take_back(outbox.begin(TARGETS[0], 3, None))
-    assert outbox.image() == before
+    first = outbox.begin(TARGETS[0], 5, None)
+    lost = outbox.begin(TARGETS[0], 3, None)
+    outbox.take_back(lost)
+    assert list(outbox.open.values()) == [first]
+    following = outbox.begin(TARGETS[0], 2, None)
+    assert following.sequence == lost.sequence
+    assert following.id > lost.id
 
 
 def test_a_move_taken_back_behind_others_leaves_their_sequences_alone() -> None:

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.model.dead_letter import DeadLetter, LetterCursor, LetterFilter, Original
+from quiver.model.delayed import DelayedMessage
 from quiver.model.errors import CATALOGUE, ProtocolError, QuiverError, TopicNotFound
 from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.model.priority import Priority
 from quiver.model.schedule import ScheduleChanges
 from quiver.protocol import compaction_messages as c
 from quiver.protocol import dead_letter_messages as d
+from quiver.protocol import delay_messages as y
 from quiver.protocol import group_messages as g
 from quiver.protocol import messages as m
 from quiver.protocol import queue_messages as q
@@ -244,6 +246,25 @@ ANSWERS += [
         "93ccb69199a3373a32a269640702a46f70656ecd03e8cdea609192a66f72646572730091a16701",
     ),
     (t.TransactionStats(1, 2, 3, 0.5), "95ccb7010203cb3fe0000000000000"),
+]
+
+
+REQUESTS += [
+    (y.ListDelayed("t"), "943ca174cd03e800"),
+    (y.ListDelayed("t", 10, 20), "943ca1740a14"),
+    (y.GetDelayed("t", 2, 1 << 40), "943da17402cf0000010000000000"),
+    (y.CancelDelayed("t", 2, [5, 6]), "943ea17402920506"),
+]
+ANSWERS += [
+    (
+        y.DelayedList([DelayedMessage(2, 5, 1_800_000_000_000, Priority.HIGH, "pending")], 7),
+        "93cca091950205cf000001a3185c500001a770656e64696e6707",
+    ),
+    (
+        y.Delayed(DelayedMessage(0, 5, 9, Priority.NORMAL, "cancelled")),
+        "92cca19500050902a963616e63656c6c6564",
+    ),
+    (y.CancelledDelayed([5]), "92cca29105"),
 ]
 
 

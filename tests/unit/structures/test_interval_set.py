@@ -88,8 +88,8 @@ def test_an_encoded_set_comes_back(model: set[int]) -> None:
     held = a_set(model)
     encoded = json.loads(json.dumps(held.encode()))
     decoded = IntervalSet.decode(encoded)
-    assert decoded == held
-    assert len(decoded) == len(model)
+    assert decoded == held == IntervalSet.unpack(held.pack())
+    assert len(decoded) == len(model) == len(IntervalSet.unpack(held.pack()))
     decoded.add(5, 9)
     held.add(5, 9)
     assert decoded == held

@@ -108,7 +108,7 @@ class AsyncJob(Message, gc=False, eq=False):
         source = self.source
         run, settler = source.run, source.settler
         if error is None:
-            if run.lost is not None or settler.clock.monotonic() >= run.expires_at:
+            if settler.is_doubtful(run):
                 await self.ack()
                 return False
             self.state = DECIDED

@@ -75,8 +75,7 @@ class AsyncJobBatch:
         if self._is_settled:
             return isinstance(error, Reject)
         if error is None:
-            now = self._settler.clock.monotonic()
-            if any(opened.run.lost is not None or now >= opened.run.expires_at for opened, _, _ in self._pieces):
+            if any(self._settler.is_doubtful(opened.run) for opened, _, _ in self._pieces):
                 await self.ack()
             else:
                 self._decide(Decision(ACK, self._take_open()))

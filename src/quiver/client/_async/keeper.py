@@ -43,10 +43,8 @@ class AsyncKeeper:
 
     def note_news(self) -> None:
         """Messages have come, or will not."""
-        receiver = self._receiver
         self._news.set()
-        if not receiver.is_wanted or receiver.is_failing or self._leases.renew_at < self._sleeps_until:
-            self._wake.set()
+        self._wake.set()
 
     def note_progress(self) -> None:
         """Something was settled or renewed."""

@@ -75,10 +75,6 @@ class AsyncReceiver:
         """Somebody has asked for a job."""
         return self._asked_at > 0
 
-    @property
-    def is_failing(self) -> bool:
-        return self._failures > 0
-
     def stop(self) -> None:
         """Asks for nothing more. What was asked for may still come."""
         self.is_stopped = True

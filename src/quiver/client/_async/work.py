@@ -78,6 +78,8 @@ class AsyncWork:
             news=self._news,
         )
         self._counter: Iterator[AsyncJob] = iter(())
+        self._handed_out = 0
+        """Since acks were last sent from here; the keeper does it too, only a little later."""
         self._errors: deque[QuiverError] = deque(maxlen=_ERRORS_KEPT)
         self.is_stopped = False
         self.is_closed = False
@@ -162,7 +164,7 @@ class AsyncWork:
         finally:
             await self._keeper.end()
             await self._link.close()
-            self._settler.give_up(Closed(what="the work"))
+            self._settler.close(Closed(what="the work"))
         if self._errors:
             raise self._errors.popleft()
 
@@ -208,13 +210,16 @@ class AsyncWork:
             if self._errors:
                 raise self._errors.popleft()
             self._news.clear()
-            await self._settler.pump()
-            self._receiver.resume()
-            await self._receiver.ask()
             portion = self._picker.take(limit)
+            if portion is None or 2 * self._handed_out >= self._receiver.window.size:
+                self._handed_out = 0
+                await self._settler.pump()
+                self._receiver.resume()
+                await self._receiver.ask()
             if portion is None:
                 await self._wait()
             elif not self._picker.is_doubtful(portion):
+                self._handed_out += portion.last - portion.first
                 return portion
             else:
                 self._shelf.give_back(portion)
@@ -254,3 +259,4 @@ class AsyncWork:
                 answer = (await self._link.call(DescribeGroup(self._options.group))).answer
                 if isinstance(answer, GroupDescription):
                     self._picker.is_ordered = answer.settings.get("ordering") == "key"
+        self._settler.is_ordered = self._picker.is_ordered

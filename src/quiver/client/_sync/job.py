@@ -109,7 +109,7 @@ class Job(Message, gc=False, eq=False):
         source = self.source
         run, settler = source.run, source.settler
         if error is None:
-            if run.lost is not None or settler.clock.monotonic() >= run.expires_at:
+            if settler.is_doubtful(run):
                 self.ack()
                 return False
             self.state = DECIDED

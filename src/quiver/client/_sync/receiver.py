@@ -76,10 +76,6 @@ class Receiver:
         """Somebody has asked for a job."""
         return self._asked_at > 0
 
-    @property
-    def is_failing(self) -> bool:
-        return self._failures > 0
-
     def stop(self) -> None:
         """Asks for nothing more. What was asked for may still come."""
         self.is_stopped = True

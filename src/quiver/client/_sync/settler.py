@@ -10,6 +10,7 @@ from quiver.client._backend_sync import Lock, Waiter
 from quiver.client._sync.connection import Connection, Outbound
 from quiver.client._sync.link import Link, unexpected
 from quiver.client.backoff import backoff_seconds
+from quiver.client.held_run import HeldRun
 from quiver.client.leases import Leases
 from quiver.client.settlement import Decision, Done, Part, Refusal, gather, refusals
 from quiver.model.errors import ConnectionLost, LeaseLost, QuiverError, RequestTimeout, error_from_wire
@@ -18,6 +19,7 @@ from quiver.protocol.queue_messages import EXTEND, Settle, Settled, SettledPart
 
 _MOST_AT_ONCE = 10_000
 """Jobs and decisions in one request, so that it stays well below the size limit of requests."""
+_MOST_FLIGHTS = 2
 _MOST_REASON_CHARS = 200_000
 
 
@@ -35,9 +37,9 @@ class Flight:
 class Settler:
     """Jobs that are done, and other decisions, are appended to `decided`; whoever has a reason pumps.
 
-    What nobody waits for goes out in one request at a time, so that acks gather while the last ones are written to
-    disk. `on_refused` is told of refusals that nobody waits for, `on_lost` of leases that are over, `on_progress` of
-    every answer.
+    What nobody waits for goes out in one or two requests at a time, so that acks gather while the last ones are
+    written to disk. `on_refused` is told of refusals that nobody waits for, `on_lost` of leases that are over,
+    `on_progress` of every answer.
     """
 
     def __init__(
@@ -54,6 +56,9 @@ class Settler:
         self.clock = link.clock
         self.is_asleep = True
         """Nobody looks at `decided` by himself: `wake` must be called."""
+        self.is_closed = False
+        self.is_ordered = False
+        """Settled strictly in the order of the decisions: one request at a time."""
         self.leases = leases
         self.wake = wake
         self._link = link
@@ -68,7 +73,13 @@ class Settler:
         self._reason_chars = 0
         self._retry_at = 0.0
         self._failures = 0
+        self._trouble: QuiverError | None = None
+        """Why the last request has to be sent again."""
         self._connection: Connection | None = None
+
+    @property
+    def _most_flights(self) -> int:
+        return 1 if self.is_ordered else _MOST_FLIGHTS
 
     def decide(self, decision: Decision) -> None:
         """To be sent soon; nobody waits for it."""
@@ -79,18 +90,18 @@ class Settler:
     def settle(self, decision: Decision) -> int | None:
         """Sends a decision with everything that was decided before it and waits for the answer, or raises it.
 
-        RequestTimeout when there was none: it is still tried.
+        When there was none in time, raises what kept it from being answered, or RequestTimeout: it is still tried.
         """
         waiter: Waiter[Decision] = Waiter()
         decision.on_done = waiter.set
         self._append(decision)
         self.pump(is_urgent=True)
-        if self.is_asleep:
+        if self.decided and self.is_asleep:
             self.wake()
         try:
             waiter.wait(self._link.timeout)
         except TimeoutError:
-            raise RequestTimeout(seconds=self._link.timeout) from None
+            raise self._trouble or RequestTimeout(seconds=self._link.timeout) from None
         if decision.error is not None:
             raise decision.error
         return decision.until_ms
@@ -133,8 +144,13 @@ class Settler:
             problem = f"no answer for {self._link.timeout:g} s"
             self._connection.fail(ConnectionLost(address=self._link.address, problem=problem))
 
-    def give_up(self, error: QuiverError) -> None:
-        """Fails whatever was not answered."""
+    def is_doubtful(self, run: HeldRun) -> bool:
+        """Whether an ack must be waited for: it may be refused, or not be sent at all."""
+        return run.lost is not None or self.is_closed or self.clock.monotonic() >= run.expires_at
+
+    def close(self, error: QuiverError) -> None:
+        """Fails whatever was not answered; nothing more is sent."""
+        self.is_closed = True
         with self._mutex:
             parts = [part for flight in (*self._flights, *self._returned) for part in flight.parts]
             parts += gather(self.decided)
@@ -145,7 +161,7 @@ class Settler:
             self._refuse_all(part, error)
 
     def _has_work(self) -> bool:
-        if self._flights or self._sending.locked():
+        if len(self._flights) >= self._most_flights or self._sending.locked():
             return False
         now = self.clock.monotonic()
         if self._failures and now < self._retry_at:
@@ -154,7 +170,7 @@ class Settler:
 
     def _take(self, *, is_urgent: bool) -> Flight | None:
         with self._mutex:
-            if self._flights and not is_urgent:
+            if len(self._flights) >= self._most_flights and not (is_urgent and not self.is_ordered):
                 return None
             returned, self._returned = sorted(self._returned, key=lambda flight: flight.number), []
             parts = [part for flight in returned for part in flight.parts]
@@ -198,7 +214,7 @@ class Settler:
         if isinstance(answer, QuiverError):
             self._failed(flight, answer)
             return
-        self._failures = 0
+        self._failures, self._trouble = 0, None
         with self._mutex:
             self._flights.discard(flight)
         for part, settled in zip(flight.parts, answer.parts, strict=True):
@@ -208,11 +224,21 @@ class Settler:
     def _settled(self, part: Part, answer: SettledPart, sent_at: float) -> None:
         if part.is_renewal:
             self.leases.renewed(part, sent_at)
+        again = Part(part.decision)
         for refusal in refusals(part, answer, self.clock.monotonic()):
-            self._refused(part, refusal)
+            if refusal.error.retryable and not part.is_renewal:
+                self._trouble = refusal.error
+                again.add(refusal[:3], refusal.decision)
+            else:
+                self._refused(part, refusal)
         for decision in part.decisions:
             decision.until_ms = answer.until_ms
-            decision.part_done()
+            if any(span[3] is decision for span in again.spans):
+                again.decisions.append(decision)
+            else:
+                decision.part_done()
+        if again.spans:
+            self._send_again(Flight(0, [again], sent_at))
 
     def _refused(self, part: Part, refusal: Refusal) -> None:
         run, start, end, decision, error = refusal
@@ -237,8 +263,8 @@ class Settler:
             if flight not in self._flights:
                 return
             self._flights.discard(flight)
-            self._retry_at = self.clock.monotonic() + backoff_seconds(self._failures, self._link.randomness.jitter())
-            self._failures += 1
+            self._trouble = error
+            self._back_off()
         for part in flight.parts:
             if part.is_renewal:
                 self.leases.renew_again(part, self._retry_at)
@@ -253,3 +279,15 @@ class Settler:
                 self._refuse_all(part, error)
         if self.is_asleep:
             self.wake()
+
+    def _send_again(self, flight: Flight) -> None:
+        """The broker could not do this now."""
+        with self._mutex:
+            self._returned.append(flight)
+            self._back_off()
+        if self.is_asleep:
+            self.wake()
+
+    def _back_off(self) -> None:
+        self._retry_at = self.clock.monotonic() + backoff_seconds(self._failures, self._link.randomness.jitter())
+        self._failures += 1

@@ -5,8 +5,8 @@ from typing import Any
 
 from quiver.broker.broker import Broker
 from quiver.groups.assignors import TopicPartition
+from quiver.groups.live_group import MemberView
 from quiver.groups.member import Subscription
-from quiver.groups.service import MemberView
 from quiver.model.errors import InvalidRequest
 from quiver.protocol.group_messages import (
     AlterGroup,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quiver.broker.broker import Broker
     from quiver.broker.groups import GroupDetails, MemberDetails, PartitionLag
     from quiver.broker.members import MemberNews
-    from quiver.groups.service import MemberView
+    from quiver.groups.live_group import MemberView
     from quiver.groups.state import RebalanceStats
 
 Seconds = Annotated[float, Meta(description="Seconds.")]

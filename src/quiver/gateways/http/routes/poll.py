@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -13,14 +14,8 @@ from quiver.gateways.http.request import ClientGone, Request
 from quiver.gateways.http.routes.group_answers import Labels, labels, partition_refs
 from quiver.gateways.http.routes.groups import group_of
 from quiver.gateways.http.routes.membership import required_member
-from quiver.gateways.http.routes.message import MessageAnswer
-from quiver.gateways.http.routes.poll_stream import (
-    ByPartition,
-    TopicMessage,
-    message_bytes,
-    polled_message,
-    streamed,
-)
+from quiver.gateways.http.routes.poll_stream import Messages, streamed
+from quiver.gateways.http.routes.received import ReceivedMessage, Size, shown_runs
 from quiver.model.errors import (
     CorruptData,
     GroupNotFound,
@@ -36,13 +31,10 @@ from quiver.model.times import parse_duration_ms
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
     from quiver.broker.poll import PolledPartition
+    from quiver.broker.queues import Received
 
 MAX_LIMIT = 10_000
 MAX_TIMEOUT_MS = 300_000
-_WHOLE_MESSAGES = 500
-_WHOLE_BYTES = 256 * 1024
-"""Up to here an answer is encoded at once, above it while it is sent."""
-
 AtMost = Meta(ge=1, description="At most 10,000; a larger one counts as that.")
 
 
@@ -54,12 +46,13 @@ class PollQuery(msgspec.Struct, kw_only=True):
 
 
 class PollAnswer(msgspec.Struct, kw_only=True):
-    """Messages by partition; with max_messages a list. `offsets` is what to commit when they are done with.
+    """Messages by partition; with max_messages a list. `offsets` is what to commit when they are done with; or each
+    message is acked by its receipt.
 
     `next_offset` leaves out partition numbers that two topics of the answer share; `offsets` has them all.
     """
 
-    messages: dict[str, list[MessageAnswer]] | list[MessageAnswer]
+    messages: dict[str, list[ReceivedMessage]] | list[ReceivedMessage]
     next_offset: dict[str, int]
     offsets: dict[str, dict[str, int]]
     generation: int
@@ -76,15 +69,14 @@ class PollRoute:
         timeout_ms = min(parse_duration_ms(query.timeout, "timeout"), MAX_TIMEOUT_MS)
         limit = min(query.limit if query.max_messages is None else query.max_messages, MAX_LIMIT)
         polled = await self._wait(request, group, member_id, timeout_ms, limit)
-        tail, entries = self._tail(group, member_id, polled), _by_partition(polled)
-        messages = entries if query.max_messages is None else [entry for part in entries.values() for entry in part]
-        size = sum(message_bytes(message) for part in polled for message in part.messages)
-        if size <= _WHOLE_BYTES and sum(len(part.messages) for part in polled) <= _WHOLE_MESSAGES:
+        tail, messages = self._tail(group, member_id, polled), _messages(polled, query.max_messages is None)
+        size = Size([received for part in polled for received in part.received])
+        if size.is_small:
             return Answer(PollAnswer(messages=_shown(messages), **tail))
         try:
-            request.hold(size)
+            request.hold(size.bytes)
         except QuiverError:
-            self._broker.poll.give_back(group, member_id, polled)
+            await self._broker.poll.give_back(polled)
             raise
         media = request.answer_media
         return StreamedAnswer(streamed(media, messages, tail), media)
@@ -101,7 +93,7 @@ class PollRoute:
             if not leaving.done():
                 return polling.result()
             if polling.done() and polling.exception() is None:
-                poll.give_back(group, member_id, polling.result())
+                await poll.give_back(polling.result())
             raise ClientGone
         finally:
             polling.cancel()
@@ -111,7 +103,7 @@ class PollRoute:
         """The fields behind the messages."""
         offsets: dict[str, dict[str, int]] = {}
         for part in polled:
-            offsets.setdefault(part.topic, {})[str(part.partition)] = part.next_offset
+            offsets.setdefault(part.topic.name, {})[str(part.partition)] = part.next_offset
         numbers = Counter(part.partition for part in polled)
         told = self._broker.poll.readers.told(group, member_id)
         refs = [] if told is None else partition_refs(self._broker, told.assigned)
@@ -135,15 +127,17 @@ def poll_routes(broker: "Broker") -> Routes:
     return {"/groups/{group}/poll": {"GET": operation}}
 
 
-def _by_partition(polled: "list[PolledPartition]") -> ByPartition:
+def _messages(polled: "list[PolledPartition]", by_partition: bool) -> Messages:
     """Partitions of the same number in several topics share a list; each message names its topic."""
-    shown: ByPartition = {}
+    if not by_partition:
+        return [received for part in polled for received in part.received]
+    shown: dict[str, list[Received]] = {}
     for part in polled:
-        shown.setdefault(str(part.partition), []).extend((part.topic, message) for message in part.messages)
+        shown.setdefault(str(part.partition), []).extend(part.received)
     return shown
 
 
-def _shown(messages: ByPartition | list[TopicMessage]) -> dict[str, list[MessageAnswer]] | list[MessageAnswer]:
+def _shown(messages: Messages) -> dict[str, list[ReceivedMessage]] | list[ReceivedMessage]:
     if isinstance(messages, dict):
-        return {number: [polled_message(entry) for entry in entries] for number, entries in messages.items()}
-    return [polled_message(entry) for entry in messages]
+        return {number: [*chain.from_iterable(shown_runs(received))] for number, received in messages.items()}
+    return [*chain.from_iterable(shown_runs(messages))]

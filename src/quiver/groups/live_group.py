@@ -1,6 +1,7 @@
-"""What there is of a group in memory only, and what a member is told of it."""
+"""A group that is in use: what is in memory only, and what its members are told."""
 
 import asyncio
+import contextlib
 from typing import NamedTuple
 
 from quiver.groups.assignors import TopicPartition
@@ -21,7 +22,7 @@ class MemberView(NamedTuple):
     """Milliseconds left to let go of `revoke`."""
 
 
-class Live:
+class LiveGroup:
     """What a group has in memory only."""
 
     __slots__ = ("changed", "coming", "lock", "version")
@@ -37,3 +38,9 @@ class Live:
         self.version += 1
         self.changed.set()
         self.changed = asyncio.Event()
+
+    async def wait(self, seconds: float) -> None:
+        """Until the group changes, or the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.changed.wait()
