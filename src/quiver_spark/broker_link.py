@@ -1,0 +1,19 @@
+"""Connections to brokers: one for each broker and process, kept for the next task of the same worker."""
+
+import os
+from functools import lru_cache
+
+from quiver.client._sync.link import Link
+from quiver.client.address import parse_address
+
+_CLIENT = "quiver-spark"
+
+
+def broker_link(bootstrap: str, timeout_seconds: float) -> Link:
+    """A link that connects when it is first used, and again when the connection breaks."""
+    return _link(bootstrap, timeout_seconds, os.getpid())
+
+
+@lru_cache(maxsize=16)
+def _link(bootstrap: str, timeout_seconds: float, pid: int) -> Link:
+    return Link(parse_address(bootstrap), timeout=timeout_seconds, client=_CLIENT)

@@ -1,0 +1,46 @@
+"""Where a read starts or ends in each partition, as users write it."""
+
+import json
+from typing import Any, NamedTuple
+
+from quiver.model.errors import InvalidRequest
+from quiver.model.position import Position, parse_position
+
+_FORM = 'one place such as earliest, latest, 17, -1d or 2026-01-31T12:00:00Z, or JSON: {"0": 17, "1": "latest"}'
+
+
+class Places(NamedTuple):
+    """A position for every partition, and others for some."""
+
+    everywhere: Position
+    exceptions: tuple[tuple[str | None, int, Position], ...] = ()
+    """(topic or any, partition, position)"""
+
+    def at(self, topic: str, partition: int) -> Position:
+        for name, number, position in self.exceptions:
+            if number == partition and name in (None, topic):
+                return position
+        return self.everywhere
+
+
+def parse_places(text: str, default: Position, now_ms: int, what: str) -> Places:
+    """One position, or JSON by partition or by topic and partition; partitions that JSON leaves out get `default`."""
+    if not text.startswith("{"):
+        return Places(parse_position(text, now_ms, f"option {what!r}"))
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise InvalidRequest(problem=f"option {what!r} is not JSON ({error}); it takes {_FORM}") from None
+    exceptions: list[tuple[str | None, int, Position]] = []
+    for name, value in given.items():
+        if isinstance(value, dict):
+            exceptions += [(name, *_place(part, place, now_ms, what)) for part, place in value.items()]
+        else:
+            exceptions.append((None, *_place(name, value, now_ms, what)))
+    return Places(default, tuple(exceptions))
+
+
+def _place(partition: str, value: Any, now_ms: int, what: str) -> tuple[int, Position]:
+    if not partition.isdigit():
+        raise InvalidRequest(problem=f"option {what!r}: {partition!r} is not a partition; it takes {_FORM}")
+    return int(partition), parse_position(value, now_ms, f"option {what!r}")

@@ -1,0 +1,104 @@
+"""Slices: which offsets of which partition one Spark task reads. Pure."""
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from quiver.model.limits import MIB
+
+SLICE_BYTES = 128 * MIB
+"""No slice is estimated larger, so that tasks stay short and a lost one costs little."""
+WORTHWHILE_BYTES = 8 * MIB
+"""Smaller slices are not cut for the sake of idle cores: a task costs more than it brings."""
+TASKS_PER_CORE = 2
+
+
+class Slice(NamedTuple):
+    """The offsets from `start` to below `stop` of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+    topic_id: int = 0
+    size_bytes: int = 0
+    """An estimate."""
+    aborted: tuple[tuple[int, int], ...] = ()
+    """Direct reads: (producer id, first offset) of aborted transactions that reach into the slice."""
+    log: str = ""
+    """Direct reads: the log's name in the data directory."""
+
+    @property
+    def offsets(self) -> int:
+        return max(0, self.stop - self.start)
+
+    def __str__(self) -> str:
+        return f"offsets {self.start} to {self.stop} of {self.topic}-{self.partition}"
+
+
+def cut(slices: Iterable[Slice], *, cores: int, min_slices: int | None = None) -> list[Slice]:
+    """The same offsets in slices that keep `cores` busy, or in at least `min_slices` if there are so many offsets.
+
+    Each slice is cut into equal parts by the number of its bytes; empty ones are left out.
+    """
+    whole = [each for each in slices if each.offsets]
+    total = sum(_weight(each) for each in whole)
+    most = _most_bytes(total, cores) if min_slices is None else min(total / min_slices, SLICE_BYTES)
+    return [part for each in whole for part in _parts(each, math.ceil(_weight(each) / most))]
+
+
+def pack(slices: Iterable[Slice], *, cores: int) -> list[tuple[Slice, ...]]:
+    """Slices in groups of which each is worth a task; their order is kept."""
+    listed = list(slices)
+    most = _most_bytes(sum(_weight(each) for each in listed), cores)
+    groups: list[tuple[Slice, ...]] = []
+    size = math.inf
+    for each in listed:
+        size += _weight(each)
+        if size > most:
+            groups.append(())
+            size = _weight(each)
+        groups[-1] += (each,)
+    return groups
+
+
+def _most_bytes(total: int, cores: int) -> float:
+    """What one task gets at most: some tasks a core, so that uneven ones even out, unless they get too small."""
+    return min(max(total / (max(1, cores) * TASKS_PER_CORE), WORTHWHILE_BYTES), SLICE_BYTES)
+
+
+def _weight(each: Slice) -> int:
+    return max(each.size_bytes, each.offsets)
+
+
+def _parts(each: Slice, wanted: int) -> list[Slice]:
+    count = max(1, min(wanted, each.offsets))
+    borders = [each.start + each.offsets * index // count for index in range(count + 1)]
+    return [
+        each._replace(
+            start=start,
+            stop=stop,
+            size_bytes=each.size_bytes * (stop - start) // each.offsets,
+        )
+        for start, stop in pairwise(borders)
+    ]
+
+
+def limit_rows(slices: Sequence[Slice], max_rows: int) -> list[Slice]:
+    """The front of each slice, `max_rows` offsets in all at most, shared out in proportion to what there is.
+
+    Every slice gets something; when there are more slices than rows, the longest do.
+    """
+    total = sum(each.offsets for each in slices)
+    if total <= max_rows:
+        return list(slices)
+    served = sorted((each for each in slices if each.offsets), key=lambda each: -each.offsets)[:max_rows]
+    total = sum(each.offsets for each in served)
+    spare, rest = max_rows - len(served), total - len(served)
+    shares = {each: 1 + (each.offsets - 1) * spare // max(1, rest) for each in served}
+    return [_front(each, shares.get(each, 0)) for each in slices]
+
+
+def _front(each: Slice, count: int) -> Slice:
+    return each._replace(stop=each.start + count, size_bytes=each.size_bytes * count // max(1, each.offsets))

@@ -1,0 +1,90 @@
+"""A Spark session with what Quiver needs: local unless told otherwise, quiet, quick to start."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quiver.model.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+_VERSION = re.compile(r'version "(\d+)')
+_SECONDS = 20
+
+
+def session(app_name: str = "quiver", master: str | None = None, **conf: object) -> "SparkSession":
+    """A session with the source registered; `conf` sets anything else, with _ for the dots of a name.
+
+    `spark_sql_shuffle_partitions=4` is `spark.sql.shuffle.partitions`; names with dots go in as `**{"spark.x": 1}`.
+    InvalidRequest says what to do when there is no Java or no pyspark.
+    """
+    java_home()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise InvalidRequest(problem="pyspark is not installed: pip install 'quivermq[spark]'") from None
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    settings = {**_settings(), **{_name(key): _text(value) for key, value in conf.items()}}
+    if master is None:
+        master = settings.get("spark.master") or os.environ.get("SPARK_MASTER") or "local[*]"
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(app_name).master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def register(spark: "SparkSession") -> None:
+    """Makes the format `quiver` known to any session; one that finds `pyspark_quiver` by itself needs no call."""
+    from quiver_spark.source import QuiverSource
+
+    spark.dataSource.register(QuiverSource)
+
+
+def java_home() -> str:
+    """Where Java is; InvalidRequest when there is none that Spark runs on."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    advice = (
+        f"install Java {OLDEST_JAVA} or newer (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME to one"
+    )
+    if java is None:
+        where = f"in JAVA_HOME ({home})" if home else "on the PATH"
+        raise InvalidRequest(problem=f"Spark needs Java and there is none {where}: {advice}")
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_SECONDS)
+    found = _VERSION.search(done.stderr)
+    if found is None or int(found[1]) < OLDEST_JAVA:
+        raise InvalidRequest(problem=f"Spark does not run on {java} ({done.stderr.partition(chr(10))[0]}): {advice}")
+    return home or str(Path(java).resolve().parents[1])
+
+
+def _settings() -> dict[str, str]:
+    cores = len(os.sched_getaffinity(0))
+    logging = Path(__file__).with_name("log4j2.properties").as_uri()
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC",
+    }
+
+
+def _name(key: str) -> str:
+    return key if "." in key else key.replace("_", ".")
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

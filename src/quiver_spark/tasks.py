@@ -1,0 +1,50 @@
+"""What one Spark task reads, and how it reads it."""
+
+import os
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from quiver_spark.columns import check_columns
+from quiver_spark.filters import NO_FILTERS, Filters
+from quiver_spark.frames import read_slice
+from quiver_spark.options import ReadOptions
+from quiver_spark.ranges import Slice, pack
+
+
+class SlicePartition(InputPartition):
+    """Slices that one task reads one after the other."""
+
+    def __init__(self, slices: tuple[Slice, ...]) -> None:
+        super().__init__(None)
+        self.slices = slices
+
+
+def tasks(slices: Sequence[Slice], options: ReadOptions) -> list[InputPartition]:
+    """A task for each group of slices that is worth one; with `minPartitions`, for each slice."""
+    groups = pack(slices, cores=cores()) if options.min_partitions is None else [(piece,) for piece in slices]
+    return [SlicePartition(group) for group in groups]
+
+
+def cores() -> int:
+    """How many tasks can run at once, as far as the planning process can tell: the cores of its machine."""
+    return len(os.sched_getaffinity(0))
+
+
+class SliceReader:
+    """Reads slices into batches of exactly the schema that Spark asks for. Travels to the workers."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self.options = options
+        self._columns = check_columns([(field.name, field.dataType.simpleString()) for field in schema.fields])
+        self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+
+    def read(self, partition: InputPartition, filters: Filters = NO_FILTERS) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, SlicePartition):  # Spark's way to say that there is nothing to read
+            return
+        for piece in partition.slices:
+            for batch in read_slice(piece, self.options, self._columns, filters):
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
