@@ -24,8 +24,10 @@ Flight = tuple[Lane, Batch]
 
 
 class Fleet:
-    def __init__(self, *, idempotent: bool) -> None:
+    def __init__(self, *, idempotent: bool, is_transactional: bool = False) -> None:
         self._idempotent = idempotent
+        self._is_transactional = is_transactional
+        """There is no new epoch within a transaction: numbers that cannot be repaired end it."""
         self._mutex = threading.Lock()
         self._lanes: dict[LaneKey, Lane] = {}
         self._busy: dict[LaneKey, Lane] = {}
@@ -96,7 +98,7 @@ class Fleet:
         batch.last_error = error
         with self._mutex:
             self._flying -= 1
-            if isinstance(error, OutOfSequence | UnknownProducer) and self._idempotent:
+            if isinstance(error, OutOfSequence | UnknownProducer) and self._can_wait(batch, error):
                 lane.out_of_sequence(batch)
             elif isinstance(error, StalePartitionCount | TopicNotFound):
                 lane.dropped(batch)
@@ -110,6 +112,12 @@ class Fleet:
                 return True
             self._busy[lane.key] = lane
             return False
+
+    def _can_wait(self, batch: Batch, error: QuiverError) -> bool:
+        """Whether numbers that do not fit may fit later: in the next epoch, or when those in front have landed."""
+        if self._is_transactional:
+            return isinstance(error, OutOfSequence) and not batch.is_head
+        return self._idempotent
 
     def wanting_epoch(self) -> list[Lane]:
         with self._mutex:
@@ -159,6 +167,12 @@ class Fleet:
     def is_unanswered_since(self, limit: float) -> bool:
         with self._mutex:
             return any(batch.sent_at < limit for lane in self._lanes.values() for batch in lane.flying)
+
+    def begin_transaction(self) -> None:
+        """Sequences begin at 0 in every lane; nothing is on its way."""
+        with self._mutex:
+            self._lanes.clear()
+            self._busy.clear()
 
     def surrender(self, *, flying_too: bool) -> Sequence[Batch]:
         """Takes out everything, also what is in flight if nobody will wait for its answer."""

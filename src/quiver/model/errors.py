@@ -155,6 +155,13 @@ class TransactionConflict(QuiverError):
     sentence = "transaction {transaction}: {problem}; try again"
 
 
+class TransactionAborted(QuiverError):
+    """Not by its producer, which may begin the next one: the transaction can be done again as a whole."""
+
+    code, status, retryable = "transaction_aborted", 409, True
+    sentence = "transaction {transaction} was aborted: {problem}; do it again"
+
+
 class TransactionNotFound(QuiverError):
     code, status = "transaction_not_found", 404
     sentence = "there is no producer {producer!r} with transactions; quiver txn list shows them"

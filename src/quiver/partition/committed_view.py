@@ -17,6 +17,11 @@ class CommittedView:
         self._config = config
 
     @property
+    def is_compacted(self) -> bool:
+        """Offsets below its end may be empty, because a later message has their key."""
+        return self._config.is_compacted
+
+    @property
     def last_stable(self) -> int:
         """Readers of committed messages see what is below: no transaction is open there."""
         first = self.transactions.first_open_offset()

@@ -345,6 +345,14 @@ class LocalLog:
         found = await self._engine.reads.run(self._disk.snapshots.newest, self.end_offset)
         return None if found is None else Snapshot(*found)
 
+    @property
+    def snapshot_problems(self) -> Sequence[str]:
+        return list(self._disk.snapshots.problems.values())
+
+    def refuse_snapshot(self, offset: int, problem: str) -> None:
+        self._memory_snapshots = [each for each in self._memory_snapshots if each.offset != offset]
+        self._disk.snapshots.refuse(offset, problem)
+
     def configure(self, options: LogOptions) -> None:
         self._options = options
         for frames in (self._disk, self._memory):

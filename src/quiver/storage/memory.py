@@ -30,6 +30,7 @@ class MemoryLog:
         )
         self._compaction = MemoryCompaction(self._frames, SystemRandomness())
         self._snapshots: list[Snapshot] = []
+        self._refused: list[str] = []
         self._log_id = log_id
         self.open = True
 
@@ -112,6 +113,14 @@ class MemoryLog:
         good = [snapshot for snapshot in self._snapshots if snapshot.offset <= self.end_offset]
         return good[-1] if good else None
 
+    @property
+    def snapshot_problems(self) -> Sequence[str]:
+        return self._refused
+
+    def refuse_snapshot(self, offset: int, problem: str) -> None:
+        self._snapshots = [snapshot for snapshot in self._snapshots if snapshot.offset != offset]
+        self._refused.append(f"the snapshot at {offset} is not used: {problem}")
+
     def configure(self, options: LogOptions) -> None:
         self._frames.segment_bytes = options.segment_bytes
         self._frames.roll_after_ms = options.roll_after_ms
@@ -130,6 +139,10 @@ class MemoryStorage:
     @property
     def problem(self) -> str | None:
         return None
+
+    @property
+    def warnings(self) -> dict[str, str]:
+        return {}
 
     async def open_log(self, log_id: str, options: LogOptions) -> MemoryLog:
         log = self._logs.get(log_id)
