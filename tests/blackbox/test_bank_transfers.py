@@ -43,6 +43,7 @@ class Bank:
         """Transfer and account of every entry, and its attempt."""
         self.sum = 0
         self.positions = dict.fromkeys(range(4), 0)
+        self.complete_audits = 0
 
     def open(self, q: Any) -> None:
         for kind in KINDS:
@@ -82,20 +83,33 @@ class Bank:
         return {transfer for words in self.notes() if words[0] == "committed" for transfer in words[2:]}
 
     def audit(self, q: Any) -> None:
-        """Reads on. What was answered before is there as a whole, nothing is there twice, and the sum is right."""
-        answered = self.committed()
-        for message in q.read(ENTRIES, start=self.positions, end="latest"):
-            entry = json.loads(message.value)
-            place = (entry["transfer"], entry["account"])
-            assert place not in self.seen, f"{place} by {self.seen[place]} and again by {entry['attempt']}"
-            self.seen[place] = entry["attempt"]
-            self.sum += entry["change"]
-            self.positions[message.partition] = message.offset + 1
-        halves = {transfer for transfer, count in self._counts().items() if count == 1}
-        assert not answered - set(self._counts()), "answered as committed, and not there"
-        assert not answered & halves, "answered as committed, and half of it there"
-        if not halves:  # a transaction that is being committed may show in one partition before the other
+        """Reads on: nothing is there twice. Once all that was written before is read, what was answered is there as a
+        whole; and when no transfer is there by half, the sum is right."""
+        answered, written = self.committed(), self._written()
+        with q.read(ENTRIES, start=self.positions, end="latest") as reader:
+            for message in reader:
+                self._book(json.loads(message.value))
+            self.positions.update(reader.positions)
+        counts = self._counts()
+        halves = {transfer for transfer, count in counts.items() if count == 1}
+        # Readers of committed messages wait for the end of the earliest transaction that is open.
+        if all(self.positions[partition] >= end for partition, end in written.items()):
+            self.complete_audits += 1
+            assert not answered - set(counts), "answered as committed, and not there"
+            assert not answered & halves, "answered as committed, and half of it there"
+        if not halves:
             assert self.sum == 0
+
+    def _book(self, entry: dict[str, Any]) -> None:
+        place = (entry["transfer"], entry["account"])
+        assert place not in self.seen, f"{place} by {self.seen[place]} and again by {entry['attempt']}"
+        self.seen[place] = entry["attempt"]
+        self.sum += entry["change"]
+
+    def _written(self) -> dict[int, int]:
+        """The offset behind everything that was written, by partition."""
+        _, topic = self.broker.request("GET", f"/topics/{ENTRIES}")
+        return {int(number): offsets["latest"] for number, offsets in topic["partition_offsets"].items()}
 
     def _counts(self) -> dict[int, int]:
         counts: dict[int, int] = {}
@@ -104,6 +118,7 @@ class Bank:
         return counts
 
     def check_end(self) -> None:
+        assert self.complete_audits > 5
         assert self._counts() == dict.fromkeys(range(2 * TRANSFERS), 2)
         assert self.sum == 0
         notes = self.notes()

@@ -86,10 +86,14 @@ class Fleet:
             self._flying += len(flights)
         return flights
 
-    def acked(self, lane: Lane, batch: Batch) -> None:
+    def acked(self, lane: Lane, batch: Batch) -> bool:
+        """Lands a flight; False when it was given up meanwhile."""
         with self._mutex:
+            if batch not in lane.flying:
+                return False
             lane.acked(batch)
             self._flying -= 1
+            return True
 
     def refused(
         self, lane: Lane, batch: Batch, error: QuiverError, *, now: float, jitter: float, was_sent: bool
@@ -97,6 +101,8 @@ class Fleet:
         """Takes a flight back; True when it failed for good and is the caller's to settle."""
         batch.last_error = error
         with self._mutex:
+            if batch not in lane.flying:  # given up meanwhile
+                return False
             self._flying -= 1
             if isinstance(error, OutOfSequence | UnknownProducer) and self._can_wait(batch, error):
                 lane.out_of_sequence(batch)
@@ -134,8 +140,12 @@ class Fleet:
         """
         with self._mutex:
             moved, self._misplaced = self._misplaced, []
+            misplaced = list(moved)
             for lane in self._lanes.values():
                 moved += lane.withdraw(hashed_only=not is_new_topic)
+            if self._is_transactional:
+                for batch in sorted(misplaced, key=lambda batch: -batch.sequence):
+                    self._lanes[batch.lane_key].renumber(batch.sequence)
             if is_new_topic:
                 self._lanes.clear()
             self._busy = {key: lane for key, lane in self._lanes.items() if lane.waiting}

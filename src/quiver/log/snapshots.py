@@ -64,6 +64,7 @@ class SnapshotFiles:
         """Whoever it belongs to cannot use it: it is passed over from now on."""
         if offset not in self._bad:
             self._bad.add(offset)
+            self._anchors.discard(offset)
             self.problems[offset] = f"{self._path(offset).name} is not used: {problem}"
             _logger.error("%s is not used: %s", self._path(offset), problem)
 

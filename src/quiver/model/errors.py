@@ -167,6 +167,13 @@ class TransactionNotFound(QuiverError):
     sentence = "there is no producer {producer!r} with transactions; quiver txn list shows them"
 
 
+class MessageIdUndecided(QuiverError):
+    """The first message with the id may still turn out not to count: nobody can say whether this one repeats it."""
+
+    code, status, retryable = "message_id_undecided", 409, True
+    sentence = "a message with id {id!r} is part of a transaction that is still open, or is being written; try again"
+
+
 class StaleEpoch(QuiverError):
     code, status, retryable = "stale_epoch", 409, True
     sentence = "epoch {epoch} is over, {current} has begun; fetch metadata again"

@@ -55,4 +55,4 @@ class CommittedView:
 
     def aborted_counts(self, start: int, end: int) -> tuple[int, ...]:
         """Messages by priority that the log counts between two offsets, and that were aborted there."""
-        return self.transactions.aborted_counts(end if "compact" in self._config.cleanup else start, end)
+        return self.transactions.aborted_counts(max(start, self.log.clean_to), end)

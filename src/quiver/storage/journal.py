@@ -99,12 +99,12 @@ class Journal:
             self._snapshot_bytes = len(snapshot.data)
             self._snapshot_offsets.append(snapshot.offset)
             return snapshot.offset
+        is_whole = offset == 0 and (log.end_offset > 0 or not log.snapshot_problems)
+        if snapshot is None and is_whole:
+            return 0
         if snapshot is not None or offset < log.end_offset or log.snapshot_problems:
-            if offset == 0 and snapshot is None:
-                return 0  # the log tells everything
             raise _lost_front(log_id, log, snapshot)
-        if offset > 0:
-            await log.save_snapshot(offset, _NOTHING)
+        await log.save_snapshot(offset, _NOTHING)
         return offset
 
     async def _load(self, restore: Callable[[bytes], None]) -> Snapshot | None:
@@ -266,9 +266,9 @@ def _lost_front(log_id: str, log: Log, snapshot: Snapshot | None) -> CorruptData
     reach = "no snapshot is whole" if snapshot is None else f"the newest good snapshot ends at {snapshot.offset}"
     damage = "".join(f"; {problem}" for problem in log.snapshot_problems)
     return CorruptData(
-        f"{log_id} cannot be read: its log begins at offset {log.start_offset}, {reach}{damage}. What it held before is"
-        f" lost unless one of its snapshots is restored: put the files of {log_id} from a backup in their place, or"
-        " start the version of Quiver that wrote them, and restart the broker",
+        f"{log_id} cannot be read: its log begins at offset {log.start_offset}, {reach}{damage}. What it held before"
+        f" is lost unless one of its snapshots is restored: put the files of {log_id} from a backup in their place,"
+        " or start the version of Quiver that wrote them, and restart the broker",
         where=log_id,
         problem=f"its log begins at {log.start_offset} and {reach}",
         next_offset=log.start_offset,

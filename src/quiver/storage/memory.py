@@ -88,6 +88,7 @@ class MemoryLog:
 
     async def truncate(self, offset: int) -> None:
         self._frames.truncate(offset)
+        self._compaction.cut(offset)
         self._snapshots = [snapshot for snapshot in self._snapshots if snapshot.offset <= offset]
 
     async def drop_front(self, offset: int) -> int:
@@ -98,6 +99,10 @@ class MemoryLog:
 
     async def retain(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
         return self._frames.retain(now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes)
+
+    @property
+    def clean_to(self) -> int:
+        return self._compaction.progress.clean_to
 
     def dirt(self, compaction: Compaction) -> Dirt:
         return self._compaction.dirt(compaction)

@@ -183,6 +183,11 @@ class Log(Protocol):
         """Rolls an old active segment, removes what is too old or too much; returns the new start offset."""
         ...
 
+    @property
+    def clean_to(self) -> int:
+        """Below this offset a pass of compaction has left each key once, and nothing of aborted transactions."""
+        ...
+
     def dirt(self, compaction: Compaction) -> Dirt:
         """What compaction would find, as far as it is known without reading."""
         ...

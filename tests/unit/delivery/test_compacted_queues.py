@@ -164,7 +164,7 @@ class History:
 @pytest.mark.parametrize("ordering", ["none", "key"])
 @pytest.mark.parametrize("seed", range(5))
 async def test_random_histories(jobs: QueuePartition, ordering: str, seed: int) -> None:
-    """Every message that is delivered is the one of its offset; the last of each key comes through; nothing is left."""
+    """Every message that is delivered is the one of its offset, the last of each key comes through, none is left."""
     chance = random.Random(seed)
     history = History(jobs, chance)
     await jobs.begin(ordering=ordering)

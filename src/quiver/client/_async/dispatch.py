@@ -280,8 +280,8 @@ class AsyncDispatch:
             return
         if isinstance(answer, Produced):
             self._failures = 0
-            self._fleet.acked(lane, batch)
-            self._settle(batch, base_offset=answer.base_offset)
+            if self._fleet.acked(lane, batch):
+                self._settle(batch, base_offset=answer.base_offset)
         elif isinstance(answer, Failure):
             self._refused(lane, batch, error_from_wire(answer.code, answer.message, answer.retryable))
         else:
@@ -295,7 +295,8 @@ class AsyncDispatch:
         if is_final:
             self._settle(batch, error=error)
             if self._options.is_transactional:  # nothing of the transaction can count any more
-                self._fail_everything(error)
+                for other in self._fleet.surrender(flying_too=False):
+                    self._settle(other, error=error)
         elif self.closed_by is not None:
             self._fail_everything(self.closed_by)
 
