@@ -64,7 +64,7 @@ class FrameCache:
             data = await piece.read()
         finally:
             piece.release()
-        if self._compacted.setdefault(partition, compacted) != partition.aborted_gone_below:
+        if not self._compacted.setdefault(partition, compacted) == compacted == partition.aborted_gone_below:
             self.forget(partition)
             self._compacted[partition] = compacted
         return self._add(partition, offset, data)

@@ -105,6 +105,21 @@ async def test_it_is_settled_after_a_restart_too(jobs: QueuePartition) -> None:
     assert jobs.delivery.tallies[GROUP].lost == 0
 
 
+async def test_what_was_aborted_is_not_given_out_when_it_is_forgotten(jobs: QueuePartition) -> None:
+    """One group has read the frames; two passes later nobody knows any more that they were aborted."""
+    await jobs.begin()
+    await publish(jobs, 5)
+    await jobs.publish(b"no", keys=[b"other"], producer_id=3, producer_epoch=0, base_sequence=0, transactional=True)
+    await jobs.partition.append_marker(3, 0, commit=False)
+    await publish(jobs, 5, 5)
+    assert offsets(await jobs.receive(100)) == [0, 1, 2, 3, 4, *range(7, 12)]
+    for _ in range(2):
+        await compact(jobs.partition, jobs.config, jobs.clock.ms, roll=True)
+    assert not jobs.partition.transactions.is_aborted_at(3, 5)
+    await jobs.begin(8)
+    assert offsets(await jobs.receive(100, group=8)) == [0, 1, 2, 3, 4, *range(7, 12)]
+
+
 async def test_expired_and_removed_messages_between_holes(jobs: QueuePartition) -> None:
     await jobs.begin()
     times = [jobs.clock.ms + (10 if number % 2 else 10**9) for number in range(30)]

@@ -22,8 +22,8 @@ from quiver.testing.files import FailingFiles, FaultKind
 from quiver.testing.power_cut import PowerCutFiles
 
 LOG_ID = "internal/test"
-ROUNDS = 6
-RECORDS = 8
+ROUNDS = 4
+RECORDS = 4
 
 
 class Owner:
@@ -41,7 +41,7 @@ class Owner:
 
     async def open(self) -> None:
         await self.storage.open()
-        options = msgspec.structs.replace(OPTIONS_FOR_WRITE if self.writes else OPTIONS, segment_bytes=1024)
+        options = msgspec.structs.replace(OPTIONS_FOR_WRITE if self.writes else OPTIONS, segment_bytes=512)
         self.journal = await Journal.open(
             self.storage,
             LOG_ID,
@@ -166,7 +166,7 @@ async def test_an_end_at_every_operation(tmp_path: Path, is_power_cut: bool, wri
     await owner.live()
     files.owner = None
     await owner.storage.close()
-    assert len(files.moments) > 100
+    assert len(files.moments) > 50
     for number, moment in enumerate(files.moments):
         await check(tmp_path / str(number), moment)
 
