@@ -35,7 +35,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def judge(results: Results, peers: set[str]) -> list[Verdict]:
     """A verdict for each figure; the median decides, a figure that only the best repetition reached is named so."""
     streams = (_publish(results, peers), _consume(results, peers), _latency(results), _operation(results))
-    by_area = (*streams, _groups(results), _queues(results, peers), _delays(results), _compaction(results))
+    by_area = (*streams, _groups(results), _queues(results, peers), _delays(results), _exactly_once(results))
     return [verdict for area in by_area for verdict in area]
 
 
@@ -139,6 +139,26 @@ def _delays(results: Results) -> Iterable[Verdict]:
     for rate in (5_000, 10_000):
         late = _figure(_first(results, "delays", f"{rate} a second fall due"), "late_max_ms")
         yield at_most(f"delays: delivered after their time at most, {rate:,} a second", 100, "ms", late)
+
+
+def _exactly_once(results: Results) -> Iterable[Verdict]:
+    yield from _transactions(results)
+    yield from _compaction(results)
+
+
+def _transactions(results: Results) -> Iterable[Verdict]:
+    def rate(detail: str) -> Figure | None:
+        return _figure(_first(results, "transactions", detail), "rate")
+
+    yield at_least("transactions: 1,000 messages each, 1 producer, fsync", 4e5, "msg/s", rate("1,000 messages"))
+    large, many = rate("20,000 messages"), rate("1,000 messages a transaction, 8 producers")
+    best = max((figure for figure in (large, many) if figure is not None), default=None)
+    ratio = best and best.over(rate("plain"))
+    yield at_least("transactions: 20,000 messages each or 8 producers, against plain", 0.6, "times", ratio)
+    commit = _first(results, "transactions", "commit over 10 partitions")
+    took, raw = _figure(commit, "commit_p99_ms"), _figure(commit, "raw_p99_ms")
+    above = Figure(took.median - raw.median, took.best - raw.best) if took and raw else None
+    yield at_most("transactions: commit over 10 partitions p99, above syncing 10 files", 10, "ms", above)
 
 
 def _compaction(results: Results) -> Iterable[Verdict]:

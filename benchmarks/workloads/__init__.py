@@ -22,6 +22,7 @@ from benchmarks.workloads.queue_drain import measure_queue_drain
 from benchmarks.workloads.queue_latency import measure_queue_latency
 from benchmarks.workloads.queue_unsettled import measure_queue_unsettled
 from benchmarks.workloads.startup import measure_startup
+from benchmarks.workloads.transactions import measure_transactions
 
 OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "http": measure_http_publish,
@@ -42,5 +43,6 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "queue-latency": measure_queue_latency,
     "queue-unsettled": measure_queue_unsettled,
     "delays": measure_delays,
+    "transactions": measure_transactions,
     "compaction": measure_compaction,
 }

@@ -1,7 +1,7 @@
-"""A TCP proxy in front of the native port that repeats, swaps, holds back and cuts off produce requests.
+"""A TCP proxy in front of the native port that repeats, swaps, holds back and cuts off requests.
 
-It knows where requests begin and end, and nothing else of the protocol. Each produce request gets one Fault from the
-caller's `choose`; all other requests pass.
+It knows where requests begin and end and of which kind they are, and nothing else of the protocol. Each request of
+the caller's `kinds` (produce requests, if nothing is said) gets one Fault from the caller's `choose`; others pass.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from quiver.model.errors import ProtocolError
-from quiver.protocol.messages import Produce
+from quiver.protocol.messages import Message, Produce
 from quiver.protocol.packet import PREFIX_BYTES, decode_request
 from quiver.protocol.preface import PREFACE
 
@@ -27,7 +27,7 @@ class Fault(enum.Enum):
     TWICE = "twice"
     """The request goes to the broker two times on its connection."""
     SWAP = "swap"
-    """The request goes behind the next produce request (or alone, when none follows for a moment)."""
+    """The request goes behind the next one (or alone, when none follows for a moment)."""
     CUT_BEFORE = "cut before"
     """The connection breaks; the broker never sees the request."""
     CUT_AFTER = "cut after"
@@ -39,19 +39,27 @@ class Fault(enum.Enum):
 class TcpProxy:
     """Listens on `address` and passes connections on to `target` (host:port).
 
-    `produce_requests` are the produce requests as they came. Those with the fault LATE are delivered after
+    `requests` are those that got a fault or might have, as they came. Those with the fault LATE are delivered after
     `late_after` further ones.
     """
 
-    def __init__(self, target: str, choose: Callable[[int], Fault], *, late_after: int = 5) -> None:
+    def __init__(
+        self,
+        target: str,
+        choose: Callable[[int], Fault],
+        *,
+        late_after: int = 5,
+        kinds: tuple[type[Message], ...] = (Produce,),
+    ) -> None:
         self._target = target
         self._choose = choose
+        self.kinds = kinds
         self._late_after = late_after
         self._lock = threading.Lock()
         self._late: list[tuple[int, _Link, bytes]] = []
         self._links: list[_Link] = []
-        self.produce_count = 0
-        self.produce_requests: list[bytes] = []
+        self.count = 0
+        self.requests: list[bytes] = []
         self.done: dict[Fault, int] = dict.fromkeys(Fault, 0)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._accepting = threading.Thread(target=self._accept, name="proxy", daemon=True)
@@ -63,16 +71,16 @@ class TcpProxy:
         return f"{host}:{port}"
 
     def decide(self, link: "_Link", packet: bytes) -> Fault:
-        """Counts a produce request and says what happens to it; also delivers the late ones that are due."""
+        """Counts a request and says what happens to it; also delivers the late ones that are due."""
         with self._lock:
-            self.produce_count += 1
-            self.produce_requests.append(packet)
-            fault = self._choose(self.produce_count)
+            self.count += 1
+            self.requests.append(packet)
+            fault = self._choose(self.count)
             self.done[fault] += 1
             if fault is Fault.LATE:
-                self._late.append((self.produce_count + self._late_after, link, packet))
-            due = [late for late in self._late if late[0] <= self.produce_count]
-            self._late = [late for late in self._late if late[0] > self.produce_count]
+                self._late.append((self.count + self._late_after, link, packet))
+            due = [late for late in self._late if late[0] <= self.count]
+            self._late = [late for late in self._late if late[0] > self.count]
         for _, late_link, late_packet in due:
             late_link.forward(late_packet)
         return fault
@@ -148,7 +156,7 @@ class _Link:
         with contextlib.suppress(OSError, ValueError):
             self.forward(stream.read(len(PREFACE)))
             while packet := _read_packet(stream):
-                if not _is_produce(packet):
+                if not _is_one_of(packet, self._proxy.kinds):
                     self.forward(packet)
                 elif not self._apply(self._proxy.decide(self, packet), packet):
                     return
@@ -198,12 +206,12 @@ def _read_packet(stream: BinaryIO) -> bytes:
     return start + stream.read(int.from_bytes(start, "little")) if len(start) == 4 else b""
 
 
-def _is_produce(packet: bytes) -> bool:
+def _is_one_of(packet: bytes, kinds: tuple[type[Message], ...]) -> bool:
     if len(packet) < PREFIX_BYTES:
         return False
     message_bytes = _PREFIX.unpack_from(packet)[2]
     try:
-        return isinstance(decode_request(packet[PREFIX_BYTES : PREFIX_BYTES + message_bytes]), Produce)
+        return isinstance(decode_request(packet[PREFIX_BYTES : PREFIX_BYTES + message_bytes]), kinds)
     except ProtocolError:
         return False
 

@@ -94,7 +94,7 @@ def test_damaged_producer_snapshots_lose_neither_data_nor_deduplication(broker: 
             _damages(snapshot)[way]()
     broker.start()
     with NativeWire(broker.address) as wire:
-        for request in proxy.produce_requests:
+        for request in proxy.requests:
             wire.socket.sendall(request)
             answer = wire.answer()
             assert isinstance(answer, Produced), answer

@@ -20,7 +20,7 @@ QUIET = 5
 def _run_load(broker: BrokerProcess, proxy: TcpProxy, partitions: int) -> Load:
     load = Load(proxy.address, "orders", partitions, window=400, batch_bytes=2000)
     load.start()
-    while proxy.produce_count < REQUESTS and load.is_alive():
+    while proxy.count < REQUESTS and load.is_alive():
         load.join(0.01)
     load.finish()
     proxy.deliver_late()
@@ -71,7 +71,7 @@ def test_a_repeat_gets_the_original_offset_also_after_a_kill(broker: BrokerProce
             producer.send(b"%d" % number).result(10)
     broker.restart(kill=True)
     answers = []
-    for request in proxy.produce_requests:
+    for request in proxy.requests:
         with NativeWire(broker.address) as wire:
             wire.socket.sendall(request)
             answer = wire.answer()

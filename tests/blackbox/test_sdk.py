@@ -125,6 +125,17 @@ def test_positions_by_offset_and_time(q, topic):
     assert [m.offset for m in q.read(topic, start="-1h", end="latest")] == list(range(10))
 
 
+def test_a_reader_that_has_come_to_its_end_says_where_to_go_on(q, topic):
+    with q.producer(topic) as out:
+        out.send_many([b"%d" % n for n in range(10)], partition=0)
+        out.flush()
+        out.send(b"10", partition=0).result(10)
+    with q.read(topic, end=4, partitions=0) as reader:
+        assert [m.offset for m in reader] == [0, 1, 2, 3]
+    assert reader.positions == {0: 4}
+    assert [m.offset for m in q.read(topic, start=reader.positions, end="latest", partitions=0)] == list(range(4, 11))
+
+
 def test_added_partitions_are_used_by_a_running_producer(q, topic):
     with q.producer(topic) as out:
         out.send(b"first", key="a").result(10)

@@ -23,6 +23,7 @@ from quiver.broker.publish import Publish, Published
 from quiver.broker.queue_stats import QueueStats
 from quiver.broker.queues import Queues
 from quiver.broker.schedules import Schedules
+from quiver.broker.topic_details import TopicDetails, topic_details
 from quiver.broker.transactions import Transactions
 from quiver.broker.upkeep import Upkeep
 from quiver.groups.service import GroupService
@@ -42,34 +43,15 @@ from quiver.transactions.coordinator import Coordinator
 logger = logging.getLogger(__name__)
 
 
+_PARTS: dict[type, str] = {GroupService: "groups", Transactions: "transactions", Schedules: "schedules"}
+
+
 class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     auto_create: bool = False
     """Whether publishing to a topic that does not exist creates it."""
     topic_defaults: TopicConfig = TopicConfig()
     upkeep_seconds: float = 5.0
     """How often retention is applied, and compaction where it is due."""
-
-
-class PartitionDetails(NamedTuple):
-    partition: int
-    start_offset: int
-    end_offset: int
-    """The next offset to be written."""
-    size_bytes: int
-    offline: str | None
-
-
-class TopicDetails(NamedTuple):
-    topic: Topic
-    partitions: list[PartitionDetails]
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(partition.size_bytes for partition in self.partitions)
-
-    @property
-    def message_count(self) -> int:
-        return sum(partition.end_offset - partition.start_offset for partition in self.partitions)
 
 
 class BrokerStats(NamedTuple):
@@ -183,10 +165,15 @@ class Broker:
         self._upkeep.start()
         self._compactions.start()
         self._running = True
-        await self.queues.open()
+        groups_lost = self._group_service.problem
+        if groups_lost is None:
+            await self.queues.open()
         await self.delays.start()
-        await self.transactions.start(self._storage, self._partitions.epoch)
-        await self.queues.start()
+        if groups_lost is None:
+            await self.transactions.start(self._storage, self._partitions.epoch)
+            await self.queues.start()
+        else:
+            self.transactions.refuse(groups_lost)
         await self.schedules.start(self._storage, self._partitions.epoch)
 
     async def stop(self) -> None:
@@ -270,15 +257,9 @@ class Broker:
         self._check_running()
         return await self._compactions.compact(name, partitions, dry_run=dry_run)
 
-    def describe(self, name: str) -> TopicDetails:
+    async def describe(self, name: str) -> TopicDetails:
         topic = self._metadata.topic(name)
-        return TopicDetails(
-            topic,
-            [
-                PartitionDetails(number, p.log.start_offset, p.log.readable_offset, p.log.size_bytes, p.log.failure)
-                for number, p in enumerate(self._partitions.of(topic.id))
-            ],
-        )
+        return await topic_details(topic, self._partitions.of(topic.id))
 
     # groups
 
@@ -331,8 +312,10 @@ class Broker:
             read_committed=read_committed,
         )
 
-    async def find_offset(self, topic_id: int, partition: int, position: Position) -> int:
-        return await self._fetch.find_offset(topic_id, partition, position)
+    async def find_offset(
+        self, topic_id: int, partition: int, position: Position, *, read_committed: bool = True
+    ) -> int:
+        return await self._fetch.find_offset(topic_id, partition, position, read_committed=read_committed)
 
     async def read_messages(
         self,
@@ -366,19 +349,30 @@ class Broker:
     # health
 
     def problems(self) -> dict[str, str]:
-        """What takes no writes, and why; empty when all is well."""
+        """What takes no writes or cannot be read, and why; empty when all is well."""
         found = {p.name: p.log.failure for p in self._partitions.all() if p.log.failure is not None}
         found |= self.delays.problems()
         found |= self.queues.problems()
+        for part in (self._group_service, self.transactions, self.schedules):
+            if part.problem is not None:
+                found[_PARTS[type(part)]] = str(part.problem)
         if self._storage.problem is not None:
             found["storage"] = self._storage.problem
         if self._unowned:
             found["catalogue"] = f"topic ids {sorted(self._unowned)} have files but no entry; restore the metadata"
         return found
 
+    def warnings(self) -> dict[str, str]:
+        """What was found damaged, though everything takes reads and writes."""
+        found = self._storage.warnings
+        schedule_logs = [schedule for _, schedule in self.delays.schedule_logs()]
+        found |= {p.name: p.memory_loss for p in (*self._partitions.all(), *schedule_logs) if p.memory_loss}
+        return found
+
     async def stats(self) -> BrokerStats:
         uptime = self.clock.monotonic() - self._started_at
-        return BrokerStats(uptime, [self.describe(topic.name) for topic in self.topics()])
+        topics = [await topic_details(topic, self._partitions.of(topic.id)) for topic in self.topics()]
+        return BrokerStats(uptime, topics)
 
     def _topic_sizes(self) -> dict[str, TopicSize]:
         return {t.name: TopicSize(t.id, t.config.partitions) for t in self._metadata.topics()}

@@ -79,8 +79,8 @@ class Delays:
         """Queues a checked frame; calls made in order are written in order."""
         return self._partitions.when_open(topic, number, lambda delays: delays.arrivals.frame(frame, header))
 
-    def schedule_message(self, topic: Topic, number: int, message: NewMessage) -> "asyncio.Future[int]":
-        """Queues one message; the future answers its id."""
+    def schedule_message(self, topic: Topic, number: int, message: NewMessage) -> "asyncio.Future[Appended]":
+        """Queues one message; the future answers its id, or where the first message with its own id is."""
         return self._partitions.when_open(topic, number, lambda delays: delays.arrivals.message(message))
 
     def schedule_log(self, topic: Topic, number: int) -> "asyncio.Future[Partition]":

@@ -9,7 +9,7 @@ from quiver.broker.partitions import Partitions
 from quiver.delivery.feed import FrameCache
 from quiver.delivery.partition_delivery import Bury, PartitionDelivery
 from quiver.groups.deadlines import Deadlines
-from quiver.model.errors import QuiverError, ShuttingDown, TopicNotFound
+from quiver.model.errors import CorruptData, QuiverError, ShuttingDown, TopicNotFound
 from quiver.model.topic import Topic
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
@@ -117,6 +117,12 @@ class Deliveries:
             task = self._opening[place] = asyncio.get_running_loop().create_task(self._open(topic_id, number))
             task.add_done_callback(lambda _: self._opening.pop(place, None))
         return await asyncio.shield(task)
+
+    def check_open(self, topic_id: int, number: int) -> None:
+        """CorruptData where the one of a partition is there and cannot be opened."""
+        problem = self.broken.get((topic_id, number))
+        if problem is not None:
+            raise CorruptData(problem, where=f"topics/{topic_id}/{number}{_SUFFIX}")
 
     def known(self, topic_id: int) -> Mapping[int, PartitionDelivery]:
         """Those that are open, by partition."""

@@ -73,17 +73,20 @@ class Fetch:
             for partition in watched:
                 partition.unwatch(news.set)
 
-    async def find_offset(self, topic_id: int, partition: int, position: Position) -> int:
-        """The offset a position means now, for readers of committed messages."""
+    async def find_offset(
+        self, topic_id: int, partition: int, position: Position, *, read_committed: bool = True
+    ) -> int:
+        """The offset a position means now, for readers of committed messages or of all."""
         found = self._partitions.get(topic_id, partition)
         log = found.log
+        end = found.last_stable if read_committed else log.readable_offset
         match position.kind:
             case "earliest":
                 return log.start_offset
             case "latest":
-                return found.last_stable
+                return end
             case "time":
-                return min(await log.offset_for_time(position.value), found.last_stable)
+                return min(await log.offset_for_time(position.value), end)
             case "offset":
                 if log.start_offset <= position.value <= log.readable_offset:
                     return position.value

@@ -16,7 +16,15 @@ from quiver.broker.settling import TransactionAcks
 from quiver.groups.assignors import TopicPartition
 from quiver.groups.service import GroupService
 from quiver.metadata.service import MetadataService
-from quiver.model.errors import Closed, GroupNotFound, PartitionNotFound, QuiverError, TopicNotFound
+from quiver.model.errors import (
+    Closed,
+    GroupNotFound,
+    LeaseLost,
+    PartitionNotFound,
+    QuiverError,
+    SettleInOrder,
+    TopicNotFound,
+)
 from quiver.partition.partition import Partition
 from quiver.protocol.queue_messages import ACK, SettlePart
 from quiver.protocol.transaction_messages import GroupOffsets
@@ -172,13 +180,18 @@ class Finishing:
             work.has_acks = False
 
     async def _repeat_acks(self, decided: Decided) -> None:
-        """What was done before is refused, and that is well."""
-        await self._queues.settle(
+        """What was done before is refused, and that is well: its lease is over."""
+        for part in decided.acks:
+            self._queues.check_open(part.topic_id, part.partition)
+        settlements = await self._queues.settle(
             [
                 SettlePart(part.topic_id, part.partition, part.group_id, part.lease_id, ACK, part.runs)
                 for part in decided.acks
             ]
         )
+        for refused in (refused for settlement in settlements for refused in settlement.refused):
+            if not isinstance(refused.error, LeaseLost | SettleInOrder):
+                raise refused.error
 
     async def _retry(self, work: _Work) -> None:
         pause, is_noted = _FIRST_PAUSE_SECONDS, False

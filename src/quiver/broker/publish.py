@@ -42,8 +42,7 @@ class Published(NamedTuple):
 
 class _Begun(NamedTuple):
     partition: int
-    future: "asyncio.Future[int]"
-    delayed: bool
+    future: "asyncio.Future[Appended]"
 
 
 class Publish:
@@ -115,11 +114,11 @@ class Publish:
                 raise InvalidRequest(problem=KEY_NEEDED)
             number = self._choose(topic, message, len(partitions))
             if message.deliver_at_ms is None:
-                return _Begun(number, partitions[number].append_message(message), False)
+                return _Begun(number, partitions[number].append_message(message))
             if message.deliver_at_ms > self._clock.now_ms():
-                return _Begun(number, self._delays.schedule_message(topic, number, message), True)
+                return _Begun(number, self._delays.schedule_message(topic, number, message))
             now = msgspec.structs.replace(message, deliver_at_ms=None)
-            return _Begun(number, partitions[number].append_message(now), False)
+            return _Begun(number, partitions[number].append_message(now))
         except QuiverError as error:
             return error
 
@@ -132,18 +131,20 @@ class Publish:
 
 
 def chosen_partition(topic: Topic, message: NewMessage, count: int) -> int | None:
-    """The partition that a message asks for, or that its key belongs to; None: any."""
+    """The partition that a message asks for, or that its key, or else its id, belongs to; None: any."""
     if message.partition is not None:
         if not 0 <= message.partition < count:
             raise PartitionNotFound(topic=topic.name, count=count, partition=message.partition)
         return message.partition
-    return None if message.key is None else partition_for(message.key, count)
+    hashed = message.id if message.key is None else message.key
+    return None if hashed is None else partition_for(hashed, count)
 
 
 async def _outcome(begun: _Begun | QuiverError) -> Published | QuiverError:
     if isinstance(begun, QuiverError):
         return begun
     try:
-        return Published(begun.partition, await begun.future, delayed=begun.delayed)
+        appended = await begun.future
+        return Published(begun.partition, appended.base_offset, appended.duplicate, appended.delayed)
     except QuiverError as error:
         return error

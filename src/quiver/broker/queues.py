@@ -198,6 +198,10 @@ class Queues:
             else:
                 await delivery.settle_below(group_id, offset)
 
+    def check_open(self, topic_id: int, partition: int) -> None:
+        """CorruptData while the delivery state of a partition cannot be read."""
+        self._deliveries.check_open(topic_id, partition)
+
     def problems(self) -> dict[str, str]:
         """Partitions whose delivery state cannot be read, and why."""
         return {

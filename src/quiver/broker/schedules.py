@@ -1,6 +1,7 @@
 """Recurring schedules: adding, changing and removing them. `ScheduleRunner` makes them fire."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -10,7 +11,14 @@ from msgspec import UNSET
 from quiver.broker.partitions import Partitions
 from quiver.broker.schedule_runner import ScheduleRunner
 from quiver.metadata.service import MetadataService
-from quiver.model.errors import InvalidRequest, MessageTooLarge, ScheduleExists, ScheduleNotFound, ShuttingDown
+from quiver.model.errors import (
+    CorruptData,
+    InvalidRequest,
+    MessageTooLarge,
+    ScheduleExists,
+    ScheduleNotFound,
+    ShuttingDown,
+)
 from quiver.model.limits import MIB
 from quiver.model.names import check_name
 from quiver.model.schedule import Schedule, ScheduleChanges
@@ -23,6 +31,8 @@ from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -55,6 +65,8 @@ class Schedules:
         self._change = asyncio.Lock()
         self._changes: set[asyncio.Task[Any]] = set()
         self._closing = False
+        self.problem: CorruptData | None = None
+        """Why nothing is known of schedules: their journal is damaged. Whatever is asked is answered with it."""
         self._runner = ScheduleRunner(
             self._table,
             self._append,
@@ -68,14 +80,19 @@ class Schedules:
 
     async def start(self, storage: Storage, epoch: int) -> None:
         """Carries on where the last run of the broker ended: what is overdue fires now, once."""
-        self._journal = await Journal.open(
-            storage,
-            LOG_ID,
-            epoch=epoch,
-            clock=self._clock,
-            restore=self._table.restore,
-            apply=lambda record: self._table.apply(EVENT.decode(record)),
-        )
+        try:
+            self._journal = await Journal.open(
+                storage,
+                LOG_ID,
+                epoch=epoch,
+                clock=self._clock,
+                restore=self._table.restore,
+                apply=lambda record: self._table.apply(EVENT.decode(record)),
+            )
+        except CorruptData as error:
+            logger.error("there are no schedules until this is repaired: %s", error)
+            self.problem = error
+            return
         self._runner.start()
 
     async def stop(self) -> None:
@@ -93,9 +110,11 @@ class Schedules:
 
     def list(self) -> list[ScheduleState]:
         """All of them, by name."""
+        self._check_readable()
         return [self.get(name) for name in sorted(self._table.states)]
 
     def get(self, name: str) -> ScheduleState:
+        self._check_readable()
         state = self._table.states.get(name)
         if state is None:
             raise ScheduleNotFound(schedule=name)
@@ -148,6 +167,7 @@ class Schedules:
 
     async def _in_turn(self, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Makes one change at a time, and to its end: also when whoever asked for it does not wait any more."""
+        self._check_readable()
         if self._closing or self._journal is None:
             raise ShuttingDown()
 
@@ -159,6 +179,10 @@ class Schedules:
         self._changes.add(task)
         task.add_done_callback(self._forget)
         return await asyncio.shield(task)
+
+    def _check_readable(self) -> None:
+        if self.problem is not None:
+            raise self.problem
 
     def _forget(self, task: "asyncio.Task[Any]") -> None:
         self._changes.discard(task)

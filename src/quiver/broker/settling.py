@@ -114,6 +114,7 @@ class Settling:
         """Never raises: what goes wrong refuses the part."""
         try:
             _check(part)
+            self._groups.check_readable()
             delivery = self._deliveries.known(part.topic_id).get(part.partition)
             if delivery is None or delivery.state(part.group_id) is None:
                 return Settlement([Refused(*run, self._lost(part, run[0])) for run in part.runs])

@@ -16,7 +16,7 @@ from quiver.broker.transaction_publishing import TransactionPublishing
 from quiver.broker.transaction_recovery import recover
 from quiver.groups.assignors import TopicPartition
 from quiver.metadata.service import MetadataService
-from quiver.model.errors import InvalidRequest, PartitionOffline, QuiverError
+from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
 from quiver.model.message import NewMessage
 from quiver.protocol.transaction_messages import (
     DEFAULT_TIMEOUT_MS,
@@ -77,7 +77,11 @@ class Transactions:
 
     async def start(self, storage: Storage, epoch: int) -> None:
         """Finishes what was decided, aborts what was open. Groups and leases are known, and nobody uses them yet."""
-        await self._coordinator.start(storage, epoch)
+        try:
+            await self._coordinator.start(storage, epoch)
+        except CorruptData as error:
+            logger.error("there are no transactions until this is repaired: %s", error)
+            return
         await recover(self._coordinator, self._finishing)
         self._upkeep = asyncio.get_running_loop().create_task(self._keep_up())
 
@@ -89,6 +93,15 @@ class Transactions:
         await asyncio.gather(*self._tasks, *filter(None, (self._timing_out,)), return_exceptions=True)
         await self._finishing.stop()
         await self._coordinator.close()
+
+    @property
+    def problem(self) -> QuiverError | None:
+        """Why there are no transactions."""
+        return self._coordinator.problem
+
+    def refuse(self, problem: CorruptData) -> None:
+        """In place of `start`: something that transactions need is damaged."""
+        self._coordinator.problem = problem
 
     # producers
 
@@ -107,7 +120,12 @@ class Transactions:
             return await self._fence(known, timeout_ms)
 
     async def next_epoch(self, producer_id: int, epoch: int) -> ProducerKey | None:
-        """A producer with transactions takes its next epoch, and so aborts what it has open; None: it has none."""
+        """A producer with transactions takes its next epoch, and so aborts what it has open; None: it has none.
+
+        While nothing is known of transactions, it gets a new id.
+        """
+        if self._coordinator.problem is not None:
+            return ProducerKey(await self._metadata.new_producer_id(), 0)
         known = self._coordinator.state.producers.get(producer_id)
         if known is None:
             return None
@@ -309,6 +327,8 @@ class Transactions:
 
     def stats(self) -> TransactionStats:
         coordinator = self._coordinator
+        if coordinator.problem is not None:
+            return TransactionStats(0, 0, 0, 0.0)
         return TransactionStats(
             len(coordinator.open),
             coordinator.state.commits,

@@ -11,6 +11,7 @@ import typer
 from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, connect
 from quiver.cli.group_member import GroupReading, read_as_member
 from quiver.cli.group_names import complete_groups
+from quiver.cli.isolation import Isolation, IsolationOption
 from quiver.cli.lazy_group import command_app
 from quiver.cli.message_format import FORMAT_HELP, Format, Row, parse_format
 from quiver.model.errors import InvalidRequest
@@ -43,6 +44,7 @@ def consume(
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", help="Only this partition; may be repeated.")
     ] = None,
+    isolation: IsolationOption = Isolation.READ_COMMITTED,
     format: Annotated[str, typer.Option("--format", help=FORMAT_HELP)] = "value",
     address: AddressOption = DEFAULT_ADDRESS,
 ) -> None:
@@ -52,10 +54,12 @@ def consume(
     with connect(address) as q:
         try:
             if group is not None:
-                read_as_member(q, GroupReading(topic, group, start, count, follow, shape))
+                read_as_member(q, GroupReading(topic, group, start, count, follow, shape, isolation))
                 return
             stop = None if follow else (end or "latest")
-            reader = q.read(topic, start=start or "earliest", end=stop, partitions=partition or None)
+            reader = q.read(
+                topic, start=start or "earliest", end=stop, partitions=partition or None, isolation=isolation
+            )
             _print(_row_batches(topic, reader.batches(), shape.fields), count, shape)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None

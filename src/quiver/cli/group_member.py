@@ -28,6 +28,7 @@ class GroupReading(NamedTuple):
     limit: int | None
     follow: bool
     shape: Format
+    isolation: str
 
 
 class Stopped(KeyboardInterrupt):
@@ -91,10 +92,11 @@ def _read(q: "Client", reading: GroupReading, stop: Stop) -> None:
         group=reading.group,
         client_id=_CLIENT_ID,
         start=reading.start or "earliest",
+        isolation=reading.isolation,
         on_assign=None if reading.follow else hold_back,
     )
     if not reading.follow:
-        ends |= q.offsets(reading.topic, "latest")
+        ends |= q.offsets(reading.topic, "latest", isolation=reading.isolation)
     is_printed = False
     try:
         with _end_watched(q, stream, reading, ends, stop):
@@ -182,15 +184,18 @@ def _is_finished(q: "Client", stream: "Stream", reading: GroupReading, ends: dic
             return False
         positions = {number: offset for (_, number), offset in stream.positions.items()}
         unread = {number: offset for number, offset in positions.items() if offset < ends.get(number, 0)}
-        return not unread or _is_hole(q, reading.topic, unread, ends)
+        return not unread or _is_hole(q, reading, unread, ends)
     except QuiverError:  # the reader meets it too, and tells
         return False
 
 
-def _is_hole(q: "Client", topic: str, starts: dict[int, int], ends: dict[int, int]) -> bool:
+def _is_hole(q: "Client", reading: GroupReading, starts: dict[int, int], ends: dict[int, int]) -> bool:
     """Whether there is no message at all from `starts` to `ends`: offsets may be skipped, as after a crash."""
     stops = {number: ends[number] for number in starts}
-    with q.read(topic, start=starts, end=stops, partitions=list(starts), max_bytes=1) as reader:
+    partitions, isolation = list(starts), reading.isolation
+    with q.read(
+        reading.topic, start=starts, end=stops, partitions=partitions, max_bytes=1024, isolation=isolation
+    ) as reader:
         return next(iter(reader), None) is None
 
 

@@ -19,6 +19,7 @@ class _Commands(LazyGroup):
         "dlq": Subcommand("quiver.cli.dlq_commands", "List, show, redrive and purge dead letters."),
         "delayed": Subcommand("quiver.cli.delayed_commands", "List and cancel messages that wait for their time."),
         "schedule": Subcommand("quiver.cli.schedule_commands", "Send messages at recurring times."),
+        "txn": Subcommand("quiver.cli.txn_commands", "List, describe and abort transactions."),
         "work": Subcommand("quiver.cli.work_command", "Run a function as a worker of a queue group."),
         "config": Subcommand("quiver.cli.config_command", "Show the configuration and where each value came from."),
     }

@@ -159,11 +159,15 @@ def _details(topic: "TopicDescription") -> dict[str, Any]:
         "name": topic.name,
         "created_at": format_time(topic.created_at_ms),
         "partitions": len(topic.offsets),
-        "total_messages": sum(latest - earliest for earliest, latest in topic.offsets),
+        "total_messages": topic.message_count,
         "total_size_bytes": topic.size_bytes,
         "partition_offsets": {
-            str(number): {"earliest": earliest, "latest": latest}
+            str(number): {"earliest": earliest, "latest": latest, **_compacted_to(topic, number)}
             for number, (earliest, latest) in enumerate(topic.offsets)
         },
         "config": topic.settings,
     }
+
+
+def _compacted_to(topic: "TopicDescription", number: int) -> dict[str, int]:
+    return {"compacted_to": topic.compacted_to[number]} if topic.compacted_to else {}

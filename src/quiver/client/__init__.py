@@ -7,6 +7,8 @@ from quiver.client._async.producer import AsyncProducer
 from quiver.client._async.reader import AsyncReader
 from quiver.client._async.stream import AsyncStream
 from quiver.client._async.ticket import AsyncBulkTicket, AsyncTicket
+from quiver.client._async.transaction import AsyncTransaction
+from quiver.client._async.transactional import AsyncTransactional
 from quiver.client._async.work import AsyncWork
 from quiver.client._sync.client import Client
 from quiver.client._sync.job import Job
@@ -15,11 +17,14 @@ from quiver.client._sync.producer import Producer
 from quiver.client._sync.reader import Reader
 from quiver.client._sync.stream import Stream
 from quiver.client._sync.ticket import BulkTicket, Ticket
+from quiver.client._sync.transaction import Transaction
+from quiver.client._sync.transactional import Transactional
 from quiver.client._sync.work import Work
 from quiver.client.address import parse_address
 from quiver.client.message import Message
 from quiver.client.published import Published, Span
 from quiver.client.reject import Reject
+from quiver.protocol.transaction_messages import ProducerKey
 
 __all__ = [
     "AsyncBulkTicket",
@@ -30,6 +35,8 @@ __all__ = [
     "AsyncReader",
     "AsyncStream",
     "AsyncTicket",
+    "AsyncTransaction",
+    "AsyncTransactional",
     "AsyncWork",
     "BulkTicket",
     "Client",
@@ -37,12 +44,15 @@ __all__ = [
     "JobBatch",
     "Message",
     "Producer",
+    "ProducerKey",
     "Published",
     "Reader",
     "Reject",
     "Span",
     "Stream",
     "Ticket",
+    "Transaction",
+    "Transactional",
     "Work",
     "connect",
     "connect_async",

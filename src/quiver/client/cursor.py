@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from quiver.client.aborted import Aborted
 from quiver.model.errors import CorruptData, InvalidFrame
 from quiver.model.limits import Limits
 from quiver.protocol.messages import FetchedPart
@@ -29,6 +30,10 @@ class StoredFrame(NamedTuple):
     position: int
     header: FrameHeader
     start: int
+    end: int
+    """Behind it, and behind frames that follow and are left out."""
+    is_hidden: bool = False
+    """Not for readers: a control frame, or of an aborted transaction. It only says how far one is."""
 
     def open(self, topic: str, limits: Limits) -> ReadFrame:
         """Checks and opens the frame; CorruptData when its bytes are not what the producer sent."""
@@ -41,13 +46,13 @@ class StoredFrame(NamedTuple):
 
 
 class Cursor:
-    __slots__ = ("end", "high_watermark", "offset", "partition")
+    __slots__ = ("end", "offset", "partition", "readable_end")
 
-    def __init__(self, partition: int, offset: int, end: int = NO_END, high_watermark: int = -1) -> None:
+    def __init__(self, partition: int, offset: int, end: int = NO_END) -> None:
         self.partition = partition
         self.offset = offset
         self.end = end
-        self.high_watermark = high_watermark
+        self.readable_end = -1
 
     @property
     def is_finished(self) -> bool:
@@ -56,23 +61,46 @@ class Cursor:
     @property
     def has_all_there_is_to_come(self) -> bool:
         """Everything up to the end is stored already, so there is nothing to wait for."""
-        return self.high_watermark >= self.end
+        return self.readable_end >= self.end
 
-    def take(self, topic: str, answer: FetchedPart, payload: memoryview) -> Iterator[StoredFrame]:
-        """The data frames of an answer; the cursor is behind them once all were taken."""
-        self.high_watermark = max(self.high_watermark, answer.high_watermark)
+    def take(
+        self, topic: str, answer: FetchedPart, payload: memoryview, *, read_committed: bool = True
+    ) -> Iterator[StoredFrame]:
+        """The frames of an answer; the cursor is behind them once all were taken.
+
+        Frames that are left out come as one, at the beginning, or as part of the one before.
+        """
+        self.note_end(answer, read_committed=read_committed)
         begun_at = self.offset
+        aborted = Aborted(answer.aborted)
+        last: StoredFrame | None = None
         try:
             for position, header in split_frames(payload):
+                is_hidden = aborted.hides(header)
                 if header.next_offset <= self.offset:
                     continue
                 start, self.offset = self.offset, header.next_offset
-                if header.base_offset < self.end and not header.is_control:
-                    yield StoredFrame(self, payload, position, header, start)
+                if header.base_offset >= self.end:
+                    continue
+                if last is not None and is_hidden:
+                    last = last._replace(end=self.offset)
+                    continue
+                if last is not None:
+                    yield last
+                last = StoredFrame(self, payload, position, header, start, self.offset, is_hidden)
+            if last is not None:
+                yield last
         except InvalidFrame as error:
+            if last is not None:
+                yield last
             # Behind good frames: the next fetch begins at the damage, and the broker says where the log goes on.
             if self.offset == begun_at:
                 raise _corrupt(topic, self.partition, error, self.offset) from None
+
+    def note_end(self, answer: FetchedPart, *, read_committed: bool) -> None:
+        """Up to here everything that is stored can be read, or is a hole."""
+        end = answer.last_stable if read_committed else answer.high_watermark
+        self.readable_end = max(self.readable_end, end)
 
     def found_nothing(self) -> None:
         """The broker has nothing from here on: what is left before a stored end is a hole."""

@@ -94,7 +94,7 @@ class Batch:
     def is_settled(self) -> bool:
         return self.base_offset is not None or self.error is not None
 
-    def build(self, identity: tuple[int, int], compression: str) -> bytes:
+    def build(self, identity: tuple[int, int], compression: str, *, transactional: bool = False) -> bytes:
         """The frame under this identity and the batch's sequence; built once, and renumbered if need be."""
         producer_id, epoch = identity
         sequence = self.sequence if producer_id >= 0 else -1
@@ -106,6 +106,7 @@ class Batch:
                 producer_id=producer_id,
                 producer_epoch=epoch,
                 base_sequence=sequence,
+                transactional=transactional,
             )
             self.rows = None
         elif self.identity != (producer_id, epoch):

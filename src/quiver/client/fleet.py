@@ -24,8 +24,10 @@ Flight = tuple[Lane, Batch]
 
 
 class Fleet:
-    def __init__(self, *, idempotent: bool) -> None:
+    def __init__(self, *, idempotent: bool, is_transactional: bool = False) -> None:
         self._idempotent = idempotent
+        self._is_transactional = is_transactional
+        """There is no new epoch within a transaction: numbers that cannot be repaired end it."""
         self._mutex = threading.Lock()
         self._lanes: dict[LaneKey, Lane] = {}
         self._busy: dict[LaneKey, Lane] = {}
@@ -84,10 +86,14 @@ class Fleet:
             self._flying += len(flights)
         return flights
 
-    def acked(self, lane: Lane, batch: Batch) -> None:
+    def acked(self, lane: Lane, batch: Batch) -> bool:
+        """Lands a flight; False when it was given up meanwhile."""
         with self._mutex:
+            if batch not in lane.flying:
+                return False
             lane.acked(batch)
             self._flying -= 1
+            return True
 
     def refused(
         self, lane: Lane, batch: Batch, error: QuiverError, *, now: float, jitter: float, was_sent: bool
@@ -95,8 +101,10 @@ class Fleet:
         """Takes a flight back; True when it failed for good and is the caller's to settle."""
         batch.last_error = error
         with self._mutex:
+            if batch not in lane.flying:  # given up meanwhile
+                return False
             self._flying -= 1
-            if isinstance(error, OutOfSequence | UnknownProducer) and self._idempotent:
+            if isinstance(error, OutOfSequence | UnknownProducer) and self._can_wait(batch, error):
                 lane.out_of_sequence(batch)
             elif isinstance(error, StalePartitionCount | TopicNotFound):
                 lane.dropped(batch)
@@ -110,6 +118,12 @@ class Fleet:
                 return True
             self._busy[lane.key] = lane
             return False
+
+    def _can_wait(self, batch: Batch, error: QuiverError) -> bool:
+        """Whether numbers that do not fit may fit later: in the next epoch, or when those in front have landed."""
+        if self._is_transactional:
+            return isinstance(error, OutOfSequence) and not batch.is_head
+        return self._idempotent
 
     def wanting_epoch(self) -> list[Lane]:
         with self._mutex:
@@ -126,8 +140,12 @@ class Fleet:
         """
         with self._mutex:
             moved, self._misplaced = self._misplaced, []
+            misplaced = list(moved)
             for lane in self._lanes.values():
                 moved += lane.withdraw(hashed_only=not is_new_topic)
+            if self._is_transactional:
+                for batch in sorted(misplaced, key=lambda batch: -batch.sequence):
+                    self._lanes[batch.lane_key].renumber(batch.sequence)
             if is_new_topic:
                 self._lanes.clear()
             self._busy = {key: lane for key, lane in self._lanes.items() if lane.waiting}
@@ -159,6 +177,12 @@ class Fleet:
     def is_unanswered_since(self, limit: float) -> bool:
         with self._mutex:
             return any(batch.sent_at < limit for lane in self._lanes.values() for batch in lane.flying)
+
+    def begin_transaction(self) -> None:
+        """Sequences begin at 0 in every lane; nothing is on its way."""
+        with self._mutex:
+            self._lanes.clear()
+            self._busy.clear()
 
     def surrender(self, *, flying_too: bool) -> Sequence[Batch]:
         """Takes out everything, also what is in flight if nobody will wait for its answer."""

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable, Sequence
 
+from quiver.client.cursor import Cursor
 from quiver.client.hand import Hand
 from quiver.client.partition_source import PartitionKey, PartitionSource
 from quiver.protocol.group_messages import MemberAssignment
@@ -83,6 +84,12 @@ class Holdings:
             _note(hand, done)
             return hand.rest()
 
+    def pass_over(self, source: PartitionSource, cursor: Cursor, end: int) -> None:
+        """There is nothing to process up to an offset, and the reader is done with everything in front of it."""
+        with self._mutex:
+            if cursor is source.cursor:
+                source.position = max(source.position, end)
+
     def note_progress(self, *, done: bool = False) -> None:
         """Brings the position up to date for what has gone out so far."""
         with self._mutex:
@@ -106,6 +113,14 @@ class Holdings:
             if self._hand is not None and self._hand.source is source:
                 self._hand.take_back()
             source.move_to(offset)
+
+    def rewind(self) -> None:
+        """Everything goes on where the last commit, or move, left it."""
+        with self._mutex:
+            if self._hand is not None:
+                self._hand.take_back()
+            for source in self._sources.values():
+                source.go_back()
 
     # what goes
 

@@ -108,6 +108,14 @@ class Lane:
             batch.sequence = UNNUMBERED
             batch.is_uncertain = False
 
+    def renumber(self, sequence: int) -> None:
+        """A batch with this number was refused and goes elsewhere: nothing behind it can be stored yet."""
+        self.next_sequence = sequence
+        for batch in self.waiting:
+            if batch.sequence >= sequence:
+                batch.sequence = UNNUMBERED
+                batch.identity = (-1, -1)
+
     def withdraw(self, hashed_only: bool) -> list[Batch]:
         """Takes out what waits (with `hashed_only`, what was placed by its key and was not sent before)."""
         self._requeue()

@@ -1,6 +1,7 @@
 """One partition that is read: where fetching is, and where processing is. Pure."""
 
 from quiver.client.cursor import NO_END, Cursor
+from quiver.protocol.messages import FetchedPart
 
 PartitionKey = tuple[int, int]
 """Topic id and partition."""
@@ -14,7 +15,17 @@ class PartitionSource:
     Whatever was fetched with another cursor than the present one is void.
     """
 
-    __slots__ = ("committed", "cursor", "is_fetching", "is_gone", "is_paused", "position", "topic", "topic_id")
+    __slots__ = (
+        "committed",
+        "cursor",
+        "is_fetching",
+        "is_gone",
+        "is_paused",
+        "position",
+        "settled_at",
+        "topic",
+        "topic_id",
+    )
 
     def __init__(self, topic_id: int, topic: str, partition: int, offset: int, end: int = NO_END) -> None:
         self.topic_id = topic_id
@@ -22,6 +33,8 @@ class PartitionSource:
         self.cursor = Cursor(partition, offset, end)
         self.position = offset
         self.committed = offset
+        self.settled_at = offset
+        """Where to go on if nothing that was handed out since counts."""
         self.is_fetching = False
         self.is_paused = False
         self.is_gone = False
@@ -44,18 +57,23 @@ class PartitionSource:
         self.cursor = Cursor(self.partition, self.position)
         self.is_fetching = False
 
-    def found_nothing(self, high_watermark: int) -> None:
-        """Nothing is stored from the cursor on. Below what an earlier answer gave as the end, it is a hole."""
-        end = self.cursor.high_watermark
+    def found_nothing(self, answer: FetchedPart, *, read_committed: bool = True) -> None:
+        """Nothing is to be read from the cursor on. Below what an earlier answer gave as the end, it is a hole."""
+        end = self.cursor.readable_end
         if self.position == self.cursor.offset < end:
             self.position = self.cursor.offset = end
-        self.cursor.high_watermark = max(end, high_watermark)
+        self.cursor.note_end(answer, read_committed=read_committed)
         self.cursor.found_nothing()
 
     def move_to(self, offset: int) -> None:
         """Goes on at another offset, which is to be committed even if it lies behind."""
-        self.position = offset
+        self.position = self.settled_at = offset
         self.forget_commit()
+        self.rewind()
+
+    def go_back(self) -> None:
+        """Goes on where the last commit, or move, left it."""
+        self.position = self.settled_at
         self.rewind()
 
     def forget_commit(self) -> None:

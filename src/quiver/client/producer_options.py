@@ -49,6 +49,8 @@ class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
     acks: int = ACKS_ALL
     compression: str = "none"
     idempotent: bool = True
+    is_transactional: bool = False
+    """The frames belong to transactions, whose identity is given from outside."""
 
 
 def producer_options(

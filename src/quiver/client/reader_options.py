@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from quiver.client.isolation import READ_COMMITTED, is_committed
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.position import EARLIEST, Position, parse_position
@@ -19,6 +20,7 @@ class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
     partitions: list[int] | None = None
     max_bytes: int = 8 * MIB
     max_wait_ms: int = 500
+    read_committed: bool = True
     limits: Limits = Limits()
 
     @property
@@ -34,6 +36,7 @@ def reader_options(
     partitions: Sequence[int] | int | None = None,
     max_bytes: int = 8 * MIB,
     max_wait: object = "500ms",
+    isolation: str = READ_COMMITTED,
 ) -> ReaderOptions:
     """The options in users' words, checked. `start` and `end` may also be a mapping of partition to such a word."""
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or not KIB <= max_bytes <= 64 * MIB:
@@ -47,6 +50,7 @@ def reader_options(
         partitions=chosen,
         max_bytes=max_bytes,
         max_wait_ms=parse_duration_ms(max_wait, "max_wait"),
+        read_committed=is_committed(isolation),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from quiver.client.isolation import READ_COMMITTED, is_committed
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import MIB, Limits
 from quiver.model.names import check_name
@@ -29,6 +30,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_ms: int
     max_bytes: int
     max_wait_ms: int
+    read_committed: bool
     on_assign: OnPartitions | None
     on_revoke: OnPartitions | None
     on_lost: OnPartitions | None
@@ -48,6 +50,7 @@ class StreamWords(TypedDict, total=False):
     heartbeat: str | float
     max_bytes: int
     max_wait: str | float
+    isolation: str
     on_assign: OnPartitions | None
     on_revoke: OnPartitions | None
     on_lost: OnPartitions | None
@@ -68,6 +71,7 @@ def stream_options(
     heartbeat: str | float = "3s",
     max_bytes: int = 8 * MIB,
     max_wait: str | float = "500ms",
+    isolation: str = READ_COMMITTED,
     on_assign: OnPartitions | None = None,
     on_revoke: OnPartitions | None = None,
     on_lost: OnPartitions | None = None,
@@ -93,6 +97,7 @@ def stream_options(
         heartbeat_ms=parse_duration_ms(heartbeat, "heartbeat"),
         max_bytes=max_bytes,
         max_wait_ms=parse_duration_ms(max_wait, "max_wait"),
+        read_committed=is_committed(isolation),
         on_assign=on_assign,
         on_revoke=on_revoke,
         on_lost=on_lost,

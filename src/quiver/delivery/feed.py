@@ -18,18 +18,26 @@ _ROW_BYTES = 8
 
 
 class FrameCache:
-    """Frames by partition and base offset, the least recently used out first. One for the whole broker."""
+    """Frames by partition and base offset, the least recently used out first. One for the whole broker.
+
+    After a compaction those of before are not given out: what was aborted in them may be forgotten soon.
+    """
 
     def __init__(self, limit_bytes: int = 64 * MIB) -> None:
         self._limit_bytes = limit_bytes
         self._frames: OrderedDict[tuple[Partition, int], StoredFrame] = OrderedDict()
         self._starts: dict[Partition, list[int]] = {}
+        self._compacted: dict[Partition, int] = {}
+        """How far a partition was compacted when its frames were read."""
         self.size_bytes = 0
 
     def get(self, partition: Partition, offset: int) -> StoredFrame | None:
         """The frame that holds an offset, if it is here."""
         starts = self._starts.get(partition)
         if not starts:
+            return None
+        if self._compacted[partition] != partition.aborted_gone_below:
+            self.forget(partition)
             return None
         place = bisect_right(starts, offset)
         if not place:
@@ -48,6 +56,7 @@ class FrameCache:
         """
         if frames := self._following(partition, offset):
             return frames
+        compacted = partition.aborted_gone_below
         piece = await partition.log.read(offset, max_bytes=READ_BYTES)
         if piece is None:
             return ()
@@ -55,9 +64,13 @@ class FrameCache:
             data = await piece.read()
         finally:
             piece.release()
+        if not self._compacted.setdefault(partition, compacted) == compacted == partition.aborted_gone_below:
+            self.forget(partition)
+            self._compacted[partition] = compacted
         return self._add(partition, offset, data)
 
     def forget(self, partition: Partition) -> None:
+        self._compacted.pop(partition, None)
         for start in self._starts.pop(partition, ()):
             self.size_bytes -= _cost(self._frames.pop((partition, start)))
 
@@ -104,7 +117,7 @@ class FrameCache:
         starts = self._starts[partition]
         del starts[bisect_right(starts, start) - 1]
         if not starts:
-            del self._starts[partition]
+            del self._starts[partition], self._compacted[partition]
         self.size_bytes -= _cost(frame)
 
 

@@ -35,7 +35,7 @@ class Parcel:
         self.lost: list[Run] = []
         """Removed by retention, or damaged."""
         self.removed: list[Run] = []
-        """Somebody took them out on purpose."""
+        """Somebody took them out on purpose, or compaction did: a later message has their key."""
         self.unfit: list[Run] = []
         self._room_bytes = max_bytes
 
@@ -78,9 +78,9 @@ class Packing:
 
     async def _pack_frame(self, parcel: Parcel, run: Taken, at: int, ttl_ms: int | None, now_ms: int) -> int:
         """Packs what one frame has of a run from `at` on; returns where the run goes on."""
-        start, frame = await self._find(at, run.end)
+        start, frame, is_lost = await self._find(at, run.end)
         if frame is None or start > at:
-            parcel.lost.append((at, start))
+            (parcel.lost if is_lost else parcel.removed).append((at, start))
             return start
         end = min(run.end, frame.end)
         try:
@@ -92,26 +92,39 @@ class Packing:
         self._divide(parcel, run, frame, start, end, ttl_ms, now_ms)
         return end
 
-    async def _find(self, at: int, end: int) -> tuple[int, StoredFrame | None]:
-        """Where the next stored message is, and its frame; `end` when there is none before it."""
+    async def _find(self, at: int, end: int) -> tuple[int, StoredFrame | None, bool]:
+        """Where the next stored message is, and its frame; `end` when there is none before it.
+
+        And whether what is in front of it is lost: in a compacted topic a hole is none.
+        """
         log = self._partition.log
         if at < log.start_offset:
-            return min(end, log.start_offset), None
+            return min(end, log.start_offset), None, True
         frame = self._frames.get(self._partition, at)
         if frame is None:
             try:
                 frames = await self._frames.load(self._partition, at)
             except OffsetOutOfRange:
-                return min(end, max(at + 1, log.start_offset)), None
+                return min(end, max(at + 1, log.start_offset)), None, True
             except CorruptData as damage:
                 logger.warning("%s: offset %d cannot be delivered: %s", self._partition.name, at, damage)
-                return min(end, max(at + 1, int(damage.details["next_offset"]))), None
+                return min(end, max(at + 1, int(damage.details["next_offset"]))), None, True
             frame = frames[0] if frames else None
+        is_lost = not self._partition.is_compacted
         if frame is None or frame.start >= end:
-            return end, None
-        return max(at, frame.start), frame
+            return end, None, is_lost
+        return max(at, frame.start), frame, is_lost
 
     def _divide(
+        self, parcel: Parcel, run: Taken, frame: StoredFrame, start: int, end: int, ttl_ms: int | None, now_ms: int
+    ) -> None:
+        stored = frame.stored(start, end)
+        if stored != [(start, end)]:
+            parcel.removed += IntervalSet(stored).gaps(start, end)
+        for first, last in stored:
+            self._divide_stored(parcel, run, frame, first, last, ttl_ms, now_ms)
+
+    def _divide_stored(
         self, parcel: Parcel, run: Taken, frame: StoredFrame, start: int, end: int, ttl_ms: int | None, now_ms: int
     ) -> None:
         expired = frame.expired(start, end, now_ms, ttl_ms)

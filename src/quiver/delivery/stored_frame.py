@@ -43,15 +43,18 @@ class StoredFrame:
 
     def runs(self) -> list[Run]:
         """The offsets of its messages. Only a frame that was compacted has to be opened for it."""
-        header = self.header
-        if header.is_control:
+        return [] if self.header.is_control else self.stored(self.start, self.end)
+
+    def stored(self, start: int, end: int) -> list[Run]:
+        """Which of these offsets, all in its range, it has messages at; compaction leaves holes."""
+        if not self.header.columns & OFFSET_DELTA.bit:
+            return [(start, end)]
+        deltas = self._offset_deltas()[self._row(start) : self._row(end)]
+        if not len(deltas):
             return []
-        if not header.columns & OFFSET_DELTA.bit:
-            return [(header.base_offset, header.base_offset + header.record_count)]
-        deltas = self._offset_deltas()
         breaks = np.flatnonzero(np.diff(deltas) != 1) + 1
         firsts, lasts = deltas[np.append(0, breaks)], deltas[np.append(breaks - 1, len(deltas) - 1)]
-        base = header.base_offset
+        base = self.header.base_offset
         return [(base + int(first), base + int(last) + 1) for first, last in zip(firsts, lasts, strict=True)]
 
     def pieces(self, offset: int, *, with_keys: bool) -> list[Piece]:

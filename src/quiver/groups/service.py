@@ -25,6 +25,7 @@ from quiver.groups.member import Member, Subscription
 from quiver.groups.state import Membership, Protocol, Topics, topic_ids
 from quiver.groups.table import Group, GroupTable
 from quiver.model.errors import (
+    CorruptData,
     GroupKindMismatch,
     GroupNotEmpty,
     GroupNotFound,
@@ -59,20 +60,27 @@ class GroupService:
         self._journal: Journal | None = None
         self._task: asyncio.Task[None] | None = None
         self._closing = False
+        self.problem: CorruptData | None = None
+        """Why nothing is known of groups: their journal is damaged. Whatever is asked is answered with it."""
         self._first_version = 0
         self._last_id = 0
         self._offsets_checked_at = clock.monotonic()
 
     async def open(self, storage: Storage, epoch: int) -> None:
         self._first_version = epoch << 32
-        self._journal = await Journal.open(
-            storage,
-            LOG_ID,
-            epoch=epoch,
-            clock=self._clock,
-            restore=self._table.restore,
-            apply=self._apply,
-        )
+        try:
+            self._journal = await Journal.open(
+                storage,
+                LOG_ID,
+                epoch=epoch,
+                clock=self._clock,
+                restore=self._table.restore,
+                apply=self._apply,
+            )
+        except CorruptData as error:
+            logger.error("there are no groups until this is repaired: %s", error)
+            self._table, self.problem = GroupTable(), error
+            return
         for name, group in self._table.groups.items():
             group.membership.restarted(self._now_ms())
             self._note_deadline(name)
@@ -259,17 +267,25 @@ class GroupService:
 
     # groups
 
+    def check_readable(self) -> None:
+        """Raises `problem`, if there is one."""
+        if self.problem is not None:
+            raise self.problem
+
     def group(self, name: str) -> Group:
+        self.check_readable()
         group = self._table.groups.get(name)
         if group is None:
             raise GroupNotFound(group=name)
         return group
 
     def groups(self) -> dict[str, Group]:
+        self.check_readable()
         return self._table.groups
 
     def name_of(self, group_id: int) -> str | None:
         """None when there is no such group (any more)."""
+        self.check_readable()
         return self._table.names.get(group_id)
 
     async def queue_group(self, name: str, ordering: Ordering | None) -> Group:
@@ -318,6 +334,7 @@ class GroupService:
     def _check_open(self) -> None:
         if self._closing:
             raise ShuttingDown()
+        self.check_readable()
 
     def _new_id(self) -> int:
         self._last_id = max(self._last_id, self._table.last_id) + 1

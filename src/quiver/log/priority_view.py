@@ -47,6 +47,13 @@ class PriorityView(SegmentView):
                 counts[priority] += count
         return counts
 
+    def known_counts(self) -> list[int] | None:
+        """Messages in the whole log; None when something would have to be read for it."""
+        segments = self.segments
+        if not all(segment.is_counted for segment in segments):
+            return None
+        return [sum(counts) for counts in zip(NO_MESSAGES, *(each.count() for each in segments), strict=True)]
+
     def _find_priority_in(self, segment: Segment, offset: int, priorities: int, end_offset: int) -> Place | None:
         known = self._known_place(segment, offset)
         if known is not None and priorities >> known.header.priority & 1:

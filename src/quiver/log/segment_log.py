@@ -234,7 +234,7 @@ class SegmentLog(SegmentFiles):
             return
         dropped = self.segments[:count]
         try:
-            self.snapshots.make_durable()
+            self.snapshots.make_durable(self.segments[count].base_offset)
             self.publish(self.segments[count:], self.tail, synced=False)
             self.remove_segments(dropped)
         except OSError as error:

@@ -155,9 +155,23 @@ class TransactionConflict(QuiverError):
     sentence = "transaction {transaction}: {problem}; try again"
 
 
+class TransactionAborted(QuiverError):
+    """Not by its producer, which may begin the next one: the transaction can be done again as a whole."""
+
+    code, status, retryable = "transaction_aborted", 409, True
+    sentence = "transaction {transaction} was aborted: {problem}; do it again"
+
+
 class TransactionNotFound(QuiverError):
     code, status = "transaction_not_found", 404
     sentence = "there is no producer {producer!r} with transactions; quiver txn list shows them"
+
+
+class MessageIdUndecided(QuiverError):
+    """The first message with the id may still turn out not to count: nobody can say whether this one repeats it."""
+
+    code, status, retryable = "message_id_undecided", 409, True
+    sentence = "a message with id {id!r} is part of a transaction that is still open, or is being written; try again"
 
 
 class StaleEpoch(QuiverError):

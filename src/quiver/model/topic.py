@@ -27,6 +27,8 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
     durability: Durability = "fsync"
     cleanup: Cleanup = "delete"
     tombstone_retention_ms: int = _DAY_MS
+    dedup_window_ms: int = 600_000
+    """How long message ids are remembered; 0: they are not looked at."""
     max_message_bytes: int | None = None
     ttl_ms: int | None = None
     priority_weights: tuple[int, int, int, int, int] = (50, 25, 15, 7, 3)
@@ -52,6 +54,7 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
             "durability": self.durability,
             "cleanup": self.cleanup,
             "tombstone_retention": format_duration(self.tombstone_retention_ms),
+            "dedup_window": format_duration(self.dedup_window_ms),
             "max_message_bytes": self.max_message_bytes,
             "ttl": None if self.ttl_ms is None else format_duration(self.ttl_ms),
             "priority_weights": list(self.priority_weights),
@@ -91,6 +94,7 @@ _SETTINGS: dict[str, Setting] = {
     "durability": Setting("durability", one_of(Durability)),
     "cleanup": Setting("cleanup", one_of(Cleanup)),
     "tombstone_retention": Setting("tombstone_retention_ms", duration(0, 3650 * _DAY_MS)),
+    "dedup_window": Setting("dedup_window_ms", duration(0, 7 * _DAY_MS)),
     "max_message_bytes": Setting("max_message_bytes", whole(1, 64 * MIB, optional=True)),
     "ttl": Setting("ttl_ms", optional_duration),
     "priority_weights": Setting("priority_weights", _weights),

@@ -50,4 +50,4 @@ async def _append(partition: Partition, messages: Sequence[NewMessage], **option
         priority=messages[0].priority,
         **options,
     )
-    return await partition.append(frame, unpack_header(frame))
+    return await partition.append(frame, unpack_header(frame), check_ids=False)

@@ -17,6 +17,11 @@ class CommittedView:
         self._config = config
 
     @property
+    def is_compacted(self) -> bool:
+        """Offsets below its end may be empty, because a later message has their key."""
+        return self._config.is_compacted
+
+    @property
     def last_stable(self) -> int:
         """Readers of committed messages see what is below: no transaction is open there."""
         first = self.transactions.first_open_offset()
@@ -50,4 +55,4 @@ class CommittedView:
 
     def aborted_counts(self, start: int, end: int) -> tuple[int, ...]:
         """Messages by priority that the log counts between two offsets, and that were aborted there."""
-        return self.transactions.aborted_counts(end if "compact" in self._config.cleanup else start, end)
+        return self.transactions.aborted_counts(max(start, self.log.clean_to), end)

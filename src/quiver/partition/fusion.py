@@ -5,6 +5,7 @@ import asyncio
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import MIB
 from quiver.model.message import NewMessage
+from quiver.partition.outcome import Appended
 from quiver.records.build import build_frame
 from quiver.records.columns import MAX_TIMESTAMP_MS
 
@@ -16,13 +17,14 @@ _OVERHEAD_BYTES = 32
 class FusedMessages:
     """Messages of one priority that wait for the partition's writer, and become one frame when it takes them."""
 
-    __slots__ = ("futures", "limit_bytes", "messages", "priority", "sealed", "size")
+    __slots__ = ("futures", "has_ids", "limit_bytes", "messages", "priority", "sealed", "size")
 
     def __init__(self, priority: int, limit_bytes: int = FUSED_BYTES) -> None:
         self.priority = priority
         self.limit_bytes = limit_bytes
         self.messages: list[NewMessage] = []
-        self.futures: list[asyncio.Future[int]] = []
+        self.futures: list[asyncio.Future[Appended]] = []
+        self.has_ids = False
         self.size = 0
         self.sealed = False
 
@@ -30,10 +32,17 @@ class FusedMessages:
     def is_full(self) -> bool:
         return self.sealed or self.size >= self.limit_bytes or len(self.messages) >= FUSED_MESSAGES
 
-    def add(self, message: NewMessage, size: int, future: "asyncio.Future[int]") -> None:
+    def add(self, message: NewMessage, size: int, future: "asyncio.Future[Appended]") -> None:
         self.messages.append(message)
         self.futures.append(future)
+        if message.id is not None:
+            self.has_ids = True
         self.size += size + _OVERHEAD_BYTES
+
+    def keep(self, rows: list[int]) -> None:
+        """Lets go of all other messages, whose futures are somebody else's then."""
+        self.messages = [self.messages[row] for row in rows]
+        self.futures = [self.futures[row] for row in rows]
 
     def build(self, now_ms: int) -> bytes:
         """The frame. No more messages may be added after this."""

@@ -14,23 +14,24 @@ from quiver.model.errors import (
     PartitionOffline,
     QuiverError,
     ShuttingDown,
-    TransactionConflict,
 )
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
-from quiver.partition.committed_view import CommittedView
 from quiver.partition.fusion import FUSED_BYTES, FusedMessages, check_times, message_size
-from quiver.partition.pending import Appended as Appended
+from quiver.partition.id_keys import FrameIds
+from quiver.partition.message_ids import Image as MessageIdImage
+from quiver.partition.message_ids import first_entries
+from quiver.partition.outcome import Appended as Appended
 from quiver.partition.pending import Frame as Frame
 from quiver.partition.pending import Pending, PendingFrame, PendingMarker, Placed, answer, refuse
-from quiver.partition.replay import replay
+from quiver.partition.placing import Placing
+from quiver.partition.replay import StoredIds, replay
 from quiver.partition.state import ProducerTable
 from quiver.partition.transactions import Image as TransactionImage
-from quiver.partition.transactions import Marker, build_marker
-from quiver.records.check import check_frame
-from quiver.records.header import FrameHeader, stamp, unpack_header
+from quiver.partition.transactions import Marker
+from quiver.records.header import FrameHeader
 from quiver.storage.port import FrameSlice, Log, LogOptions
 from quiver.storage.writer import SerialWriter
 from quiver.system.clock import Clock
@@ -39,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 _BATCH_BYTES = 16 * MIB
 _SNAPSHOT_BYTES = 4 * MIB
+_SNAPSHOT_GROWTH = 2
+"""Times the size of the last snapshot. A million message ids take 24 MB."""
 _SNAPSHOT_SECONDS = 1.0
 _AT_ONCE_BYTES = 16 * KIB
 
@@ -48,6 +51,7 @@ class _Image(msgspec.Struct, array_like=True):
 
     producers: bytes
     transactions: TransactionImage
+    message_ids: MessageIdImage = MessageIdImage()
 
 
 def log_options(config: TopicConfig) -> LogOptions:
@@ -56,7 +60,15 @@ def log_options(config: TopicConfig) -> LogOptions:
     )
 
 
-class Partition(CommittedView):
+def _memory_loss(reach: int, start: int, problems: Sequence[str]) -> str:
+    return (
+        f"{'; '.join(problems)}. No message is lost, but producers that sent their last between offsets {reach} and"
+        f" {start} are not remembered: what they send again is stored again. Restore a good snapshot from a backup,"
+        " or let it be: producers that go on are remembered from now on"
+    )
+
+
+class Partition(Placing):
     """Appends go through one writer; reads run beside it. Belongs to one event loop."""
 
     def __init__(
@@ -69,45 +81,73 @@ class Partition(CommittedView):
         clock: Clock,
         limits: Limits,
         fused_bytes: int = FUSED_BYTES,
+        is_schedule: bool = False,
     ) -> None:
-        super().__init__(log, config)
-        self.name = name
+        super().__init__(name, log, config, epoch=epoch, limits=limits, is_schedule=is_schedule)
         self.newest = [log.end_offset] * len(Priority)
         """By priority, the offset behind the last frame of it that was appended since opening: a level that was read
         up to there has nothing new."""
         self._knows_newest = False
-        self.epoch = epoch
         self._clock = clock
-        self._limits = limits
         self._fused_bytes = fused_bytes
         self._writer: SerialWriter[Pending] = SerialWriter(self._write, batch_bytes=_BATCH_BYTES)
-        self._producers = ProducerTable()
         self._open_fusions: dict[int, FusedMessages] = {}
         self._watchers: set[Callable[[], None]] = set()
         self._closing = False
         self._bytes_since_snapshot = 0
+        self._snapshot_bytes = 0
         self._snapshot_at = clock.monotonic()
         self._snapshot_task: asyncio.Task[None] | None = None
+        self.memory_loss: str | None = None
+        """What the partition does not know of its producers any more, since its snapshots are damaged."""
         self.saved_offset = 0
         """What frames below say is in a snapshot."""
         self.aborted_gone_below = 0
         """The last compaction left no data of aborted transactions below."""
 
     async def recover(self) -> None:
-        """Brings producers and transactions up to date: the newest snapshot, then the frames behind it."""
+        """Brings producers, transactions and message ids up to date: the newest snapshot, then the frames behind it.
+
+        Where snapshots are damaged and the log does not reach back to a good one, the log is what there is: it has
+        every message, and what is missing is told by `memory_loss`.
+        """
         offset = self.log.start_offset
-        snapshot = await self.log.load_snapshot()
-        if snapshot is not None:
-            image = msgspec.msgpack.decode(snapshot.data, type=_Image)
-            self._producers = ProducerTable.decode(image.producers)
+        reach = await self._restore()
+        if reach < offset and self.log.snapshot_problems:
+            self.memory_loss = _memory_loss(reach, offset, self.log.snapshot_problems)
+            logger.error("%s: %s", self.name, self.memory_loss)
+        await replay(self.log, max(offset, reach), self._record_stored, self._wants_ids)
+        self.message_ids.expire(self._now_ms())
+
+    async def _restore(self) -> int:
+        """Returns the offset behind what is restored."""
+        while (snapshot := await self.log.load_snapshot()) is not None:
+            try:
+                image = msgspec.msgpack.decode(snapshot.data, type=_Image)
+                producers = ProducerTable.decode(image.producers)
+                self.message_ids.restore(image.message_ids)
+            except (msgspec.DecodeError, ValueError) as error:
+                self.log.refuse_snapshot(snapshot.offset, f"its content is not understood ({error})")
+                continue
+            self._producers = producers
             self.transactions.restore(image.transactions)
             self.saved_offset = snapshot.offset
-            offset = max(offset, snapshot.offset)
-        await replay(self.log, offset, self._record_stored)
+            self._snapshot_bytes = len(snapshot.data)
+            return snapshot.offset
+        return 0
 
-    def _record_stored(self, header: FrameHeader, marker: Marker | None) -> None:
+    def _wants_ids(self, header: FrameHeader) -> bool:
+        in_window = header.append_time_ms + self._config.dedup_window_ms > self._clock.now_ms()
+        return self.message_ids.counts(header) and in_window
+
+    def _record_stored(self, header: FrameHeader, marker: Marker | None, ids: StoredIds | None) -> None:
         self._producers.record(header)
         self.transactions.record(header, marker)
+        if marker is not None:
+            self.message_ids.close(header, commit=marker.commit)
+        elif ids is not None:
+            self.message_ids.record(header, first_entries(*ids), is_new=False)
+            self.message_ids.written()
         self._bytes_since_snapshot += header.frame_bytes
 
     @property
@@ -119,11 +159,15 @@ class Partition(CommittedView):
         known = self._producers.get(producer_id)
         return known.next_sequence if known is not None and known.epoch == epoch else 0
 
-    def append(self, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
-        """Queues a checked frame; the future answers when it is as durable as the topic asks for."""
+    def append(self, frame: Frame, header: FrameHeader, *, check_ids: bool = True) -> "asyncio.Future[Appended]":
+        """Queues a checked frame; the future answers when it is as durable as the topic asks for.
+
+        Messages whose ids are known are left out, unless they only come from another log (`check_ids`).
+        """
         self._check_writable(header.frame_bytes)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        pending = PendingFrame(frame, header, future)
+        ids = FrameIds(frame, header) if self.message_ids.counts(header) else None
+        pending = PendingFrame(frame, header, future, ids, check_ids)
         if not self._write_at_once(pending):
             self._writer.submit(pending, header.frame_bytes)
         return future
@@ -140,14 +184,15 @@ class Partition(CommittedView):
             self._writer.submit(pending, 0)
         return future
 
-    def append_message(self, message: NewMessage) -> "asyncio.Future[int]":
-        """Queues one message, in a frame that it shares with others that wait; the future answers its offset."""
+    def append_message(self, message: NewMessage) -> "asyncio.Future[Appended]":
+        """Queues one message, in a frame that it shares with others that wait; the future answers its offset, or
+        that of the first message with its id."""
         size = message_size(message)
         if size > self._limits.message_bytes:
             raise MessageTooLarge(size=size, limit=self._limits.message_bytes)
         check_times(message)
         self._check_writable(size)
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         fusion = self._open_fusions.get(message.priority)
         if fusion is None or fusion.is_full:
             fusion = self._open_fusions[message.priority] = FusedMessages(message.priority, self._fused_bytes)
@@ -182,27 +227,38 @@ class Partition(CommittedView):
 
     def reconfigure(self, config: TopicConfig, limits: Limits) -> None:
         self._config, self._limits = config, limits
+        self.message_ids.configure(config.dedup_window_ms)
         self.log.configure(log_options(config))
 
     async def retain(self, config: TopicConfig) -> None:
         """Applies the topic's retention. Without one, an old active segment is closed all the same."""
         deletes = "delete" in config.cleanup
-        await self._writer.exclusive(
-            lambda: self.log.retain(
+
+        async def drop() -> None:
+            start = await self.log.retain(
                 now_ms=self._clock.now_ms(),
                 retention_ms=config.retention_ms if deletes else None,
                 retention_bytes=config.retention_bytes if deletes else None,
             )
-        )
+            await self._save_below(start)
+            self.message_ids.expire(self._now_ms())
+
+        await self._writer.exclusive(drop)
 
     async def drop_front(self, offset: int) -> None:
         """Removes messages below an offset, as far as they fill whole segments."""
-        await self._writer.exclusive(lambda: self.log.drop_front(offset))
+
+        async def drop() -> None:
+            await self._save_below(offset)
+            await self.log.drop_front(offset)
+
+        await self._writer.exclusive(drop)
 
     async def purge(self) -> None:
         """Removes every message; the offsets go on where they were."""
 
         async def empty() -> None:
+            await self._save_below(self.log.end_offset)
             await self.log.roll()
             await self.log.drop_front(self.log.end_offset)
 
@@ -213,9 +269,9 @@ class Partition(CommittedView):
 
         The producers are saved first: a move whose frame is gone must still be known.
         """
-        await self.snapshot()
 
         async def drop() -> None:
+            await self._save_below(offset)
             if offset >= self.log.end_offset:
                 await self.log.roll()
             await self.log.drop_front(offset)
@@ -228,6 +284,15 @@ class Partition(CommittedView):
             await self._writer.exclusive(self._begin_snapshot_in_turn)
         if self._snapshot_task is not None:
             await self._snapshot_task
+
+    async def _save_below(self, offset: int) -> None:
+        """Between two writes: what frames below an offset say is in a snapshot then, if that can be written at all."""
+        if self.saved_offset < min(offset, self.log.end_offset) and self.log.failure is None:
+            while self._snapshot_task is not None:
+                await self._snapshot_task
+            self._begin_snapshot()
+            if self._snapshot_task is not None:
+                await self._snapshot_task
 
     async def save_state(self, *, roll: bool) -> None:
         """Saves a snapshot of just now, behind which the log is `roll`ed if asked for; see `saved_offset`."""
@@ -295,8 +360,11 @@ class Partition(CommittedView):
 
     async def _write(self, batch: list[Pending]) -> None:
         placed = Placed()
-        now_ms = self._now_ms()
         try:
+            for pending in batch:
+                if isinstance(pending, PendingFrame) and pending.ids is not None:
+                    await pending.ids.prepare()
+            now_ms = self._now_ms()
             for pending in batch:
                 self._place(pending, now_ms, placed)
             if placed.frames:
@@ -316,68 +384,23 @@ class Partition(CommittedView):
             self.newest[header.priority] = header.next_offset
         for pending, appended in placed.outcomes:
             answer(pending, appended)
+        if placed.id_changes:
+            self.message_ids.written()
         if placed.frames:
             self._bytes_since_snapshot += sum(stamped.header.frame_bytes for stamped in placed.frames)
             self._wake_watchers()
             self._snapshot_if_due()
-
-    def _place(self, pending: Pending, now_ms: int, placed: Placed) -> None:
-        """Gives a frame its offset, or recognises it as a repeat, or refuses it."""
-        marker: Marker | None = None
-        if isinstance(pending, FusedMessages):
-            frame: Frame = pending.build(now_ms)
-            header = check_frame(frame, self._limits)
-        elif isinstance(pending, PendingMarker):
-            if not self.transactions.is_open(pending.producer_id, pending.epoch):
-                placed.outcomes.append((pending, Appended(-1, now_ms, duplicate=True)))
-                return
-            marker = Marker(pending.commit, now_ms)
-            frame = build_marker(pending.producer_id, pending.epoch, marker)
-            header = unpack_header(frame)
-        else:
-            frame, header = pending.frame, pending.header
-            try:
-                repeat = self._producers.find_repeat(header)
-                self._check_transaction(header)
-            except QuiverError as error:
-                refuse(pending, error)
-                return
-            if repeat is not None:
-                answer = Appended(repeat.base_offset, repeat.append_time_ms, duplicate=True)
-                placed.outcomes.append((pending, answer))
-                return
-        base = placed.frames[-1].header.next_offset if placed.frames else self.log.end_offset
-        stamped = stamp(frame, header, base_offset=base, leader_epoch=self.epoch, append_time_ms=now_ms)
-        if header.producer_id not in placed.undo:
-            placed.undo[header.producer_id] = self._producers.get(header.producer_id)
-        self._producers.record(stamped.header)
-        placed.changes.append(self.transactions.record(stamped.header, marker))
-        placed.frames.append(stamped)
-        placed.outcomes.append((pending, Appended(base, now_ms)))
-
-    def _check_transaction(self, header: FrameHeader) -> None:
-        """A producer's earlier transaction, whose end is on its way here, must not get the frames of the next."""
-        earlier = self.transactions.open.get(header.producer_id) if header.is_transactional else None
-        if earlier is not None and earlier.epoch < header.producer_epoch:
-            problem = f"the one before, of epoch {earlier.epoch}, has not ended in {self.name} yet"
-            raise TransactionConflict(transaction=f"{header.producer_id}:{header.producer_epoch}", problem=problem)
-
-    def _undo(self, placed: Placed) -> None:
-        for producer_id, state in placed.undo.items():
-            self._producers.put_back(producer_id, state)
-        for change in reversed(placed.changes):
-            self.transactions.take_back(change)
 
     def _fail(self, error: Exception, batch: Sequence[Pending], placed: Placed) -> None:
         if not isinstance(error, QuiverError):
             logger.error("writing to %s failed", self.name, exc_info=error)
             error = QuiverError()
         self._undo(placed)
-        for pending in batch:
+        for pending in (*batch, *(pending for pending, _ in placed.outcomes)):
             refuse(pending, error)
 
     def _snapshot_if_due(self) -> None:
-        if self._bytes_since_snapshot < _SNAPSHOT_BYTES:
+        if self._bytes_since_snapshot < max(_SNAPSHOT_BYTES, _SNAPSHOT_GROWTH * self._snapshot_bytes):
             return
         if self._clock.monotonic() - self._snapshot_at >= _SNAPSHOT_SECONDS:
             self._begin_snapshot()
@@ -392,8 +415,11 @@ class Partition(CommittedView):
         self._producers.expire(self._clock.now_ms())
         self.transactions.forget_below(self.log.start_offset)
         offset = self.log.end_offset
-        data = msgspec.msgpack.encode(_Image(self._producers.encode(), self.transactions.image()))
-        self._bytes_since_snapshot, self._snapshot_at = 0, self._clock.monotonic()
+        self.message_ids.expire(self._now_ms())
+        image = _Image(self._producers.encode(), self.transactions.image(), self.message_ids.image())
+        data = msgspec.msgpack.encode(image)
+        self._bytes_since_snapshot, self._snapshot_bytes = 0, len(data)
+        self._snapshot_at = self._clock.monotonic()
         self._snapshot_task = asyncio.get_running_loop().create_task(self._save_snapshot(offset, data))
 
     async def _save_snapshot(self, offset: int, data: bytes) -> None:

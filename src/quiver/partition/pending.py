@@ -5,19 +5,15 @@ from typing import NamedTuple
 
 from quiver.model.errors import QuiverError
 from quiver.partition.fusion import FusedMessages
+from quiver.partition.id_keys import FrameIds
+from quiver.partition.message_ids import Change as IdChange
+from quiver.partition.outcome import Appended as Appended
+from quiver.partition.outcome import Duplicate as Duplicate
 from quiver.partition.state import ProducerState
 from quiver.partition.transactions import Change
 from quiver.records.header import FrameHeader, StampedFrame
 
 Frame = bytes | bytearray | memoryview
-
-
-class Appended(NamedTuple):
-    base_offset: int
-    append_time_ms: int
-    duplicate: bool = False
-    delayed: bool = False
-    """It waits in the schedule log, and the offset is an id there."""
 
 
 class PendingMarker(NamedTuple):
@@ -31,28 +27,39 @@ class PendingFrame(NamedTuple):
     frame: Frame
     header: FrameHeader
     future: "asyncio.Future[Appended]"
+    ids: FrameIds | None = None
+    """If they matter."""
+    is_checked: bool = True
+    """Messages whose ids are known are left out. The broker's own moves are stored as they are."""
 
 
-Pending = PendingFrame | PendingMarker | FusedMessages
+class PendingRepeat(NamedTuple):
+    """A single message that was published before."""
+
+    future: "asyncio.Future[Appended]"
+
+
+Pending = PendingFrame | PendingMarker | PendingRepeat | FusedMessages
 
 
 class Placed:
     """Frames that have their offsets, what is to be answered once they are written, and how to undo it."""
 
-    __slots__ = ("changes", "frames", "outcomes", "undo")
+    __slots__ = ("changes", "frames", "id_changes", "outcomes", "undo")
 
     def __init__(self) -> None:
         self.frames: list[StampedFrame] = []
         self.outcomes: list[tuple[Pending, Appended]] = []
         self.undo: dict[int, ProducerState | None] = {}
         self.changes: list[Change] = []
+        self.id_changes: list[IdChange] = []
 
 
 def answer(pending: Pending, appended: Appended) -> None:
     if isinstance(pending, FusedMessages):
         for index, future in enumerate(pending.futures):
             if not future.done():
-                future.set_result(appended.base_offset + index)
+                future.set_result(Appended(appended.base_offset + index, appended.append_time_ms))
     elif not pending.future.done():
         pending.future.set_result(appended)
 

@@ -1,28 +1,36 @@
-"""What a log says about producers and transactions, read again at start-up."""
+"""What a log says about producers, transactions and message ids, read again at start-up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from quiver.model.errors import CorruptData, InvalidFrame
 from quiver.model.limits import MIB
+from quiver.partition.id_keys import Keys, keys_in_turns
 from quiver.partition.transactions import Marker, read_marker
 from quiver.records.header import FrameHeader
-from quiver.records.read import split_frames
+from quiver.records.read import open_frame, split_frames
 from quiver.storage.port import Log
 
 _READ_BYTES = 4 * MIB
 
-Record = Callable[[FrameHeader, Marker | None], None]
-"""Gets every frame in order, and what it says if it is a marker."""
+
+class StoredIds(NamedTuple):
+    keys: Keys
+    offsets: Sequence[int]
 
 
-async def replay(log: Log, offset: int, record: Record) -> None:
+Record = Callable[[FrameHeader, Marker | None, StoredIds | None], None]
+"""Gets every frame in order, what it says if it is a marker, and its ids if they were wanted."""
+
+
+async def replay(log: Log, offset: int, record: Record, wants_ids: Callable[[FrameHeader], bool]) -> None:
     """From an offset up to the end. Damaged frames are stepped over."""
     end = log.end_offset
     while offset < end:
-        offset = await _replay(log, offset, end, record)
+        offset = await _replay(log, offset, end, record, wants_ids)
 
 
-async def _replay(log: Log, offset: int, end: int, record: Record) -> int:
+async def _replay(log: Log, offset: int, end: int, record: Record, wants_ids: Callable[[FrameHeader], bool]) -> int:
     """Records what one read gives; returns where to go on."""
     try:
         part = await log.read(offset, max_bytes=_READ_BYTES, end_offset=end)
@@ -37,10 +45,21 @@ async def _replay(log: Log, offset: int, end: int, record: Record) -> int:
     reached = offset
     try:
         for position, header in split_frames(data):
-            record(header, read_marker(data, position) if header.is_control else None)
+            ids = await _stored_ids(data, position) if wants_ids(header) else None
+            record(header, read_marker(data, position) if header.is_control else None, ids)
             reached = header.next_offset
     except InvalidFrame:
         if reached == offset:
             raise
     # A bad frame behind good ones is the first of the next read, which says where the log goes on behind it.
     return reached
+
+
+async def _stored_ids(data: bytes | memoryview, position: int) -> StoredIds | None:
+    """None where the body is damaged."""
+    try:
+        frame = open_frame(data, position)
+    except InvalidFrame:
+        return None
+    keys = await keys_in_turns(frame)
+    return StoredIds(keys, frame.offsets())

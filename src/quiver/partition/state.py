@@ -24,7 +24,10 @@ class SentFrame(NamedTuple):
     base_sequence: int
     record_count: int
     base_offset: int
+    """-1: nothing was stored, every message was known by its id."""
     append_time_ms: int
+    is_whole: bool = True
+    """No message is missing in the log, because it was known by its id or compacted away."""
 
 
 class ProducerState(NamedTuple):
@@ -92,8 +95,9 @@ class ProducerTable:
             self._limit()
             return
         frames = known.frames if known is not None and known.epoch == header.producer_epoch else ()
-        count = header.last_offset_delta + 1  # of a frame that compaction has thinned out there are fewer left
-        sent = SentFrame(header.base_sequence, count, header.base_offset, header.append_time_ms)
+        count = header.last_offset_delta + 1  # fewer may be left: repeats were taken out, or compaction came by
+        is_whole = header.record_count == count
+        sent = SentFrame(header.base_sequence, count, header.base_offset, header.append_time_ms, is_whole)
         producers[producer_id] = ProducerState(
             header.producer_epoch,
             (header.base_sequence + count) % SEQUENCE_LIMIT,

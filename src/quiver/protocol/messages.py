@@ -70,6 +70,8 @@ class OffsetPart(msgspec.Struct, array_like=True, frozen=True):
 
 class ListOffsets(Message, tag=4, frozen=True):
     parts: list[OffsetPart]
+    read_committed: bool = True
+    """Whether `latest` is where the first open transaction begins."""
 
 
 class InitProducer(Message, tag=5, frozen=True):
@@ -170,6 +172,9 @@ class Produced(Message, tag=103, frozen=True):
     duplicate: bool = False
     delayed: bool = False
     """The frame holds delayed messages: its offsets are their ids, and they enter the topic when they are due."""
+    duplicates: tuple[tuple[int, int, bool], ...] = ()
+    """Messages that were not stored because their id was known: place in the frame, offset of the first message with
+    the id, and whether that one is a delayed message's id."""
 
 
 class FetchedPart(msgspec.Struct, array_like=True, frozen=True):
@@ -215,6 +220,10 @@ class TopicDescription(Message, tag=107, frozen=True):
     size_bytes: int
     offsets: list[tuple[int, int]]
     """Per partition: earliest, and the next offset to be written."""
+    message_count: int = 0
+    """Messages that are stored; compaction leaves offsets empty."""
+    compacted_to: tuple[int, ...] = ()
+    """Per partition: below this offset each key is there once. Empty where the topic is not compacted."""
 
 
 class Done(Message, tag=108, frozen=True):

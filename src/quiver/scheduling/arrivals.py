@@ -56,11 +56,11 @@ class Arrivals:
         written.add_done_callback(lambda _: self._frame_written(written, times_ms, header, answer))
         return answer
 
-    def message(self, message: NewMessage) -> "asyncio.Future[int]":
+    def message(self, message: NewMessage) -> "asyncio.Future[Appended]":
         """Queues a single message, which shares a frame with others; the future answers its id."""
         self._check_time(message.deliver_at_ms or 0)
         written = self._schedule.append_message(message)
-        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         written.add_done_callback(lambda _: self._message_written(written, message, answer))
         return answer
 
@@ -92,24 +92,31 @@ class Arrivals:
         appended = written.result()
         if not appended.duplicate:
             self._schedule_fresh()
-            base = appended.base_offset
-            ids = np.arange(base, base + len(times_ms))
+            ids = np.arange(appended.base_offset, appended.base_offset + len(times_ms))
+            if known := [duplicate.row for duplicate in appended.duplicates]:
+                ids, times_ms = np.delete(ids, known), np.delete(times_ms, known)
             self.add(ScheduledFrame(ids, times_ms, header.priority, transaction_of(header)))
         if not answer.done():
-            answer.set_result(appended._replace(delayed=True))
+            is_elsewhere = len(appended.duplicates) == header.record_count and not appended.delayed
+            answer.set_result(appended if is_elsewhere else appended._replace(delayed=True))
 
     def _message_written(
-        self, written: "asyncio.Future[int]", message: NewMessage, answer: "asyncio.Future[int]"
+        self, written: "asyncio.Future[Appended]", message: NewMessage, answer: "asyncio.Future[Appended]"
     ) -> None:
         error = written.exception()
         if error is not None:
             _fail(answer, error)
             return
+        appended = written.result()
+        if appended.duplicate:
+            if not answer.done():
+                answer.set_result(appended)
+            return
         if not self._fresh:  # those of a frame come one behind the other, and are scheduled before anybody is told
             asyncio.get_running_loop().call_soon(self._schedule_fresh)
-        self._fresh.append((written.result(), message))
+        self._fresh.append((appended.base_offset, message))
         if not answer.done():
-            answer.set_result(written.result())
+            answer.set_result(appended._replace(delayed=True))
 
     def _schedule_fresh(self) -> None:
         fresh, self._fresh = self._fresh, []

@@ -15,12 +15,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from quiver.model.errors import CorruptData, FrameTooLarge, InvalidFrame, QuiverError
 from quiver.model.limits import MIB
 from quiver.records.build import build_frame
 from quiver.records.header import StampedFrame, stamp, unpack_header
 from quiver.records.read import open_frame, split_frames
-from quiver.storage.port import Log, LogOptions, Storage
+from quiver.storage.port import Log, LogOptions, Snapshot, Storage
 from quiver.storage.writer import SerialWriter
 from quiver.system.clock import Clock
 
@@ -71,30 +73,50 @@ class Journal:
         apply: Callable[[bytes], None],
         options: LogOptions = OPTIONS,
     ) -> "Journal":
-        """Opens the journal, restores the newest snapshot and applies every record behind it."""
+        """Opens the journal, restores the newest snapshot that can be used and applies every record behind it.
+
+        `restore` may be called again after it raised, with an older one. CorruptData when what is left does not tell
+        the whole: a state machine is never taken for empty because its files are damaged.
+        """
         log = await storage.open_log(log_id, options)
         journal = cls(log, epoch=epoch, clock=clock, apply=apply)
-        offset = log.start_offset
-        snapshot = await log.load_snapshot()
-        if snapshot is not None:
-            if snapshot.data != _NOTHING:
-                restore(snapshot.data)
-            journal._snapshot_bytes = len(snapshot.data)
-            journal._snapshot_offsets.append(snapshot.offset)
-            offset = snapshot.offset
-        elif 0 < offset < log.end_offset:
-            problem = f"its log begins at {offset} and no snapshot of what was before is whole"
-            raise CorruptData(where=log_id, problem=problem, next_offset=offset)
-        elif offset > 0:
-            await log.save_snapshot(offset, _NOTHING)
-        if offset < log.start_offset:
-            problem = f"its snapshot ends at {offset} and its log begins at {log.start_offset}"
-            raise CorruptData(where=log_id, problem=problem, next_offset=log.start_offset)
         try:
-            await journal._replay(offset)
-        except InvalidFrame as error:
-            raise CorruptData(where=log_id, problem=error.message, next_offset=log.end_offset) from error
+            await journal._replay(await journal._restore(log_id, restore))
+        except CorruptData:
+            await log.close()
+            raise
+        except (InvalidFrame, msgspec.DecodeError) as error:
+            await log.close()
+            problem = f"a record cannot be read ({error}); a newer version of Quiver may have written it"
+            raise CorruptData(where=log_id, problem=problem, next_offset=log.end_offset) from error
         return journal
+
+    async def _restore(self, log_id: str, restore: Callable[[bytes], None]) -> int:
+        """Returns the offset behind what is restored."""
+        log, offset = self._log, self._log.start_offset
+        snapshot = await self._load(restore)
+        if snapshot is not None and snapshot.offset >= offset:
+            self._snapshot_bytes = len(snapshot.data)
+            self._snapshot_offsets.append(snapshot.offset)
+            return snapshot.offset
+        is_whole = offset == 0 and (log.end_offset > 0 or not log.snapshot_problems)
+        if snapshot is None and is_whole:
+            return 0
+        if snapshot is not None or offset < log.end_offset or log.snapshot_problems:
+            raise _lost_front(log_id, log, snapshot)
+        await log.save_snapshot(offset, _NOTHING)
+        return offset
+
+    async def _load(self, restore: Callable[[bytes], None]) -> Snapshot | None:
+        while (snapshot := await self._log.load_snapshot()) is not None:
+            try:
+                if snapshot.data != _NOTHING:
+                    restore(snapshot.data)
+            except Exception as error:
+                self._log.refuse_snapshot(snapshot.offset, f"its content is not understood ({error})")
+            else:
+                return snapshot
+        return None
 
     async def append(self, record: bytes) -> int:
         """Returns the record's offset once it is on disk and applied."""
@@ -238,6 +260,19 @@ class Journal:
                 self._apply(pending.record)
             if not pending.future.done():
                 pending.future.set_result(base + index)
+
+
+def _lost_front(log_id: str, log: Log, snapshot: Snapshot | None) -> CorruptData:
+    reach = "no snapshot is whole" if snapshot is None else f"the newest good snapshot ends at {snapshot.offset}"
+    damage = "".join(f"; {problem}" for problem in log.snapshot_problems)
+    return CorruptData(
+        f"{log_id} cannot be read: its log begins at offset {log.start_offset}, {reach}{damage}. What it held before"
+        f" is lost unless one of its snapshots is restored: put the files of {log_id} from a backup in their place,"
+        " or start the version of Quiver that wrote them, and restart the broker",
+        where=log_id,
+        problem=f"its log begins at {log.start_offset} and {reach}",
+        next_offset=log.start_offset,
+    )
 
 
 async def _joined(pieces: Iterable[bytes]) -> bytes:

@@ -29,6 +29,7 @@ from quiver.system.randomness import Randomness, SystemRandomness
 MIN_FREE_BYTES = 256 * MIB
 FLUSH_SECONDS = 1.0
 _MANY_FILES = 1 << 20
+_SHOWN = 3
 READ_THREADS = 4
 BACKGROUND_THREADS = 4
 _logger = logging.getLogger(__name__)
@@ -82,6 +83,16 @@ class LocalStorage:
     def problem(self) -> str | None:
         failed = [f"{log.log_id}: {log.failure}" for log in self._logs.values() if log.failure]
         return self.space.problem or (f"offline for writes: {'; '.join(failed[:3])}" if failed else None)
+
+    @property
+    def warnings(self) -> dict[str, str]:
+        found = {}
+        for log in self._logs.values():
+            damage = [each.error().message for each in log.damage]
+            if problems := [*log.snapshot_problems, *damage]:
+                more = len(problems) - _SHOWN
+                found[log.log_id] = "; ".join(problems[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+        return found
 
     def _default_compactor(self) -> Compactor:
         thread = ThreadCompactor(self._files, self.background)

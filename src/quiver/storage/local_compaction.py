@@ -136,7 +136,7 @@ class LocalCompaction:
             return Compacted(count, count, 0, 0, self._disk.start_offset)
         rest = sum(await self._engine.background.run(self._disk.count_by_priority, found.end_offset))
         if not compaction.dry_run:
-            await self._engine.background.run(self._prepare)
+            await self._engine.background.run(self._prepare, found.end_offset)
         try:
             outcome = await self._pass(compaction, found)
         finally:
@@ -209,15 +209,15 @@ class LocalCompaction:
             dry_run=compaction.dry_run,
         )
 
-    def _prepare(self) -> None:
-        """Frames will go that only a snapshot remembers, and room is needed for new segments."""
+    def _prepare(self, end_offset: int) -> None:
+        """Frames below an offset will go that only a snapshot remembers, and room is needed for new segments."""
         self._disk.check_writable()
         if has_note(self._disk):
             raise PartitionOffline(partition=self._disk.log_id, problem=_UNFINISHED)
         self._engine.space.take(2 * self._segment_bytes())
         try:
             self._clean_up()
-            self._disk.snapshots.make_durable()
+            self._disk.snapshots.make_durable(end_offset)
         except OSError as error:
             raise storage_error(self._disk.log_id, error) from error
 

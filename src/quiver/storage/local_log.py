@@ -262,7 +262,8 @@ class LocalLog:
         memory, disk = self._memory, self._disk
         counts = list(NO_MESSAGES)
         if offset < disk.end_offset:
-            counts = await self._search(lambda: disk.count_by_priority(offset))
+            known = disk.known_counts() if offset <= disk.start_offset else None
+            counts = await self._search(lambda: disk.count_by_priority(offset)) if known is None else known
         if memory is None:
             return counts
         return [count + more for count, more in zip(counts, memory.count_by_priority(offset), strict=True)]
@@ -284,6 +285,8 @@ class LocalLog:
             memory = self._memory
             if memory is not None and offset >= memory.start_offset:
                 memory.truncate(offset)
+                if self._memory_compaction is not None:
+                    self._memory_compaction.cut(offset)
             else:
                 await self._engine.writes.run(self._compaction.cut, offset)
                 await self._engine.writes.run(self._disk.truncate, offset)
@@ -320,6 +323,10 @@ class LocalLog:
                 )
             return self.start_offset
 
+    @property
+    def clean_to(self) -> int:
+        return (self._memory_compaction or self._compaction).progress.clean_to
+
     def dirt(self, compaction: Compaction) -> Dirt:
         return (self._memory_compaction or self._compaction).dirt(compaction)
 
@@ -344,6 +351,14 @@ class LocalLog:
                 return snapshot
         found = await self._engine.reads.run(self._disk.snapshots.newest, self.end_offset)
         return None if found is None else Snapshot(*found)
+
+    @property
+    def snapshot_problems(self) -> Sequence[str]:
+        return list(self._disk.snapshots.problems.values())
+
+    def refuse_snapshot(self, offset: int, problem: str) -> None:
+        self._memory_snapshots = [each for each in self._memory_snapshots if each.offset != offset]
+        self._disk.snapshots.refuse(offset, problem)
 
     def configure(self, options: LogOptions) -> None:
         self._options = options

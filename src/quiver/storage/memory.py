@@ -30,6 +30,7 @@ class MemoryLog:
         )
         self._compaction = MemoryCompaction(self._frames, SystemRandomness())
         self._snapshots: list[Snapshot] = []
+        self._refused: list[str] = []
         self._log_id = log_id
         self.open = True
 
@@ -87,6 +88,7 @@ class MemoryLog:
 
     async def truncate(self, offset: int) -> None:
         self._frames.truncate(offset)
+        self._compaction.cut(offset)
         self._snapshots = [snapshot for snapshot in self._snapshots if snapshot.offset <= offset]
 
     async def drop_front(self, offset: int) -> int:
@@ -97,6 +99,10 @@ class MemoryLog:
 
     async def retain(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
         return self._frames.retain(now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes)
+
+    @property
+    def clean_to(self) -> int:
+        return self._compaction.progress.clean_to
 
     def dirt(self, compaction: Compaction) -> Dirt:
         return self._compaction.dirt(compaction)
@@ -111,6 +117,14 @@ class MemoryLog:
     async def load_snapshot(self) -> Snapshot | None:
         good = [snapshot for snapshot in self._snapshots if snapshot.offset <= self.end_offset]
         return good[-1] if good else None
+
+    @property
+    def snapshot_problems(self) -> Sequence[str]:
+        return self._refused
+
+    def refuse_snapshot(self, offset: int, problem: str) -> None:
+        self._snapshots = [snapshot for snapshot in self._snapshots if snapshot.offset != offset]
+        self._refused.append(f"the snapshot at {offset} is not used: {problem}")
 
     def configure(self, options: LogOptions) -> None:
         self._frames.segment_bytes = options.segment_bytes
@@ -130,6 +144,10 @@ class MemoryStorage:
     @property
     def problem(self) -> str | None:
         return None
+
+    @property
+    def warnings(self) -> dict[str, str]:
+        return {}
 
     async def open_log(self, log_id: str, options: LogOptions) -> MemoryLog:
         log = self._logs.get(log_id)

@@ -21,16 +21,19 @@ class MemoryCompaction:
     def __init__(self, frames: MemoryFrames, randomness: Randomness) -> None:
         self._frames = frames
         self._randomness = randomness
-        self._progress = Progress()
+        self.progress = Progress()
         self._turn = asyncio.Lock()
+
+    def cut(self, offset: int) -> None:
+        """The log was cut at an offset."""
+        self.progress = self.progress.cut(offset)
 
     def dirt(self, compaction: Compaction) -> Dirt:
         segments, _ = self._scope(compaction)
         return Dirt(
-            sum(each.size_bytes for each in segments if each.base_offset >= self._progress.clean_to),
+            sum(each.size_bytes for each in segments if each.base_offset >= self.progress.clean_to),
             sum(each.size_bytes for each in segments),
-            bool(segments)
-            and self._progress.has_old_tombstones(compaction.now_ms, compaction.tombstone_retention_ms),
+            bool(segments) and self.progress.has_old_tombstones(compaction.now_ms, compaction.tombstone_retention_ms),
         )
 
     async def run(self, compaction: Compaction) -> Compacted:
@@ -42,7 +45,7 @@ class MemoryCompaction:
             if not compaction.dry_run:
                 for old, new in replacements:
                     self._frames.replace(old, new)
-                self._progress = self._progress.after(
+                self.progress = self.progress.after(
                     Pass(end, compaction.now_ms),
                     tombstones=totals.tombstones,
                     retention_ms=compaction.tombstone_retention_ms,
@@ -65,8 +68,8 @@ class MemoryCompaction:
         by_base = {segment.base_offset: segment for segment in segments}
         sources = [MemorySource(segment.base_offset, list(segment.frames)) for segment in segments]
         scope = Scope(
-            clean_to=self._progress.clean_to,
-            tombstones_below=self._progress.tombstones_below(compaction.now_ms, compaction.tombstone_retention_ms),
+            clean_to=self.progress.clean_to,
+            tombstones_below=self.progress.tombstones_below(compaction.now_ms, compaction.tombstone_retention_ms),
             aborted=compaction.aborted,
             max_keys=2**62,
         )

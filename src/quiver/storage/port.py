@@ -183,6 +183,11 @@ class Log(Protocol):
         """Rolls an old active segment, removes what is too old or too much; returns the new start offset."""
         ...
 
+    @property
+    def clean_to(self) -> int:
+        """Below this offset a pass of compaction has left each key once, and nothing of aborted transactions."""
+        ...
+
     def dirt(self, compaction: Compaction) -> Dirt:
         """What compaction would find, as far as it is known without reading."""
         ...
@@ -206,6 +211,15 @@ class Log(Protocol):
         """The newest snapshot that is whole and not above end_offset."""
         ...
 
+    @property
+    def snapshot_problems(self) -> Sequence[str]:
+        """What is wrong with snapshots that are there and cannot be used, as far as they were looked at."""
+        ...
+
+    def refuse_snapshot(self, offset: int, problem: str) -> None:
+        """The owner cannot read a snapshot: `load_snapshot` finds the one before from now on."""
+        ...
+
     def configure(self, options: LogOptions) -> None:
         """Applies changed options from the next append on."""
         ...
@@ -221,6 +235,11 @@ class Storage(Protocol):
     @property
     def problem(self) -> str | None:
         """Why the engine refuses writes now (disk full, a failed log), or None: for readiness."""
+        ...
+
+    @property
+    def warnings(self) -> dict[str, str]:
+        """By log: what was found damaged in it, though it takes reads and writes."""
         ...
 
     async def open_log(self, log_id: str, options: LogOptions) -> Log:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from quiver.model.errors import InvalidRequest, ShuttingDown, TransactionNotFound
+from quiver.model.errors import CorruptData, InvalidRequest, ShuttingDown, TransactionNotFound
 from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
 from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
@@ -45,7 +45,9 @@ class Coordinator:
     def __init__(self, *, clock: Clock, new_producer_id: Callable[[], Awaitable[int]]) -> None:
         self._clock = clock
         self._new_producer_id = new_producer_id
-        self.state = TransactionState()
+        self._state = TransactionState()
+        self.problem: CorruptData | None = None
+        """Why nothing is known of transactions: their journal is damaged. Whatever is asked is answered with it."""
         self.open: dict[int, OpenTransaction] = {}
         """By producer id; only ever of the producer's own epoch."""
         self._journal: Journal | None = None
@@ -57,14 +59,26 @@ class Coordinator:
         self._closing = False
 
     async def start(self, storage: Storage, epoch: int) -> None:
-        self._journal = await Journal.open(
-            storage,
-            LOG_ID,
-            epoch=epoch,
-            clock=self._clock,
-            restore=lambda data: restore_state(data, self.state),
-            apply=lambda record: self.state.apply(decode_event(record)),
-        )
+        """CorruptData is a problem from then on."""
+        state = self._state
+        try:
+            self._journal = await Journal.open(
+                storage,
+                LOG_ID,
+                epoch=epoch,
+                clock=self._clock,
+                restore=lambda data: restore_state(data, state),
+                apply=lambda record: state.apply(decode_event(record)),
+            )
+        except CorruptData as error:
+            self.problem = error
+            raise
+
+    @property
+    def state(self) -> TransactionState:
+        if self.problem is not None:
+            raise self.problem
+        return self._state
 
     async def close(self) -> None:
         self._closing = True

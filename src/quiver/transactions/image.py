@@ -46,7 +46,9 @@ def encode_state(state: TransactionState) -> Iterator[bytes]:
 
 
 def restore_state(data: bytes, state: TransactionState) -> None:
-    """Fills a state that is empty."""
+    """Takes the place of whatever the state held."""
+    for table in (state.producers, state.ids, state.unfinished, state.keys):
+        table.clear()
     for piece in _pieces(data):
         match piece:
             case Numbers(last_decision, commits, aborts):

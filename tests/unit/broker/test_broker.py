@@ -65,7 +65,7 @@ async def test_frames_come_back_in_order_with_offsets(broker: Broker) -> None:
     fetched = await fetch_one(broker, FetchPart(topic.id, 1, 0, 1 << 20))
     assert await values_of(fetched) == [b"a", b"b", b"c"]
     assert (fetched.log_start, fetched.high_watermark, fetched.last_stable) == (0, 3, 3)
-    details = broker.describe("orders")
+    details = await broker.describe("orders")
     assert [(p.start_offset, p.end_offset) for p in details.partitions] == [(0, 0), (0, 3)]
     assert details.message_count == 3
 
@@ -105,7 +105,7 @@ async def test_a_repeat_gets_the_original_offset_also_in_the_same_batch(broker: 
     sent = frame(b"a", b"b", producer=producer, sequence=0)
     original, repeat = broker.produce(topic.id, 0, sent), broker.produce(topic.id, 0, sent)
     assert not (await original).duplicate
-    assert await repeat == (0, (await original).append_time_ms, True, False)
+    assert await repeat == (0, (await original).append_time_ms, True, False, ())
     with pytest.raises(OutOfSequence):
         await broker.produce(topic.id, 0, frame(b"z", producer=producer, sequence=7))
     assert (await broker.produce(topic.id, 0, frame(b"c", producer=producer, sequence=2))).base_offset == 2
@@ -145,7 +145,7 @@ async def test_what_is_refused_before_it_is_queued(broker: Broker) -> None:
             0,
             build_frame([b"a"], timestamp_ms=1, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True),
         )
-    assert broker.describe("orders").message_count == 0
+    assert (await broker.describe("orders")).message_count == 0
 
 
 async def test_single_messages_share_frames_and_keep_their_fields(broker: Broker) -> None:
@@ -226,7 +226,8 @@ async def test_topics_can_grow_be_purged_and_deleted_while_in_use(broker: Broker
     assert await broker.add_partitions("orders", 3) == (1, 3)
     await broker.produce(topic.id, 2, frame(b"c"))
     await broker.purge_topic("orders")
-    assert [(p.start_offset, p.end_offset) for p in broker.describe("orders").partitions] == [(2, 2), (0, 0), (1, 1)]
+    details = await broker.describe("orders")
+    assert [(p.start_offset, p.end_offset) for p in details.partitions] == [(2, 2), (0, 0), (1, 1)]
     await broker.delete_topic("orders")
     with pytest.raises(TopicNotFound):
         broker.produce(topic.id, 0, frame(b"x"))

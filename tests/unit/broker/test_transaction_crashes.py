@@ -1,7 +1,13 @@
-"""The broker is killed at every single file operation of a commit and of an abort: it is all there, or nothing is."""
+"""The broker ends at every single file operation of a commit and of an abort: it is all there, or nothing is.
+
+It is killed, and the files stay as they are; or the power goes, and of what was not synced any part is left.
+"""
 
 import asyncio
+import random
+from collections.abc import Sequence
 from pathlib import Path
+from threading import RLock
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,6 +20,10 @@ from quiver.model.message import NewMessage
 from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
 from quiver.storage.local import LocalStorage
+from quiver.system.files import Buffer, Files
+from quiver.testing.power_cut import PowerCutFiles
+
+PARTITIONS = 3
 
 
 class Seen(NamedTuple):
@@ -41,7 +51,8 @@ async def shut(broker: Broker, storage: LocalStorage) -> None:
 
 async def look(broker: Broker) -> Seen:
     async def read(topic: str) -> list[bytes | None]:
-        return [message.value for message in (await broker.read_messages(topic, 0)).messages]
+        pages = [await broker.read_messages(topic, n) for n in range(broker.topic(topic).config.partitions)]
+        return [message.value for page in pages for message in page.messages]
 
     await broker.queues.attend_to_times()
     jobs = await broker.queues.receive(["jobs"], "workers", consumer="after")
@@ -57,23 +68,79 @@ async def look(broker: Broker) -> Seen:
 
 
 NOTHING = Seen([], [], 0, None, [0])
-EVERYTHING = Seen([b"1", b"2"], [b"3"], 1, 1, [])
+EVERYTHING = Seen([b"0", b"1", b"2"], [b"3"], 1, 1, [])
 
 
-async def run_to_the_end(root: Path, copies: Path, *, commit: bool) -> tuple[ProducerKey, int, int]:
+class CuttingFiles(PowerCutFiles):
+    """Keeps what a power cut may leave before each operation that changes something, while `copies` is set."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._turn = RLock()
+        self.copies: Path | None = None
+        self.count = 0
+
+    def _copy(self) -> None:
+        if self.copies is not None:
+            self.cut(self.copies / str(self.count), random.Random(self.count))
+            self.count += 1
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        with self._turn:
+            self._copy()
+            return super().pwritev(fd, buffers, position)
+
+    def fdatasync(self, fd: int) -> None:
+        with self._turn:
+            self._copy()
+            super().fdatasync(fd)
+
+    def sync_directory(self, path: Path) -> None:
+        with self._turn:
+            self._copy()
+            super().sync_directory(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        with self._turn:
+            self._copy()
+            super().rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        with self._turn:
+            self._copy()
+            super().remove(path)
+
+    def truncate(self, fd: int, size: int) -> None:
+        with self._turn:
+            self._copy()
+            super().truncate(fd, size)
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        with self._turn:
+            return super().open(path, create=create)
+
+    def make_directory(self, path: Path) -> None:
+        with self._turn:
+            super().make_directory(path)
+
+
+async def run_to_the_end(
+    root: Path, copies: Path, files: "CopyingFiles | CuttingFiles", *, commit: bool
+) -> tuple[ProducerKey, int, int]:
     """The producer, and how many copies there were when every frame was answered, and in the end."""
-    files = CopyingFiles(root)
     broker, storage = await open_broker(root, files)
     for name in ("in", "jobs", "out", "more"):
-        await broker.create_topic(name, {"partitions": 1})
+        await broker.create_topic(name, {"partitions": PARTITIONS if name == "out" else 1})
     await broker.publish("in", [NewMessage(value=b"in")])
     await broker.publish("jobs", [NewMessage(value=b"job")])
     [job] = await broker.queues.receive(["jobs"], "workers", consumer="c")
     key = await broker.transactions.init("id")
     copies.mkdir()
     files.copies = copies
-    for topic, value in (("out", b"1"), ("out", b"2"), ("more", b"3")):
-        await broker.transactions.publish(key.producer_id, key.epoch, topic, NewMessage(value=value))
+    for number in range(PARTITIONS):
+        message = NewMessage(value=b"%d" % number, partition=number)
+        await broker.transactions.publish(key.producer_id, key.epoch, "out", message)
+    await broker.transactions.publish(key.producer_id, key.epoch, "more", NewMessage(value=b"3"))
     far = NewMessage(value=b"4", deliver_at_ms=broker.clock.now_ms() + 30 * 86_400_000)
     await broker.transactions.publish(key.producer_id, key.epoch, "more", far)
     sent = files.count
@@ -95,27 +162,60 @@ async def run_to_the_end(root: Path, copies: Path, *, commit: bool) -> tuple[Pro
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_at_every_operation(tmp_path: Path, commit: bool) -> None:
-    asyncio.run(every_operation(tmp_path, commit))
+def test_killed_at_every_operation(tmp_path: Path, commit: bool) -> None:
+    asyncio.run(every_operation(tmp_path, CopyingFiles(tmp_path / "data"), commit=commit))
 
 
-async def every_operation(tmp_path: Path, commit: bool) -> None:
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_power_cut_at_every_operation(tmp_path: Path, commit: bool) -> None:
+    """And another one as soon as it is ready again: what was seen then stays."""
+    (tmp_path / "data").mkdir()
+    asyncio.run(every_operation(tmp_path, CuttingFiles(tmp_path / "data"), commit=commit))
+
+
+async def every_operation(tmp_path: Path, files: CopyingFiles | CuttingFiles, *, commit: bool) -> None:
     copies = tmp_path / "copies"
-    key, sent, count = await run_to_the_end(tmp_path / "data", copies, commit=commit)
+    key, sent, count = await run_to_the_end(tmp_path / "data", copies, files, commit=commit)
     assert sent < count
     seen = set()
     for number in range(count):
-        broker, storage = await open_broker(copies / str(number), clock=Later())
-        assert broker.transactions.stats().active == 0
-        found = await look(broker)
-        assert found in (NOTHING, EVERYTHING), f"operation {number}"
-        seen.add(found == EVERYTHING)
-        if found == EVERYTHING:
-            answer = await broker.transactions.commit([key])
-            assert answer.is_repeat
-            assert answer.producers == [ProducerKey(key.producer_id, key.epoch + 1)]
-        elif number >= sent:
-            with pytest.raises(ProducerFenced):
-                await broker.transactions.commit([key])
-        await shut(broker, storage)
+        is_whole = await check(copies / str(number), key, is_sent=number >= sent, number=number)
+        seen.add(is_whole)
+        if isinstance(files, CuttingFiles):
+            again = await check(copies / f"{number}-again", key, is_sent=number >= sent, number=number)
+            assert again == is_whole, f"operation {number}"
     assert seen == ({True, False} if commit else {False})
+
+
+async def check(root: Path, key: ProducerKey, *, is_sent: bool, number: int) -> bool:
+    """Whether everything is there, and not nothing. What a power cut leaves then is beside it."""
+    files = CuttingFiles(root)
+    await settled_by_a_sync(root, files)
+    broker, storage = await open_broker(root, files, clock=Later())
+    assert broker.transactions.stats().active == 0
+    assert broker.problems() == {}
+    found = await look(broker)
+    assert found in (NOTHING, EVERYTHING), f"operation {number}"
+    if found == EVERYTHING:
+        answer = await broker.transactions.commit([key])
+        assert answer.is_repeat
+        assert answer.producers == [ProducerKey(key.producer_id, key.epoch + 1)]
+    elif is_sent:
+        with pytest.raises(ProducerFenced):
+            await broker.transactions.commit([key])
+    if not root.name.endswith("-again"):
+        files.cut(root.with_name(f"{root.name}-again"), random.Random(number))
+    await shut(broker, storage)
+    return found == EVERYTHING
+
+
+async def settled_by_a_sync(root: Path, files: CuttingFiles) -> None:
+    """What is found at a start was on the disk before."""
+    for path in sorted(root.rglob("*")):
+        if path.is_dir():
+            files.sync_directory(path)
+        else:
+            fd = Files.open(files, path)
+            files.fdatasync(fd)
+            files.close(fd)
+    files.sync_directory(root)

@@ -217,7 +217,7 @@ def test_a_hole_before_the_end_is_crossed_once_the_broker_has_nothing_there():
     cursor = Cursor(0, 5, end=1_000_000)
     cursor.found_nothing()
     assert not cursor.is_finished
-    cursor.high_watermark = 1_000_000
+    cursor.readable_end = 1_000_000
     cursor.found_nothing()
     assert cursor.is_finished
 

@@ -96,9 +96,19 @@ class FakeBroker:
             raise TopicNotFound(topic=name)
         return self._topics[name]
 
-    def describe(self, name: str) -> Any:
+    async def describe(self, name: str) -> Any:
+        return self._describe(name)
+
+    def _describe(self, name: str) -> Any:
         partitions = [
-            SimpleNamespace(partition=n, start_offset=0, end_offset=len(log), size_bytes=100 * len(log), offline=None)
+            SimpleNamespace(
+                partition=n,
+                start_offset=0,
+                end_offset=len(log),
+                size_bytes=100 * len(log),
+                offline=None,
+                compacted_to=None,
+            )
             for n, log in enumerate(self._logs[self.topic(name).name])
         ]
         return SimpleNamespace(
@@ -155,11 +165,14 @@ class FakeBroker:
         found = logs[partition][start : start + limit]
         return Page(found, start + len(found))
 
+    def warnings(self) -> dict[str, str]:
+        return {}
+
     def problems(self) -> dict[str, str]:
         return self.trouble
 
     async def stats(self) -> Any:
-        topics = [self.describe(name) for name in self._topics]
+        topics = [self._describe(name) for name in self._topics]
         return SimpleNamespace(
             uptime_seconds=self.clock.seconds, topics=topics, size_bytes=sum(t.size_bytes for t in topics)
         )

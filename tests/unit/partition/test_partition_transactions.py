@@ -215,7 +215,7 @@ async def test_a_marker_closes_it_once_and_late_frames_are_refused() -> None:
     assert (partition.last_stable, await visible(partition)) == (0, [])
     assert (await partition.append_marker(1, 0, commit=True)).base_offset == 2
     assert (partition.last_stable, await visible(partition), partition.visible_end) == (3, [0, 1], 2)
-    assert await partition.append_marker(1, 0, commit=False) == (-1, pytest.approx(0, abs=1e15), True, False)
+    assert await partition.append_marker(1, 0, commit=False) == (-1, pytest.approx(0, abs=1e15), True, False, ())
     with pytest.raises(ProducerFenced):
         await send(partition, b"c", sequence=2)
     await send(partition, b"d", epoch=1)

@@ -52,15 +52,16 @@ ANSWERS: list[tuple[m.Message, str]] = [
     (m.Failure("internal", "no", True), "9464a8696e7465726e616ca26e6fc3"),
     (m.Welcome(1, "n", ["none"], ["arrow"], 3, 2, 1, "q"), "996501a16e91a46e6f6e6591a56172726f77030201a171"),
     (m.Metadata([m.TopicInfo(1, "t", 3, 9)], ["u"]), "9366919401a174030991a175"),
-    (m.Produced(1 << 40, 5), "9567cf000001000000000005c2c2"),
-    (m.Produced(1 << 40, 5, False, True), "9567cf000001000000000005c2c3"),
+    (m.Produced(1 << 40, 5), "9667cf000001000000000005c2c290"),
+    (m.Produced(1 << 40, 5, False, True), "9667cf000001000000000005c2c390"),
+    (m.Produced(9, 5, False, False, ((1, 3, False),)), "9667" + "0905c2c29193" + "0103c2"),
     (
         m.Fetched([m.FetchedPart(7, 0, 88, 1, 2, 2, 4, [(5, 6)], m.Failure("x", "y"))]),
         "92689199070058010202 0491920506 9464a178a179c2",
     ),
     (m.Offsets([m.FoundOffset(4), m.FoundOffset(-1, m.Failure("x", "y"))]), "9269929204c092ff9464a178a179c2"),
     (m.ProducerIdentity(9, 0), "936a0900"),
-    (m.TopicDescription(1, "t", 2, {"ttl": None}, 3, [(0, 5)]), "976b01a1740281a374746cc003919200 05"),
+    (m.TopicDescription(1, "t", 2, {"ttl": None}, 3, [(0, 5)], 4, (2,)), "996b01a1740281a374746cc003919200 05049102"),
     (m.Done(), "916c"),
 ]
 

@@ -70,7 +70,7 @@ class Bench:
 
     async def schedule(self, value: bytes, delay_ms: int, **fields: Any) -> int:
         message = NewMessage(value=value, deliver_at_ms=self.clock.now + delay_ms, **fields)
-        return await self.delays.arrivals.message(message)
+        return (await self.delays.arrivals.message(message)).base_offset
 
     async def schedule_frame(self, values: Sequence[bytes], delays_ms: Sequence[int | None], **fields: Any) -> int:
         times = [None if delay_ms is None else self.clock.now + delay_ms for delay_ms in delays_ms]

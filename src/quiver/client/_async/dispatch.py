@@ -66,7 +66,7 @@ class AsyncDispatch:
         self._mutex = threading.Lock()
         self._pumping = Lock()
         self._ready: deque[Parcel] = deque()
-        self._fleet = Fleet(idempotent=options.idempotent)
+        self._fleet = Fleet(idempotent=options.idempotent, is_transactional=options.is_transactional)
         self._router = Router(topic, int(link.randomness.jitter() * 1_000_000))
         self._identity = NO_IDENTITY
         self._paused_until = 0.0
@@ -157,6 +157,18 @@ class AsyncDispatch:
         self.closed_by = error
         self._fail_everything(error)
 
+    def begin_transaction(self, identity: tuple[int, int]) -> None:
+        """What comes now is sent under this identity, with sequences from 0. Nothing is on its way."""
+        self._identity = identity
+        self._fleet.begin_transaction()
+        with self._mutex:
+            self._failed = []
+
+    async def give_up(self, error: QuiverError) -> None:
+        """Fails whatever is not settled, also what was sent: nobody waits for its answer."""
+        async with self._pumping:
+            self._fail_everything(error, flying_too=True)
+
     def after_fork(self) -> None:
         self._mutex = threading.Lock()
         self._fleet.after_fork()
@@ -169,7 +181,7 @@ class AsyncDispatch:
             self._place(self._ready.popleft(), topic)
         if self._fleet.can_be_rerouted:
             await self._reroute(topic)
-        if self._options.idempotent:
+        if self._options.idempotent and not self._options.is_transactional:
             if self._identity == NO_IDENTITY:
                 self._identity = await self._new_identity(InitProducer())
             for lane in self._fleet.wanting_epoch():
@@ -246,7 +258,9 @@ class AsyncDispatch:
         outbound: list[Outbound] = []
         for lane, batch in flights:
             try:
-                frame = batch.build(lane.identity, self._options.compression)
+                frame = batch.build(
+                    lane.identity, self._options.compression, transactional=self._options.is_transactional
+                )
             except QuiverError as error:
                 self._refused(lane, batch, error, was_sent=False)
                 continue
@@ -266,8 +280,8 @@ class AsyncDispatch:
             return
         if isinstance(answer, Produced):
             self._failures = 0
-            self._fleet.acked(lane, batch)
-            self._settle(batch, base_offset=answer.base_offset)
+            if self._fleet.acked(lane, batch):
+                self._settle(batch, base_offset=answer.base_offset)
         elif isinstance(answer, Failure):
             self._refused(lane, batch, error_from_wire(answer.code, answer.message, answer.retryable))
         else:
@@ -280,6 +294,9 @@ class AsyncDispatch:
         is_final = self._fleet.refused(lane, batch, error, now=now, jitter=jitter, was_sent=was_sent)
         if is_final:
             self._settle(batch, error=error)
+            if self._options.is_transactional:  # nothing of the transaction can count any more
+                for other in self._fleet.surrender(flying_too=False):
+                    self._settle(other, error=error)
         elif self.closed_by is not None:
             self._fail_everything(self.closed_by)
 
@@ -319,8 +336,8 @@ class AsyncDispatch:
         self._fleet.blame(error)
         self._wake()
 
-    def _fail_everything(self, error: QuiverError) -> None:
+    def _fail_everything(self, error: QuiverError, *, flying_too: bool = False) -> None:
         while self._ready:
             self._abandon(self._ready.popleft(), error)
-        for batch in self._fleet.surrender(flying_too=self.closed_by is not None):
+        for batch in self._fleet.surrender(flying_too=flying_too or self.closed_by is not None):
             self._settle(batch, error=error)

@@ -34,11 +34,21 @@ _MOST_REQUESTS = 4
 class AsyncFetcher:
     """Each partition is in one request at a time; partitions that are added get a request of their own soon.
 
-    With `skips_missing` a topic that is gone is no longer read; otherwise that is an error.
+    With `skips_missing` a topic that is gone is no longer read; otherwise that is an error. With `read_committed`
+    messages of open transactions are waited for, and those of aborted ones left out.
     """
 
-    def __init__(self, link: AsyncLink, *, max_bytes: int, max_wait_ms: int, skips_missing: bool = False) -> None:
+    def __init__(
+        self,
+        link: AsyncLink,
+        *,
+        max_bytes: int,
+        max_wait_ms: int,
+        skips_missing: bool = False,
+        read_committed: bool = True,
+    ) -> None:
         self._link = link
+        self._read_committed = read_committed
         self._skips_missing = skips_missing
         self._max_bytes = max_bytes
         self._max_wait_ms = max_wait_ms
@@ -114,6 +124,7 @@ class AsyncFetcher:
             self._max_wait_ms if waits else 0,
             1,
             self._max_bytes,
+            self._read_committed,
         )
         if self._unread_count == 0:
             self._silent_since = self._link.clock.monotonic()
@@ -150,9 +161,10 @@ class AsyncFetcher:
                 if part.error is not None:
                     await self._recover(source, part)
                 elif not payload:  # a part can be empty also because others filled the answer
-                    source.found_nothing(part.high_watermark)
+                    source.found_nothing(part, read_committed=self._read_committed)
                 else:
-                    frames += [(source, frame) for frame in cursor.take(source.topic, part, piece)]
+                    taken = cursor.take(source.topic, part, piece, read_committed=self._read_committed)
+                    frames += [(source, frame) for frame in taken]
             except QuiverError as error:
                 self._error = self._error or error
         return frames

@@ -9,13 +9,15 @@ from quiver.client.message import Message, MessageSource
 from quiver.client.reject import Reject
 from quiver.client.settlement import Decision
 from quiver.client.shelf import Shelf
+from quiver.client.transaction_acks import ABORTED, Enlisted
 from quiver.model.errors import LeaseLost, QuiverError
 from quiver.model.receipt import Receipt
 from quiver.model.times import parse_duration_ms
 from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
 from quiver.records.read import OpenFrame
 
-OPEN, DECIDED, GIVEN_BACK = 0, 1, 2
+OPEN, DECIDED, GIVEN_BACK, ENLISTED, LEFT = 0, 1, 2, 3, 4
+"""ENLISTED: a transaction decides. LEFT: so it does, and the holder has left the job to it."""
 
 
 class AsyncJobSource(MessageSource):
@@ -104,6 +106,7 @@ class AsyncJob(Message, gc=False, eq=False):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         if self.state:
+            self._leave_enlisted()
             return isinstance(error, Reject)
         source = self.source
         run, settler = source.run, source.settler
@@ -122,6 +125,7 @@ class AsyncJob(Message, gc=False, eq=False):
     def leave(self, error: BaseException) -> None:
         """Decides what an exception means for the message; nobody waits for it to be settled."""
         run, offset = self.source.run, self.offset
+        self._leave_enlisted()
         if self.state or (run.lost is not None and offset in run.lost):
             return
         self.state = DECIDED
@@ -135,6 +139,27 @@ class AsyncJob(Message, gc=False, eq=False):
         if decision.action == NACK:
             self.give_back()
         self.source.settler.decide(decision)
+
+    def enlist(self) -> Enlisted:
+        """Hands it over to a transaction, which acks it or gives it back to its holder; LeaseLost."""
+        self._check_open()
+        self.state = ENLISTED
+        return Enlisted([(self.source.run, self.offset, self.offset + 1)], self._on_transaction_end)
+
+    def _leave_enlisted(self) -> None:
+        if self.state == ENLISTED:
+            self.state = LEFT
+
+    def _on_transaction_end(self, committed: bool) -> None:
+        span = (self.source.run, self.offset, self.offset + 1)
+        if committed:
+            self.state = DECIDED
+            self.source.settler.acked_elsewhere([span])
+        elif self.state == ENLISTED:
+            self.state = OPEN
+        else:
+            self.give_back()
+            self.source.settler.decide(Decision(NACK, [span], reason=ABORTED))
 
     def forget(self) -> None:
         """The broker has taken it back already."""

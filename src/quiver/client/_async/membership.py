@@ -98,6 +98,11 @@ class AsyncMembership:
             self._holdings.released(keys)
             self._adopt(answer)
 
+    async def refresh(self) -> None:
+        """Learns what changed in the group since the last heartbeat."""
+        beat = GroupHeartbeat(self._options.group, self.member_id, self._version, [], 0, self._holdings.is_busy)
+        self._adopt((await self._link.call(beat)).answer)
+
     async def leave(self) -> None:
         """Ends membership at once, so that others take over without waiting for the session to end."""
         self._stop.set()
@@ -150,6 +155,8 @@ class AsyncMembership:
                 for source, _ in moved:
                     source.forget_commit()
                 raise
+            for source, position in moved:
+                source.settled_at = position
 
     def _adopt(self, answer: object) -> None:
         if not isinstance(answer, MemberAssignment):

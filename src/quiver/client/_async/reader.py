@@ -32,7 +32,12 @@ class AsyncReader:
         self.topic = topic
         self._link = link
         self._options = options
-        self._fetcher = AsyncFetcher(link, max_bytes=options.max_bytes, max_wait_ms=options.max_wait_ms)
+        self._fetcher = AsyncFetcher(
+            link,
+            max_bytes=options.max_bytes,
+            max_wait_ms=options.max_wait_ms,
+            read_committed=options.read_committed,
+        )
         self._sources: list[PartitionSource] = []
         self._info: TopicInfo | None = None
         self._looked_at = 0.0
@@ -73,8 +78,8 @@ class AsyncReader:
 
     @property
     def positions(self) -> dict[int, int]:
-        """Per partition, the next offset that will be fetched."""
-        return {source.partition: source.cursor.offset for source in self._sources}
+        """Per partition, the next offset that will be fetched; once all is read, the end."""
+        return {source.partition: min(source.cursor.offset, source.cursor.end) for source in self._sources}
 
     @property
     def lost_count(self) -> int:
@@ -106,7 +111,8 @@ class AsyncReader:
             for _, stored in await self._fetcher.next_frames():
                 if self._is_closed:
                     return
-                yield stored.open(self.topic, self._options.limits)
+                if not stored.is_hidden:
+                    yield stored.open(self.topic, self._options.limits)
 
     async def _look_for_partitions(self) -> None:
         """A reader of all partitions that follows finds those that are added, from their first message on."""
@@ -135,6 +141,6 @@ class AsyncReader:
         found: dict[int, int | None] = dict.fromkeys(numbers)
         asked = {n: p for n, p in positions.items() if p is not None and p.kind != "offset"}
         if asked:
-            found |= await find_offsets(self._link, info, asked)
+            found |= await find_offsets(self._link, info, asked, read_committed=self._options.read_committed)
         found |= {n: p.value for n, p in positions.items() if p is not None and p.kind == "offset"}
         return found

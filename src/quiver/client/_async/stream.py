@@ -17,8 +17,10 @@ from quiver.client.hand import Hand
 from quiver.client.holdings import Holdings, named
 from quiver.client.message import Message, messages_of
 from quiver.client.partition_source import PartitionSource
+from quiver.client.stream_offsets import StreamOffsets
 from quiver.client.stream_options import OnPartitions, StreamOptions
 from quiver.model.errors import Closed, InvalidRequest, QuiverError
+from quiver.protocol.transaction_messages import GroupOffsets
 
 _T = TypeVar("_T")
 
@@ -33,7 +35,11 @@ class AsyncStream:
     def __init__(self, link: AsyncLink, fetch_link: AsyncLink, options: StreamOptions) -> None:
         self._options = options
         self._fetcher = AsyncFetcher(
-            fetch_link, max_bytes=options.max_bytes, max_wait_ms=options.max_wait_ms, skips_missing=True
+            fetch_link,
+            max_bytes=options.max_bytes,
+            max_wait_ms=options.max_wait_ms,
+            skips_missing=True,
+            read_committed=options.read_committed,
         )
         self._holdings = Holdings()
         self._membership = AsyncMembership(link, options, self._holdings, self._on_news)
@@ -82,6 +88,30 @@ class AsyncStream:
         self._check_membership()
         self._holdings.note_progress(done=True)
         await self._membership.commit()
+
+    def offsets_handed_out(self) -> StreamOffsets:
+        """For a transaction: everything that was handed out so far, the message at hand included."""
+        if self._options.auto_commit_seconds is not None:
+            problem = "offsets of a stream are part of a transaction only with auto_commit=False"
+            raise InvalidRequest(problem=f"{problem}: others are committed whatever becomes of it")
+        self._check_membership()
+        self._holdings.note_progress(done=True)
+        return StreamOffsets(self._options.group, self._holdings.held())
+
+    def offsets_request(self, offsets: StreamOffsets) -> GroupOffsets:
+        """What a commit says about them; MemberFenced when they are no longer this member's."""
+        self._check_membership()
+        return offsets.request(self.member_id, self.generation, self._holdings.held())
+
+    async def refresh(self) -> None:
+        """Asks the group how things stand."""
+        await self._membership.refresh()
+
+    def rewind(self) -> None:
+        """Goes back to what was committed, from the next message on: after a transaction was aborted."""
+        self._check_membership()
+        self._holdings.rewind()
+        self._fetcher.wake()
 
     def pause(self, topic: str, partition: int) -> None:
         """Holds a partition back from the next message on; it stays with this member."""
@@ -134,7 +164,7 @@ class AsyncStream:
 
     async def _read_batches(self) -> AsyncIterator[pa.RecordBatch]:
         async for source, stored in self._reading:
-            if self._holdings.pick_up(Hand(source, stored.cursor, [], stored.header.next_offset)):
+            if self._holdings.pick_up(Hand(source, stored.cursor, [], stored.end)):
                 yield arrow_batch(stored.open(source.topic, self._options.limits))
                 self._holdings.put_down()
                 await self._keep_up()
@@ -145,7 +175,7 @@ class AsyncStream:
             messages = list(messages_of(frame, source.topic, source.partition, start, stop))
             if messages:
                 messages[0].source.commit = partial(self._commit_message, source)
-            hand: Hand | None = Hand(source, stored.cursor, messages, stored.header.next_offset)
+            hand: Hand | None = Hand(source, stored.cursor, messages, stored.end)
             while hand is not None and not self.is_closed and self._holdings.pick_up(hand):
                 yield hand.left
                 hand = self._holdings.put_down()
@@ -158,7 +188,9 @@ class AsyncStream:
             for source, stored in await self._fetcher.next_frames():
                 if self.is_closed:
                     return
-                if not source.is_gone and stored.cursor is source.cursor:
+                if stored.is_hidden:
+                    self._holdings.pass_over(source, stored.cursor, stored.end)
+                elif not source.is_gone and stored.cursor is source.cursor:
                     yield source, stored
 
     async def _keep_up(self) -> None:

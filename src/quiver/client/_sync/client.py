@@ -18,8 +18,13 @@ from quiver.client._sync.reader import Reader
 from quiver.client._sync.schedules import Schedules
 from quiver.client._sync.stream import Stream
 from quiver.client._sync.topics import Topics
+from quiver.client._sync.transaction import Transaction
+from quiver.client._sync.transaction_pool import TransactionPool
+from quiver.client._sync.transactional import Transactional
+from quiver.client._sync.transactions import Transactions
 from quiver.client._sync.work import Work
 from quiver.client._sync.workshop import Workshop
+from quiver.client.isolation import READ_COMMITTED, is_committed
 from quiver.client.producer_options import ProducerOptions, SendOptions, producer_options
 from quiver.client.published import Published
 from quiver.client.reader_options import reader_options
@@ -32,6 +37,7 @@ from quiver.model.limits import MIB
 from quiver.model.names import check_name
 from quiver.model.position import parse_position
 from quiver.model.times import parse_duration_ms
+from quiver.protocol.transaction_messages import ProducerKey
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
 
@@ -70,6 +76,8 @@ class Client:
         self.dead_letters = DeadLetters(self._link)
         self.delayed = Delayed(self._link)
         self.schedules = Schedules(self._link)
+        self.transactions = Transactions(self._link)
+        self._transactionals = TransactionPool(self._link)
 
     def connect(self) -> "Client":
         """Makes sure that the broker answers; ConnectionLost when it does not."""
@@ -139,11 +147,13 @@ class Client:
         *,
         max_bytes: int = 8 * MIB,
         max_wait: float | str = "500ms",
+        isolation: str = READ_COMMITTED,
     ) -> Reader:
         """Reads without a group: iterate for messages, or over `.batches()`.
 
         `start`: earliest, latest, an offset, a time ago (`-2h`) or a time; `end`, the same words, stops there (it is
         not included), and without it the reader follows. Both may be a mapping of partition to such a word.
+        `isolation`: read_committed, or read_uncommitted for messages of open and aborted transactions too.
         """
         options = reader_options(
             now_ms=self._link.clock.now_ms(),
@@ -152,6 +162,7 @@ class Client:
             partitions=partitions,
             max_bytes=max_bytes,
             max_wait=max_wait,
+            isolation=isolation,
         )
         return Reader(self._fetch_link, check_name(topic), options)
 
@@ -162,8 +173,8 @@ class Client:
 
         Options: pattern (a regular expression over topic names), start (where the group begins if it has no position:
         earliest, latest, an offset, a time), auto_commit (`5s`; False: only by hand), assignor (sticky, range,
-        roundrobin), instance_id, client_id, session_timeout, heartbeat, max_bytes, max_wait, and the callbacks
-        on_assign, on_revoke and on_lost, which get a list of (topic, partition).
+        roundrobin), instance_id, client_id, session_timeout, heartbeat, max_bytes, max_wait, isolation (see `read`),
+        and the callbacks on_assign, on_revoke and on_lost, which get a list of (topic, partition).
         """
         chosen = stream_options(topics, group, now_ms=self._link.clock.now_ms(), **options)
         stream = Stream(self._link, self._fetch_link, chosen)
@@ -203,15 +214,51 @@ class Client:
         """What the handlers have done: processed, failed, rejected, lost, in_hand."""
         return self._workshop.tally
 
-    def offsets(self, topic: str, at: Any = "latest", partitions: Iterable[int] | None = None) -> dict[int, int]:
-        """Per partition the offset that `at` means now: earliest, latest (the next to be written), or a time."""
+    def transaction(self, transactional_id: str | None = None, *, timeout: float | str = "60s") -> Transaction:
+        """Messages, offsets and acks that count together: `with q.transaction("id") as tx`.
+
+        Leaving the block commits, an exception aborts. The id names whoever runs transactions one after the other;
+        the first one here fences others that use it. A transaction that is open for longer than `timeout` is aborted.
+        """
+        timeout_ms = parse_duration_ms(timeout, "timeout")
+        return Transaction(lambda: self._transactionals.choose(transactional_id, timeout_ms))
+
+    def transactional(self, transactional_id: str | None = None, *, timeout: float | str = "60s") -> Transactional:
+        """Begins transactions by hand: `begin`, `commit`, `abort`. With an id, it is what `transaction` uses."""
+        return self._transactionals.get(transactional_id, parse_duration_ms(timeout, "timeout"))
+
+    def commit_transactions(self, keys: Iterable[ProducerKey | tuple[int, int]], *, key: str | None = None) -> bool:
+        """Commits open transactions of several producers (their `producer_key`) as one.
+
+        A second commit with the same `key` does nothing, whatever it names. Returns whether this one did.
+        """
+        return self.transactions.commit(keys, key=key)
+
+    def abort_transactions(self, keys: Iterable[ProducerKey | tuple[int, int]]) -> None:
+        """Aborts open transactions of several producers; ProducerFenced if one of them was committed before."""
+        self.transactions.abort_all(keys)
+
+    def offsets(
+        self,
+        topic: str,
+        at: Any = "latest",
+        partitions: Iterable[int] | None = None,
+        *,
+        isolation: str = READ_COMMITTED,
+    ) -> dict[int, int]:
+        """Per partition the offset that `at` means now: earliest, latest, or a time.
+
+        The latest is the next to be written or, with read_committed, where the first open transaction begins.
+        """
+        read_committed = is_committed(isolation)
         position = parse_position(at, self._link.clock.now_ms(), "at")
         info = self._link.topic(topic)
         numbers = list(range(info.partitions) if partitions is None else partitions)
         for number in numbers:
             if not 0 <= number < info.partitions:
                 raise PartitionNotFound(topic=topic, count=info.partitions, partition=number)
-        return find_offsets(self._link, info, dict.fromkeys(numbers, position)) if numbers else {}
+        positions = dict.fromkeys(numbers, position)
+        return find_offsets(self._link, info, positions, read_committed=read_committed) if numbers else {}
 
     def close(self, timeout: float | None = None) -> None:
         """Closes streams, producers and connections. Producers are flushed first, for at most `timeout` seconds.
@@ -223,6 +270,7 @@ class Client:
         self._is_closed = True
         first_error: QuiverError | None = None
         try:
+            self._transactionals.close()
             first_error = self._workshop.close(timeout)
             for stream in self._streams:
                 try:

@@ -67,7 +67,7 @@ class Dispatch:
         self._mutex = threading.Lock()
         self._pumping = Lock()
         self._ready: deque[Parcel] = deque()
-        self._fleet = Fleet(idempotent=options.idempotent)
+        self._fleet = Fleet(idempotent=options.idempotent, is_transactional=options.is_transactional)
         self._router = Router(topic, int(link.randomness.jitter() * 1_000_000))
         self._identity = NO_IDENTITY
         self._paused_until = 0.0
@@ -158,6 +158,18 @@ class Dispatch:
         self.closed_by = error
         self._fail_everything(error)
 
+    def begin_transaction(self, identity: tuple[int, int]) -> None:
+        """What comes now is sent under this identity, with sequences from 0. Nothing is on its way."""
+        self._identity = identity
+        self._fleet.begin_transaction()
+        with self._mutex:
+            self._failed = []
+
+    def give_up(self, error: QuiverError) -> None:
+        """Fails whatever is not settled, also what was sent: nobody waits for its answer."""
+        with self._pumping:
+            self._fail_everything(error, flying_too=True)
+
     def after_fork(self) -> None:
         self._mutex = threading.Lock()
         self._fleet.after_fork()
@@ -170,7 +182,7 @@ class Dispatch:
             self._place(self._ready.popleft(), topic)
         if self._fleet.can_be_rerouted:
             self._reroute(topic)
-        if self._options.idempotent:
+        if self._options.idempotent and not self._options.is_transactional:
             if self._identity == NO_IDENTITY:
                 self._identity = self._new_identity(InitProducer())
             for lane in self._fleet.wanting_epoch():
@@ -247,7 +259,9 @@ class Dispatch:
         outbound: list[Outbound] = []
         for lane, batch in flights:
             try:
-                frame = batch.build(lane.identity, self._options.compression)
+                frame = batch.build(
+                    lane.identity, self._options.compression, transactional=self._options.is_transactional
+                )
             except QuiverError as error:
                 self._refused(lane, batch, error, was_sent=False)
                 continue
@@ -267,8 +281,8 @@ class Dispatch:
             return
         if isinstance(answer, Produced):
             self._failures = 0
-            self._fleet.acked(lane, batch)
-            self._settle(batch, base_offset=answer.base_offset)
+            if self._fleet.acked(lane, batch):
+                self._settle(batch, base_offset=answer.base_offset)
         elif isinstance(answer, Failure):
             self._refused(lane, batch, error_from_wire(answer.code, answer.message, answer.retryable))
         else:
@@ -281,6 +295,9 @@ class Dispatch:
         is_final = self._fleet.refused(lane, batch, error, now=now, jitter=jitter, was_sent=was_sent)
         if is_final:
             self._settle(batch, error=error)
+            if self._options.is_transactional:  # nothing of the transaction can count any more
+                for other in self._fleet.surrender(flying_too=False):
+                    self._settle(other, error=error)
         elif self.closed_by is not None:
             self._fail_everything(self.closed_by)
 
@@ -320,8 +337,8 @@ class Dispatch:
         self._fleet.blame(error)
         self._wake()
 
-    def _fail_everything(self, error: QuiverError) -> None:
+    def _fail_everything(self, error: QuiverError, *, flying_too: bool = False) -> None:
         while self._ready:
             self._abandon(self._ready.popleft(), error)
-        for batch in self._fleet.surrender(flying_too=self.closed_by is not None):
+        for batch in self._fleet.surrender(flying_too=flying_too or self.closed_by is not None):
             self._settle(batch, error=error)

@@ -2,6 +2,7 @@
 """Jobs as whole batches: Arrow columns to read, one call to settle."""
 
 from collections.abc import Iterator
+from functools import partial
 from types import TracebackType
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from quiver.client.held_run import ranges_of
 from quiver.client.reject import Reject
 from quiver.client.settlement import Decision, Span
 from quiver.client.shelf import Portion
+from quiver.client.transaction_acks import ABORTED, Enlisted
 from quiver.model.times import parse_duration_ms
 from quiver.protocol.queue_messages import ACK, NACK, REJECT
 
@@ -28,6 +30,8 @@ class JobBatch:
         self._pieces = [(_opened(portion), portion.first, portion.last) for portion in portions]
         self._jobs: list[Job] | None = None
         self._is_settled = False
+        self._is_enlisted = False
+        """A transaction decides."""
 
     def __len__(self) -> int:
         return sum(last - first for _, first, last in self._pieces)
@@ -67,6 +71,22 @@ class JobBatch:
         """It can never be processed: it goes to the dead letters at once."""
         self._settle(Decision(REJECT, self._take_open(), reason=reason))
 
+    def enlist(self) -> Enlisted:
+        """Hands what is open over to a transaction, which acks it or gives it back to its holder; LeaseLost."""
+        spans = self._take_open()
+        self._is_enlisted = True
+        return Enlisted(spans, partial(self._on_transaction_end, spans))
+
+    def _on_transaction_end(self, spans: list[Span], committed: bool) -> None:
+        if committed:
+            self._settler.acked_elsewhere(spans)
+        elif self._is_enlisted:
+            self._is_settled = False
+            self._reopen(spans)
+        else:
+            self._stop_keys()
+            self._decide(Decision(NACK, spans, reason=ABORTED))
+
     def __enter__(self) -> "JobBatch":
         return self
 
@@ -74,6 +94,7 @@ class JobBatch:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         if self._is_settled:
+            self._is_enlisted = False
             return isinstance(error, Reject)
         if error is None:
             if any(self._settler.is_doubtful(opened.run) for opened, _, _ in self._pieces):
@@ -107,6 +128,14 @@ class JobBatch:
                 job.state = DECIDED
             spans += [(opened.run, *span) for span in ranges_of(job.offset for job in jobs)]
         return spans
+
+    def _reopen(self, spans: list[Span]) -> None:
+        """Jobs that were handed out one by one are open again, too."""
+        for opened, first, last in self._pieces if self._jobs is not None else ():
+            ranges = [(start, end) for run, start, end in spans if run is opened.run]
+            for job in opened.jobs()[first:last]:
+                if any(start <= job.offset < end for start, end in ranges):
+                    job.state = OPEN
 
     def _stop_keys(self) -> None:
         if self._pieces[0][0].is_ordered:

@@ -97,6 +97,11 @@ class Membership:
             self._holdings.released(keys)
             self._adopt(answer)
 
+    def refresh(self) -> None:
+        """Learns what changed in the group since the last heartbeat."""
+        beat = GroupHeartbeat(self._options.group, self.member_id, self._version, [], 0, self._holdings.is_busy)
+        self._adopt((self._link.call(beat)).answer)
+
     def leave(self) -> None:
         """Ends membership at once, so that others take over without waiting for the session to end."""
         self._stop.set()
@@ -149,6 +154,8 @@ class Membership:
                 for source, _ in moved:
                     source.forget_commit()
                 raise
+            for source, position in moved:
+                source.settled_at = position
 
     def _adopt(self, answer: object) -> None:
         if not isinstance(answer, MemberAssignment):

@@ -33,7 +33,12 @@ class Reader:
         self.topic = topic
         self._link = link
         self._options = options
-        self._fetcher = Fetcher(link, max_bytes=options.max_bytes, max_wait_ms=options.max_wait_ms)
+        self._fetcher = Fetcher(
+            link,
+            max_bytes=options.max_bytes,
+            max_wait_ms=options.max_wait_ms,
+            read_committed=options.read_committed,
+        )
         self._sources: list[PartitionSource] = []
         self._info: TopicInfo | None = None
         self._looked_at = 0.0
@@ -74,8 +79,8 @@ class Reader:
 
     @property
     def positions(self) -> dict[int, int]:
-        """Per partition, the next offset that will be fetched."""
-        return {source.partition: source.cursor.offset for source in self._sources}
+        """Per partition, the next offset that will be fetched; once all is read, the end."""
+        return {source.partition: min(source.cursor.offset, source.cursor.end) for source in self._sources}
 
     @property
     def lost_count(self) -> int:
@@ -107,7 +112,8 @@ class Reader:
             for _, stored in self._fetcher.next_frames():
                 if self._is_closed:
                     return
-                yield stored.open(self.topic, self._options.limits)
+                if not stored.is_hidden:
+                    yield stored.open(self.topic, self._options.limits)
 
     def _look_for_partitions(self) -> None:
         """A reader of all partitions that follows finds those that are added, from their first message on."""
@@ -136,6 +142,6 @@ class Reader:
         found: dict[int, int | None] = dict.fromkeys(numbers)
         asked = {n: p for n, p in positions.items() if p is not None and p.kind != "offset"}
         if asked:
-            found |= find_offsets(self._link, info, asked)
+            found |= find_offsets(self._link, info, asked, read_committed=self._options.read_committed)
         found |= {n: p.value for n, p in positions.items() if p is not None and p.kind == "offset"}
         return found

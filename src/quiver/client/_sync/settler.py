@@ -3,7 +3,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from quiver.client._backend_sync import Lock, Waiter
@@ -12,7 +12,7 @@ from quiver.client._sync.link import Link, unexpected
 from quiver.client.backoff import backoff_seconds
 from quiver.client.held_run import HeldRun
 from quiver.client.leases import Leases
-from quiver.client.settlement import Decision, Done, Part, Refusal, gather, refusals
+from quiver.client.settlement import Decision, Done, Part, Refusal, Span, gather, refusals
 from quiver.model.errors import ConnectionLost, LeaseLost, QuiverError, RequestTimeout, error_from_wire
 from quiver.protocol.messages import Answer, Failure
 from quiver.protocol.queue_messages import EXTEND, Settle, Settled, SettledPart
@@ -105,6 +105,11 @@ class Settler:
         if decision.error is not None:
             raise decision.error
         return decision.until_ms
+
+    def acked_elsewhere(self, spans: Sequence[Span]) -> None:
+        """A transaction has acknowledged messages: there is nothing to renew."""
+        self.leases.close(spans)
+        self._on_progress()
 
     @property
     def is_idle(self) -> bool:

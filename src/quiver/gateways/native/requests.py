@@ -60,12 +60,13 @@ def _info(broker: Broker, topic: Topic) -> TopicInfo:
 
 
 async def _list_offsets(broker: Broker, request: ListOffsets) -> Message:
-    return Offsets([await _find_offset(broker, part) for part in request.parts])
+    return Offsets([await _find_offset(broker, part, request.read_committed) for part in request.parts])
 
 
-async def _find_offset(broker: Broker, part: OffsetPart) -> FoundOffset:
+async def _find_offset(broker: Broker, part: OffsetPart, read_committed: bool) -> FoundOffset:
     try:
-        return FoundOffset(await broker.find_offset(part.topic_id, part.partition, part.position))
+        offset = await broker.find_offset(part.topic_id, part.partition, part.position, read_committed=read_committed)
+        return FoundOffset(offset)
     except QuiverError as error:
         return FoundOffset(-1, failure_of(error))
 
@@ -76,25 +77,25 @@ async def _init_producer(broker: Broker, request: InitProducer) -> Message:
 
 async def _create_topic(broker: Broker, request: CreateTopic) -> Message:
     await broker.create_topic(request.name, request.settings)
-    return _description(broker, request.name)
+    return await _description(broker, request.name)
 
 
 async def _alter_topic(broker: Broker, request: AlterTopic) -> Message:
     await broker.alter_topic(request.name, request.settings)
-    return _description(broker, request.name)
+    return await _description(broker, request.name)
 
 
 async def _add_partitions(broker: Broker, request: AddPartitions) -> Message:
     await broker.add_partitions(request.name, request.count)
-    return _description(broker, request.name)
+    return await _description(broker, request.name)
 
 
 async def _describe_topic(broker: Broker, request: DescribeTopic) -> Message:
-    return _description(broker, request.name)
+    return await _description(broker, request.name)
 
 
-def _description(broker: Broker, name: str) -> TopicDescription:
-    details = broker.describe(name)
+async def _description(broker: Broker, name: str) -> TopicDescription:
+    details = await broker.describe(name)
     topic = details.topic
     return TopicDescription(
         topic.id,
@@ -103,6 +104,8 @@ def _description(broker: Broker, name: str) -> TopicDescription:
         topic.config.settings(),
         details.size_bytes,
         [(part.start_offset, part.end_offset) for part in details.partitions],
+        details.message_count,
+        tuple(part.compacted_to for part in details.partitions if part.compacted_to is not None),
     )
 
 

@@ -49,6 +49,10 @@ class ReadinessAnswer(HealthAnswer, kw_only=True):
     problems: Annotated[
         dict[str, str] | UnsetType, Meta(description="With ?verbose=true: all that takes no writes, and why.")
     ] = UNSET
+    warnings: Annotated[
+        dict[str, str] | UnsetType,
+        Meta(description="With ?verbose=true: what was found damaged, though all takes reads and writes."),
+    ] = UNSET
 
 
 class ReadinessQuery(msgspec.Struct):
@@ -143,6 +147,7 @@ class HealthRoutes:
         )
         if query.verbose:
             answer.problems = self._broker.problems()
+            answer.warnings = self._broker.warnings()
         return Answer(answer, 200 if good else 503)
 
     def _now(self) -> str:

@@ -55,7 +55,9 @@ class PublishResult(msgspec.Struct, omit_defaults=True, kw_only=True):
     partition: int | None
     offset: int | None
     priority: str | msgspec.UnsetType = msgspec.UNSET
-    duplicate: bool | msgspec.UnsetType = msgspec.UNSET
+    duplicate: Annotated[
+        bool | msgspec.UnsetType, Meta(description="Its id was known; this is the first message with it.")
+    ] = msgspec.UNSET
     delayed: Annotated[bool | msgspec.UnsetType, Meta(description="It waits; offset is its id in /delayed.")] = (
         msgspec.UNSET
     )
@@ -163,6 +165,7 @@ def _result(message: NewMessage, outcome: "Published | QuiverError") -> PublishR
         result.duplicate = True
     if outcome.delayed:
         result.delayed = True
+    if outcome.delayed and not outcome.duplicate:
         result.deliver_at = result.deliver_at_camel = format_time(message.deliver_at_ms or 0)
     return result
 

@@ -35,6 +35,9 @@ class TopicSettings(QueueSettingsBody, kw_only=True):
     tombstone_retention: Annotated[
         str | int | float | None, Meta(description="How long compaction keeps tombstones, such as 24h.")
     ] = None
+    dedup_window: Annotated[
+        str | int | float | None, Meta(description="How long message ids are remembered, such as 10m; 0: not at all.")
+    ] = None
     max_message_bytes: Count = None
     ttl: Duration = None
     priority_weights: Annotated[list[int] | None, Meta(description="Five, from critical to background.")] = None
@@ -84,6 +87,7 @@ class OffsetsAnswer(msgspec.Struct):
     latest: Annotated[int, Meta(description="The next offset to be written.")]
     size_bytes: int
     offline: Annotated[str | UnsetType, Meta(description="Why it takes no writes.")] = UNSET
+    compacted_to: Annotated[int | UnsetType, Meta(description="Below this offset each key is there once.")] = UNSET
 
 
 class TopicAnswer(msgspec.Struct, kw_only=True):
@@ -91,7 +95,7 @@ class TopicAnswer(msgspec.Struct, kw_only=True):
     partitions: int
     num_partitions: int
     created_at: str
-    total_messages: int
+    total_messages: Annotated[int, Meta(description="Messages that are stored; compaction leaves offsets empty.")]
     total_size_bytes: int
     partition_offsets: dict[str, OffsetsAnswer]
     config: dict[str, Any]
@@ -139,13 +143,13 @@ class TopicRoutes:
         return Answer(TopicListAnswer(topics=names[query.skip : end], count=len(names), next_skip=more))
 
     async def describe(self, request: Request) -> Answer:
-        return Answer(self._description(request.topic()))
+        return Answer(await self._description(request.topic()))
 
     async def alter(self, request: Request) -> Answer:
         name = request.topic()
         wanted = await request.body(TopicSettings)
         await self._broker.alter_topic(name, wanted.given())
-        return Answer(self._description(name))
+        return Answer(await self._description(name))
 
     async def delete(self, request: Request) -> Answer:
         name = request.topic()
@@ -169,19 +173,23 @@ class TopicRoutes:
             )
         )
 
-    def _description(self, name: str) -> TopicAnswer:
-        details = self._broker.describe(name)
+    async def _description(self, name: str) -> TopicAnswer:
+        details = await self._broker.describe(name)
         config = details.topic.config
         return TopicAnswer(
             name=details.topic.name,
             partitions=config.partitions,
             num_partitions=config.partitions,
             created_at=format_time(details.topic.created_at_ms),
-            total_messages=sum(p.end_offset - p.start_offset for p in details.partitions),
+            total_messages=details.message_count,
             total_size_bytes=details.size_bytes,
             partition_offsets={
                 str(p.partition): OffsetsAnswer(
-                    p.start_offset, p.end_offset, p.size_bytes, UNSET if p.offline is None else p.offline
+                    p.start_offset,
+                    p.end_offset,
+                    p.size_bytes,
+                    UNSET if p.offline is None else p.offline,
+                    UNSET if p.compacted_to is None else p.compacted_to,
                 )
                 for p in details.partitions
             },

@@ -1,0 +1,120 @@
+"""Publishing in transactions against plain publishing, and a commit over ten partitions against syncing ten files."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import quiver
+from benchmarks.broker import Broker
+from benchmarks.payload import payload
+from benchmarks.percentiles import latency_metrics
+from benchmarks.roles import Role, Watch, run_roles, span
+from benchmarks.run import Run
+
+SIZE = 100
+FULL_MESSAGES = 6_000_000
+PRODUCERS = 8
+PARTITIONS = 10
+WARM_UP = 20
+RAW_BYTES = 512
+
+
+def measure_transactions(run: Run) -> None:
+    count = run.scale.count(FULL_MESSAGES)
+    with Broker(run.scratch / "transactions") as broker:
+        for number in run.repetitions():
+            _measure(run, broker, f"plain-{number}", "plain, 1 producer", 1, count, 0)
+            _measure(run, broker, f"small-{number}", "1,000 messages a transaction, 1 producer", 1, count // 4, 1_000)
+            _measure(run, broker, f"large-{number}", "20,000 messages a transaction, 1 producer", 1, count, 20_000)
+            many = f"1,000 messages a transaction, {PRODUCERS} producers"
+            _measure(run, broker, f"many-{number}", many, PRODUCERS, count // 2, 1_000)
+            _measure_commits(run, broker, f"commits-{number}")
+
+
+def _measure(run: Run, broker: Broker, topic: str, detail: str, producers: int, count: int, size: int) -> None:
+    _make(broker, topic, producers)
+    each = max(count // producers, size)
+    with run.measuring(
+        "quiver", "transactions", size=SIZE, durability="fsync", detail=detail, server_pids=[broker.pid]
+    ) as metrics:
+        outcomes = run_roles(
+            {
+                f"producer {number}": Role(_publish, (broker.address, topic, number, each, size))
+                for number in range(producers)
+            },
+            timeout=600,
+        )
+        metrics["rate"] = sum(outcome.result for outcome in outcomes.values()) / span(outcomes)
+    with quiver.connect(broker.address) as client:
+        client.topics.delete(topic)
+
+
+def _measure_commits(run: Run, broker: Broker, topic: str) -> None:
+    """A commit and ten raw syncs take turns, so that both see the same disk."""
+    _make(broker, topic, PARTITIONS)
+    count = max(100, run.scale.latency_messages // 10)
+    with run.measuring(
+        "quiver", "transactions", durability="fsync", detail=f"commit over {PARTITIONS} partitions"
+    ) as metrics:
+        commits, raw = run_roles({"commit": Role(_commit, (broker.address, topic, run.scratch, count))}, timeout=600)[
+            "commit"
+        ].result
+        metrics |= latency_metrics("commit", commits)
+        metrics |= latency_metrics("raw", raw)
+
+
+def _make(broker: Broker, topic: str, partitions: int) -> None:
+    with quiver.connect(broker.address) as client:
+        client.topics.create(topic, partitions=partitions)
+
+
+def _publish(address: str, topic: str, number: int, count: int, size: int, watch: Watch) -> int:
+    """In transactions of `size` messages, or without (0). Returns how many messages."""
+    values = [payload(SIZE)] * (size or 20_000)
+    sent = 0
+    with quiver.connect(address) as client:
+        with client.transaction(f"producer-{number}") as tx:
+            tx.publish(topic, b"the first", partition=number)
+        watch.start()
+        if size:
+            while sent < count:
+                with client.transaction(f"producer-{number}") as tx:
+                    tx.send_many(topic, values, partition=number)
+                sent += size
+        else:
+            with client.producer(topic) as producer:
+                while sent < count:
+                    producer.send_many(values, partition=number)
+                    sent += len(values)
+        watch.stop()
+    return sent
+
+
+def _commit(address: str, topic: str, scratch: Path, count: int, watch: Watch) -> tuple[list[float], list[float]]:
+    """Seconds of each commit, and of syncing as many files at once."""
+    commits: list[float] = []
+    raw: list[float] = []
+    files = [os.open(scratch / f"raw-{number}.bin", os.O_CREAT | os.O_WRONLY) for number in range(PARTITIONS)]
+    with quiver.connect(address) as client, ThreadPoolExecutor(PARTITIONS) as pool:
+        watch.start()
+        for _ in range(count + WARM_UP):
+            begin = 0.0
+            with client.transaction("commits") as tx:
+                for partition in range(PARTITIONS):
+                    tx.publish(topic, b"x" * SIZE, partition=partition)
+                tx.flush()
+                begin = time.monotonic()
+            commits.append(time.monotonic() - begin)
+            begin = time.monotonic()
+            list(pool.map(_sync, files))
+            raw.append(time.monotonic() - begin)
+        watch.stop()
+    for file in files:
+        os.close(file)
+    return commits[WARM_UP:], raw[WARM_UP:]
+
+
+def _sync(file: int) -> None:
+    os.write(file, bytes(RAW_BYTES))
+    os.fdatasync(file)

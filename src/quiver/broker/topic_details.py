@@ -1,0 +1,51 @@
+"""What a topic holds, partition by partition."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from quiver.model.errors import QuiverError
+from quiver.model.topic import Topic
+from quiver.partition.partition import Partition
+
+
+class PartitionDetails(NamedTuple):
+    partition: int
+    start_offset: int
+    end_offset: int
+    """The next offset to be written."""
+    message_count: int
+    """Messages that are stored, whatever becomes of their transactions. Compaction and markers leave offsets without
+    one, so it may be less than the range of offsets."""
+    size_bytes: int
+    offline: str | None
+    compacted_to: int | None
+    """How far compaction has come; None where the topic is not compacted."""
+
+
+class TopicDetails(NamedTuple):
+    topic: Topic
+    partitions: list[PartitionDetails]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(partition.size_bytes for partition in self.partitions)
+
+    @property
+    def message_count(self) -> int:
+        return sum(partition.message_count for partition in self.partitions)
+
+
+async def topic_details(topic: Topic, partitions: Sequence[Partition]) -> TopicDetails:
+    return TopicDetails(topic, [await _details(number, each) for number, each in enumerate(partitions)])
+
+
+async def _details(number: int, partition: Partition) -> PartitionDetails:
+    log = partition.log
+    try:
+        count = sum(await log.count_by_priority(log.start_offset))
+    except QuiverError:  # it is being closed, or cannot be read
+        count = log.readable_offset - log.start_offset
+    compacted_to = max(log.start_offset, log.clean_to) if partition.is_compacted else None
+    return PartitionDetails(
+        number, log.start_offset, log.readable_offset, count, log.size_bytes, log.failure, compacted_to
+    )

@@ -1,0 +1,21 @@
+"""What a transaction is, as its producer knows it."""
+
+from enum import Enum
+
+from quiver.model.errors import InvalidRequest
+
+
+class TransactionState(Enum):
+    NEW = "new"
+    OPEN = "open"
+    UNCERTAIN = "uncertain"
+    """A commit was asked for and not answered."""
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    DETACHED = "detached"
+
+    def check(self, *allowed: "TransactionState") -> None:
+        """InvalidRequest when this is another state."""
+        if self not in allowed:
+            wanted = " or ".join(state.value for state in allowed)
+            raise InvalidRequest(problem=f"the transaction is {self.value}, not {wanted}")

@@ -1,0 +1,64 @@
+"""Message ids as keys of 16 bytes, whatever their length."""
+
+import asyncio
+from hashlib import blake2b
+
+from quiver.records.columns import ID
+from quiver.records.header import FrameHeader
+from quiver.records.read import OpenFrame, open_frame
+from quiver.structures.digest_map import DIGEST_BYTES
+
+Key = bytes
+Keys = list[Key | None]
+"""One a message, None where it has no id."""
+_AT_ONCE = 8192
+
+
+def id_key(id: bytes) -> Key:
+    return blake2b(id, digest_size=DIGEST_BYTES).digest()
+
+
+def id_keys(ids: list[bytes | None]) -> Keys:
+    return [None if id is None else blake2b(id, digest_size=DIGEST_BYTES).digest() for id in ids]
+
+
+class FrameIds:
+    """The ids of a checked frame. The keys are made when they are first asked for."""
+
+    __slots__ = ("_frame", "_header", "_keys", "_opened")
+
+    def __init__(self, frame: bytes | bytearray | memoryview, header: FrameHeader) -> None:
+        self._frame = frame
+        self._header = header
+        self._opened: OpenFrame | None = None
+        self._keys: Keys | None = None
+
+    @property
+    def opened(self) -> OpenFrame:
+        if self._opened is None:
+            self._opened = open_frame(self._frame, verify=False)
+        return self._opened
+
+    @property
+    def keys(self) -> Keys:
+        if self._keys is None:
+            self._keys = id_keys(self.opened.ids())
+        return self._keys
+
+    async def prepare(self) -> None:
+        """Makes the keys of a large frame without holding the event loop."""
+        if self._keys is None and self._header.record_count > _AT_ONCE:
+            self._keys = await keys_in_turns(self.opened)
+
+
+async def keys_in_turns(frame: OpenFrame) -> Keys:
+    """The keys of a frame's messages, with a pause after every few thousand."""
+    column = frame.column(ID)
+    if column is None:
+        return [None] * len(frame)
+    keys: Keys = []
+    for start in range(0, len(column), _AT_ONCE):
+        if start:
+            await asyncio.sleep(0)
+        keys += id_keys(column.slice(start, _AT_ONCE).to_pylist())
+    return keys

@@ -1,0 +1,314 @@
+"""Message ids: which of them a partition has seen within the topic's window, and where those messages are.
+
+The newest are in a dictionary, the others in maps of some 100,000 that do not change any more, oldest first. Time is
+kept by offsets: append times never go backwards, so whatever lies below an offset is past the window. Transactions
+are kept by ranges of offsets: an id of an aborted one is free, one of an open one is not decided.
+Pure: no clock, no I/O.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, KeysView
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from quiver.partition.id_keys import Key, Keys
+from quiver.records.header import COLUMN_ID, FrameHeader
+from quiver.structures.digest_map import DigestMap, Digests
+from quiver.structures.interval_set import IntervalSet
+
+IDS_REMEMBERED = 1_000_000
+"""In each partition at the least, within the window; then the oldest go, some 100,000 at a time."""
+_SEALED_IDS = 1 << 17
+_WINDOW_STEPS = 1024
+"""Ids are forgotten by this part of the window together."""
+
+Entries = dict[Key, int]
+"""Offsets by key."""
+
+
+class FirstMessage(NamedTuple):
+    """The message that a repeat repeats."""
+
+    offset: int
+    delayed: bool = False
+    """It is in the schedule log, and the offset is its id there."""
+
+
+class Screening(NamedTuple):
+    """What is known of the messages of a frame, by row."""
+
+    repeats: dict[int, FirstMessage]
+    within: dict[int, int]
+    """They repeat a message of the same frame that is new, by its row."""
+    undecided: set[int]
+    """They repeat a message of which it is not certain yet that it counts."""
+
+
+class Change(NamedTuple):
+    """What `record` or `close` did, for `take_back`."""
+
+    entries: Entries
+    replaced: Entries
+    header: FrameHeader
+    closed: "OpenIds | None" = None
+
+
+class OpenIds(msgspec.Struct):
+    """Where frames with ids of an open transaction are."""
+
+    epoch: int
+    ranges: IntervalSet
+
+
+class _Step(msgspec.Struct, array_like=True):
+    """Messages that were appended about the same time."""
+
+    offset: int
+    begun_ms: int
+    newest_ms: int
+
+
+class Image(msgspec.Struct, array_like=True, frozen=True):
+    sealed: list[memoryview] = []
+    steps: list[_Step] = []
+    open: dict[int, tuple[int, list[int]]] = {}
+    aborted: list[int] = []
+
+
+class MessageIds:
+    """`settled_below` tells which offsets are as durable as the topic asks for. `columns` are those that a frame must
+    have whose ids count; `delayed` is for schedule logs."""
+
+    def __init__(
+        self, window_ms: int, *, settled_below: Callable[[], int], columns: int = COLUMN_ID, delayed: bool = False
+    ) -> None:
+        self.window_ms = window_ms
+        """0: ids do not matter."""
+        self.beside: MessageIds | None = None
+        """Of the schedule log, or of the partition that it belongs to: an id counts once in both."""
+        self._settled_below = settled_below
+        self._columns = columns
+        self.delayed = delayed
+        self._active: Entries = {}
+        self._sealed: deque[tuple[DigestMap, int]] = deque()
+        """With the offset behind the last of each."""
+        self._steps: deque[_Step] = deque()
+        self._end = 0
+        """Behind the last message with an id."""
+        self._open: dict[int, OpenIds] = {}
+        self._aborted = IntervalSet()
+
+    def __len__(self) -> int:
+        """Entries, also such as do not count any more."""
+        return len(self._active) + sum(len(sealed) for sealed, _ in self._sealed)
+
+    def counts(self, header: FrameHeader) -> bool:
+        """Whether the frame has ids that matter."""
+        return header.columns & self._columns == self._columns and self.window_ms > 0
+
+    def configure(self, window_ms: int) -> None:
+        """A longer window does not bring back what is forgotten."""
+        self.window_ms = window_ms
+        if not window_ms:
+            self._forget_all()
+
+    # asking
+
+    def screen(self, keys: Keys, now_ms: int, transaction: tuple[int, int] | None = None) -> Screening:
+        """`transaction` is producer id and epoch of the one that the messages are part of."""
+        first_rows: dict[Key, int] = {}
+        screening = Screening({}, {}, set())
+        for row, key in enumerate(keys):
+            if key is not None and (first := first_rows.setdefault(key, row)) != row:
+                screening.within[row] = first
+        self._judge(self, first_rows, now_ms, transaction, screening)
+        if self.beside is not None:
+            self._judge(self.beside, first_rows, now_ms, transaction, screening)
+        if screening.repeats or screening.undecided:
+            _follow(screening)
+        return screening
+
+    def _judge(
+        self,
+        table: "MessageIds",
+        first_rows: dict[Key, int],
+        now_ms: int,
+        transaction: tuple[int, int] | None,
+        screening: Screening,
+    ) -> None:
+        for key, offset in table.find(first_rows.keys(), now_ms).items():
+            row = first_rows[key]
+            if row in screening.repeats or row in screening.undecided:
+                continue
+            holder = table._open_at(offset)
+            is_unsettled = table is not self and offset >= table._settled_below()
+            if is_unsettled or (holder is not None and holder != transaction):
+                screening.undecided.add(row)
+            else:
+                screening.repeats[row] = FirstMessage(offset, table.delayed)
+
+    def find(self, keys: KeysView[Key], now_ms: int) -> Entries:
+        """The offsets of those that are known and were not aborted."""
+        self.expire(now_ms)
+        found = {key: self._active[key] for key in self._active.keys() & keys}
+        found = {key: offset for key, offset in found.items() if self._is_valid(offset)}
+        if not self._sealed or len(found) == len(keys):
+            return found
+        listed = list(keys)
+        digests = Digests(listed)
+        for sealed, _ in reversed(self._sealed):
+            for row, offset in zip(*sealed.find(digests), strict=True):
+                if listed[row] not in found and self._is_valid(offset):
+                    found[listed[row]] = offset
+        return found
+
+    def _is_valid(self, offset: int) -> bool:
+        return bool(self._steps) and offset >= self._steps[0].offset and offset not in self._aborted
+
+    def _open_at(self, offset: int) -> tuple[int, int] | None:
+        for producer_id, opened in self._open.items():
+            if offset in opened.ranges:
+                return producer_id, opened.epoch
+        return None
+
+    # changing
+
+    def record(self, header: FrameHeader, entries: Entries, *, is_new: bool) -> Change:
+        """A frame has its place in the log. Ids that are known keep theirs: `is_new` says that none is."""
+        if not is_new:
+            for key in self.find(entries.keys(), header.append_time_ms):
+                del entries[key]
+        active = self._active
+        replaced = {key: active[key] for key in active.keys() & entries.keys()}
+        active.update(entries)
+        self._end = header.next_offset
+        self._step(header)
+        if header.is_transactional:
+            opened = self._open.setdefault(header.producer_id, OpenIds(header.producer_epoch, IntervalSet()))
+            opened.ranges.add(header.base_offset, header.next_offset)
+        return Change(entries, replaced, header)
+
+    def close(self, header: FrameHeader, *, commit: bool) -> Change | None:
+        """The marker of a transaction has its place in the log."""
+        closed = self._open.pop(header.producer_id, None)
+        if closed is None:
+            return None
+        if not commit:
+            for start, stop in closed.ranges:
+                self._aborted.add(start, stop)
+        return Change({}, {}, header, closed)
+
+    def take_back(self, change: Change) -> None:
+        """Undoes a change after a write that failed; the last one first, and before `written`."""
+        header = change.header
+        if change.closed is not None:
+            self._open[header.producer_id] = change.closed
+            for start, stop in change.closed.ranges:
+                self._aborted.remove(start, stop)
+            return
+        for key in change.entries:
+            self._active.pop(key, None)
+        self._active.update(change.replaced)
+        opened = self._open.get(header.producer_id) if header.is_transactional else None
+        if opened is not None:
+            opened.ranges.remove(header.base_offset, header.next_offset)
+            if not opened.ranges:
+                del self._open[header.producer_id]
+
+    def written(self) -> None:
+        """Everything that was recorded is in the log."""
+        if len(self._active) >= _SEALED_IDS:
+            self._seal()
+
+    def _step(self, header: FrameHeader) -> None:
+        time_ms = header.append_time_ms
+        for step in reversed(self._steps):
+            if step.offset <= header.base_offset:
+                break
+            step.offset = header.base_offset  # left by a write that failed, and its offsets are used now
+        if self._steps and time_ms - self._steps[-1].begun_ms <= self.window_ms // _WINDOW_STEPS:
+            self._steps[-1].newest_ms = time_ms
+        else:
+            self._steps.append(_Step(header.base_offset, time_ms, time_ms))
+
+    def _seal(self) -> None:
+        sealed = _sealed(self._active)
+        self._active = {}
+        if self._sealed and len(self._sealed[-1][0]) + len(sealed) <= _SEALED_IDS:
+            sealed = self._sealed.pop()[0].joined(sealed)
+        self._sealed.append((sealed, self._end))
+        while len(self) - len(self._sealed[0][0]) >= IDS_REMEMBERED:
+            self._sealed.popleft()
+
+    # forgetting
+
+    def expire(self, now_ms: int) -> None:
+        """Forgets what is past the window."""
+        steps, latest_ms = self._steps, now_ms - self.window_ms
+        if not steps or steps[0].newest_ms > latest_ms:
+            return
+        while steps and steps[0].newest_ms <= latest_ms:
+            steps.popleft()
+        if not steps:
+            self._forget_all()
+            return
+        first = steps[0].offset
+        while self._sealed and self._sealed[0][1] <= first:
+            self._sealed.popleft()
+        self._aborted.remove(-1, first)
+
+    def _forget_all(self) -> None:
+        self._active.clear()
+        self._sealed.clear()
+        self._steps.clear()
+        self._aborted.clear()
+
+    # snapshots
+
+    def image(self) -> Image:
+        """For a snapshot, to be encoded before the next change."""
+        sealed = [each for each, _ in self._sealed]
+        if self._active:
+            sealed.append(_sealed(self._active))
+        return Image(
+            [memoryview(each.pack()) for each in sealed],
+            list(self._steps),
+            {producer_id: (opened.epoch, opened.ranges.encode()) for producer_id, opened in self._open.items()},
+            self._aborted.encode(),
+        )
+
+    def restore(self, image: Image) -> None:
+        """ValueError when it is not one."""
+        maps = [DigestMap(packed) for packed in image.sealed]
+        self._sealed = deque((each, each.highest() + 1) for each in maps if len(each))
+        self._end = self._sealed[-1][1] if self._sealed else 0
+        self._steps = deque(image.steps)
+        self._open = {id: OpenIds(epoch, IntervalSet.decode(ranges)) for id, (epoch, ranges) in image.open.items()}
+        self._aborted = IntervalSet.decode(image.aborted)
+
+
+def _sealed(entries: Entries) -> DigestMap:
+    return DigestMap.of(Digests(entries), np.fromiter(entries.values(), np.int64, len(entries)))
+
+
+def _follow(screening: Screening) -> None:
+    """A message that repeats one of the same frame that is a repeat itself, is one of the same message."""
+    for row, first in list(screening.within.items()):
+        if first in screening.repeats:
+            screening.repeats[row] = screening.repeats[first]
+        elif first in screening.undecided:
+            screening.undecided.add(row)
+        else:
+            continue
+        del screening.within[row]
+
+
+def first_entries(keys: Iterable[Key | None], offsets: Iterable[int]) -> Entries:
+    """Of a key that comes several times the first offset counts."""
+    entries: Entries = {}
+    for key, offset in zip(keys, offsets, strict=True):
+        if key is not None:
+            entries.setdefault(key, offset)
+    return entries

@@ -1,0 +1,26 @@
+"""What becomes of messages that were appended."""
+
+from typing import NamedTuple
+
+
+class Duplicate(NamedTuple):
+    """A message that was published before under the same id."""
+
+    row: int
+    """Its place in the frame."""
+    offset: int
+    """Of the first message with the id; -1 where that is not known any more."""
+    delayed: bool = False
+    """The first one is in the schedule log, and the offset is its id there."""
+
+
+class Appended(NamedTuple):
+    base_offset: int
+    """Message n of the frame has this offset and n, unless it is among the duplicates."""
+    append_time_ms: int
+    duplicate: bool = False
+    """Nothing was stored: the frame came before, or every message of it."""
+    delayed: bool = False
+    """It waits in the schedule log, and the offset is an id there."""
+    duplicates: tuple[Duplicate, ...] = ()
+    """Messages that were left out, in the order of the frame."""

@@ -1,0 +1,104 @@
+"""An unchanging map from digests of 16 bytes to integers: 24 bytes an entry, asked for many at a time."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+DIGEST_BYTES = 16
+_ENTRY_BYTES = DIGEST_BYTES + 8
+_MANY = 256
+"""So many are looked for in their order: that goes through memory once."""
+
+Words = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int64]
+
+
+class Digests:
+    """Digests as columns of numbers."""
+
+    __slots__ = ("high", "low")
+
+    def __init__(self, digests: Iterable[bytes]) -> None:
+        words = np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
+        self.high: Words = np.ascontiguousarray(words[:, 0])
+        self.low: Words = np.ascontiguousarray(words[:, 1])
+
+    def __len__(self) -> int:
+        return len(self.high)
+
+
+class DigestMap:
+    __slots__ = ("_high", "_low", "_numbers", "_packed")
+
+    def __init__(self, packed: bytes | memoryview) -> None:
+        """From what `pack` gave; ValueError when it cannot have been that."""
+        count, rest = divmod(len(packed), _ENTRY_BYTES)
+        if rest:
+            raise ValueError(f"a map of digests has {_ENTRY_BYTES} bytes an entry, not {len(packed)} in all")
+        self._packed = packed
+        self._high: Words = np.frombuffer(packed, "<u8", count)
+        self._low: Words = np.frombuffer(packed, "<u8", count, 8 * count)
+        self._numbers: Numbers = np.frombuffer(packed, "<i8", count, 16 * count)
+
+    @classmethod
+    def of(cls, digests: Digests, numbers: Numbers) -> "DigestMap":
+        """Of a digest that comes several times the last number counts."""
+        high, low = digests.high, digests.low
+        order = np.argsort(high, kind="stable")
+        if np.any(high[order[1:]] == high[order[:-1]]):
+            order = np.lexsort((low, high))
+            is_last = np.ones(len(order), np.bool_)
+            before, after = order[:-1], order[1:]
+            is_last[:-1] = (high[before] != high[after]) | (low[before] != low[after])
+            order = order[is_last]
+        return cls(b"".join((high[order].tobytes(), low[order].tobytes(), numbers[order].tobytes())))
+
+    def joined(self, later: "DigestMap") -> "DigestMap":
+        """Both in one; where both have a digest, the number of the later one."""
+        both = Digests(())
+        both.high = np.concatenate((self._high, later._high))
+        both.low = np.concatenate((self._low, later._low))
+        return DigestMap.of(both, np.concatenate((self._numbers, later._numbers)))
+
+    def __len__(self) -> int:
+        return len(self._high)
+
+    def highest(self) -> int:
+        """The greatest of the numbers. There must be one."""
+        return int(self._numbers.max())
+
+    def pack(self) -> bytes | memoryview:
+        """Not copied."""
+        return self._packed
+
+    def find(self, wanted: Digests) -> tuple[list[int], list[int]]:
+        """Which of the digests are in, by their places, and their numbers."""
+        if not len(self) or not len(wanted):
+            return [], []
+        if len(wanted) >= _MANY:
+            order = np.argsort(wanted.high)
+            rows, at = self._matches(wanted.high[order], wanted.low[order])
+            rows = order[rows]
+        else:
+            rows, at = self._matches(wanted.high, wanted.low)
+        return rows.tolist(), self._numbers[at].tolist()
+
+    def _matches(self, high: Words, low: Words) -> tuple[Rows, Rows]:
+        """Places among the digests, and here."""
+        last = len(self) - 1
+        at = np.minimum(np.searchsorted(self._high, high), last)
+        rows = np.flatnonzero(self._high[at] == high)
+        found_rows, found_at = [], []
+        while len(rows):  # a second round is for digests of which the first half is the same, once in 2**64
+            places = at[rows]
+            is_same = self._low[places] == low[rows]
+            found_rows.append(rows[is_same])
+            found_at.append(places[is_same])
+            rows = rows[~is_same & (places < last)]
+            at[rows] += 1
+            rows = rows[self._high[at[rows]] == high[rows]]
+        if not found_rows:
+            return rows, rows
+        return np.concatenate(found_rows), np.concatenate(found_at)
