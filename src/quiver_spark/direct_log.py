@@ -14,7 +14,7 @@ from quiver.log.snapshots import SnapshotFiles
 from quiver.model.errors import CorruptData
 from quiver.model.limits import MIB
 from quiver.partition.transactions import Image, TransactionTable, read_marker
-from quiver.records.header import HEADER_BYTES, FrameHeader
+from quiver.records.header import ALIGNMENT, HEADER_BYTES, FrameHeader
 from quiver_spark.read_only_files import ReadOnlyFiles, list_segments
 from quiver_spark.unreadable import check_version
 
@@ -89,11 +89,15 @@ class DirectLog(SegmentView):
         return position, standing
 
     def _walk(self, frames: FrameFile, position: int, standing: Standing) -> tuple[int, Standing]:
+        """Behind the last good frame: as recovery does, damage with good frames behind it is not the end."""
         while position < frames.end:
             header = frames.header_at(position)
             if header is None or not standing.allows(header) or not frames.has_good_body(position, header):
                 self.check_version(frames, position)
-                break
+                behind = frames.next_good(position + (header.frame_bytes if header else ALIGNMENT), standing)
+                if behind is None or frames.has_zero_page(position, behind[0]):
+                    break
+                position, header = behind
             standing = standing.behind(header)
             position += header.frame_bytes
         return position, standing

@@ -104,13 +104,12 @@ def read_options(options: Mapping[str, str], *, now_ms: int, streaming: bool = F
         raise InvalidRequest(problem="option 'end' is for batch reads; a stream goes on, or stops with availableNow")
     if not streaming and given.text("maxRowsPerTrigger") is not None:
         raise InvalidRequest(problem="option 'maxRowsPerTrigger' is for streams; a batch reads from start to end")
-    topics = _topics(given)
     end = given.text("end")
     defaults = ReadOptions()
     return ReadOptions(
         bootstrap=given.address(),
         path=given.text("path"),
-        topics=topics,
+        topics=_topics(given),
         pattern=given.text("topicPattern"),
         internal=given.text("internal"),
         start=parse_places(given.text("start") or "earliest", EARLIEST, now_ms, "start"),
@@ -125,6 +124,10 @@ def read_options(options: Mapping[str, str], *, now_ms: int, streaming: bool = F
 
 
 def _topics(given: OptionMap) -> tuple[str, ...]:
+    """A log of the broker's own that no topic has takes the place of one."""
+    internal = given.text("internal")
+    if internal is not None and "/" in internal:
+        return (internal,)
     text = given.text("topic") or given.text("topics") or ""
     names = [name.strip() for name in text.split(",") if name.strip()]
     return tuple(dict.fromkeys(check_name(name) for name in names))

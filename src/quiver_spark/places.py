@@ -14,7 +14,7 @@ class Places(NamedTuple):
 
     everywhere: Position
     exceptions: tuple[tuple[str | None, int, Position], ...] = ()
-    """(topic or any, partition, position)"""
+    """(topic or any, partition, position); the first that fits counts"""
 
     def at(self, topic: str, partition: int) -> Position:
         for name, number, position in self.exceptions:
@@ -37,6 +37,7 @@ def parse_places(text: str, default: Position, now_ms: int, what: str) -> Places
             exceptions += [(name, *_place(part, place, now_ms, what)) for part, place in value.items()]
         else:
             exceptions.append((None, *_place(name, value, now_ms, what)))
+    exceptions.sort(key=lambda exception: exception[0] is None)
     return Places(default, tuple(exceptions))
 
 

@@ -40,12 +40,18 @@ class Slice(NamedTuple):
 def cut(slices: Iterable[Slice], *, cores: int, min_slices: int | None = None) -> list[Slice]:
     """The same offsets in slices that keep `cores` busy, or in at least `min_slices` if there are so many offsets.
 
-    Each slice is cut into equal parts by the number of its bytes; empty ones are left out.
+    Each slice is cut into equal parts, as many as its bytes ask for; empty ones are left out.
     """
     whole = [each for each in slices if each.offsets]
-    total = sum(_weight(each) for each in whole)
-    most = _most_bytes(total, cores) if min_slices is None else min(total / min_slices, SLICE_BYTES)
-    return [part for each in whole for part in _parts(each, math.ceil(_weight(each) / most))]
+    if min_slices is None:
+        most = _most_bytes(sum(_weight(each) for each in whole), cores)
+        return [part for each in whole for part in _parts(each, math.ceil(_weight(each) / most))]
+    share = sum(each.offsets for each in whole) / min_slices
+    return [
+        part
+        for each in whole
+        for part in _parts(each, math.ceil(max(each.offsets / share, _weight(each) / SLICE_BYTES)))
+    ]
 
 
 def pack(slices: Iterable[Slice], *, cores: int) -> list[tuple[Slice, ...]]:

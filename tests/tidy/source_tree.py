@@ -73,6 +73,11 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def package_of(path: Path) -> str:
+    """The package of `quiver` that a source file is in; none for what is beside it."""
+    return path.parts[2] if path.parts[1:2] == ("quiver",) else ""
+
+
 def functions_in(path: Path) -> Iterator[tuple[str, int, int]]:
     """Name, line and number of lines (decorators and docstring left out) of each function."""
     for node in ast.walk(tree_of(path)):

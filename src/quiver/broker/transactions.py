@@ -20,6 +20,7 @@ from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, Q
 from quiver.model.message import NewMessage
 from quiver.protocol.transaction_messages import (
     DEFAULT_TIMEOUT_MS,
+    MOST_PRODUCERS,
     GroupOffsets,
     LeasedAcks,
     ProducerKey,
@@ -37,7 +38,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _TICK_SECONDS = 0.25
 _UPKEEP_TICKS = 4
-_MOST_PRODUCERS = 1_000
 _MOST_OFFSETS = 10_000
 _MOST_RUNS = 100_000
 _KEY_LENGTH = 1_000
@@ -395,8 +395,8 @@ class Transactions:
 
 
 def _check_producers(producers: Sequence[ProducerKey]) -> None:
-    if not 1 <= len(producers) <= _MOST_PRODUCERS:
-        raise InvalidRequest(problem=f"a transaction has 1 to {_MOST_PRODUCERS} producers")
+    if not 1 <= len(producers) <= MOST_PRODUCERS:
+        raise InvalidRequest(problem=f"a transaction has 1 to {MOST_PRODUCERS} producers")
     if len({each.producer_id for each in producers}) < len(producers):
         raise InvalidRequest(problem="a producer is named twice")
 

@@ -1,0 +1,48 @@
+"""Batch writes: the rows of a DataFrame in one transaction."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from quiver.model.errors import InvalidRequest
+from quiver.system.randomness import SystemRandomness
+from quiver_spark.sink import Attempt, Written, abort_written, check_target, commit_written, write_rows
+from quiver_spark.write_options import write_options
+from quiver_spark.written_columns import check_written
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_WRITE_BYTES = 12
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Made once where the write is planned; copies of it write in the tasks and commit on the driver."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise InvalidRequest(
+                problem="a topic is never overwritten: use mode('append'), or delete and create the topic before"
+            )
+        self._options = write_options(options)
+        self._columns = check_written(
+            [(field.name, field.dataType.simpleString()) for field in schema.fields],
+            use_partition_column=self._options.use_partition_column,
+        )
+        self._write = SystemRandomness().token(_WRITE_BYTES).hex()
+        check_target(self._options)
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
+        context = TaskContext.get()
+        assert context is not None, "Spark calls it in a task"
+        attempt = Attempt(self._write, str(context.taskAttemptId()), context.partitionId())
+        return write_rows(iterator, self._columns, self._options, attempt)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        commit_written(messages, self._options, self._options.commit_key or f"spark/{self._write}")
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        abort_written(messages, self._options)

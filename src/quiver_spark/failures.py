@@ -1,0 +1,36 @@
+"""Errors that cross Spark: what a worker raised comes back as a traceback in text, and is an error of ours again."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from quiver.model import errors
+from quiver.model.errors import QuiverError
+
+_OURS = re.compile(r"quiver\.model\.errors\.(\w+): (.+)")
+_OTHER = re.compile(r"^(?:[\w.]+(?:Error|Exception)): .+$", re.MULTILINE)
+
+
+@contextmanager
+def spark_failures(what: str) -> Iterator[None]:
+    """Raises what failed inside as an error that says it in a sentence; `what` is what was being done."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise error_in(str(error), what) from error
+
+
+def error_in(text: str, what: str) -> QuiverError:
+    """The error that a text from Spark tells of."""
+    ours = _OURS.findall(text)
+    if ours:
+        name, message = ours[-1]
+        kind = getattr(errors, name, QuiverError)
+        found: QuiverError = kind(message.strip())
+        return found
+    others = _OTHER.findall(text)
+    cause = others[-1] if others else text.strip().partition("\n")[0]
+    return QuiverError(f"{what} failed in Spark: {cause}")

@@ -1,0 +1,79 @@
+"""Which typed columns an archive run writes: by a schema that was given, or told from the first messages."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from quiver.model.errors import InvalidRequest
+from quiver_spark.frames import read_slice
+from quiver_spark.lake.json_columns import JsonColumns, check_fields
+from quiver_spark.lake.json_inference import infer_fields
+from quiver_spark.lake.schema import column_name
+from quiver_spark.lake.table import Lake
+from quiver_spark.options import ReadOptions
+from quiver_spark.ranges import Slice
+
+SAMPLE = 10_000
+"""Messages of each partition that a schema is told from."""
+
+
+def columns_of_values(
+    lake: Lake, left: Sequence[Slice], options: ReadOptions, schema: str | None, *, infer: bool
+) -> JsonColumns | None:
+    """None when values stay raw. What the lake has a column for already gets that column's type."""
+    if schema is not None and infer:
+        raise InvalidRequest(problem="give a schema or have it inferred, not both")
+    if schema is not None:
+        return JsonColumns(check_fields(read_schema(schema)))
+    if not infer:
+        return None
+    found = infer_fields(_sample(left, options))
+    return JsonColumns(as_in_the_lake(lake.schema(), found)) if len(found) else None
+
+
+def as_in_the_lake(table: pa.Schema, fields: pa.Schema) -> pa.Schema:
+    """The fields with the types of the columns that there are. Pure."""
+    names = set(table.names)
+    return pa.schema(
+        [
+            field.with_type(table.field(column_name(field.name)).type) if column_name(field.name) in names else field
+            for field in fields
+        ]
+    )
+
+
+def read_schema(text: str) -> pa.Schema:
+    """The fields of a schema: Spark's DDL (`id BIGINT, at TIMESTAMP`) or JSON, or a file with either of them."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    stripped = text.strip()
+    if stripped and not any(mark in stripped for mark in " {\n") and Path(stripped).is_file():
+        stripped = Path(stripped).read_text().strip()
+    try:
+        found = StructType.fromJson(json.loads(stripped)) if stripped.startswith("{") else StructType.fromDDL(stripped)
+        fields: pa.Schema = to_arrow_schema(found, timezone="UTC")
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise InvalidRequest(
+            problem=f"the schema is neither a file, nor DDL such as 'id BIGINT, at TIMESTAMP', nor JSON: {reason}"
+        ) from None
+    return fields
+
+
+def _sample(left: Sequence[Slice], options: ReadOptions) -> Iterator[bytes | None]:
+    """Values from the beginning of what is left of each partition."""
+    from quiver_spark.catalogue import open_catalogue
+
+    catalogue = open_catalogue(options)
+    try:
+        for piece in left:
+            front = piece._replace(stop=min(piece.stop, piece.start + SAMPLE))
+            if front.offsets and options.path is not None:
+                catalogue.extent(front.topic)
+            for batch in read_slice(catalogue.completed(front), options, ("value",)) if front.offsets else ():
+                yield from batch.column("value").to_pylist()
+    finally:
+        catalogue.close()

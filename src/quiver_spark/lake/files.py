@@ -1,0 +1,92 @@
+"""What a file of the lake holds, as its name and its statistics say. Pure.
+
+A file holds every message of one partition that has an offset in the file's range and a timestamp of the file's date.
+Its name has the range: that is what a commit of the table makes true, and what no later commit can lose.
+"""
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from quiver.model.errors import CorruptData
+
+_NAME = re.compile(
+    r"topic=(?P<topic>[^/]+)/date=(?P<date>[\d-]+)/"
+    r"(?P<partition>\d+)-(?P<start>\d+)-(?P<stop>\d+)-(?P<attempt>\w+)\.parquet"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY = date(1970, 1, 1)
+DAY_US = 86_400_000_000
+
+
+class LakeFile(NamedTuple):
+    """One file. `start` to below `stop` is its range; offsets in it may be of another date, or of no message."""
+
+    topic: str
+    date: str
+    partition: int
+    start: int
+    stop: int
+    attempt: str
+    """Of the task that wrote it: two attempts never write the same file."""
+    rows: int = 0
+    size_bytes: int = 0
+    first_offset: int = 0
+    last_offset: int = 0
+    min_time_us: int = 0
+    max_time_us: int = 0
+    """Of the messages' timestamps."""
+
+    @property
+    def path(self) -> str:
+        """Below the lake's directory."""
+        return (
+            f"topic={self.topic}/date={self.date}/"
+            f"{self.partition:05d}-{self.start:020d}-{self.stop:020d}-{self.attempt}.parquet"
+        )
+
+    def stats(self) -> str:
+        """For the table, so that readers pass over files without a look into them."""
+        low = {"partition": self.partition, "offset": self.first_offset, "timestamp": _shown(self.min_time_us)}
+        high = {"partition": self.partition, "offset": self.last_offset, "timestamp": _shown(self.max_time_us)}
+        none = {"partition": 0, "offset": 0, "timestamp": 0}
+        stats = {"numRecords": self.rows, "minValues": low, "maxValues": high, "nullCount": none}
+        return msgspec.json.encode(stats).decode()
+
+
+def file_of(path: str, row: dict[str, Any] | None = None) -> LakeFile:
+    """The file with a path, and with what the table knows about it (a row of its flat add actions)."""
+    found = _NAME.fullmatch(path)
+    if found is None:
+        raise CorruptData(
+            f"{path} is in the lake's table and was not written by quiver; keep other files in a table of their own"
+        )
+    part = found.groupdict()
+    file = LakeFile(
+        part["topic"], part["date"], int(part["partition"]), int(part["start"]), int(part["stop"]), part["attempt"]
+    )
+    if row is None:
+        return file
+    return file._replace(
+        rows=row["num_records"],
+        size_bytes=row["size_bytes"],
+        first_offset=row["min.offset"],
+        last_offset=row["max.offset"],
+        min_time_us=_microseconds(row["min.timestamp"]),
+        max_time_us=_microseconds(row["max.timestamp"]),
+    )
+
+
+def date_of(day: int) -> str:
+    """The date that is so many days after 1970-01-01."""
+    return (_EPOCH_DAY + timedelta(days=day)).isoformat()
+
+
+def _shown(time_us: int) -> str:
+    return (_EPOCH + timedelta(microseconds=time_us)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)

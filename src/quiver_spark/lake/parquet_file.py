@@ -1,0 +1,104 @@
+"""One Parquet file that is being written: row groups of a size that readers like, on disk before anybody counts on it."""
+
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from quiver.model.limits import MIB
+from quiver_spark.lake.files import LakeFile
+
+ROW_GROUP_BYTES = 32 * MIB
+COMPRESSIONS = ("zstd", "snappy", "lz4", "gzip", "none")
+DEFAULT_COMPRESSION = "lz4"
+_BUFFER_BYTES = MIB
+_DICTIONARY = ("partition", "priority")
+"""Columns with few values. A dictionary of any other costs more than it saves."""
+
+
+class ParquetFile:
+    """Takes batches in order of offset; `file` says what was written so far."""
+
+    def __init__(self, root: Path, file: LakeFile, schema: pa.Schema, compression: str) -> None:
+        self.file = file
+        self.waiting_bytes = 0
+        self._root = root
+        self._path = root / f"{file.path}.new"
+        self._waiting: list[pa.RecordBatch] = []
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._stream: BinaryIO = self._path.open("wb", buffering=_BUFFER_BYTES)
+        self._writer = pq.ParquetWriter(
+            self._stream,
+            schema,
+            compression=compression,
+            use_dictionary=[name for name in _DICTIONARY if name in schema.names],
+            write_statistics=["partition", "offset", "timestamp", "append_time"],
+            store_schema=False,
+        )
+
+    @property
+    def written_bytes(self) -> int:
+        return self._stream.tell()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self.waiting_bytes += batch.nbytes
+        self.file = _with_rows(self.file, batch)
+        if self.waiting_bytes >= ROW_GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what waits as one row group."""
+        if not self._waiting:
+            return
+        table = pa.Table.from_batches(self._waiting)
+        self._waiting, self.waiting_bytes = [], 0
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._sync()
+
+    def close(self, stop: int) -> LakeFile:
+        """The file under its name, with a range that ends at `stop`."""
+        self.flush()
+        self._writer.close()
+        self._sync()
+        self._stream.close()
+        self.file = self.file._replace(stop=stop, size_bytes=self._path.stat().st_size)
+        self._path.rename(self._root / self.file.path)
+        return self.file
+
+    def abandon(self) -> None:
+        self._stream.close()
+        self._path.unlink(missing_ok=True)
+
+    def _sync(self) -> None:
+        """A row group at a time: disks take that much faster than a whole file at once."""
+        self._stream.flush()
+        os.fdatasync(self._stream.fileno())
+
+
+def sync_directory(path: Path) -> None:
+    """Makes the names of files in it last."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _with_rows(file: LakeFile, batch: pa.RecordBatch) -> LakeFile:
+    offsets, times = batch.column("offset"), pc.min_max(batch.column("timestamp"))
+    low, high = times["min"].value, times["max"].value
+    first, last = offsets[0].as_py(), offsets[-1].as_py()
+    if not file.rows:
+        return file._replace(
+            rows=len(offsets), first_offset=first, last_offset=last, min_time_us=low, max_time_us=high
+        )
+    return file._replace(
+        rows=file.rows + len(offsets),
+        last_offset=last,
+        min_time_us=min(file.min_time_us, low),
+        max_time_us=max(file.max_time_us, high),
+    )

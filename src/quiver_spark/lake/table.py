@@ -1,0 +1,197 @@
+"""The Delta table of a lake: which files count, and how far each partition was archived, in one commit.
+
+Delta's application transactions hold the positions: `quiver:orders:7:0` is partition 0 of the topic with id 7, and its
+version is the offset that comes next. A commit adds files and moves positions at once. Two commits that move the same
+position from the same snapshot conflict, and the second is refused by the table itself.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from quiver.model.errors import InvalidRequest, QuiverError, TransactionConflict
+from quiver.system.clock import SystemClock
+from quiver_spark.lake.files import LakeFile, file_of
+from quiver_spark.lake.schema import LAKE_SCHEMA, PARTITION_COLUMNS, missing_columns
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable
+    from deltalake.transaction import AddAction, RemoveAction
+
+_COMPACTIONS = "quiver:small-files"
+_CONFLICTS = ("Concurrent transaction failed", "Metadata changed since last commit")
+
+
+class Advance(NamedTuple):
+    """A partition was archived from `start` (None: it never was) to below `stop`."""
+
+    topic: str
+    topic_id: int
+    partition: int
+    start: int | None
+    stop: int
+
+
+class Lake:
+    """A lake in a directory that the driver and all workers see under the same path."""
+
+    def __init__(self, root: Path, table: "DeltaTable") -> None:
+        self.root = root
+        self._table = table
+
+    @property
+    def version(self) -> int:
+        return self._table.version()
+
+    def schema(self) -> pa.Schema:
+        return pa.schema(self._table.schema().to_arrow())
+
+    def files(self) -> list[LakeFile]:
+        """The files that count, by topic, partition, date and range."""
+        actions = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
+        return sorted(
+            (file_of(action["path"], action) for action in actions),
+            key=lambda file: (file.topic, file.partition, file.date, file.start),
+        )
+
+    def topic_id(self, topic: str) -> int | None:
+        """The id of the topic that was archived under a name; None when none was."""
+        return self._table.transaction_version(f"quiver:{topic}")
+
+    def position(self, topic: str, topic_id: int, partition: int) -> int | None:
+        """The offset that comes next; None when nothing was archived of the partition."""
+        return self._table.transaction_version(_app_id(topic, topic_id, partition))
+
+    def refresh(self) -> None:
+        self._table.update_incremental()
+
+    def commit(self, files: Sequence[LakeFile], advances: Sequence[Advance], about: Mapping[str, Any]) -> None:
+        """Adds the files and moves the positions, both or none. TransactionConflict when another moved them first."""
+        from deltalake import CommitProperties, Transaction
+
+        self.refresh()
+        for step in advances:
+            if self.position(step.topic, step.topic_id, step.partition) != step.start:
+                raise _conflict(step)
+        positions = [Transaction(_app_id(*step[:3]), step.stop) for step in advances]
+        topics = {step.topic: step.topic_id for step in advances}
+        # Two runs that archive other partitions of one topic move none of each other's positions: the name is only set once.
+        positions += [
+            Transaction(f"quiver:{name}", number) for name, number in topics.items() if self.topic_id(name) != number
+        ]
+        self._write(
+            [_added(file, data_change=True) for file in files],
+            CommitProperties(custom_metadata={"quiver": dict(about)}, app_transactions=positions),
+            advances[0] if advances else None,
+        )
+
+    def replace(self, old: Sequence[LakeFile], new: Sequence[LakeFile], about: Mapping[str, Any]) -> None:
+        """Puts files with the same messages in the place of others. TransactionConflict when another did so meanwhile.
+
+        Nobody looks whether a file that a commit removes is still there. So all replacements count up one number, from
+        the snapshot that `old` was listed from: do not refresh between the two.
+        """
+        from deltalake import CommitProperties, Transaction
+        from deltalake.transaction import RemoveAction
+
+        now_ms = SystemClock().now_ms()
+        removed = [RemoveAction(file.path, False, now_ms, file.size_bytes, _values(file)) for file in old]
+        count = (self._table.transaction_version(_COMPACTIONS) or 0) + 1
+        self._write(
+            [*(_added(file, data_change=False) for file in new), *removed],
+            CommitProperties(
+                custom_metadata={"quiver": dict(about)}, app_transactions=[Transaction(_COMPACTIONS, count)]
+            ),
+            None,
+        )
+
+    def add_columns(self, columns: pa.Schema) -> None:
+        """Those of them that the table does not have yet; InvalidRequest when it has one of another type."""
+        from deltalake import Schema
+
+        missing = missing_columns(self.schema(), columns)
+        if len(missing):
+            self._table.alter.add_columns(list(Schema.from_arrow(missing).fields))
+            self.refresh()
+
+    def vacuum(self, age_hours: int, *, dry_run: bool = False) -> list[str]:
+        """Removes files that do not count and are older than that: replaced ones, and those of runs that failed."""
+        return self._table.vacuum(
+            retention_hours=age_hours, enforce_retention_duration=False, dry_run=dry_run, full=True
+        )
+
+    def _write(
+        self, actions: "list[AddAction | RemoveAction]", properties: "CommitProperties", step: Advance | None
+    ) -> None:
+        from deltalake.exceptions import CommitFailedError
+
+        try:
+            self._table.create_write_transaction(
+                actions, "append", self.schema(), list(PARTITION_COLUMNS), commit_properties=properties
+            )
+        except CommitFailedError as error:
+            if any(text in str(error) for text in _CONFLICTS):
+                raise _conflict(step) from None
+            raise QuiverError(f"the lake in {self.root} took no commit: {error}") from None
+        self.refresh()
+
+
+def open_lake(path: str | Path, *, create: bool = False) -> Lake:
+    """The lake in a directory; InvalidRequest when there is none and it is not to be made."""
+    root = lake_root(path)
+    try:
+        from deltalake import DeltaTable
+    except ImportError:
+        raise InvalidRequest(problem='deltalake is not installed: pip install "quivermq[spark]"') from None
+    if not DeltaTable.is_deltatable(str(root)):
+        if not create:
+            raise InvalidRequest(problem=f"there is no lake in {root}; quiver pipeline archive makes one")
+        root.mkdir(parents=True, exist_ok=True)
+        DeltaTable.create(
+            str(root),
+            schema=LAKE_SCHEMA,
+            mode="ignore",
+            partition_by=list(PARTITION_COLUMNS),
+            name="quiver",
+            description="Messages of Quiver topics",
+        )
+    lake = Lake(root, DeltaTable(str(root)))
+    if not set(LAKE_SCHEMA.names) <= set(lake.schema().names):
+        raise InvalidRequest(problem=f"the Delta table in {root} was not made by quiver; choose another directory")
+    return lake
+
+
+def lake_root(path: str | Path) -> Path:
+    """The directory of a lake, as given by a path or a file: URI."""
+    text = str(path).removeprefix("file://")
+    if "://" in text:
+        raise InvalidRequest(
+            problem=f"the lake {text!r} is not a directory: mount it under the same path on the driver and all workers"
+        )
+    return Path(text).absolute()
+
+
+def _app_id(topic: str, topic_id: int, partition: int) -> str:
+    return f"quiver:{topic}:{topic_id}:{partition}"
+
+
+def _added(file: LakeFile, *, data_change: bool) -> "AddAction":
+    from deltalake.transaction import AddAction
+
+    return AddAction(
+        file.path, file.size_bytes, _values(file), SystemClock().now_ms(), data_change, file.stats()
+    )
+
+
+def _values(file: LakeFile) -> dict[str, str | None]:
+    return {"topic": file.topic, "date": file.date}
+
+
+def _conflict(step: Advance | None) -> TransactionConflict:
+    what = f"{step.topic}-{step.partition}" if step is not None else "the small files of the lake"
+    return TransactionConflict(
+        f"another run archived or compacted {what} at the same time and was first; this run added nothing of it,"
+        " so nothing is missing or double: run it again to go on"
+    )

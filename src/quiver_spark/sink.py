@@ -1,0 +1,171 @@
+"""How rows get into a topic exactly once: every attempt of a task has a transaction, the driver commits the winners'.
+
+The transaction of an attempt is known by a transactional id, `spark/<write>/<slot>`, where the write is the id of a
+query or of one batch write. So whoever commits a write finds what other attempts of it have left open, and an attempt
+in the same slot of a later micro-batch takes the producer over.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+
+from quiver.client._sync.link import Link
+from quiver.client._sync.transaction_producer import TransactionProducer
+from quiver.client._sync.transactional import Transactional
+from quiver.client._sync.transactions import Transactions
+from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, QuiverError
+from quiver.protocol.transaction_messages import MOST_PRODUCERS, ProducerKey, TransactionInfo
+from quiver_spark.broker_link import broker_link
+from quiver_spark.write_options import WriteOptions
+from quiver_spark.written_columns import portions
+
+_logger = logging.getLogger(__name__)
+_DELIVERY_SECONDS = 120.0
+"""How long a frame is tried while the broker refuses it for now; at least as long as a broker is waited for."""
+_PAGE = 1_000
+
+
+class Attempt(NamedTuple):
+    """One attempt of one task of a write."""
+
+    write: str
+    slot: str
+    """Unlike that of every other attempt that may run at the same time."""
+    partition: int
+    batch: int = 0
+    """Which micro-batch of a query."""
+
+
+class Written(WriterCommitMessage):
+    """What one task has written: an open transaction, or nothing."""
+
+    def __init__(self, attempt: Attempt, producer: tuple[int, int] | None, rows: int) -> None:
+        self.attempt = attempt
+        self.producer = producer
+        self.rows = rows
+
+
+def check_target(options: WriteOptions) -> None:
+    """TopicNotFound, ConnectionLost: nothing is written then."""
+    try:
+        _link(options).topic(options.topic)
+    except ConnectionLost as error:
+        raise _unreachable(error) from None
+
+
+def write_rows(
+    batches: Iterable[pa.RecordBatch], columns: Sequence[str], options: WriteOptions, attempt: Attempt
+) -> Written:
+    """Stores the rows in a transaction that is left open for the driver; if that fails, it is aborted."""
+    if attempt.partition >= MOST_PRODUCERS:
+        raise InvalidRequest(
+            problem=f"a write has at most {MOST_PRODUCERS} partitions of a DataFrame; coalesce() it before"
+        )
+    rest = portions(batches, columns)
+    first = next(rest, None)
+    if first is None:
+        return Written(attempt, None, 0)
+    rows = 0
+    producer = _TaskProducer(options, attempt)
+    try:
+        with producer.begin() as transaction:
+            for portion in chain((first,), rest):
+                transaction.send_arrow(
+                    options.topic, portion.rows, priority=portion.priority, partition=portion.partition
+                )
+                rows += portion.rows.num_rows
+            key = transaction.detach()
+    except ConnectionLost as error:
+        raise _unreachable(error) from None
+    finally:
+        producer.close()
+    return Written(attempt, (key.producer_id, key.epoch), rows)
+
+
+def commit_written(messages: Sequence[WriterCommitMessage | None], options: WriteOptions, key: str) -> bool:
+    """Makes everything that the tasks have written count at once. Returns whether this call did so.
+
+    If a commit with the same key came before, the rows are those of then, and what was written again is aborted.
+    """
+    written = _written(messages)
+    producers = [ProducerKey(*each.producer) for each in written if each.producer is not None]
+    transactions = Transactions(_link(options))
+    is_first = False
+    if producers:
+        try:
+            is_first = transactions.commit(producers, key=key)
+        except ConnectionLost as error:
+            raise _unreachable(error) from None
+        except ProducerFenced as error:
+            raise ProducerFenced(
+                f"{error.message}; rows of this batch were aborted before it was committed: the broker was "
+                "restarted, the batch took longer than transactionTimeout, or the query runs twice. Nothing of it "
+                "was written: write it again, or start the query again"
+            ) from None
+    _abort_left(transactions, written)
+    return is_first
+
+
+def abort_written(messages: Sequence[WriterCommitMessage | None], options: WriteOptions) -> None:
+    """Takes back what the tasks have written. What was committed stays."""
+    _abort_left(Transactions(_link(options)), _written(messages))
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    return [message for message in messages if isinstance(message, Written)]
+
+
+def _abort_left(transactions: Transactions, written: Sequence[Written]) -> None:
+    """Aborts what attempts of a write have open: losers, or everything if it was not committed."""
+    prefixes = tuple({_prefix(each.attempt.write) for each in written})
+    if not prefixes:
+        return
+    try:
+        left = [
+            ProducerKey(found.producer_id, found.epoch)
+            for found in _open(transactions)
+            if found.transactional_id is not None and found.transactional_id.startswith(prefixes)
+        ]
+        for start in range(0, len(left), MOST_PRODUCERS):
+            transactions.abort_all(left[start : start + MOST_PRODUCERS])
+    except ProducerFenced:
+        return  # it has ended meanwhile
+    except QuiverError as error:
+        _logger.warning("what other attempts have written is left to its timeout: %s", error)
+
+
+def _open(transactions: Transactions) -> list[TransactionInfo]:
+    found: list[TransactionInfo] = []
+    while True:
+        page = transactions.list(limit=_PAGE, skip=len(found))
+        found += page
+        if len(page) < _PAGE:
+            return [each for each in found if each.state == "open"]
+
+
+def _prefix(write: str) -> str:
+    return f"spark/{write}/"
+
+
+def _link(options: WriteOptions) -> Link:
+    return broker_link(options.bootstrap, options.timeout_seconds)
+
+
+def _unreachable(error: ConnectionLost) -> ConnectionLost:
+    return ConnectionLost(f"{error.message}; is the broker running there (option bootstrap)?")
+
+
+class _TaskProducer(Transactional):
+    """The producer of one attempt. Its frames are not tried for as long as the transaction may take."""
+
+    def __init__(self, options: WriteOptions, attempt: Attempt) -> None:
+        name = f"{_prefix(attempt.write)}{attempt.slot}"
+        super().__init__(_link(options), name, options.transaction_timeout_ms)
+        seconds = max(_DELIVERY_SECONDS, options.timeout_seconds)
+        self._producers[options.topic] = TransactionProducer(
+            self.link, options.topic, timeout_seconds=seconds, compression=options.compression
+        )

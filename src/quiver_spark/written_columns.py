@@ -1,0 +1,122 @@
+"""From the columns of a DataFrame to messages: which ones are taken, and which rows may share a frame."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quiver.model.errors import InvalidRequest
+from quiver.model.limits import MIB
+from quiver.model.priority import Priority, parse_priority
+
+TAKEN: dict[str, tuple[str, ...]] = {
+    "value": ("binary", "string"),
+    "key": ("binary", "string"),
+    "headers": ("map<string,binary>", "map<string,string>"),
+    "timestamp": ("timestamp",),
+    "priority": ("string",),
+    "partition": ("int",),
+}
+"""Columns of messages and the Spark types they may have."""
+_OF_BROKER = ("topic", "partition", "offset", "append_time")
+"""Columns of a read that the broker gives anew."""
+_FRAME_COLUMNS = ("value", "key", "headers", "timestamp")
+_GATHER_BYTES = 4 * MIB
+_GATHER_ROWS = 65_536
+
+_Codes = npt.NDArray[np.int64]
+
+
+class Portion(NamedTuple):
+    """Rows that go the same way."""
+
+    rows: pa.RecordBatch
+    priority: int = Priority.NORMAL
+    partition: int | None = None
+    """None: by the key, or any."""
+
+
+def check_written(types: Sequence[tuple[str, str]], *, use_partition_column: bool) -> tuple[str, ...]:
+    """The names of the columns to be taken from a DataFrame; InvalidRequest says which one does not fit."""
+    names = [name for name, _ in types]
+    advice = f"select {', '.join(TAKEN)} as far as they are there, and put anything else into value (to_json)"
+    for name, kind in types:
+        if names.count(name) > 1:
+            raise InvalidRequest(problem=f"column {name!r} is there twice; {advice}")
+        if name in TAKEN:
+            if kind not in TAKEN[name]:
+                wanted = " or ".join(TAKEN[name])
+                raise InvalidRequest(problem=f"column {name!r} is {kind}; the quiver sink takes {wanted}: cast it")
+        elif name not in _OF_BROKER:
+            raise InvalidRequest(problem=f"the quiver sink does not know what to do with column {name!r}; {advice}")
+    if "value" not in names:
+        raise InvalidRequest(problem=f"there is no column 'value'; {advice}")
+    if use_partition_column and "partition" not in names:
+        raise InvalidRequest(problem="option 'usePartitionColumn' needs a column 'partition' of type int")
+    return tuple(name for name in names if name in TAKEN and (name != "partition" or use_partition_column))
+
+
+def portions(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[Portion]:
+    """The rows in an order that keeps the order of each partition and priority, in portions worth a frame."""
+    for batch in _gathered(batches, columns):
+        yield from _split(batch)
+
+
+def _gathered(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Small batches are put together; those without rows are left out."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        taken = batch.select(list(columns))
+        held.append(taken)
+        rows, size = rows + taken.num_rows, size + taken.nbytes
+        if rows >= _GATHER_ROWS or size >= _GATHER_BYTES:
+            yield _joined(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _split(batch: pa.RecordBatch) -> Iterator[Portion]:
+    """By priority and partition, where there are such columns."""
+    names = batch.schema.names
+    rows = batch.select([name for name in _FRAME_COLUMNS if name in names])
+    levels = _levels(batch.column("priority")) if "priority" in names else None
+    numbers = _numbers(batch.column("partition")) if "partition" in names else None
+    if levels is None and numbers is None:
+        yield Portion(rows)
+        return
+    codes = (np.int64(Priority.NORMAL) if levels is None else levels) + (0 if numbers is None else (numbers + 1) * 8)
+    used, counts = np.unique(codes, return_counts=True)
+    if len(used) > 1:
+        rows = rows.take(pa.array(np.argsort(codes, kind="stable")))
+    start = 0
+    for code, count in zip(used.tolist(), counts.tolist(), strict=True):
+        yield Portion(rows.slice(start, count), code % 8, code // 8 - 1 if code >= 8 else None)
+        start += count
+
+
+def _levels(column: pa.Array) -> _Codes:
+    """The number of each row's priority; without one it is normal."""
+    coded = column.dictionary_encode()
+    table = np.array([*map(parse_priority, coded.dictionary.to_pylist()), Priority.NORMAL], np.int64)
+    found: _Codes = table[coded.indices.fill_null(len(table) - 1).to_numpy()]
+    return found
+
+
+def _numbers(column: pa.Array) -> _Codes:
+    """The partition of each row; -1 for those that name none."""
+    least = pc.min(column).as_py()
+    if least is not None and least < 0:
+        raise InvalidRequest(problem=f"column 'partition': {least} is not a number from 0")
+    numbers: _Codes = column.cast(pa.int64()).fill_null(-1).to_numpy()
+    return numbers

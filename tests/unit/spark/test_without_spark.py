@@ -1,0 +1,39 @@
+"""Nobody who does not use Spark pays for it, and who lacks a part of it is told what to do."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quiver.model.errors import InvalidRequest
+from quiver_spark.session import java_home
+
+
+@pytest.mark.parametrize(
+    "module", ["quiver", "quiver.cli.main", "quiver.app.serve", "quiver_spark", "quiver_spark.session"]
+)
+def test_importing_it_does_not_import_pyspark(module: str) -> None:
+    check = f"import sys, {module}; print([name for name in sys.modules if name.partition('.')[0] == 'pyspark'])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InvalidRequest, match=r"there is none on the PATH: install Java 17 .*openjdk-17"):
+        java_home()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(InvalidRequest, match="there is none in JAVA_HOME"):
+        java_home()
+
+
+def test_a_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(InvalidRequest, match=r"does not run on .*11\.0\.2"):
+        java_home()
