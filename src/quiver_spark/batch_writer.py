@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from quiver.model.errors import InvalidRequest
 from quiver.system.randomness import SystemRandomness
-from quiver_spark.sink import Attempt, Written, abort_written, check_target, commit_written, write_rows
+from quiver_spark.sink import Attempt, Written, abort_left, check_target, commit_written, write_rows, written_of
 from quiver_spark.write_options import write_options
 from quiver_spark.written_columns import check_written
 
@@ -42,7 +42,8 @@ class BatchWriter(DataSourceArrowWriter):
         return write_rows(iterator, self._columns, self._options, attempt)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        commit_written(messages, self._options, self._options.commit_key or f"spark/{self._write}")
+        key = self._options.commit_key or f"spark/{self._write}"
+        commit_written(written_of(messages), self._options, write=f"{self._write}/", key=key)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        abort_written(messages, self._options)
+        abort_left(self._options, f"{self._write}/")

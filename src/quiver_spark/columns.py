@@ -113,7 +113,7 @@ class BatchBuilder:
             case "partition":
                 return self._constant(pa.int32(), self._piece.partition, count)
             case "offset":
-                return pa.array(_joined(list(_offsets(parts))))
+                return _array(_joined(list(_offsets(parts))), pa.int64())
             case "timestamp":
                 return _times(_joined([_timestamps(part) for part in parts]))
             case "append_time":
@@ -192,7 +192,12 @@ def _numbers(frame: OpenFrame | None, column: Column) -> _Integers:
 
 
 def _times(milliseconds: _Integers) -> pa.Array:
-    return pa.array(milliseconds * 1000).view(TIME)
+    return _array(milliseconds * 1000, TIME)
+
+
+def _array(numbers: _Integers, kind: pa.DataType) -> pa.Array:
+    """An Arrow array in the memory of numpy's; `pa.array` would do, but imports pandas in every worker."""
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def _joined(arrays: list[_Integers]) -> _Integers:

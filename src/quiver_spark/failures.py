@@ -14,7 +14,7 @@ _OTHER = re.compile(r"^(?:[\w.]+(?:Error|Exception)): .+$", re.MULTILINE)
 @contextmanager
 def spark_failures(what: str) -> Iterator[None]:
     """Raises what failed inside as an error that says it in a sentence; `what` is what was being done."""
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:

@@ -109,7 +109,14 @@ def progress_bar(what: str, total: int, unit: str = "rows", *, wanted: bool | No
         yield _NoBar()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(unit))
     times = (TimeElapsedColumn(), TimeRemainingColumn())

@@ -1,8 +1,8 @@
 """How rows get into a topic exactly once: every attempt of a task has a transaction, the driver commits the winners'.
 
-The transaction of an attempt is known by a transactional id, `spark/<write>/<slot>`, where the write is the id of a
-query or of one batch write. So whoever commits a write finds what other attempts of it have left open, and an attempt
-in the same slot of a later micro-batch takes the producer over.
+The transaction of an attempt is known by a transactional id, `spark/<write>/<slot>`, where the write is a query or
+one batch write. So whoever ends a write finds what other attempts of it have left open, and an attempt in the same
+slot of a later micro-batch takes the producer over.
 """
 
 import logging
@@ -27,6 +27,7 @@ _logger = logging.getLogger(__name__)
 _DELIVERY_SECONDS = 120.0
 """How long a frame is tried while the broker refuses it for now; at least as long as a broker is waited for."""
 _PAGE = 1_000
+_PREFIX = "spark/"
 
 
 class Attempt(NamedTuple):
@@ -47,6 +48,11 @@ class Written(WriterCommitMessage):
         self.attempt = attempt
         self.producer = producer
         self.rows = rows
+
+
+def written_of(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    """Of the tasks that have ended well; of the others there is no message."""
+    return [message for message in messages if isinstance(message, Written)]
 
 
 def check_target(options: WriteOptions) -> None:
@@ -86,12 +92,11 @@ def write_rows(
     return Written(attempt, (key.producer_id, key.epoch), rows)
 
 
-def commit_written(messages: Sequence[WriterCommitMessage | None], options: WriteOptions, key: str) -> bool:
+def commit_written(written: Sequence[Written], options: WriteOptions, *, write: str, key: str) -> bool:
     """Makes everything that the tasks have written count at once. Returns whether this call did so.
 
     If a commit with the same key came before, the rows are those of then, and what was written again is aborted.
     """
-    written = _written(messages)
     producers = [ProducerKey(*each.producer) for each in written if each.producer is not None]
     transactions = Transactions(_link(options))
     is_first = False
@@ -106,29 +111,21 @@ def commit_written(messages: Sequence[WriterCommitMessage | None], options: Writ
                 "restarted, the batch took longer than transactionTimeout, or the query runs twice. Nothing of it "
                 "was written: write it again, or start the query again"
             ) from None
-    _abort_left(transactions, written)
+    abort_left(options, write)
     return is_first
 
 
-def abort_written(messages: Sequence[WriterCommitMessage | None], options: WriteOptions) -> None:
-    """Takes back what the tasks have written. What was committed stays."""
-    _abort_left(Transactions(_link(options)), _written(messages))
+def abort_left(options: WriteOptions, write: str) -> None:
+    """Aborts what attempts of a write, or of all that begin like it, have open. What was committed stays.
 
-
-def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
-    return [message for message in messages if isinstance(message, Written)]
-
-
-def _abort_left(transactions: Transactions, written: Sequence[Written]) -> None:
-    """Aborts what attempts of a write have open: losers, or everything if it was not committed."""
-    prefixes = tuple({_prefix(each.attempt.write) for each in written})
-    if not prefixes:
-        return
+    Once it is committed that is what losers have written, before that it is everything. Raises nothing.
+    """
+    transactions, prefix = Transactions(_link(options)), f"{_PREFIX}{write}"
     try:
         left = [
             ProducerKey(found.producer_id, found.epoch)
             for found in _open(transactions)
-            if found.transactional_id is not None and found.transactional_id.startswith(prefixes)
+            if found.transactional_id is not None and found.transactional_id.startswith(prefix)
         ]
         for start in range(0, len(left), MOST_PRODUCERS):
             transactions.abort_all(left[start : start + MOST_PRODUCERS])
@@ -147,10 +144,6 @@ def _open(transactions: Transactions) -> list[TransactionInfo]:
             return [each for each in found if each.state == "open"]
 
 
-def _prefix(write: str) -> str:
-    return f"spark/{write}/"
-
-
 def _link(options: WriteOptions) -> Link:
     return broker_link(options.bootstrap, options.timeout_seconds)
 
@@ -163,7 +156,7 @@ class _TaskProducer(Transactional):
     """The producer of one attempt. Its frames are not tried for as long as the transaction may take."""
 
     def __init__(self, options: WriteOptions, attempt: Attempt) -> None:
-        name = f"{_prefix(attempt.write)}{attempt.slot}"
+        name = f"{_PREFIX}{attempt.write}/{attempt.slot}"
         super().__init__(_link(options), name, options.transaction_timeout_ms)
         seconds = max(_DELIVERY_SECONDS, options.timeout_seconds)
         self._producers[options.topic] = TransactionProducer(

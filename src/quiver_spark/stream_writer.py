@@ -1,5 +1,6 @@
 """Streaming writes: the rows of each micro-batch in one transaction, under the key of its query and number."""
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from quiver.model.errors import InvalidRequest, NotSupported
-from quiver_spark.sink import Attempt, Written, abort_written, check_target, commit_written, write_rows
+from quiver_spark.sink import Attempt, Written, abort_left, check_target, commit_written, write_rows, written_of
 from quiver_spark.write_options import write_options
 from quiver_spark.written_columns import check_written
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 QUERY_PROPERTY = "sql.streaming.queryId"
 BATCH_PROPERTY = "streaming.sql.batchId"
 """What Spark calls them inside; nothing of its interface tells a sink which query it belongs to."""
+_DIGITS = 16
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -34,34 +36,44 @@ class StreamWriter(DataSourceStreamArrowWriter):
             [(field.name, field.dataType.simpleString()) for field in schema.fields],
             use_partition_column=self._options.use_partition_column,
         )
+        place = self._options.checkpoint
+        self._family = "" if place is None else hashlib.sha256(place.encode()).hexdigest()[:_DIGITS]
+        """What a query is found by where its id is not known: the checkpoint, if it is named in the options."""
         check_target(self._options)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
         context = TaskContext.get()
         assert context is not None, "Spark calls it in a task"
-        return write_rows(iterator, self._columns, self._options, task_attempt(context))
+        query, batch = query_and_batch(context)
+        # Slots are the same in every micro-batch, so that a query needs few producers.
+        slot = f"{context.partitionId()}.{context.attemptNumber()}"
+        attempt = Attempt(f"{self._family}.{query}", slot, context.partitionId(), batch)
+        return write_rows(iterator, self._columns, self._options, attempt)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        written = [message for message in messages if isinstance(message, Written)]
-        names = {(message.attempt.write, message.attempt.batch) for message in written}
-        if not names:
+        written = written_of(messages)
+        if not written:
             return
-        if len(names) > 1 or next(iter(names))[1] != batchId:
-            raise NotSupported(f"Spark {pyspark.__version__} commits micro-batch {batchId} with rows of {names}")
-        query, batch = names.pop()
-        commit_written(written, self._options, f"spark/{query}/{batch}")
+        write = written[0].attempt.write
+        if any((each.attempt.write, each.attempt.batch) != (write, batchId) for each in written):
+            known = {each.attempt for each in written}
+            raise NotSupported(f"Spark {pyspark.__version__} commits micro-batch {batchId} with rows of {known}")
+        key = f"spark/{write.partition('.')[2]}/{batchId}"
+        commit_written(written, self._options, write=f"{write}/", key=key)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        abort_written(messages, self._options)
+        if self._family:
+            abort_left(self._options, f"{self._family}.")
+        elif written := written_of(messages):
+            abort_left(self._options, f"{written[0].attempt.write}/")
 
 
-def task_attempt(context: TaskContext) -> Attempt:
-    """Who writes. Slots are the same in every micro-batch, so that a query needs few producers."""
+def query_and_batch(context: TaskContext) -> tuple[str, int]:
+    """The id of the query that a task belongs to, and the number of the micro-batch."""
     query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
     if not query or batch is None or not batch.isdigit():
         raise NotSupported(
             f"Spark {pyspark.__version__} does not tell its tasks the query and the micro-batch ({QUERY_PROPERTY}, "
             f"{BATCH_PROPERTY}), so rows cannot be written exactly once; use the Spark that quivermq[spark] installs"
         )
-    slot = f"{context.partitionId()}.{context.attemptNumber()}"
-    return Attempt(query, slot, context.partitionId(), int(batch))
+    return query, int(batch)

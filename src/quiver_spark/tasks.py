@@ -13,6 +13,7 @@ from quiver_spark.filters import NO_FILTERS, Filters
 from quiver_spark.frames import read_slice
 from quiver_spark.options import ReadOptions
 from quiver_spark.ranges import Slice, pack
+from quiver_spark.worker_modules import settle_modules
 
 
 class SlicePartition(InputPartition):
@@ -45,6 +46,7 @@ class SliceReader:
     def read(self, partition: InputPartition, filters: Filters = NO_FILTERS) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, SlicePartition):  # Spark's way to say that there is nothing to read
             return
+        settle_modules()
         for piece in partition.slices:
             for batch in read_slice(piece, self.options, self._columns, filters):
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)

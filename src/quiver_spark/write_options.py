@@ -18,7 +18,7 @@ WRITE_OPTIONS = (
     "timeout",
     "commitKey",
 )
-_OF_SPARK = ("checkpointlocation", "queryname")
+_OF_SPARK = {"checkpointlocation", "queryname"}
 """Spark hands its own options of a query on."""
 _LONGEST_TRANSACTION_MS = 24 * 3_600_000
 _LONGEST_KEY = 1_000
@@ -37,12 +37,15 @@ class WriteOptions(NamedTuple):
     """How long a broker that does not answer is waited for."""
     commit_key: str | None = None
     """Of two batch writes with the same key, the second does nothing."""
+    checkpoint: str | None = None
+    """Where Spark keeps the state of the query, if that is named in the options."""
 
 
 def write_options(options: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
     """The options of a write, checked."""
-    own = {name: value for name, value in options.items() if name.lower() not in _OF_SPARK}
-    given = OptionMap(own, WRITE_OPTIONS, "writing")
+    lowered = {name.lower(): value for name, value in options.items()}
+    checkpoint = lowered.get("checkpointlocation")
+    given = OptionMap({name: lowered[name] for name in lowered.keys() - _OF_SPARK}, WRITE_OPTIONS, "writing")
     topic = given.text("topic")
     if topic is None:
         raise InvalidRequest(problem="name the topic to write to by the option topic")
@@ -62,4 +65,5 @@ def write_options(options: Mapping[str, str], *, streaming: bool = False) -> Wri
         transaction_timeout_ms=timeout_ms,
         timeout_seconds=parse_duration_ms(given.text("timeout") or "30s", "option 'timeout'") / 1000,
         commit_key=key,
+        checkpoint=checkpoint,
     )

@@ -21,6 +21,7 @@ class _Commands(LazyGroup):
         "schedule": Subcommand("quiver.cli.schedule_commands", "Send messages at recurring times."),
         "txn": Subcommand("quiver.cli.txn_commands", "List, describe and abort transactions."),
         "work": Subcommand("quiver.cli.work_command", "Run a function as a worker of a queue group."),
+        "pipeline": Subcommand("quiver.cli.pipeline_commands", "Run jobs on Spark: archive, replay, compact."),
         "config": Subcommand("quiver.cli.config_command", "Show the configuration and where each value came from."),
     }
 

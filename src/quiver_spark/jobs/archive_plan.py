@@ -32,6 +32,7 @@ def remaining(lake: Lake, catalogue: Catalogue, options: ReadOptions) -> list[tu
     found = []
     for name in chosen_topics(catalogue, options):
         topic = catalogue.extent(name)
+        lake.check_archive(name)
         _check_same(lake, topic, fails=options.fail_on_data_loss)
         for piece, position in _places(lake, catalogue, topic, options):
             whole = bounded(piece, topic, fails=options.fail_on_data_loss)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from quiver.model.errors import InvalidRequest
+from quiver_spark.catalogue import Catalogue
 from quiver_spark.frames import read_slice
 from quiver_spark.lake.json_columns import JsonColumns, check_fields
 from quiver_spark.lake.json_inference import infer_fields
@@ -20,7 +21,13 @@ SAMPLE = 10_000
 
 
 def columns_of_values(
-    lake: Lake, left: Sequence[Slice], options: ReadOptions, schema: str | None, *, infer: bool
+    lake: Lake,
+    catalogue: Catalogue,
+    left: Sequence[Slice],
+    options: ReadOptions,
+    *,
+    schema: str | None,
+    infer: bool,
 ) -> JsonColumns | None:
     """None when values stay raw. What the lake has a column for already gets that column's type."""
     if schema is not None and infer:
@@ -29,7 +36,7 @@ def columns_of_values(
         return JsonColumns(check_fields(read_schema(schema)))
     if not infer:
         return None
-    found = infer_fields(_sample(left, options))
+    found = infer_fields(_sample(catalogue, left, options))
     return JsonColumns(as_in_the_lake(lake.schema(), found)) if len(found) else None
 
 
@@ -53,7 +60,9 @@ def read_schema(text: str) -> pa.Schema:
     if stripped and not any(mark in stripped for mark in " {\n") and Path(stripped).is_file():
         stripped = Path(stripped).read_text().strip()
     try:
-        found = StructType.fromJson(json.loads(stripped)) if stripped.startswith("{") else StructType.fromDDL(stripped)
+        is_json = stripped.startswith("{")
+        found = StructType.fromJson(json.loads(stripped)) if is_json else StructType.fromDDL(stripped)
+        assert isinstance(found, StructType)
         fields: pa.Schema = to_arrow_schema(found, timezone="UTC")
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]
@@ -63,17 +72,10 @@ def read_schema(text: str) -> pa.Schema:
     return fields
 
 
-def _sample(left: Sequence[Slice], options: ReadOptions) -> Iterator[bytes | None]:
+def _sample(catalogue: Catalogue, left: Sequence[Slice], options: ReadOptions) -> Iterator[bytes | None]:
     """Values from the beginning of what is left of each partition."""
-    from quiver_spark.catalogue import open_catalogue
-
-    catalogue = open_catalogue(options)
-    try:
-        for piece in left:
-            front = piece._replace(stop=min(piece.stop, piece.start + SAMPLE))
-            if front.offsets and options.path is not None:
-                catalogue.extent(front.topic)
-            for batch in read_slice(catalogue.completed(front), options, ("value",)) if front.offsets else ():
+    for piece in left:
+        front = piece._replace(stop=min(piece.stop, piece.start + SAMPLE))
+        if front.offsets:
+            for batch in read_slice(catalogue.completed(front), options, ("value",)):
                 yield from batch.column("value").to_pylist()
-    finally:
-        catalogue.close()

@@ -1,4 +1,4 @@
-"""One Parquet file that is being written: row groups of a size that readers like, on disk before anybody counts on it."""
+"""One Parquet file that is being written: in row groups of a good size, on disk before anybody counts on it."""
 
 import os
 from pathlib import Path

@@ -35,8 +35,9 @@ def missing_columns(table: pa.Schema, wanted: pa.Schema) -> pa.Schema:
         if field.name not in table.names:
             missing.append(field)
         elif table.field(field.name).type != field.type:
+            there = table.field(field.name).type
             raise InvalidRequest(
-                problem=f"the lake has a column {field.name!r} of type {table.field(field.name).type}, not {field.type};"
+                problem=f"the lake has a column {field.name!r} of type {there}, not {field.type};"
                 " give that type in the schema, or archive into another lake"
             )
     return pa.schema(missing)

@@ -1,11 +1,12 @@
 """The Delta table of a lake: which files count, and how far each partition was archived, in one commit.
 
-Delta's application transactions hold the positions: `quiver:orders:7:0` is partition 0 of the topic with id 7, and its
-version is the offset that comes next. A commit adds files and moves positions at once. Two commits that move the same
-position from the same snapshot conflict, and the second is refused by the table itself.
+Delta's application transactions hold the positions: `quiver:orders:7:0` is partition 0 of the topic with id 7, and
+its version is the offset that comes next. A commit adds files and moves positions at once. Two commits that move the
+same position from the same snapshot conflict, and the second is refused by the table itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
     from deltalake.transaction import AddAction, RemoveAction
 
-_COMPACTIONS = "quiver:small-files"
+_COMPACTIONS = "quiver:replacements"
+_LAST_VALUES = "quiver:last-values"
 _CONFLICTS = ("Concurrent transaction failed", "Metadata changed since last commit")
 
 
@@ -74,38 +76,64 @@ class Lake:
         self.refresh()
         for step in advances:
             if self.position(step.topic, step.topic_id, step.partition) != step.start:
-                raise _conflict(step)
+                self._discard(files)
+                raise _conflict(f"{step.topic}-{step.partition}")
         positions = [Transaction(_app_id(*step[:3]), step.stop) for step in advances]
         topics = {step.topic: step.topic_id for step in advances}
-        # Two runs that archive other partitions of one topic move none of each other's positions: the name is only set once.
+        # Runs over different partitions of a topic do not conflict: its id is set once.
         positions += [
             Transaction(f"quiver:{name}", number) for name, number in topics.items() if self.topic_id(name) != number
         ]
-        self._write(
-            [_added(file, data_change=True) for file in files],
-            CommitProperties(custom_metadata={"quiver": dict(about)}, app_transactions=positions),
-            advances[0] if advances else None,
-        )
+        added: list[AddAction | RemoveAction] = [_added(file, data_change=True) for file in files]
+        properties = CommitProperties(custom_metadata={"quiver": dict(about)}, app_transactions=positions)
+        with self._refusals(files, ", ".join(sorted(topics))):
+            self._write(added, properties)
 
-    def replace(self, old: Sequence[LakeFile], new: Sequence[LakeFile], about: Mapping[str, Any]) -> None:
-        """Puts files with the same messages in the place of others. TransactionConflict when another did so meanwhile.
+    def replace(
+        self,
+        old: Sequence[LakeFile],
+        new: Sequence[LakeFile],
+        about: Mapping[str, Any],
+        *,
+        last_values_of: str | None = None,
+    ) -> None:
+        """Puts files in the place of others: with the same messages, unless they are the last values of a topic.
 
-        Nobody looks whether a file that a commit removes is still there. So all replacements count up one number, from
-        the snapshot that `old` was listed from: do not refresh between the two.
+        TransactionConflict when somebody else did at the same time. Nobody looks whether a file that a commit removes
+        is still there. So all replacements count up one number, from the snapshot that `old` was listed from: do not
+        refresh between the two.
         """
         from deltalake import CommitProperties, Transaction
         from deltalake.transaction import RemoveAction
 
-        now_ms = SystemClock().now_ms()
-        removed = [RemoveAction(file.path, False, now_ms, file.size_bytes, _values(file)) for file in old]
-        count = (self._table.transaction_version(_COMPACTIONS) or 0) + 1
-        self._write(
-            [*(_added(file, data_change=False) for file in new), *removed],
-            CommitProperties(
-                custom_metadata={"quiver": dict(about)}, app_transactions=[Transaction(_COMPACTIONS, count)]
-            ),
-            None,
-        )
+        changes, now_ms = last_values_of is not None, SystemClock().now_ms()
+        removed = [RemoveAction(file.path, changes, now_ms, file.size_bytes, _values(file)) for file in old]
+        marks = [Transaction(_COMPACTIONS, (self._table.transaction_version(_COMPACTIONS) or 0) + 1)]
+        if last_values_of is not None:
+            marks.append(Transaction(f"{_LAST_VALUES}:{last_values_of}", 1))
+        added = [_added(file, data_change=changes) for file in new]
+        properties = CommitProperties(custom_metadata={"quiver": dict(about)}, app_transactions=marks)
+        with self._refusals(new, "the files of the lake"):
+            self._write([*added, *removed], properties)
+
+    def check_last_values(self, topic: str) -> None:
+        """InvalidRequest when the lake has the archive of a topic, which last values would replace."""
+        if self.topic_id(topic) is not None:
+            raise InvalidRequest(
+                problem=f"the lake in {self.root} has the archive of {topic!r}: choose another for its last values"
+            )
+
+    def check_archive(self, topic: str) -> None:
+        """InvalidRequest when the lake has the last values of a topic, which its archive would be mixed up with."""
+        if self._table.transaction_version(f"{_LAST_VALUES}:{topic}") is not None:
+            raise InvalidRequest(
+                problem=f"the lake in {self.root} has the last values of {topic!r}: choose another for its archive"
+            )
+
+    def put_last_values(self, topic: str, files: Sequence[LakeFile], about: Mapping[str, Any]) -> None:
+        """Puts files in the place of everything that the lake has of a topic."""
+        old = [file for file in self.files() if file.topic == topic]
+        self.replace(old, files, about, last_values_of=topic)
 
     def add_columns(self, columns: pa.Schema) -> None:
         """Those of them that the table does not have yet; InvalidRequest when it has one of another type."""
@@ -122,20 +150,29 @@ class Lake:
             retention_hours=age_hours, enforce_retention_duration=False, dry_run=dry_run, full=True
         )
 
-    def _write(
-        self, actions: "list[AddAction | RemoveAction]", properties: "CommitProperties", step: Advance | None
-    ) -> None:
+    def _write(self, actions: "list[AddAction | RemoveAction]", properties: "CommitProperties") -> None:
+        self._table.create_write_transaction(
+            actions, "append", self.schema(), list(PARTITION_COLUMNS), commit_properties=properties
+        )
+        self.refresh()
+
+    @contextmanager
+    def _refusals(self, files: Sequence[LakeFile], what: str) -> Iterator[None]:
+        """After a conflict the new files go. After any other error nobody knows whether they count: they stay, and
+        `vacuum` removes them if they do not."""
         from deltalake.exceptions import CommitFailedError
 
         try:
-            self._table.create_write_transaction(
-                actions, "append", self.schema(), list(PARTITION_COLUMNS), commit_properties=properties
-            )
+            yield
         except CommitFailedError as error:
             if any(text in str(error) for text in _CONFLICTS):
-                raise _conflict(step) from None
+                self._discard(files)
+                raise _conflict(what) from None
             raise QuiverError(f"the lake in {self.root} took no commit: {error}") from None
-        self.refresh()
+
+    def _discard(self, files: Sequence[LakeFile]) -> None:
+        for file in files:
+            (self.root / file.path).unlink(missing_ok=True)
 
 
 def open_lake(path: str | Path, *, create: bool = False) -> Lake:
@@ -168,7 +205,7 @@ def lake_root(path: str | Path) -> Path:
     text = str(path).removeprefix("file://")
     if "://" in text:
         raise InvalidRequest(
-            problem=f"the lake {text!r} is not a directory: mount it under the same path on the driver and all workers"
+            problem=f"the lake {text!r} is no directory: mount it under the same path on the driver and all workers"
         )
     return Path(text).absolute()
 
@@ -180,18 +217,15 @@ def _app_id(topic: str, topic_id: int, partition: int) -> str:
 def _added(file: LakeFile, *, data_change: bool) -> "AddAction":
     from deltalake.transaction import AddAction
 
-    return AddAction(
-        file.path, file.size_bytes, _values(file), SystemClock().now_ms(), data_change, file.stats()
-    )
+    return AddAction(file.path, file.size_bytes, _values(file), SystemClock().now_ms(), data_change, file.stats())
 
 
 def _values(file: LakeFile) -> dict[str, str | None]:
     return {"topic": file.topic, "date": file.date}
 
 
-def _conflict(step: Advance | None) -> TransactionConflict:
-    what = f"{step.topic}-{step.partition}" if step is not None else "the small files of the lake"
+def _conflict(what: str) -> TransactionConflict:
     return TransactionConflict(
-        f"another run archived or compacted {what} at the same time and was first; this run added nothing of it,"
-        " so nothing is missing or double: run it again to go on"
+        f"another run changed {what} in the lake at the same time and was first; this run added nothing, so nothing"
+        " is missing or double: run it again to go on"
     )

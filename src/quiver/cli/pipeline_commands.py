@@ -1,0 +1,34 @@
+"""`quiver pipeline archive|replay|compact`: jobs on Spark.
+
+A job is a line here and a module with a `typer.Typer` named `app`, which is imported when the job is used.
+"""
+
+from typing import ClassVar
+
+import typer
+
+from quiver.cli.lazy_group import LazyGroup, Subcommand
+
+
+class _Jobs(LazyGroup):
+    subcommands: ClassVar[dict[str, Subcommand]] = {
+        "archive": Subcommand("quiver_spark.jobs.archive_command", "Archive topics into a lake of Parquet files."),
+        "replay": Subcommand("quiver_spark.jobs.replay_command", "Write a lake or a topic into a topic again."),
+        "compact": Subcommand("quiver_spark.jobs.compact_command", "Write the last message of each key elsewhere."),
+    }
+
+
+app = typer.Typer(
+    cls=_Jobs,
+    help="Run jobs on Spark.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def _pipeline() -> None:
+    """Run jobs on Spark: on all cores of this machine, or on a cluster (--master)."""

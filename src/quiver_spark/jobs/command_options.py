@@ -1,0 +1,92 @@
+"""Options that the commands of several jobs have."""
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quiver.cli.output import Output, OutputOption, show_record
+from quiver.model.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from quiver_spark.progress import Summary
+
+__all__ = ["Output", "OutputOption"]
+
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        "--address",
+        "-a",
+        envvar="QUIVER_ADDRESS",
+        metavar="HOST:PORT",
+        help="The broker to read from.",
+    ),
+]
+PathOption = Annotated[
+    str | None,
+    typer.Option("--path", metavar="DIR", help="A data directory (or a copy of one) to read without its broker."),
+]
+StartOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from", metavar="PLACE", help="earliest, an offset, a time, a time ago (-2h), or JSON by partition."
+    ),
+]
+EndOption = Annotated[
+    str | None,
+    typer.Option("--to", metavar="PLACE", help="Where to end, in the same way; the messages of now if absent."),
+]
+LossOption = Annotated[
+    bool,
+    typer.Option(
+        "--fail-on-data-loss/--skip-lost", help="Whether messages that are gone before they were read are an error."
+    ),
+]
+TimeoutOption = Annotated[
+    str | None,
+    typer.Option("--timeout", metavar="TIME", help="How long a broker that does not answer is waited for."),
+]
+MasterOption = Annotated[
+    str | None, typer.Option("--master", metavar="URL", help="The Spark master; all cores of this machine if absent.")
+]
+ConfOption = Annotated[
+    list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; may be repeated.")
+]
+ProgressOption = Annotated[
+    bool | None, typer.Option("--progress/--no-progress", help="A progress bar; on a terminal if neither is given.")
+]
+
+
+def start_session(job: str, master: str | None, conf: Sequence[str] | None) -> "SparkSession":
+    """The session of a job; InvalidRequest when Spark is not installed."""
+    if find_spec("pyspark") is None or find_spec("deltalake") is None:
+        raise InvalidRequest(problem='pipelines run on Spark, which is not installed: pip install "quivermq[spark]"')
+    from quiver_spark.session import session
+
+    return session(f"quiver {job}", master, **settings(conf or ()))
+
+
+def settings(conf: Sequence[str]) -> dict[str, Any]:
+    """Settings of Spark by name."""
+    found = {}
+    for text in conf:
+        name, mark, value = text.partition("=")
+        if not mark or not name.strip():
+            raise InvalidRequest(problem=f"--conf {text!r} is not NAME=VALUE, such as spark.executor.memory=4g")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def source_options(topics: Sequence[str], pattern: str | None, options: Mapping[str, object]) -> dict[str, object]:
+    """Options of the source as they were given on a command line."""
+    named = {"topics": ",".join(topics) or None, "topicPattern": pattern}
+    return {name: value for name, value in {**named, **options}.items() if value is not None}
+
+
+def show_summary(summary: "Summary", output: Output) -> None:
+    show_record(summary.record(), output)

@@ -1,0 +1,73 @@
+"""`quiver pipeline compact`."""
+
+from typing import Annotated
+
+import typer
+
+from quiver.cli.lazy_group import command_app
+from quiver_spark.jobs.command_options import (
+    BootstrapOption,
+    ConfOption,
+    EndOption,
+    LossOption,
+    MasterOption,
+    Output,
+    OutputOption,
+    PathOption,
+    ProgressOption,
+    StartOption,
+    TimeoutOption,
+    show_summary,
+    source_options,
+    start_session,
+)
+
+
+def compact(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    into: Annotated[
+        str | None, typer.Option("--into", metavar="TOPIC", help="The topic to write to; made if absent.")
+    ] = None,
+    lake: Annotated[
+        str | None, typer.Option("--lake", metavar="DIR", help="Write into a lake of last values; made if absent.")
+    ] = None,
+    bootstrap: BootstrapOption = None,
+    path: PathOption = None,
+    into_bootstrap: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="The broker to write to; that of --bootstrap if absent.")
+    ] = None,
+    start: StartOption = None,
+    end: EndOption = None,
+    keep_tombstones: Annotated[
+        bool, typer.Option("--keep-tombstones", help="Keep keys whose last message has no value.")
+    ] = False,
+    run_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="In place of one made from what is read; the same writes once.")
+    ] = None,
+    fail_on_data_loss: LossOption = True,
+    timeout: TimeoutOption = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    progress: ProgressOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Write the last message of each key into another topic or a lake."""
+    given = {"bootstrap": None if path else bootstrap, "path": path, "start": start, "end": end, "timeout": timeout}
+    source = source_options([topic], None, {**given, "failOnDataLoss": fail_on_data_loss})
+    spark = start_session("compact", master, conf)
+    from quiver_spark.jobs import compact as job
+
+    summary = job.run(
+        spark,
+        source,
+        to=into,
+        lake=lake,
+        to_bootstrap=into_bootstrap or bootstrap,
+        keep_tombstones=keep_tombstones,
+        run_id=run_id,
+        show_progress=progress,
+    )
+    show_summary(summary, output)
+
+
+app = command_app(compact)

@@ -1,0 +1,52 @@
+"""Tasks that write files of the lake: one Spark task each, answered with what they wrote."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from quiver_spark.failures import spark_failures
+from quiver_spark.lake.files import LakeFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Task = TypeVar("Task")
+FILE_COLUMNS = (
+    "topic string, date string, partition int, start bigint, stop bigint, attempt string, rows bigint,"
+    " size_bytes bigint, first_offset bigint, last_offset bigint, min_time_us bigint, max_time_us bigint"
+)
+"""What tasks answer: a row for each file they wrote."""
+_FILE_SCHEMA = pa.schema(
+    [
+        (name, {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}[kind])
+        for name, kind in (column.split() for column in FILE_COLUMNS.split(","))
+    ]
+)
+
+
+def on_workers(
+    spark: "SparkSession", tasks: Sequence[Task], write: Callable[[Task], Iterable[LakeFile]], what: str
+) -> list[LakeFile]:
+    """Each of the tasks in a Spark task of its own; the files that those wrote whose answer came first."""
+    if not tasks:
+        return []
+
+    def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield answer_batch(list(write(tasks[number])))
+
+    with spark_failures(what):
+        numbers = spark.range(0, len(tasks), 1, len(tasks))
+        rows = numbers.mapInArrow(answers, FILE_COLUMNS).collect()
+    return [LakeFile(**row.asDict()) for row in rows]
+
+
+def answer_batch(files: Sequence[LakeFile]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([file._asdict() for file in files], schema=_FILE_SCHEMA)
+
+
+def cores(spark: "SparkSession") -> int:
+    """How many tasks run at once."""
+    return spark.sparkContext.defaultParallelism

@@ -1,0 +1,115 @@
+"""What a replay writes: ranges of offsets, fixed when it begins, in portions of one transaction each. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from quiver.model.errors import InvalidRequest
+from quiver.model.position import Position
+from quiver_spark.lake.files import LakeFile
+from quiver_spark.options import ReadOptions
+from quiver_spark.ranges import Slice, limit_rows
+
+PORTION_ROWS = 10_000_000
+PACE_SECONDS = 5
+"""With a rate, a portion is what may be written in so much time."""
+
+
+class Range(NamedTuple):
+    """Offsets of one partition, from `start` to below `stop`."""
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+
+
+class Times(NamedTuple):
+    """From when to before when messages were published, epoch milliseconds; None is open."""
+
+    start_ms: int | None = None
+    stop_ms: int | None = None
+
+
+def portion_rows(rate: int | None) -> int:
+    if rate is None:
+        return PORTION_ROWS
+    if rate < 1:
+        raise InvalidRequest(problem=f"the rate of {rate} rows a second is not one; leave it out for no limit")
+    return min(PORTION_ROWS, rate * PACE_SECONDS)
+
+
+def portions(ranges: Sequence[Range], most_rows: int) -> Iterator[tuple[Range, ...]]:
+    """All ranges, `most_rows` offsets at a time, shared among the partitions in proportion to what there is."""
+    left = [Slice(*each) for each in ranges if each.stop > each.start]
+    while left:
+        fronts = limit_rows(left, most_rows)
+        yield tuple(Range(*front[:4]) for front in fronts if front.offsets)
+        rest = [piece._replace(start=front.stop) for piece, front in zip(left, fronts, strict=True)]
+        left = [piece for piece in rest if piece.offsets]
+
+
+def times_of(options: ReadOptions) -> Times:
+    """What the times of rows must be within, where start or end is a time."""
+    return Times(_time(options.start.everywhere), _time(options.end.everywhere) if options.end else None)
+
+
+def lake_ranges(files: Iterable[LakeFile], options: ReadOptions, partitions: Sequence[int] | None) -> list[Range]:
+    """The offsets that are asked for of what files have, as far as start and end are offsets."""
+    spans: dict[tuple[str, int], tuple[int, int]] = {}
+    for file in files:
+        place = (file.topic, file.partition)
+        if options.topics and file.topic not in options.topics:
+            continue
+        if partitions is not None and file.partition not in partitions:
+            continue
+        start, stop = spans.get(place, (file.start, file.stop))
+        spans[place] = (min(start, file.start), max(stop, file.stop))
+    return [_within(Range(*place, *span), options) for place, span in sorted(spans.items())]
+
+
+def chosen_files(files: Iterable[LakeFile], ranges: Sequence[Range], times: Times) -> list[LakeFile]:
+    """The files that may have rows of a portion."""
+    wanted = {(each.topic, each.partition): each for each in ranges}
+    return [
+        file
+        for file in files
+        if (span := wanted.get((file.topic, file.partition))) is not None
+        and file.first_offset < span.stop
+        and file.last_offset >= span.start
+        and (times.start_ms is None or file.max_time_us >= times.start_ms * 1000)
+        and (times.stop_ms is None or file.min_time_us < times.stop_ms * 1000)
+    ]
+
+
+def _within(span: Range, options: ReadOptions) -> Range:
+    start, stop = span.start, span.stop
+    first = options.start.at(span.topic, span.partition)
+    last = options.end.at(span.topic, span.partition) if options.end else None
+    if first.kind == "offset":
+        start = max(start, first.value)
+    elif first.kind == "latest":
+        start = stop
+    if last is not None and last.kind == "offset":
+        stop = min(stop, last.value)
+    elif last is not None and last.kind == "earliest":
+        stop = start
+    return span._replace(start=start, stop=max(start, stop))
+
+
+def _time(position: Position) -> int | None:
+    return position.value if position.kind == "time" else None
+
+
+def row_condition(ranges: Sequence[Range], times: Times) -> str:
+    """SQL that is true for the rows of a portion."""
+    spans = [
+        f"(topic = '{each.topic}' AND partition = {each.partition}"
+        f" AND offset >= {each.start} AND offset < {each.stop})"
+        for each in ranges
+    ]
+    condition = f"({' OR '.join(spans)})" if spans else "false"
+    if times.start_ms is not None:
+        condition += f" AND timestamp >= timestamp_millis({times.start_ms})"
+    if times.stop_ms is not None:
+        condition += f" AND timestamp < timestamp_millis({times.stop_ms})"
+    return condition

@@ -1,0 +1,71 @@
+"""What is remembered of a run with an id, so that the same run repeated goes on with what it had planned."""
+
+import os
+import re
+from pathlib import Path
+
+import msgspec
+
+from quiver.model.errors import CorruptData, InvalidRequest
+from quiver_spark.jobs.replay_plan import Range, Times
+
+_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+class RunRecord(msgspec.Struct):
+    asked: dict[str, str]
+    """What the run was asked to do."""
+    ranges: list[Range]
+    times: Times
+    portion_rows: int
+    done: int = 0
+    """How many portions are known to be written. That none is written twice is for the broker to know, by its key."""
+
+
+class RunRecords:
+    """One file for each run, in a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def begin(self, run_id: str, planned: RunRecord) -> RunRecord:
+        """What was planned when the run was first begun; InvalidRequest when that was something else."""
+        path = self._path(run_id)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            self._write(path, planned)
+            return planned
+        try:
+            found = msgspec.json.decode(path.read_bytes(), type=RunRecord)
+        except msgspec.MsgspecError as error:
+            raise CorruptData(f"{path} is damaged ({error}); use another run id") from None
+        if found.asked != planned.asked:
+            changed = sorted(name for name in found.asked | planned.asked
+                             if found.asked.get(name) != planned.asked.get(name))  # fmt: skip
+            raise InvalidRequest(
+                problem=f"run {run_id!r} was begun with other settings ({', '.join(changed)}):"
+                " repeat it with the same, or use another run id"
+            )
+        return found
+
+    def keep(self, run_id: str, record: RunRecord) -> None:
+        self._write(self._path(run_id), record)
+
+    def _path(self, run_id: str) -> Path:
+        if not _ID.fullmatch(run_id):
+            raise InvalidRequest(problem=f"run id {run_id!r}: use 1 to 100 of the characters A-Z a-z 0-9 . _ -")
+        return self._directory / f"{run_id}.json"
+
+    def _write(self, path: Path, record: RunRecord) -> None:
+        new = path.with_suffix(".new")
+        with new.open("wb") as stream:
+            stream.write(msgspec.json.encode(record))
+            stream.flush()
+            os.fsync(stream.fileno())
+        new.replace(path)
+
+
+def default_directory() -> Path:
+    """Where runs are remembered that have no lake to be remembered in."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "quiver" / "runs"

@@ -1,0 +1,112 @@
+"""Many small files of the lake into fewer large ones, with the same messages and the ranges joined."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from quiver.model.limits import MIB
+from quiver.system.randomness import SystemRandomness
+from quiver_spark.jobs.file_tasks import on_workers
+from quiver_spark.lake.files import LakeFile
+from quiver_spark.lake.parquet_file import ParquetFile, sync_directory
+from quiver_spark.lake.table import Lake
+from quiver_spark.progress import progress_bar
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TARGET_BYTES = 128 * MIB
+_BATCH_ROWS = 32_768
+_ATTEMPT_BYTES = 6
+
+
+def bins(files: Sequence[LakeFile], *, target_bytes: int = TARGET_BYTES) -> list[tuple[LakeFile, ...]]:
+    """Which files become one: neighbours of one partition and date that fit the target together. Pure.
+
+    Nothing of the date lies between two neighbours, so one range from the first to the last says as much as theirs.
+    Ranges overlap only where a topic was made anew; such files stay apart.
+    """
+    found = []
+    in_order = sorted(files, key=lambda file: (file.topic, file.partition, file.date, file.start))
+    for _, neighbours in groupby(in_order, key=lambda file: (file.topic, file.partition, file.date)):
+        found += [group for group in _filled(neighbours, target_bytes) if len(group) > 1]
+    return found
+
+
+def _filled(files: Iterator[LakeFile], target_bytes: int) -> Iterator[tuple[LakeFile, ...]]:
+    group: tuple[LakeFile, ...] = ()
+    for file in files:
+        is_large = sum(each.size_bytes for each in group) + file.size_bytes > target_bytes
+        if group and (is_large or file.start < group[-1].stop):
+            yield group
+            group = ()
+        group += (file,)
+    if group:
+        yield group
+
+
+def join_small_files(
+    spark: "SparkSession",
+    lake: Lake,
+    *,
+    compression: str,
+    target_bytes: int = TARGET_BYTES,
+    show_progress: bool | None = None,
+) -> int:
+    """Returns how many files were replaced. TransactionConflict when another run did the same at the same time."""
+    groups = bins(lake.files(), target_bytes=target_bytes)
+    if not groups:
+        return 0
+    old = [file for group in groups for file in group]
+    task = JoinTask(str(lake.root), compression, lake.schema())
+    rows = sum(file.rows for file in old)
+    with progress_bar("join small files", rows, wanted=show_progress) as bar, bar.watch(spark, rows):
+        new = on_workers(spark, groups, task.write, "joining small files")
+    lake.replace(old, new, {"job": "small files", "removed": len(old), "added": len(new)})
+    return len(old)
+
+
+class JoinTask(NamedTuple):
+    """What the workers need to know; goes to them as it is."""
+
+    root: str
+    compression: str
+    schema: pa.Schema
+    """Of the table."""
+
+    def write(self, group: Sequence[LakeFile]) -> Iterator[LakeFile]:
+        root, first, last = Path(self.root), group[0], group[-1]
+        attempt = SystemRandomness().token(_ATTEMPT_BYTES).hex()
+        common = LakeFile(first.topic, first.date, first.partition, first.start, last.stop, attempt)
+        schema = self._stored(group)
+        joined = ParquetFile(root, common, schema, self.compression)
+        try:
+            for file in group:
+                for batch in pq.ParquetFile(root / file.path).iter_batches(_BATCH_ROWS):
+                    joined.add(_with_columns(batch, schema))
+            done = joined.close(last.stop)
+        except BaseException:
+            joined.abandon()
+            raise
+        sync_directory((root / done.path).parent)
+        yield done
+
+    def _stored(self, group: Sequence[LakeFile]) -> pa.Schema:
+        """The columns that any of the files has."""
+        names = {name for file in group for name in pq.read_schema(Path(self.root) / file.path).names}
+        return pa.schema([field for field in self.schema if field.name in names])
+
+
+def _with_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with null in the columns that it lacks."""
+    arrays = [
+        batch.column(field.name).cast(field.type)
+        if field.name in batch.schema.names
+        else pa.nulls(len(batch), field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,167 @@
+"""Streaming queries with the quiver sink: every row once, also when a batch is replayed or the broker is killed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+import quiver
+from blackbox.broker_process import BrokerProcess, free_port, wait_until
+from quiver_spark.stream_writer import QUERY_PROPERTY
+from spark.topic_rows import new_topic, publish, sdk_rows
+
+pytestmark = pytest.mark.timeout(400)
+
+_SECONDS = 120
+
+
+class Copy:
+    """A query that copies one topic into another."""
+
+    def __init__(self, spark: SparkSession, broker: BrokerProcess, place: Path, rows_at_once: int = 100) -> None:
+        self._spark, self._broker = spark, broker
+        self.source, self.target = new_topic(broker), new_topic(broker, partitions=3)
+        self.checkpoint = place / f"checkpoint-{self.target}"
+        self._rows_at_once = rows_at_once
+
+    def rows(self) -> DataFrame:
+        options = {"bootstrap": self._broker.address, "topic": self.source, "maxRowsPerTrigger": self._rows_at_once}
+        return self._spark.readStream.format("quiver").options(**options).load()
+
+    def start(self, frame: DataFrame | None = None, mode: str = "append") -> StreamingQuery:
+        """Copies what is there, in batches."""
+        frame = self.rows().select("key", "value") if frame is None else frame
+        options = {
+            "bootstrap": self._broker.address,
+            "topic": self.target,
+            "checkpointLocation": str(self.checkpoint),
+            "timeout": "20s",
+        }
+        return (
+            frame.writeStream.format("quiver").options(**options).outputMode(mode).trigger(availableNow=True).start()
+        )
+
+    def run(self) -> StreamingQuery:
+        query = self.start()
+        assert query.awaitTermination(_SECONDS)
+        return query
+
+    def values(self, topic: str | None = None) -> list[Any]:
+        return sorted(row.value for row in sdk_rows(self._broker, topic or self.target))
+
+
+@pytest.fixture
+def copy(spark: SparkSession, spark_broker: BrokerProcess, tmp_path: Path) -> Copy:
+    return Copy(spark, spark_broker, tmp_path)
+
+
+def _open(broker: BrokerProcess, topic: str) -> int:
+    with quiver.connect(broker.address) as client:
+        return sum(each.state == "open" and topic in dict(each.partitions) for each in client.transactions.list())
+
+
+def test_every_batch_is_one_transaction_under_the_name_of_the_query(copy: Copy, spark_broker: BrokerProcess) -> None:
+    """Guards the inside of Spark that the sink relies on: tasks know the query and the number of the batch."""
+    publish(spark_broker, copy.source, 250)
+    query = copy.run()
+    assert copy.values() == sorted(b"v%d" % n for n in range(250))
+    batches = [batch for batch in query.recentProgress if batch.numInputRows]
+    assert len(batches) >= 2
+    with quiver.connect(spark_broker.address) as client:
+        ended = [
+            found
+            for number in range(100)
+            if (found := _described(client, f"spark/{_family(copy)}.{query.id}/{number}.0")) is not None
+        ]
+    assert ended, f"no producer is named after query {query.id}: does Spark still set {QUERY_PROPERTY}?"
+    assert {found.state for found in ended} <= {"committed", "committing"}
+    assert max(found.epoch for found in ended) >= 1, "the producers are used for one batch after the other"
+
+
+def _family(copy: Copy) -> str:
+    from pyspark.sql.types import BinaryType, StructType
+
+    from quiver_spark.stream_writer import StreamWriter
+
+    options = {"topic": copy.target, "bootstrap": copy._broker.address, "checkpointLocation": str(copy.checkpoint)}
+    return StreamWriter(options, StructType().add("value", BinaryType()), False)._family
+
+
+def _described(client: quiver.Client, transactional_id: str) -> Any:
+    try:
+        return client.transactions.describe(transactional_id)
+    except quiver.TransactionNotFound:
+        return None
+
+
+def test_a_batch_that_is_replayed_is_not_written_again(copy: Copy, spark_broker: BrokerProcess) -> None:
+    """Spark died between the commit of the sink and its own."""
+    publish(spark_broker, copy.source, 250)
+    copy.run()
+    before = sdk_rows(spark_broker, copy.target)
+    assert len(before) == 250
+    for _ in range(2):
+        _forget_last_commit(copy.checkpoint)
+        again = copy.run()
+        assert sum(batch.numInputRows for batch in again.recentProgress) > 0, "the batch was not replayed"
+        assert sdk_rows(spark_broker, copy.target) == before
+        assert _open(spark_broker, copy.target) == 0
+    publish(spark_broker, copy.source, 30)
+    _forget_last_commit(copy.checkpoint)
+    copy.run()
+    assert copy.values() == copy.values(copy.source)
+
+
+def _forget_last_commit(checkpoint: Path) -> None:
+    commits = checkpoint / "commits"
+    last = max((file for file in commits.iterdir() if file.name.isdigit()), key=lambda file: int(file.name))
+    last.unlink()
+    commits.joinpath(f".{last.name}.crc").unlink(missing_ok=True)
+
+
+def test_the_broker_is_killed_in_the_middle(
+    spark: SparkSession, start_broker: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    broker = start_broker("--native-port", str(free_port()))
+    copy = Copy(spark, broker, tmp_path, rows_at_once=60)
+    publish(broker, copy.source, 600)
+    query = copy.start()
+    for count in (1, 180):
+        wait_until(lambda count=count: len(copy.values()) >= count, _SECONDS, f"{count} rows are there")
+        broker.restart(kill=True)
+        query = _going_on(copy, query)
+    while query is not None:
+        query = _ended(copy, query)
+    assert copy.values() == sorted(b"v%d" % n for n in range(600))
+    assert _open(broker, copy.target) == 0
+
+
+def _going_on(copy: Copy, query: StreamingQuery) -> StreamingQuery:
+    """The query, or another one if it has failed."""
+    return query if query.isActive else copy.start()
+
+
+def _ended(copy: Copy, query: StreamingQuery) -> StreamingQuery | None:
+    """Waits for its end; if that was a failure, there is another one."""
+    try:
+        assert query.awaitTermination(_SECONDS)
+    except StreamingQueryException:
+        return copy.start()
+    return None
+
+
+def test_results_that_change_can_be_written_as_updates_but_not_replaced(
+    copy: Copy, spark_broker: BrokerProcess
+) -> None:
+    publish(spark_broker, copy.source, 70)
+    counted = copy.rows().groupBy("key").count().selectExpr("key", "cast(count as string) value")
+    with pytest.raises(PySparkException, match="a topic is never overwritten: use outputMode"):
+        copy.start(counted, mode="complete").awaitTermination(_SECONDS)
+    assert copy.values() == []
+    copy.checkpoint = copy.checkpoint.with_name("of-updates")
+    assert copy.start(counted, mode="update").awaitTermination(_SECONDS)
+    assert copy.values() == [b"10"] * 7

@@ -1,0 +1,189 @@
+"""DataFrames become messages, row by row and column by column; what does not fit is refused before it is written."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import quiver
+from blackbox.broker_process import BrokerProcess, free_port, wait_until
+from spark.topic_rows import mixed_topic, new_topic, sdk_rows
+
+pytestmark = pytest.mark.timeout(400)
+
+Save = Callable[..., None]
+_MOMENT = datetime(2026, 1, 31, 12, 0, 0, 123_000, UTC)
+
+
+@pytest.fixture
+def save(spark_broker: BrokerProcess) -> Save:
+    def save(frame: DataFrame, topic: str, mode: str = "append", **options: Any) -> None:
+        words = {"bootstrap": spark_broker.address, "topic": topic, **options}
+        frame.write.format("quiver").options(**words).mode(mode).save()
+
+    return save
+
+
+def _load(spark: SparkSession, broker: BrokerProcess, topic: str) -> DataFrame:
+    return spark.read.format("quiver").option("bootstrap", broker.address).option("topic", topic).load()
+
+
+def _open(broker: BrokerProcess, topic: str) -> int:
+    with quiver.connect(broker.address) as client:
+        return sum(each.state == "open" and topic in dict(each.partitions) for each in client.transactions.list())
+
+
+def _content(broker: BrokerProcess, topic: str) -> list[tuple[Any, ...]]:
+    """Everything of the messages but their offsets."""
+    rows = sdk_rows(broker, topic)
+    return sorted(
+        ((row.partition, row.timestamp_ms, row.key, row.value, row.headers, row.priority) for row in rows), key=repr
+    )
+
+
+def test_every_column_there_and_back(spark: SparkSession, spark_broker: BrokerProcess, save: Save) -> None:
+    """A topic with every kind of message is copied, with the partition of each one."""
+    source, _ = mixed_topic(spark_broker)
+    target = new_topic(spark_broker)
+    save(_load(spark, spark_broker, source), target, usePartitionColumn=True, compression="lz4")
+    copied = _content(spark_broker, target)
+    assert copied == _content(spark_broker, source)
+    assert len(copied) > 900
+    assert {row[5] for row in copied} == {"critical", "normal", "low", "background"}
+    assert {len(row[4]) for row in copied} == {0, 2}
+
+
+def test_keys_choose_the_partition_as_the_sdk_does(
+    spark: SparkSession, spark_broker: BrokerProcess, save: Save
+) -> None:
+    by_spark, by_sdk = (new_topic(spark_broker, partitions=5) for _ in range(2))
+    frame = spark.range(2_000).selectExpr("concat('key-', id % 97) key", "cast(id as string) value")
+    save(frame, by_spark)
+    with quiver.connect(spark_broker.address) as client, client.producer(by_sdk) as producer:
+        producer.send_many([str(n) for n in range(2_000)], [f"key-{n % 97}" for n in range(2_000)])
+    found = {(row.partition, row.key, row.value) for row in sdk_rows(spark_broker, by_spark)}
+    assert found == {(row.partition, row.key, row.value) for row in sdk_rows(spark_broker, by_sdk)}
+    assert len(found) == 2_000
+    assert {partition for partition, _, _ in found} == set(range(5))
+
+
+def test_rows_of_a_task_keep_their_order(spark: SparkSession, spark_broker: BrokerProcess, save: Save) -> None:
+    topic = new_topic(spark_broker, partitions=1)
+    save(spark.range(0, 50_000, 1, 1).selectExpr("cast(id as string) value"), topic)
+    assert [row.value for row in sdk_rows(spark_broker, topic)] == [b"%d" % n for n in range(50_000)]
+
+
+def test_text_and_what_is_missing(spark: SparkSession, spark_broker: BrokerProcess, save: Save) -> None:
+    topic = new_topic(spark_broker, partitions=1)
+    rows = [
+        ("text", "k", {"h": "v"}, _MOMENT, "LOW"),
+        (None, "k", None, None, None),
+        ("no key", None, {}, None, None),
+    ]
+    schema = "value string, key string, headers map<string,string>, timestamp timestamp, priority string"
+    save(spark.createDataFrame(rows, schema).coalesce(1), topic)
+    found = {row.value: row for row in sdk_rows(spark_broker, topic)}
+    assert found.keys() == {b"text", None, b"no key"}
+    text = found[b"text"]
+    assert (text.key, text.headers, text.timestamp_ms, text.priority) == (
+        b"k",
+        (("h", b"v"),),
+        int(_MOMENT.timestamp() * 1000),
+        "low",
+    )
+    assert (found[None].key, found[None].headers, found[None].priority) == (b"k", (), "normal")
+    assert found[b"no key"].key is None
+    assert found[None].timestamp_ms > text.timestamp_ms  # the time of writing
+
+
+def test_an_empty_frame_writes_nothing(spark: SparkSession, spark_broker: BrokerProcess, save: Save) -> None:
+    topic = new_topic(spark_broker)
+    save(spark.createDataFrame([], "value string"), topic)
+    assert sdk_rows(spark_broker, topic) == []
+
+
+def test_a_write_that_fails_leaves_nothing(spark: SparkSession, spark_broker: BrokerProcess, save: Save) -> None:
+    """One task fails in the middle; the other is done, is killed, or has not begun."""
+    topic = new_topic(spark_broker)
+    frame = spark.range(0, 60_000, 1, 2).selectExpr(
+        "cast(if(id = 59999, raise_error('row 59999 is bad'), id) as string) value"
+    )
+    with pytest.raises(PySparkException, match="row 59999 is bad"):
+        save(frame, topic, transactionTimeout="5s")
+    assert sdk_rows(spark_broker, topic) == []
+    wait_until(lambda: _open(spark_broker, topic) == 0, 30, "nothing is open")
+    save(spark.range(3).selectExpr("cast(id as string) value"), topic)
+    assert len(sdk_rows(spark_broker, topic)) == 3
+
+
+def test_a_write_with_a_key_counts_once(spark: SparkSession, spark_broker: BrokerProcess, save: Save) -> None:
+    topic = new_topic(spark_broker)
+    frame = spark.range(100).selectExpr("cast(id as string) value")
+    for _ in range(2):
+        save(frame, topic, commitKey=f"load {topic}")
+    assert sorted(int(row.value or b"") for row in sdk_rows(spark_broker, topic)) == list(range(100))
+    assert _open(spark_broker, topic) == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "problem"),
+    [
+        ("id", {}, "does not know what to do with column 'id'"),
+        ("cast(id as string) key", {}, "there is no column 'value'"),
+        ("struct(id) value", {}, "takes binary or string: cast it"),
+        ("'a' value", {"topic": "no-such-topic"}, "there is no topic 'no-such-topic'; create it first"),
+        ("'a' value", {"topic": ""}, "name the topic to write to by the option topic"),
+        ("'a' value", {"tpic": "x"}, "option 'tpic' is not one of the quiver source for writing"),
+        ("'a' value", {"transactionTimeout": "2d"}, "a duration from 1s to 24h"),
+        ("'a' value", {"bootstrap": "127.0.0.1:{port}", "timeout": "1s"}, "is the broker running there"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    spark: SparkSession, spark_broker: BrokerProcess, save: Save, columns: str, options: dict[str, str], problem: str
+) -> None:
+    topic = new_topic(spark_broker)
+    words = {name: value.format(port=free_port()) for name, value in options.items()}
+    with pytest.raises(PySparkException, match=re.escape(problem)):
+        save(spark.range(3).selectExpr(*columns.split(", ")), **{"topic": topic, **words})
+    assert sdk_rows(spark_broker, topic) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ("'soon' priority", "priority 'soon' is not one of critical, high"),
+        ("cast(id as int) partition", "has 2 partitions, numbered from 0: there is no partition 2"),
+        ("map('a', cast(null as binary)) headers", "a header value may not be null"),
+        ("repeat('a', 2000000) key", "over the limit"),
+    ],
+)
+def test_rows_that_do_not_fit_fail_the_write(
+    spark: SparkSession, spark_broker: BrokerProcess, save: Save, row: str, problem: str
+) -> None:
+    topic = new_topic(spark_broker)
+    frame = spark.range(0, 3, 1, 1).selectExpr("'a' value", row)
+    with pytest.raises(PySparkException, match=problem):
+        save(frame, topic, usePartitionColumn="partition" in row)
+    assert sdk_rows(spark_broker, topic) == []
+    assert _open(spark_broker, topic) == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "problem"),
+    [
+        ("overwrite", "a topic is never overwritten: use mode('append')"),
+        ("ignore", "Please use"),
+        ("error", "Please use"),
+    ],
+)
+def test_other_modes_are_refused(
+    spark: SparkSession, spark_broker: BrokerProcess, save: Save, mode: str, problem: str
+) -> None:
+    topic = new_topic(spark_broker)
+    with pytest.raises(PySparkException, match=re.escape(problem)):
+        save(spark.range(3).selectExpr("'a' value"), topic, mode=mode)
+    assert sdk_rows(spark_broker, topic) == []
