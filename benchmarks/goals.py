@@ -36,7 +36,8 @@ def judge(results: Results, peers: set[str]) -> list[Verdict]:
     """A verdict for each figure; the median decides, a figure that only the best repetition reached is named so."""
     streams = (_publish(results, peers), _consume(results, peers), _latency(results), _operation(results))
     by_area = (*streams, _groups(results), _queues(results, peers), _delays(results), _exactly_once(results))
-    return [verdict for area in by_area for verdict in area]
+    spark = (_spark_reads(results), _spark_writes(results))
+    return [verdict for area in (*by_area, *spark) for verdict in area]
 
 
 def _publish(results: Results, peers: set[str]) -> Iterable[Verdict]:
@@ -169,6 +170,33 @@ def _compaction(results: Results) -> Iterable[Verdict]:
     rate, usual = _figure(beside, "rate"), _figure(_first(results, "compaction", "publishing alone"), "rate")
     yield at_least("compaction: publishing beside it against alone", 0.6, "times", rate and rate.over(usual))
     yield at_most("compaction: longest stall beside it", 50, "ms", _figure(beside, "probe_max_ms"))
+
+
+def _spark_reads(results: Results) -> Iterable[Verdict]:
+    def rate(detail: str) -> Figure | None:
+        return _figure(_first(results, "spark-reads", detail), "rate")
+
+    files, parquet = rate("full scan of segment files"), rate("full scan of Parquet")
+    yield at_least("spark: full scan through the broker", 2e6, "rows/s", rate("full scan through the broker"))
+    yield at_least("spark: full scan of segment files", 2.5e6, "rows/s", files)
+    yield at_least("spark: full scan of segment files against Parquet", 0.6, "times", files and files.over(parquet))
+    yield at_least("spark: count of one column", 5e6, "rows/s", rate("count of one column through the broker"))
+    yield at_least("spark: stream with availableNow, 2 M rows a batch", 1.2e6, "rows/s", rate("availableNow"))
+    default = _first(results, "spark-reads", "publish to sink, default trigger")
+    yield at_most("spark: publish to sink, default trigger, p50", 600, "ms", _figure(default, "sink_p50_ms"))
+    whole = _first(results, "spark-reads", "session and workers")
+    yield at_most("spark: start of a session", 10, "s", _figure(whole, "start_s"))
+    large, small = (_first(results, "spark-curve", f"{count} messages") for count in (50_000_000, 10_000_000))
+    seconds, fifth = _figure(large, "seconds"), _figure(small, "seconds")
+    yield at_most("spark: scan of 50 M rows against 10 M", 5.5, "times", seconds and seconds.over(fifth))
+    peak = _figure(_first(results, "spark-curve", "workers") or whole, "worker_peak_mb")
+    yield at_most("spark: memory of a Python worker", 400, "MB", peak)
+
+
+def _spark_writes(results: Results) -> Iterable[Verdict]:
+    for detail in ("values", "keys and values"):
+        rate = _figure(_first(results, "spark-writes", detail), "rate")
+        yield at_least(f"Spark: a DataFrame of {detail} into a topic, exactly once", 6e5, "rows/s", rate)
 
 
 def at_least(figure: str, target: float, unit: str, measured: Figure | None) -> Verdict:

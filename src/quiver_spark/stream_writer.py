@@ -29,7 +29,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
             raise InvalidRequest(
-                problem="a topic is never overwritten: use outputMode('append') or 'update' instead of 'complete'"
+                problem="a topic is never overwritten: use outputMode('append'), or foreachBatch with the option commitKey"
             )
         self._options = write_options(options, streaming=True)
         self._columns = check_written(

@@ -8,10 +8,12 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import BinaryType, StructType
 
 import quiver
 from blackbox.broker_process import BrokerProcess, free_port, wait_until
-from quiver_spark.stream_writer import QUERY_PROPERTY
+from quiver.model.errors import TransactionNotFound
+from quiver_spark.stream_writer import QUERY_PROPERTY, StreamWriter
 from spark.topic_rows import new_topic, publish, sdk_rows
 
 pytestmark = pytest.mark.timeout(400)
@@ -83,10 +85,6 @@ def test_every_batch_is_one_transaction_under_the_name_of_the_query(copy: Copy, 
 
 
 def _family(copy: Copy) -> str:
-    from pyspark.sql.types import BinaryType, StructType
-
-    from quiver_spark.stream_writer import StreamWriter
-
     options = {"topic": copy.target, "bootstrap": copy._broker.address, "checkpointLocation": str(copy.checkpoint)}
     return StreamWriter(options, StructType().add("value", BinaryType()), False)._family
 
@@ -94,7 +92,7 @@ def _family(copy: Copy) -> str:
 def _described(client: quiver.Client, transactional_id: str) -> Any:
     try:
         return client.transactions.describe(transactional_id)
-    except quiver.TransactionNotFound:
+    except TransactionNotFound:
         return None
 
 
@@ -154,14 +152,33 @@ def _ended(copy: Copy, query: StreamingQuery) -> StreamingQuery | None:
     return None
 
 
-def test_results_that_change_can_be_written_as_updates_but_not_replaced(
-    copy: Copy, spark_broker: BrokerProcess
-) -> None:
+@pytest.mark.parametrize(
+    ("mode", "problem"),
+    [("complete", "a topic is never overwritten: use outputMode"), ("update", "does not support Update mode")],
+)
+def test_other_output_modes_are_refused(copy: Copy, spark_broker: BrokerProcess, mode: str, problem: str) -> None:
     publish(spark_broker, copy.source, 70)
-    counted = copy.rows().groupBy("key").count().selectExpr("key", "cast(count as string) value")
-    with pytest.raises(PySparkException, match="a topic is never overwritten: use outputMode"):
-        copy.start(counted, mode="complete").awaitTermination(_SECONDS)
+    with pytest.raises(PySparkException, match=problem):
+        copy.start(_counted(copy), mode=mode).awaitTermination(_SECONDS)
     assert copy.values() == []
-    copy.checkpoint = copy.checkpoint.with_name("of-updates")
-    assert copy.start(counted, mode="update").awaitTermination(_SECONDS)
-    assert copy.values() == [b"10"] * 7
+
+
+def test_updates_are_written_batch_by_batch(copy: Copy, spark_broker: BrokerProcess) -> None:
+    """As the documentation says: `foreachBatch`, and a key of the caller's own. A replay changes nothing."""
+    options = {"bootstrap": spark_broker.address, "topic": copy.target}
+
+    def write(rows: DataFrame, number: int) -> None:
+        key = f"counts of {copy.source}/{number}"
+        rows.write.format("quiver").options(**options, commitKey=key).mode("append").save()
+
+    publish(spark_broker, copy.source, 70)
+    for _ in range(2):
+        writer = _counted(copy).writeStream.foreachBatch(write).outputMode("update")
+        query = writer.option("checkpointLocation", str(copy.checkpoint)).trigger(availableNow=True).start()
+        assert query.awaitTermination(_SECONDS)
+        assert copy.values() == [b"10"] * 7
+        _forget_last_commit(copy.checkpoint)
+
+
+def _counted(copy: Copy) -> DataFrame:
+    return copy.rows().groupBy("key").count().selectExpr("key", "cast(count as string) value")
