@@ -96,6 +96,14 @@ class Transactional:
 
     def enter(self, transaction: Transaction) -> ProducerKey:
         """Whose messages the transaction's are."""
+        try:
+            return self._enter(transaction)
+        except BaseException:
+            if self._on_end is not None:
+                self._on_end(self)
+            raise
+
+    def _enter(self, transaction: Transaction) -> ProducerKey:
         with self._beginning:
             self._check_free()
             if self._fenced_by is not None:
@@ -131,7 +139,8 @@ class Transactional:
         if self._current is not transaction:
             return
         self._key, self._current = key, None
-        for topic in list(self._producers)[: max(0, len(self._producers) - _PRODUCERS_KEPT)]:
+        kept = 0 if key is None and self.transactional_id is None else _PRODUCERS_KEPT
+        for topic in list(self._producers)[: max(0, len(self._producers) - kept)]:
             self._producers.pop(topic).end()
         if self._on_end is not None:
             self._on_end(self)
