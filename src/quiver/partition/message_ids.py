@@ -176,10 +176,12 @@ class MessageIds:
     # changing
 
     def record(self, header: FrameHeader, entries: Entries, *, is_new: bool) -> Change:
-        """A frame has its place in the log. Ids that are known keep theirs: `is_new` says that none is."""
+        """A frame has its place in the log. Ids that are known keep theirs, unless that is not decided yet; `is_new`
+        says that none is known."""
         if not is_new:
-            for key in self.find(entries.keys(), header.append_time_ms):
-                del entries[key]
+            for key, offset in self.find(entries.keys(), header.append_time_ms).items():
+                if self._open_at(offset) is None:
+                    del entries[key]
         active = self._active
         replaced = {key: active[key] for key in active.keys() & entries.keys()}
         active.update(entries)

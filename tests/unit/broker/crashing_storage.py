@@ -1,4 +1,4 @@
-"""The memory engine with a disk behind it: it is slow or full if told to, and a power cut takes what was not synced."""
+"""The memory engine with a disk behind it: slow or full if told to; a power cut takes what was not synced."""
 
 import asyncio
 import random

@@ -70,12 +70,13 @@ class Restart(NamedTuple):
     pass
 
 
-SENDS = st.builds(Send, ROWS, st.sampled_from([-1, -1, 1, 2]))
+SENDS = st.builds(Send, ROWS, st.sampled_from([-1, 1, 2]))
 READS = st.builds(Read, st.integers(0, 2), st.sampled_from([1, 900, 100_000]), st.booleans())
 STEPS = st.lists(
     st.one_of(
         SENDS,
         SENDS,
+        st.builds(End, st.integers(1, 2), st.booleans()),
         st.builds(End, st.integers(1, 2), st.booleans()),
         st.builds(Roll),
         st.builds(Pass),
@@ -85,6 +86,7 @@ STEPS = st.lists(
         st.builds(Retain, st.floats(0, 1)),
         st.builds(Restart),
     ),
+    min_size=10,
     max_size=60,
 )
 
@@ -312,12 +314,17 @@ async def finish(world: World) -> None:
 
 
 A, B = [(b"a", b"1"), (b"b", b"1")], [(b"b", b"2"), (b"c", None)]
+WHOLE = [Pass()] * 6
 
 
-@example([Send(A, 1), Read(0, 1, True), End(1, False), Roll(), Send(A), *[Pass()] * 4, Read(0, 1, False)])
+@example([Send(A, 1), Read(0, 1, True), End(1, False), Roll(), Send(A), *WHOLE, Read(0, 1, False)])
 @example([Send(A), Send(B, 1), Roll(), Pass(), Pass(), End(1, True), Send(A), Pass(), Restart(), Pass(), Pass()])
 @example([Send(A), Roll(), Send(B), Roll(), Pass(), Retain(1.0), Pass(), Pass(), Send(A)])
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example([Send(A), Roll(), Send(A), Pass(), Pass(), Retain(1.0), Pass()])
+@example([Send(A), Send(A, 1), *WHOLE, End(1, False)])
+@example([Send(A), Send(A, 1), End(1, False), *WHOLE])
+@example([Send(A, 1), End(1, False), Send(B, 1), End(1, True), *[Pass()] * 3, Restart()])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS)
 def test_readers_beside_compaction(steps: list[object]) -> None:
     with TemporaryDirectory() as root:

@@ -21,6 +21,8 @@ from quiver.protocol.transaction_messages import (
 )
 
 _PRODUCERS_KEPT = 64
+_DELIVERY_SECONDS = 120.0
+"""How long a message is tried at most."""
 _IDLE_SECONDS = 3600.0
 """A producer without a transactional id that was idle for longer is left to the broker to forget."""
 
@@ -122,7 +124,7 @@ class AsyncTransactional:
             producer = self._producers.pop(topic, None)
             if producer is None:
                 producer = AsyncTransactionProducer(
-                    self.link, check_name(topic), timeout_seconds=self.timeout_ms / 1000
+                    self.link, check_name(topic), timeout_seconds=min(self.timeout_ms / 1000, _DELIVERY_SECONDS)
                 )
             self._producers[topic] = producer
             producer.begin((key.producer_id, key.epoch))
