@@ -24,8 +24,8 @@ _SHORTEST_PAUSE_MS = 20
 """Times that come within this are attended to together."""
 _LONGEST_PAUSE_MS = 1_000
 """However far the next time is: clocks jump."""
-_SNAPSHOTS_EVERY_MS = 5_000
-_REPLAY_BYTES = 8 * MIB
+_SNAPSHOTS_EVERY_MS = 2_000
+_REPLAY_BYTES = 4 * MIB
 
 Place = tuple[int, int]
 """Topic id and partition."""

@@ -57,7 +57,7 @@ class CrashingLog:
 
     def _check_room(self) -> None:
         self._check_alive()
-        if self._storage.is_full:
+        if self._storage.is_full and self._id.endswith(self._storage.full_logs):
             raise DiskFull(problem="it is full")
 
     def _check_alive(self) -> None:
@@ -71,6 +71,8 @@ class CrashingStorage(MemoryStorage):
         self.chance = chance
         self.life = 0
         self.is_full = self.is_slow = False
+        self.full_logs = ""
+        """How the names of those end that have no room while it is full."""
         self.synced: dict[str, int] = {}
 
     async def open_log(self, log_id: str, options: LogOptions) -> Any:
