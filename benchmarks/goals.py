@@ -9,6 +9,17 @@ from benchmarks.measurement import Measurement, Results
 
 Outcome = Literal["met", "best run only", "missed", "not measured"]
 SIZE = 100
+EVENTS = (
+    "10000 topic changes",
+    "1000000 offset commits",
+    "1000000 frames of producers",
+    "1000000 single messages",
+    "1000000 transactions",
+    "1000000 leases and acks",
+    "1000000 dead letters",
+    "1000000 delays, pending",
+    "1000000 delays, delivered",
+)
 POLL_MS = 500
 """How long a fetch waits for messages by default."""
 
@@ -143,8 +154,15 @@ def _delays(results: Results) -> Iterable[Verdict]:
 
 
 def _exactly_once(results: Results) -> Iterable[Verdict]:
+    yield from _start_up(results)
     yield from _transactions(results)
     yield from _compaction(results)
+
+
+def _start_up(results: Results) -> Iterable[Verdict]:
+    for events in EVENTS:
+        ready = _figure(_first(results, "start-up", f"{events}, kill -9"), "ready_s")
+        yield at_most(f"start-up after {events} and kill -9", 2, "s", ready)
 
 
 def _transactions(results: Results) -> Iterable[Verdict]:
@@ -166,10 +184,10 @@ def _compaction(results: Results) -> Iterable[Verdict]:
     alone = _first(results, "compaction", "alone")
     yield at_least("compaction: alone", 100, "MB/s", _figure(alone, "rate"))
     yield at_most("compaction: left of a topic with 10 versions a key", 10, "%", _figure(alone, "left_percent"))
+    yield at_most("compaction: longest stall beside it", 50, "ms", _figure(alone, "probe_max_ms"))
     beside = _first(results, "compaction", "publishing beside compaction")
     rate, usual = _figure(beside, "rate"), _figure(_first(results, "compaction", "publishing alone"), "rate")
     yield at_least("compaction: publishing beside it against alone", 0.6, "times", rate and rate.over(usual))
-    yield at_most("compaction: longest stall beside it", 50, "ms", _figure(beside, "probe_max_ms"))
 
 
 def _spark_reads(results: Results) -> Iterable[Verdict]:

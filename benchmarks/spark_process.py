@@ -19,7 +19,7 @@ class SparkFailed(Exception):
 
 
 class SparkProcess:
-    """`run(function, ...)` calls `function(spark, ...)` there: an importable function, a result that can be pickled."""
+    """`run(function, ...)` calls `function(spark, ...)` there; function and result are pickled on their way."""
 
     def __init__(self, **conf: str) -> None:
         context = multiprocessing.get_context("spawn")

@@ -23,6 +23,7 @@ from benchmarks.workloads.queue_latency import measure_queue_latency
 from benchmarks.workloads.queue_unsettled import measure_queue_unsettled
 from benchmarks.workloads.spark_reads import measure_spark_curve, measure_spark_reads
 from benchmarks.workloads.spark_writes import measure_spark_writes
+from benchmarks.workloads.start_up import measure_start_up
 from benchmarks.workloads.startup import measure_startup
 from benchmarks.workloads.transactions import measure_transactions
 
@@ -30,6 +31,7 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "http": measure_http_publish,
     "memory": measure_memory,
     "startup": measure_startup,
+    "start-up": measure_start_up,
     "import": measure_import_time,
     "stall": measure_loop_stall,
     "batches": measure_batch_sizes,

@@ -1,5 +1,7 @@
 """How long the broker takes to be ready after a million events of each kind that it remembers."""
 
+from functools import partial
+
 from benchmarks.broker import Broker
 from benchmarks.roles import Role, run_roles
 from benchmarks.run import Run
@@ -14,7 +16,7 @@ FULL_TOPIC_CHANGES = 10_000
 def measure_start_up(run: Run) -> None:
     for kind in MAKERS:
         full = FULL_TOPIC_CHANGES if kind == "topic changes" else FULL_EVENTS
-        run.attempt(f"start-up after {kind}", lambda kind=kind, full=full: _measure(run, kind, run.scale.count(full)))  # type: ignore[misc]
+        run.attempt(f"start-up after {kind}", partial(_measure, run, kind, run.scale.count(full)))
 
 
 def _measure(run: Run, kind: str, count: int) -> None:

@@ -1,5 +1,6 @@
 """Errors that cross Spark: what a worker raised comes back as a traceback in text, and is an error of ours again."""
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,10 +18,14 @@ def spark_failures(what: str) -> Iterator[None]:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
+    told_twice = logging.getLogger("SQLQueryContextLogger")
+    before, told_twice.disabled = told_twice.disabled, True
     try:
         yield
     except (PySparkException, Py4JError) as error:
         raise error_in(str(error), what) from error
+    finally:
+        told_twice.disabled = before
 
 
 def error_in(text: str, what: str) -> QuiverError:

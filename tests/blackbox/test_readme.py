@@ -25,7 +25,7 @@ def test_the_first_screen_has_the_two_commands() -> None:
 
 
 def test_the_examples(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> None:
-    first, group, queue = (example.replace("localhost:7481", broker.address) for example in EXAMPLES)
+    first, group, queue, transaction = (example.replace("localhost:7481", broker.address) for example in EXAMPLES)
     exec(first, {})
     assert len(capsys.readouterr().out.splitlines()) == 6, "a line a partition"
     with quiver.connect(broker.address) as q:
@@ -43,6 +43,11 @@ def test_the_examples(broker: BrokerProcess, capsys: pytest.CaptureFixture[str])
         exec(group, {"quiver": quiver, "print": show})
     exec(queue, {"quiver": quiver})
     assert capsys.readouterr().out.splitlines() == ["1 b'welcome'", "1 b'how was it?'"]
+    exec(transaction, {"quiver": quiver})
+    with quiver.connect(broker.address) as q:
+        receipts = [message.value for message in q.read("receipts", end="latest")]
+        assert len(receipts) == 1
+        assert receipts[0].startswith(b"receipt for ")
 
 
 def test_the_commands(broker: BrokerProcess) -> None:

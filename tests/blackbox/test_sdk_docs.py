@@ -77,5 +77,15 @@ def test_the_worker_example(shared_broker: BrokerProcess):
         assert q.queues.depth("emails", "senders").leased == 0
 
 
+def test_the_transaction_example(shared_broker: BrokerProcess):
+    [example] = [text for text in EXAMPLES if "q.transaction(" in text]
+    with quiver.connect(shared_broker.address) as q:
+        for topic in ("orders", "invoices"):
+            if topic not in q.topics.list():
+                q.topics.create(topic)
+        exec(example, {"q": q})
+        assert sorted(message.value for message in q.read("invoices", end="latest")) == [b"a", b"b"]
+
+
 def test_no_example_goes_untested():
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7

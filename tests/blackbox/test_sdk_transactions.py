@@ -12,6 +12,7 @@ from quiver.model.errors import (
     InvalidRequest,
     MessageTooLarge,
     ProducerFenced,
+    QuiverError,
     TopicNotFound,
     TransactionAborted,
     TransactionConflict,
@@ -151,36 +152,21 @@ def test_messages_of_others_wait_behind_an_open_transaction(q, other, topic):
 
 def test_a_refused_message_fails_the_commit_and_nothing_counts(q, topic):
     q.topics.create(f"{topic}-small", max_message_bytes=100)
+    q.topics.create(f"{topic}-keyed", cleanup="compact")
 
-    def attempt() -> None:
+    def attempt(name: str, value: bytes) -> None:
         with q.transaction("refused") as tx:
             tx.publish(topic, b"never")
-            tx.publish("no-such-topic", b"x")
+            tx.publish(name, value)
 
     with pytest.raises(TopicNotFound):
-        attempt()
-
-    def attempt() -> None:
-        with q.transaction("refused") as tx:
-            tx.publish(topic, b"never")
-            tx.publish(f"{topic}-small", b"x" * 101)
-
+        attempt("no-such-topic", b"x")
     with pytest.raises(MessageTooLarge):
-        attempt()
-
-    def attempt() -> None:
-        with q.transaction("refused") as tx:
-            tx.publish(topic, b"never")
-            tx.publish(topic, b"x", partition=0)
-            q.topics.alter(topic, cleanup="compact")  # messages without a key are refused from here on
-            tx.flush()
-
-    with pytest.raises(InvalidRequest):
-        attempt()
-    q.topics.alter(topic, cleanup="delete")
-    with q.transaction("refused") as tx:
-        tx.publish(topic, b"good")
-    assert values(q, topic) == [b"good"]
+        attempt(f"{topic}-small", b"x" * 101)
+    with pytest.raises(QuiverError, match="key"):  # the broker says so, when the message arrives there
+        attempt(f"{topic}-keyed", b"x")
+    attempt(f"{topic}-small", b"x" * 100)
+    assert values(q, topic) == [b"never"]
 
 
 def test_partitions_that_are_added_meanwhile_get_their_keys(q, topic):

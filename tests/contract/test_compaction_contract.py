@@ -151,6 +151,21 @@ async def test_priorities_are_found_and_counted_as_before(under_test: EngineUnde
     assert await log.count_by_priority(0) == counts
 
 
+async def test_times_are_found_as_before(under_test: EngineUnderTest, storage: Storage) -> None:
+    log = await storage.open_log("topics/1/0", under_test.options)
+    for turn in range(40):
+        rows: list[Row] = [(b"key %d" % (turn % 7), b""), (b"only %d" % (turn // 5), b"")]
+        await log.append([keyed_frame(log.end_offset, rows, time_ms=1_000 + 100 * turn)])
+        if turn % 10 == 9:
+            await log.roll()
+    await log.compact(everything(log))
+    frames = [header for header, _ in await stored_frames(log)]
+    assert len(frames) < 20
+    for time_ms in range(900, 5_100, 50):
+        left = [header.base_offset for header in frames if header.append_time_ms >= time_ms]
+        assert await log.offset_for_time(time_ms) == (left[0] if left else log.end_offset)
+
+
 async def test_messages_without_a_key_and_compressed_ones(under_test: EngineUnderTest, storage: Storage) -> None:
     log = await storage.open_log("topics/1/0", under_test.options)
     for compression in ("none", "lz4", "zstd"):

@@ -50,6 +50,7 @@ class Browse:
         messages: list[StoredMessage] = []
         size = 0
         while len(messages) < limit and size < _PAGE_BYTES and position < end:
+            compacted = partition.aborted_gone_below
             piece = await log.read(position, max_bytes=_READ_BYTES, end_offset=end)
             if piece is None:
                 break
@@ -57,6 +58,8 @@ class Browse:
                 data = await piece.read()
             finally:
                 piece.release()
+            if partition.aborted_gone_below != compacted:
+                continue  # what was aborted in these bytes may be forgotten: they are read anew
             hidden = partition.hidden_frames(data, position) if read_committed else frozenset()
             found = await asyncio.to_thread(
                 _decode, data, number, position, limit - len(messages), to_time_ms, hidden

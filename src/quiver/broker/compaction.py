@@ -89,6 +89,8 @@ class Compactions:
         for number in numbers:
             partition = self._partitions.get(topic.id, number)
             done[number] = await compact(partition, topic.config, self._clock.now_ms(), roll=True, dry_run=dry_run)
+            if not dry_run:
+                _log_pass(partition, done[number])
         return TopicCompaction(done)
 
     async def _run(self) -> None:
@@ -113,6 +115,8 @@ class Compactions:
             logger.warning("compaction of %s failed, will try again: %s", partition.name, error)
             self._not_before[partition] = self._clock.monotonic() + _RETRY_SECONDS
         else:
-            logger.info(
-                "compacted %s: %d of %d messages stay", partition.name, done.records_after, done.records_before
-            )
+            _log_pass(partition, done)
+
+
+def _log_pass(partition: Partition, done: Compacted) -> None:
+    logger.info("compacted %s: %d of %d messages stay", partition.name, done.records_after, done.records_before)

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 MAX_LISTED = 10_000
 """Messages of one request, whatever it asks for."""
 _UPKEEP_SECONDS = 5.0
+_UNSAVED_MESSAGES = 200_000
 _PRIORITIES = tuple(Priority)
 
 
@@ -186,6 +187,21 @@ class Delays:
                     await delays.upkeep()
                 except (QuiverError, OSError) as error:
                     logger.warning("upkeep of %s failed, will try again: %s", delays.schedule.name, error)
+            await self._shorten_replay()
+
+    async def _shorten_replay(self) -> None:
+        """Limits what the next start has to look at, of all partitions together."""
+        found = sorted(self._partitions.all(), key=lambda delays: -delays.unsaved_messages)
+        limit = max(_UNSAVED_MESSAGES, sum(len(delays.state.pending) for delays in found) // 2)
+        total = sum(delays.unsaved_messages for delays in found)
+        for delays in found:
+            if total <= limit:
+                return
+            total -= delays.unsaved_messages
+            try:
+                await delays.save()
+            except (QuiverError, OSError) as error:
+                logger.warning("no snapshot of %s, will try again: %s", delays.schedule.name, error)
 
 
 def _schedule_of(delays: PartitionDelays) -> "asyncio.Future[Partition]":

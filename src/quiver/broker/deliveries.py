@@ -10,6 +10,7 @@ from quiver.delivery.feed import FrameCache
 from quiver.delivery.partition_delivery import Bury, PartitionDelivery
 from quiver.groups.deadlines import Deadlines
 from quiver.model.errors import CorruptData, QuiverError, ShuttingDown, TopicNotFound
+from quiver.model.limits import MIB
 from quiver.model.topic import Topic
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
@@ -23,7 +24,8 @@ _SHORTEST_PAUSE_MS = 20
 """Times that come within this are attended to together."""
 _LONGEST_PAUSE_MS = 1_000
 """However far the next time is: clocks jump."""
-_SNAPSHOTS_EVERY_MS = 5_000
+_SNAPSHOTS_EVERY_MS = 2_000
+_REPLAY_BYTES = 4 * MIB
 
 Place = tuple[int, int]
 """Topic id and partition."""
@@ -209,6 +211,21 @@ class Deliveries:
                 await delivery.snapshot_if_due()
             except (QuiverError, OSError) as error:
                 logger.warning("no snapshot of %s, will try again: %s", delivery.partition.name, error)
+        await self._shorten_replay()
+
+    async def _shorten_replay(self) -> None:
+        """However many partitions there are: what the next start has to replay of all of them together is limited."""
+        journals = sorted((delivery.journal for delivery in self.all()), key=lambda each: -each.replay_bytes)
+        limit = max(_REPLAY_BYTES, sum(each.snapshot_bytes for each in journals))
+        total = sum(each.replay_bytes for each in journals)
+        for journal in journals:
+            if total <= limit:
+                return
+            total -= journal.replay_bytes
+            try:
+                await journal.snapshot()
+            except (QuiverError, OSError) as error:
+                logger.warning("no snapshot of %s, will try again: %s", journal.name, error)
 
     async def _forget_groups(self, delivery: PartitionDelivery) -> None:
         for group_id in delivery.group_ids:

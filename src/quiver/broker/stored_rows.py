@@ -50,12 +50,15 @@ async def read_rows(
     log = partition.log
     position, end = max(start, log.start_offset), min(end, partition.last_stable)
     while position < end:
+        compacted = partition.aborted_gone_below
         data = await _slice(log, position, slice_bytes, partition.name)
         if isinstance(data, int):
             position = data
             continue
         if data is None:
             return
+        if partition.aborted_gone_below != compacted:
+            continue  # what was aborted in these bytes may be forgotten: they are read anew
         hidden = partition.hidden_frames(data, position)
         decode = partial(_decode, data, position, end, hidden, choose, partition.name)
         chosen, position = await asyncio.to_thread(decode)

@@ -1,46 +1,62 @@
 """At start-up: what was decided is finished, what was open is aborted."""
 
-import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from quiver.broker.finishing import Finishing
 from quiver.model.errors import QuiverError
 from quiver.transactions.coordinator import Coordinator
-from quiver.transactions.events import Place
+from quiver.transactions.events import Decided, Ending, Place
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE = 100
+_NO_DECISION = 0
+"""The number of none: what was decided is known, or there is nobody to ask for a decision."""
+_Found = dict[tuple[int, int], list[Place]]
+"""By producer and epoch, where a transaction is open."""
 
 
 async def recover(coordinator: Coordinator, finishing: Finishing) -> None:
-    """Returns when every transaction is over; markers that could not be written are tried again beside."""
+    """Returns when every transaction is over. What could not be written is tried again beside, on a full disk too."""
     for decided in list(coordinator.state.unfinished.values()):
         await finishing.carry_out(decided)
-    left_over: dict[tuple[int, int], list[Place]] = {}
-    committed: dict[tuple[int, int], list[Place]] = {}
+    left_over: _Found = {}
+    committed: _Found = {}
+    underway = {
+        (ending.producer_id, ending.epoch, place)
+        for decided in coordinator.state.unfinished.values()
+        for ending in decided.endings
+        for place in ending.places
+    }
     for key, place in finishing.open_in_logs():
-        outcome = committed if coordinator.state.outcome(*key) else left_over
-        outcome.setdefault(key, []).append(place)
-    decided_now = await coordinator.abort_left_over(left_over)
-    if decided_now is not None:
-        logger.info("%d transactions were open when the broker stopped and are aborted", len(decided_now.endings))
-        await finishing.carry_out(decided_now)
-        for ending in decided_now.endings:
+        if (*key, place) not in underway:
+            outcome = committed if coordinator.state.outcome(*key) else left_over
+            outcome.setdefault(key, []).append(place)
+    await _abort(coordinator, finishing, left_over)
+    await _mark(coordinator, finishing, committed, commit=True)
+    await _mark(coordinator, finishing, left_over, commit=False)
+
+
+async def _abort(coordinator: Coordinator, finishing: Finishing, left_over: _Found) -> None:
+    """Takes those out that are aborted by a decision, now or later: their producers may still be there."""
+    try:
+        decided = await coordinator.abort_left_over(left_over)
+    except (QuiverError, OSError) as error:
+        logger.warning("transactions that were open when the broker stopped are aborted later: %s", error)
+        for producer_id, transaction in coordinator.open.items():
+            left_over.pop((producer_id, transaction.epoch), None)
+        return
+    if decided is not None:
+        logger.info("%d transactions were open when the broker stopped and are aborted", len(decided.endings))
+        await finishing.carry_out(decided)
+        for ending in decided.endings:
             left_over.pop((ending.producer_id, ending.epoch), None)
-    await _mark(finishing, committed.items(), commit=True)
-    await _mark(finishing, left_over.items(), commit=False)
 
 
-async def _mark(finishing: Finishing, found: Iterable[tuple[tuple[int, int], list[Place]]], *, commit: bool) -> None:
-    """Transactions of epochs that are over: the decision is known, or there is nobody to ask for one."""
-    markers = [(key, place) for key, places in found for place in places]
-    for at in range(0, len(markers), _AT_ONCE):
-        results = await asyncio.gather(
-            *(finishing.mark(*key, place, commit=commit) for key, place in markers[at : at + _AT_ONCE]),
-            return_exceptions=True,
-        )
-        for problem in results:
-            if isinstance(problem, QuiverError | OSError):
-                logger.warning("the end of a transaction could not be written: %s", problem)
+async def _mark(
+    coordinator: Coordinator, finishing: Finishing, found: Mapping[tuple[int, int], list[Place]], *, commit: bool
+) -> None:
+    """Transactions of epochs that are over."""
+    if found:
+        endings = [Ending(*key, *key, places) for key, places in found.items()]
+        await finishing.carry_out(Decided(_NO_DECISION, commit, "restart", coordinator.now_ms(), endings))

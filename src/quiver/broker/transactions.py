@@ -391,7 +391,7 @@ class Transactions:
             if transaction in self._coordinator.overdue():
                 logger.info("transaction %s was open for too long and is aborted", transaction.id)
                 transaction.is_ending = True
-                await self._abort_now([transaction], "timeout")
+                await self._abort_now([transaction], "restart" if transaction.is_left_over else "timeout")
 
 
 def _check_producers(producers: Sequence[ProducerKey]) -> None:

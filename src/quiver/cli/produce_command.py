@@ -38,6 +38,10 @@ def produce(
     header: Annotated[
         list[str] | None, typer.Option("--header", "-H", help="A header of every message.", metavar="NAME=VALUE")
     ] = None,
+    id: Annotated[
+        list[str] | None,
+        typer.Option("--id", help="The id of a message, once for each VALUE; a second one with it is not stored."),
+    ] = None,
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="The partition to write to.")] = None,
     priority: Annotated[str | None, typer.Option(help="critical, high, normal, low or background.")] = None,
     ttl: Annotated[str | None, typer.Option(help="The messages expire after this long, such as 1h.")] = None,
@@ -56,6 +60,8 @@ def produce(
         raise InvalidRequest(problem="give either --key or --key-separator, not both")
     if key_separator == "":
         raise InvalidRequest(problem="--key-separator needs at least one character")
+    if id and len(id) != len(values or ()):
+        raise InvalidRequest(problem="give --id once for each message, and messages as arguments")
     options = {"headers": parse_headers(header), "partition": partition, "priority": priority, "ttl": ttl}
     options |= {"delay": delay, "deliver_at": deliver_at}
     sending = {name: value for name, value in options.items() if value is not None}
@@ -66,7 +72,7 @@ def produce(
         q = stack.enter_context(connect(address))
         out = stack.enter_context(q.producer(topic, compression=compression, acks=acks, delivery_timeout=timeout))
         if values:
-            show_rows(_send_values(out, topic, values, key_bytes, sending), output)
+            show_rows(_send_values(out, topic, values, key_bytes, sending, id), output)
         else:
             show_record({"topic": topic, **_send_lines(out, files, key_bytes, separator, sending)}, output)
 
@@ -93,12 +99,20 @@ def _open(name: str, stack: ExitStack) -> BinaryIO:
 
 
 def _send_values(
-    out: "Producer", topic: str, values: list[str], key: bytes | None, sending: dict[str, Any]
+    out: "Producer",
+    topic: str,
+    values: list[str],
+    key: bytes | None,
+    sending: dict[str, Any],
+    ids: list[str] | None = None,
 ) -> list[dict[str, Any]]:
-    tickets = [out.send(os.fsencode(value), key, **sending) for value in values]
+    named: list[dict[str, Any]] = [{"id": os.fsencode(id)} for id in ids or ()] or [{}] * len(values)
+    tickets = [
+        out.send(os.fsencode(value), key, **sending, **name) for value, name in zip(values, named, strict=True)
+    ]
     out.flush()
     places = [ticket.result() for ticket in tickets]
-    return [_place(topic, place) for place in places]
+    return [_place(topic, place) | ({"duplicate": place.duplicate} if ids else {}) for place in places]
 
 
 def _place(topic: str, place: "Published") -> dict[str, Any]:

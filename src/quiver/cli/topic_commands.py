@@ -36,6 +36,7 @@ _HELP = {
     "durability": "fsync: acked is on disk; interval: synced every second; memory: never written.",
     "cleanup": "delete, compact or compact,delete.",
     "tombstone_retention": "How long compaction keeps tombstones, such as 24h.",
+    "dedup_window": "How long message ids are remembered, such as 10m; 0: not at all.",
     "max_message_bytes": "The largest message of this topic.",
     "ttl": "Messages expire this long after they arrive.",
     "priority_weights": "Five weights from critical to background, such as 50/25/15/7/3.",

@@ -19,7 +19,7 @@ class Route(NamedTuple):
 
     priority: int
     partition: int | None
-    """None: by the key, or any."""
+    """None: by the key, by the id, or any."""
     delayed: bool = False
     """Delayed messages have frames of their own."""
 
@@ -33,6 +33,7 @@ class Outgoing(NamedTuple):
     timestamp_ms: int | None
     expires_at_ms: int | None
     deliver_at_ms: int | None = None
+    id: bytes | None = None
 
 
 class Chunk:
@@ -50,6 +51,7 @@ class Chunk:
         "_due",
         "_expiries",
         "_headers",
+        "_ids",
         "_measured",
         "_sealed_count",
         "_timestamps",
@@ -73,6 +75,7 @@ class Chunk:
         self._timestamps: list[int | None] | None = None
         self._expiries: list[int | None] | None = None
         self._due: list[int | None] | None = None
+        self._ids: list[bytes | None] | None = None
         self.opened_at = 0.0
         self.timestamp_ms = 0
         self.size = 0
@@ -90,6 +93,7 @@ class Chunk:
         self._timestamps = _extended(self._timestamps, message.timestamp_ms, index)
         self._expiries = _extended(self._expiries, message.expires_at_ms, index)
         self._due = _extended(self._due, message.deliver_at_ms, index)
+        self._ids = _extended(self._ids, message.id, index)
         self.values.append(message.value)
         self.size += size
         self._measured = index + 1
@@ -101,7 +105,7 @@ class Chunk:
         average = max(1, self.size // max(1, count))
         step = min(_STEP, (max_bytes - self.size) // average, max_count - count)
         until = count + max(0, step)
-        rare = (self._headers, self._timestamps, self._expiries, self._due)
+        rare = (self._headers, self._timestamps, self._expiries, self._due, self._ids)
         is_simple = all(column is None for column in rare)
         self.plain_until = until if is_simple and self.keys is None else 0
         self.keyed_until = until if is_simple and self.keys is not None else 0
@@ -148,9 +152,10 @@ class Chunk:
             timestamps_ms=self._timestamps,
             expires_at_ms=self._expiries,
             deliver_at_ms=self._due,
+            ids=self._ids,
         )
         self.values = []
-        self.keys = self._headers = self._timestamps = self._expiries = self._due = None
+        self.keys = self._headers = self._timestamps = self._expiries = self._due = self._ids = None
         return rows
 
 

@@ -3,17 +3,27 @@
 import copy
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from quiver.client.published import Published, PublishedLater, Span, SpanLater
+from quiver.client.published import (
+    Published,
+    PublishedBefore,
+    PublishedLater,
+    ScheduledBefore,
+    Span,
+    SpanBefore,
+    SpanLater,
+    SpanScheduledBefore,
+)
 from quiver.client.routing import Routed
 from quiver.client.rows import Indices, Rows, renumbered
 from quiver.client.watchers import Watchers
 from quiver.model.errors import QuiverError
 
 UNNUMBERED = -1
+_NONE: Mapping[int, tuple[int, bool]] = {}
 LaneKey = tuple[int, bool]
 """The partition, and whether it is about delayed messages, which the broker numbers by themselves."""
 
@@ -27,6 +37,7 @@ class Batch:
         "count",
         "deadline",
         "delivery",
+        "duplicates",
         "error",
         "error_seen",
         "frame",
@@ -80,6 +91,8 @@ class Batch:
         self.is_uncertain = False
         """A connection broke before it was answered: it may be stored already."""
         self.base_offset: int | None = None
+        self.duplicates: Mapping[int, tuple[int, bool]] = _NONE
+        """Messages that were published before, by row: offset of the first one, and whether that is delayed."""
         self.last_error: QuiverError | None = None
         """Why it had to be sent again."""
         self.error: QuiverError | None = None
@@ -231,6 +244,9 @@ class Delivery:
             return batch.error
         if batch.base_offset is None:
             return None
+        if place in batch.duplicates:
+            offset, is_delayed = batch.duplicates[place]
+            return (ScheduledBefore if is_delayed else PublishedBefore)(self.topic, batch.partition, offset)
         offset = batch.base_offset + place if batch.base_offset >= 0 else -1
         kind = PublishedLater if batch.is_delayed else Published
         return kind(self.topic, batch.partition, offset)
@@ -250,8 +266,7 @@ class Delivery:
                 batch.error_seen = True
                 error = error or batch.error
             elif batch.base_offset is not None:
-                kind = SpanLater if batch.is_delayed else Span
-                found.append(kind(self.topic, batch.partition, batch.base_offset, batch.count))
+                found += _spans(self.topic, batch, batch.base_offset)
         return found if error is None else error
 
     def when_known(self, is_known: Callable[[], bool], then: Callable[[], object]) -> None:
@@ -271,6 +286,23 @@ class Delivery:
     def _leaves(self) -> Iterator[Batch]:
         for placement in self.placements:
             yield from placement.leaves()
+
+
+def _spans(topic: str, batch: Batch, base_offset: int) -> Iterator[Span]:
+    """In the order of the messages; those that were published before have spans of their own."""
+    kind: type[Span] = SpanLater if batch.is_delayed else Span
+    if not batch.duplicates:
+        yield kind(topic, batch.partition, base_offset, batch.count)
+        return
+    places = [(kind, base_offset + row if base_offset >= 0 else -1) for row in range(batch.count)]
+    for row, (offset, is_delayed) in batch.duplicates.items():
+        places[row] = (SpanScheduledBefore if is_delayed else SpanBefore, offset)
+    start = 0
+    for end in range(1, len(places) + 1):
+        first_kind, first = places[start]
+        if end == len(places) or places[end] != (first_kind, first + end - start):
+            yield first_kind(topic, batch.partition, first, end - start)
+            start = end
 
 
 def fresh(error: QuiverError) -> QuiverError:

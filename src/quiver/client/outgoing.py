@@ -3,7 +3,7 @@
 from typing import Any
 
 from quiver.client.chunk import Outgoing, Route
-from quiver.client.payload import header_bytes, key_bytes, value_bytes
+from quiver.client.payload import header_bytes, id_bytes, key_bytes, value_bytes
 from quiver.client.producer_options import SendOptions
 from quiver.model.errors import InvalidRequest
 from quiver.model.priority import Priority, parse_priority
@@ -26,6 +26,7 @@ def outgoing(value: object, key: object, options: SendOptions, now_ms: int) -> t
         None if timestamp is None else parse_time_ms(timestamp, "timestamp"),
         expiry_ms(options.get("ttl"), max(now_ms, due_ms or 0)),
         due_ms,
+        id_bytes(options.get("id")),
     )
     return message, route_of(options)
 

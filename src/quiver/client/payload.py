@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from quiver.model.errors import InvalidRequest
+from quiver.model.message import check_message_id
 
 _encode_json = msgspec.json.Encoder().encode
 
@@ -36,6 +37,17 @@ def key_bytes(key: object) -> bytes | None:
     raise InvalidRequest(problem=f"a key is text or bytes, not {type(key).__name__}")
 
 
+def id_bytes(id: object) -> bytes | None:
+    """Bytes as they are, text as UTF-8, None for no id."""
+    if id is None:
+        return None
+    if not isinstance(id, bytes | bytearray | memoryview | str):
+        raise InvalidRequest(problem=f"an id is text or bytes, not {type(id).__name__}")
+    found = _utf8(id, "id") if isinstance(id, str) else bytes(id)
+    check_message_id(found)
+    return found
+
+
 def header_bytes(headers: object) -> dict[str, bytes] | None:
     """A mapping of names to bytes or text; None and an empty one mean no headers."""
     if not headers:
@@ -53,9 +65,15 @@ def all_key_bytes(keys: Iterable[object]) -> list[bytes | None]:
     return [key if type(key) is bytes else key_bytes(key) for key in keys]
 
 
-def message_bytes(value: bytes | None, key: bytes | None, headers: Mapping[str, bytes] | None) -> int:
+def all_id_bytes(ids: Iterable[object]) -> list[bytes | None]:
+    return [id_bytes(id) for id in ids]
+
+
+def message_bytes(
+    value: bytes | None, key: bytes | None, headers: Mapping[str, bytes] | None, id: bytes | None = None
+) -> int:
     """What counts against the size limit of a message."""
-    size = (len(value) if value else 0) + (len(key) if key else 0)
+    size = (len(value) if value else 0) + (len(key) if key else 0) + (len(id) if id else 0)
     if headers:
         size += sum(len(name.encode()) + len(content) for name, content in headers.items())
     return size

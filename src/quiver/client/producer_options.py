@@ -31,6 +31,8 @@ class SendOptions(TypedDict, total=False):
     ttl: str | float | None
     delay: str | float | None
     """The message enters the topic that much later."""
+    id: bytes | str | None
+    """A second message with the same id within the topic's `dedup_window` is not stored."""
     deliver_at: Any
     """The message enters the topic at that time: RFC 3339 or epoch milliseconds."""
 

@@ -1,4 +1,4 @@
-"""Which partition messages go to: the one they name, the one of their key, or one after the other."""
+"""Which partition messages go to: the one they name, that of their key or id, or one after the other."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -23,13 +23,13 @@ class Router:
         self._next = start
 
     def route(self, rows: Rows, chosen: int | None, count: int, is_troubled: Callable[[int], bool]) -> Routed:
-        """Messages without a key stay together and go to the next partition that takes messages."""
+        """Messages without key and id stay together and go to the next partition that takes messages."""
         if chosen is not None:
             if not 0 <= chosen < count:
                 raise PartitionNotFound(topic=self._topic, count=count, partition=chosen)
             return Routed([(chosen, rows)], None, False)
         sticky = self._next_partition(count, is_troubled)
-        if not rows.has_keys:
+        if not rows.has_hashes:
             return Routed([(sticky, rows)], None, False)
         partitions = rows.partitions(count, sticky)
         counts = np.bincount(partitions, minlength=count)

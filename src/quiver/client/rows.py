@@ -6,10 +6,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from quiver.model.errors import InvalidRequest, MessageTooLarge
 from quiver.records.arrow_input import arrow_columns
-from quiver.records.columns import DELIVER_AT, EXPIRES_AT, HEADERS, HEADERS_TYPE, KEY, TIMESTAMP, VALUE, layout_for
+from quiver.records.columns import (
+    DELIVER_AT,
+    EXPIRES_AT,
+    HEADERS,
+    HEADERS_TYPE,
+    ID,
+    KEY,
+    TIMESTAMP,
+    VALUE,
+    layout_for,
+)
 from quiver.records.header import FrameHeader, body_crc, pack_header, unpack_header
 from quiver.records.read import open_frame
 from quiver.records.seal import seal
@@ -17,6 +28,8 @@ from quiver.structures.murmur2 import partitions_for
 
 Sizes = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.int64]
+_HASHED = (KEY.bit, ID.bit)
+"""What partitions are chosen by: the first that a message has."""
 
 
 class Rows:
@@ -39,6 +52,7 @@ class Rows:
         timestamps_ms: Sequence[int | None] | None = None,
         expires_at_ms: Sequence[int | None] | None = None,
         deliver_at_ms: Sequence[int | None] | None = None,
+        ids: Sequence[bytes | None] | None = None,
     ) -> "Rows":
         arrays = {VALUE.bit: _array(values, VALUE.field.type, "value")}
         if keys is not None:
@@ -53,6 +67,8 @@ class Rows:
             arrays[EXPIRES_AT.bit] = _array(expires_at_ms, EXPIRES_AT.field.type, "expires_at")
         if deliver_at_ms is not None:
             arrays[DELIVER_AT.bit] = _array(deliver_at_ms, DELIVER_AT.field.type, "deliver_at")
+        if ids is not None:
+            arrays[ID.bit] = _array(ids, ID.field.type, "id")
         return cls(arrays, timestamp_ms)
 
     @classmethod
@@ -76,9 +92,9 @@ class Rows:
         return len(self.arrays[VALUE.bit])
 
     @property
-    def has_keys(self) -> bool:
-        keys = self.arrays.get(KEY.bit)
-        return keys is not None and keys.null_count < len(keys)
+    def has_hashes(self) -> bool:
+        """Whether some of the messages have a key or an id, and so a partition of their own."""
+        return any(array.null_count < len(array) for bit in _HASHED if (array := self.arrays.get(bit)) is not None)
 
     def slice(self, start: int, stop: int) -> "Rows":
         if start == 0 and stop == len(self):
@@ -89,20 +105,22 @@ class Rows:
         chosen = pa.array(order)
         return Rows({bit: array.take(chosen) for bit, array in self.arrays.items()}, self.timestamp_ms)
 
-    def partitions(self, count: int, without_key: int) -> npt.NDArray[np.int32]:
-        """The partition of each row: by the hash of its key, or `without_key`."""
-        keys = self.arrays[KEY.bit]
-        if not keys.null_count:
-            return partitions_for(keys, count)
-        hashed = partitions_for(keys.fill_null(b""), count)
-        hashed[keys.is_null().to_numpy(zero_copy_only=False)] = without_key
-        return hashed
+    def partitions(self, count: int, sticky: int) -> npt.NDArray[np.int32]:
+        """The partition of each row: by the hash of its key, of its id where it has none, or `sticky`."""
+        hashed = [array for bit in _HASHED if (array := self.arrays.get(bit)) is not None]
+        words = hashed[0] if len(hashed) == 1 else pc.coalesce(*hashed)
+        if not words.null_count:
+            return partitions_for(words, count)
+        partitions = partitions_for(words.fill_null(b""), count)
+        partitions[words.is_null().to_numpy(zero_copy_only=False)] = sticky
+        return partitions
 
     def sizes(self) -> Sizes:
         """Bytes of each message as they count against limits, headers on average."""
         sizes = np.diff(_offsets(self.arrays[VALUE.bit])).astype(np.int64)
-        if KEY.bit in self.arrays:
-            sizes += np.diff(_offsets(self.arrays[KEY.bit]))
+        for bit in _HASHED:
+            if bit in self.arrays:
+                sizes += np.diff(_offsets(self.arrays[bit]))
         if HEADERS.bit in self.arrays and len(sizes):
             sizes += self.arrays[HEADERS.bit].nbytes // len(sizes)
         return sizes
@@ -123,7 +141,7 @@ class Rows:
             low, high = int(times.min()), int(times.max())
             if low == high:
                 del arrays[TIMESTAMP.bit]
-        for bit in (KEY.bit, HEADERS.bit, EXPIRES_AT.bit):
+        for bit in (KEY.bit, HEADERS.bit, EXPIRES_AT.bit, ID.bit):
             if bit in arrays and arrays[bit].null_count == len(self):
                 del arrays[bit]
         return seal(arrays, low, high, **options)

@@ -143,8 +143,22 @@ class DeliveryJournal:
 
     # the whole
 
+    @property
+    def replay_bytes(self) -> int:
+        """What the next start would have to replay."""
+        return self._journal.replay_bytes
+
+    @property
+    def snapshot_bytes(self) -> int:
+        return self._journal.snapshot_bytes
+
     async def snapshot_if_due(self) -> None:
-        if not self._held and self._journal.snapshot_due(_SNAPSHOT_AFTER_SECONDS):
+        if self._journal.snapshot_due(_SNAPSHOT_AFTER_SECONDS):
+            await self.snapshot()
+
+    async def snapshot(self) -> None:
+        """Unless the groups hold something that may be taken back."""
+        if not self._held:
             await self._journal.snapshot_beside(self._image)
 
     async def close(self) -> None:

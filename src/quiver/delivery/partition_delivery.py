@@ -95,6 +95,10 @@ class PartitionDelivery:
         """Goes on with the moves that were open when the broker stopped."""
         self._journal.resume()
 
+    @property
+    def journal(self) -> DeliveryJournal:
+        return self._journal
+
     async def snapshot_if_due(self) -> None:
         await self._journal.snapshot_if_due()
 

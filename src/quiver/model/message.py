@@ -2,7 +2,10 @@
 
 import msgspec
 
+from quiver.model.errors import InvalidRequest
 from quiver.model.priority import Priority
+
+MAX_ID_BYTES = 1024
 
 
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,3 +33,11 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
     value: bytes | None
     headers: dict[str, bytes]
     priority: Priority
+
+
+def check_message_id(id: bytes) -> None:
+    """What users may call a message by."""
+    if not 0 < len(id) <= MAX_ID_BYTES:
+        raise InvalidRequest(
+            problem=f"a message id has 1 to {MAX_ID_BYTES} bytes, not {len(id)}; leave it out for none"
+        )

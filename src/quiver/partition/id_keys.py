@@ -1,6 +1,7 @@
 """Message ids as keys of 16 bytes, whatever their length."""
 
 import asyncio
+from collections.abc import Iterable
 from hashlib import blake2b
 
 from quiver.records.columns import ID
@@ -11,15 +12,13 @@ from quiver.structures.digest_map import DIGEST_BYTES
 Key = bytes
 Keys = list[Key | None]
 """One a message, None where it has no id."""
-_AT_ONCE = 8192
+IDS_IN_A_TURN = 8192
+"""Then the event loop gets its turn."""
 
 
-def id_key(id: bytes) -> Key:
-    return blake2b(id, digest_size=DIGEST_BYTES).digest()
-
-
-def id_keys(ids: list[bytes | None]) -> Keys:
-    return [None if id is None else blake2b(id, digest_size=DIGEST_BYTES).digest() for id in ids]
+def id_keys(ids: Iterable[bytes | None]) -> Keys:
+    """An empty id is none."""
+    return [blake2b(id, digest_size=DIGEST_BYTES).digest() if id else None for id in ids]
 
 
 class FrameIds:
@@ -47,7 +46,7 @@ class FrameIds:
 
     async def prepare(self) -> None:
         """Makes the keys of a large frame without holding the event loop."""
-        if self._keys is None and self._header.record_count > _AT_ONCE:
+        if self._keys is None and self._header.record_count > IDS_IN_A_TURN:
             self._keys = await keys_in_turns(self.opened)
 
 
@@ -57,8 +56,8 @@ async def keys_in_turns(frame: OpenFrame) -> Keys:
     if column is None:
         return [None] * len(frame)
     keys: Keys = []
-    for start in range(0, len(column), _AT_ONCE):
+    for start in range(0, len(column), IDS_IN_A_TURN):
         if start:
             await asyncio.sleep(0)
-        keys += id_keys(column.slice(start, _AT_ONCE).to_pylist())
+        keys += id_keys(column.slice(start, IDS_IN_A_TURN).to_pylist())
     return keys

@@ -15,7 +15,7 @@ import numpy as np
 
 from quiver.partition.id_keys import Key, Keys
 from quiver.records.header import COLUMN_ID, FrameHeader
-from quiver.structures.digest_map import DigestMap, Digests
+from quiver.structures.digest_map import DigestMap, Digests, WantedDigests
 from quiver.structures.interval_set import IntervalSet
 
 IDS_REMEMBERED = 1_000_000
@@ -63,7 +63,7 @@ class OpenIds(msgspec.Struct):
 
 
 class _Step(msgspec.Struct, array_like=True):
-    """Messages that were appended about the same time."""
+    """Messages with ids that were appended about the same time."""
 
     offset: int
     begun_ms: int
@@ -157,7 +157,7 @@ class MessageIds:
         if not self._sealed or len(found) == len(keys):
             return found
         listed = list(keys)
-        digests = Digests(listed)
+        digests = WantedDigests(Digests.of(listed))
         for sealed, _ in reversed(self._sealed):
             for row, offset in zip(*sealed.find(digests), strict=True):
                 if listed[row] not in found and self._is_valid(offset):
@@ -176,10 +176,12 @@ class MessageIds:
     # changing
 
     def record(self, header: FrameHeader, entries: Entries, *, is_new: bool) -> Change:
-        """A frame has its place in the log. Ids that are known keep theirs: `is_new` says that none is."""
+        """A frame has its place in the log. Ids that are known keep theirs, unless that is not decided yet; `is_new`
+        says that none is known."""
         if not is_new:
-            for key in self.find(entries.keys(), header.append_time_ms):
-                del entries[key]
+            for key, offset in self.find(entries.keys(), header.append_time_ms).items():
+                if self._open_at(offset) is None:
+                    del entries[key]
         active = self._active
         replaced = {key: active[key] for key in active.keys() & entries.keys()}
         active.update(entries)
@@ -268,13 +270,13 @@ class MessageIds:
     # snapshots
 
     def image(self) -> Image:
-        """For a snapshot, to be encoded before the next change."""
+        """For a snapshot. It does not change any more."""
         sealed = [each for each, _ in self._sealed]
         if self._active:
             sealed.append(_sealed(self._active))
         return Image(
             [memoryview(each.pack()) for each in sealed],
-            list(self._steps),
+            [msgspec.structs.replace(step) for step in self._steps],
             {producer_id: (opened.epoch, opened.ranges.encode()) for producer_id, opened in self._open.items()},
             self._aborted.encode(),
         )
@@ -290,7 +292,7 @@ class MessageIds:
 
 
 def _sealed(entries: Entries) -> DigestMap:
-    return DigestMap.of(Digests(entries), np.fromiter(entries.values(), np.int64, len(entries)))
+    return DigestMap.of(Digests.of(entries), np.fromiter(entries.values(), np.int64, len(entries)))
 
 
 def _follow(screening: Screening) -> None:

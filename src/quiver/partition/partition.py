@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 _BATCH_BYTES = 16 * MIB
 _SNAPSHOT_BYTES = 4 * MIB
-_SNAPSHOT_GROWTH = 2
+_SNAPSHOT_GROWTH = 1
 """Times the size of the last snapshot. A million message ids take 24 MB."""
 _SNAPSHOT_SECONDS = 1.0
 _AT_ONCE_BYTES = 16 * KIB
@@ -52,6 +52,14 @@ class _Image(msgspec.Struct, array_like=True):
     producers: bytes
     transactions: TransactionImage
     message_ids: MessageIdImage = MessageIdImage()
+
+
+class _SavedImage(msgspec.Struct, array_like=True):
+    """The same, on its way to disk: what would change meanwhile is encoded already."""
+
+    producers: bytes
+    transactions: msgspec.Raw
+    message_ids: MessageIdImage
 
 
 def log_options(config: TopicConfig) -> LogOptions:
@@ -416,15 +424,16 @@ class Partition(Placing):
         self.transactions.forget_below(self.log.start_offset)
         offset = self.log.end_offset
         self.message_ids.expire(self._now_ms())
-        image = _Image(self._producers.encode(), self.transactions.image(), self.message_ids.image())
-        data = msgspec.msgpack.encode(image)
-        self._bytes_since_snapshot, self._snapshot_bytes = 0, len(data)
-        self._snapshot_at = self._clock.monotonic()
-        self._snapshot_task = asyncio.get_running_loop().create_task(self._save_snapshot(offset, data))
+        transactions = msgspec.Raw(msgspec.msgpack.encode(self.transactions.image()))
+        image = _SavedImage(self._producers.encode(), transactions, self.message_ids.image())
+        self._bytes_since_snapshot, self._snapshot_at = 0, self._clock.monotonic()
+        self._snapshot_task = asyncio.get_running_loop().create_task(self._save_snapshot(offset, image))
 
-    async def _save_snapshot(self, offset: int, data: bytes) -> None:
+    async def _save_snapshot(self, offset: int, image: _SavedImage) -> None:
         try:
             await self.log.sync()
+            data = msgspec.msgpack.encode(image)
+            self._snapshot_bytes = len(data)
             await self.log.save_snapshot(offset, data)
             self.saved_offset = max(self.saved_offset, offset)
         except (QuiverError, OSError) as error:

@@ -7,7 +7,7 @@ from quiver.model.limits import Limits
 from quiver.model.topic import TopicConfig
 from quiver.partition.committed_view import CommittedView
 from quiver.partition.fusion import FusedMessages
-from quiver.partition.id_keys import Keys, id_key
+from quiver.partition.id_keys import Keys, id_keys
 from quiver.partition.message_ids import MessageIds, Screening, first_entries
 from quiver.partition.pending import (
     Appended,
@@ -93,7 +93,7 @@ class Placing(CommittedView):
     def _leave_repeats_out(self, pending: FusedMessages, now_ms: int, placed: Placed) -> Keys:
         """Answers the messages that are known; the keys of those that stay."""
         pending.sealed = True
-        keys: Keys = [None if message.id is None else id_key(message.id) for message in pending.messages]
+        keys = id_keys(message.id for message in pending.messages)
         screening = self.message_ids.screen(keys, now_ms)
         for row in screening.undecided:
             refuse(PendingRepeat(pending.futures[row]), _undecided(pending.messages[row].id))
@@ -161,7 +161,7 @@ class Placing(CommittedView):
         header = unpack_header(frame)
         if max(len(frame), header.uncompressed_length) > self._limits.frame_bytes:
             raise FrameTooLarge(
-                f"the frame takes {header.uncompressed_length} bytes without the messages that were published before, "
+                f"without the messages that were published before, the frame has {header.uncompressed_length} bytes, "
                 f"over the limit of {self._limits.frame_bytes}; send smaller batches"
             )
         return frame, header

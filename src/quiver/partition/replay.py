@@ -1,11 +1,12 @@
 """What a log says about producers, transactions and message ids, read again at start-up."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from quiver.model.errors import CorruptData, InvalidFrame
 from quiver.model.limits import MIB
-from quiver.partition.id_keys import Keys, keys_in_turns
+from quiver.partition.id_keys import IDS_IN_A_TURN, Keys, keys_in_turns
 from quiver.partition.transactions import Marker, read_marker
 from quiver.records.header import FrameHeader
 from quiver.records.read import open_frame, split_frames
@@ -42,10 +43,14 @@ async def _replay(log: Log, offset: int, end: int, record: Record, wants_ids: Ca
         data = await part.read()
     finally:
         part.release()
-    reached = offset
+    reached, since_turn = offset, 0
     try:
         for position, header in split_frames(data):
             ids = await _stored_ids(data, position) if wants_ids(header) else None
+            since_turn += 0 if ids is None else len(ids.keys)
+            if since_turn >= IDS_IN_A_TURN:
+                since_turn = 0
+                await asyncio.sleep(0)
             record(header, read_marker(data, position) if header.is_control else None, ids)
             reached = header.next_offset
     except InvalidFrame:

@@ -4,10 +4,10 @@ import pyarrow as pa
 from pyarrow import types
 
 from quiver.model.errors import InvalidRequest
-from quiver.records.columns import HEADERS, KEY, TIMESTAMP, VALUE, Column
+from quiver.records.columns import HEADERS, ID, KEY, TIMESTAMP, VALUE, Column
 from quiver.records.seal import Arrays
 
-_TAKEN = {column.field.name: column for column in (VALUE, KEY, TIMESTAMP, HEADERS)}
+_TAKEN = {column.field.name: column for column in (VALUE, KEY, TIMESTAMP, HEADERS, ID)}
 
 
 def arrow_columns(batch: pa.RecordBatch | pa.Table, timestamp_ms: int) -> tuple[Arrays, int, int]:
@@ -25,10 +25,11 @@ def arrow_columns(batch: pa.RecordBatch | pa.Table, timestamp_ms: int) -> tuple[
     if batch.num_rows == 0:
         raise InvalidRequest(problem="a frame needs at least one message")
     arrays: Arrays = {VALUE.bit: _binary(batch, VALUE)}
-    if "key" in names:
-        keys = _binary(batch, KEY)
-        if keys.null_count < len(keys):
-            arrays[KEY.bit] = keys
+    for column in (KEY, ID):
+        if column.field.name in names:
+            items = _binary(batch, column)
+            if items.null_count < len(items):
+                arrays[column.bit] = items
     if "headers" in names:
         headers = _headers(batch)
         if headers is not None:

@@ -64,7 +64,7 @@ def build_frame(
 def build_frame_from_arrow(
     batch: pa.RecordBatch | pa.Table, *, timestamp_ms: int, **options: Unpack[FrameOptions]
 ) -> bytes:
-    """A producer's frame from Arrow columns: `value`, and if there `key`, `timestamp`, `headers`.
+    """A producer's frame from Arrow columns: `value`, and if there `key`, `timestamp`, `headers`, `id`.
 
     `timestamp_ms` is for rows without a timestamp of their own. InvalidRequest names the column that is missing,
     unknown, or of a type that does not fit.

@@ -34,6 +34,10 @@ class Totals:
     def __init__(self, numbers: Sequence[int] = (0, 0, 0, 0, 0)) -> None:
         self.scheduled, self.delivered, self.cancelled, self.expired, self.lost = numbers
 
+    @property
+    def changes(self) -> int:
+        return sum(self.image())
+
     def image(self) -> list[int]:
         return [self.scheduled, self.delivered, self.cancelled, self.expired, self.lost]
 
@@ -67,7 +71,7 @@ class DelayState:
         self.known_below = int(ids[-1]) + 1
         self.totals.scheduled += len(ids)
         if self._ahead:
-            stays = np.array([id not in self._ahead for id in ids.tolist()], bool)
+            stays = ~_are_in(self._ahead, ids)
             ids, times_ms = ids[stays], times_ms[stays]
         self.pending.add(ids, times_ms << PRIORITY_BITS | priority)
 
@@ -171,8 +175,9 @@ class DelayState:
         """Does what an event says, as far as it was not done before."""
         match event:
             case Cancelled():
-                self.totals.cancelled += self._leave_early(event.ids)
-                _note(self.cancelled, event.ids)
+                ids = np.array(event.ids, np.int64)
+                self.totals.cancelled += self._leave_early(ids)
+                _note_all(self.cancelled, ids)
             case Left():
                 self._apply_left(event)
             case MoveDone():
@@ -183,12 +188,12 @@ class DelayState:
                 self._apply_purged(event.below)
 
     def _apply_left(self, event: Left) -> None:
-        expired, lost = unpacked(event.expired).tolist(), unpacked(event.lost).tolist()
+        expired, lost = unpacked(event.expired), unpacked(event.lost)
         delivered = 0
         for move in event.moves:
             self.outbox.begun(move)
-            delivered += self._leave_early(MoveContent.unpack(move.content).ids.tolist())
-        _note(self.expired, expired)
+            delivered += self._leave_early(MoveContent.unpack(move.content).ids)
+        _note_all(self.expired, expired)
         self._count(delivered, self._leave_early(expired), self._leave_early(lost))
 
     def _apply_relocated(self, event: Relocated) -> None:
@@ -205,14 +210,15 @@ class DelayState:
         self.purged_below = max(self.purged_below, below)
         self.pending.remove_below(below)
 
-    def _leave_early(self, ids: Iterable[int]) -> int:
+    def _leave_early(self, ids: Integers) -> int:
         """How many of these are gone now that were not before. Those that come later are remembered."""
-        count = 0
-        for id in ids:
-            was_here = self.pending.remove(id) is not None
-            is_news = id >= self.known_below and self._ahead.add(id, id + 1) > 0
-            count += was_here or is_news
-        return count
+        ids = np.sort(ids)
+        seen = int(np.searchsorted(ids, self.known_below))
+        count = sum(self.pending.remove(id) is not None for id in ids[:seen].tolist())
+        if self.pending.in_place_from > self.known_below:  # some were copied before they were seen
+            for id in ids[seen:].tolist():
+                self.pending.remove(id)
+        return count + _note_all(self._ahead, ids[seen:])
 
     # snapshots
 
@@ -243,6 +249,27 @@ class DelayState:
 def _note(among: IntervalSet, ids: Iterable[int]) -> None:
     for id in ids:
         among.add(id, id + 1)
+
+
+def _note_all(among: IntervalSet, ids: Integers) -> int:
+    """How many of them are new; they come mostly in runs."""
+    if not len(ids):
+        return 0
+    ids = np.sort(ids)
+    ends = np.flatnonzero(np.diff(ids) > 1)
+    starts = ids[np.concatenate(([0], ends + 1))].tolist()
+    stops = (ids[np.concatenate((ends, [len(ids) - 1]))] + 1).tolist()
+    return sum(among.add(start, stop) for start, stop in zip(starts, stops, strict=True))
+
+
+def _are_in(among: IntervalSet, ids: Integers) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """Of each of these, which must rise, whether it is in a set."""
+    bounds = np.array(list(among.within(int(ids[0]), int(ids[-1]) + 1)), np.int64).reshape(-1, 2)
+    steps = np.zeros(len(ids) + 1, np.int64)
+    np.add.at(steps, np.searchsorted(ids, bounds[:, 0]), 1)
+    np.add.at(steps, np.searchsorted(ids, bounds[:, 1]), -1)
+    found: np.ndarray[Any, np.dtype[np.bool_]] = np.cumsum(steps[:-1]) > 0
+    return found
 
 
 def _ids(messages: Sequence[Delayed]) -> bytes:

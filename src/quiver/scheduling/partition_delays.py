@@ -99,7 +99,7 @@ class PartitionDelays:
         self._cancelling = 0
         self._pause = _FIRST_PAUSE_SECONDS
         self._paused_until = 0.0
-        self._scheduled_at_snapshot = 0
+        self._changes_at_snapshot = 0
         self._closing = False
 
     @classmethod
@@ -137,16 +137,20 @@ class PartitionDelays:
 
     async def _recover(self, storage: Storage) -> None:
         state, log = self.state, self.schedule.log
+
+        def restore(data: bytes) -> None:
+            decode_image(data, state)
+            self._changes_at_snapshot = state.totals.changes
+
         self._journal = await Journal.open(
             storage,
             timers_log_id(self.topic_id, self.number),
             epoch=self.schedule.epoch,
             clock=self._clock,
-            restore=lambda data: decode_image(data, state),
+            restore=restore,
             apply=lambda record: state.apply(decode_event(record)),
             options=OPTIONS_FOR_WRITE,
         )
-        self._scheduled_at_snapshot = state.totals.scheduled
         async for frame in scan(log, state.known_below):
             self.arrivals.add(frame)
         waits_from = self.arrivals.waits_from()
@@ -267,9 +271,18 @@ class PartitionDelays:
             if self._closing:
                 return
             await self._trim()
-            since = self.state.totals.scheduled - self._scheduled_at_snapshot
-            is_much = since >= max(_SNAPSHOT_MESSAGES, len(self.state.pending) // 2)
+            is_much = self.unsaved_messages >= max(_SNAPSHOT_MESSAGES, len(self.state.pending) // 2)
             if is_much or self._journal.snapshot_due(_SNAPSHOT_SECONDS):
+                await self._snapshot()
+
+    @property
+    def unsaved_messages(self) -> int:
+        """Messages that came, or left, since the last snapshot: the next start has to look at them again."""
+        return self.state.totals.changes - self._changes_at_snapshot
+
+    async def save(self) -> None:
+        async with self._turn:
+            if not self._closing:
                 await self._snapshot()
 
     async def _trim(self) -> None:
@@ -303,7 +316,7 @@ class PartitionDelays:
             return True
 
     async def _snapshot(self) -> None:
-        self._scheduled_at_snapshot = self.state.totals.scheduled
+        self._changes_at_snapshot = self.state.totals.changes
         await self._journal.snapshot_beside(lambda: encode_image(self.state))
 
     def hold(self) -> None:

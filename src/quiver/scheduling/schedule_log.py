@@ -92,10 +92,14 @@ def transaction_of(header: FrameHeader) -> int:
 
 
 async def scan(log: Log, offset: int) -> AsyncIterator[ScheduledFrame]:
-    """Every message from an offset on. Copies are left out, and damaged frames are stepped over."""
+    """Every message from an offset on. Copies are left out, and damaged frames are stepped over.
+
+    Frames that follow each other come as one if they are of a kind and no transaction begins between them.
+    """
     offset, end = max(offset, log.start_offset), log.end_offset
     while offset < end:
         data, offset = await _read(log, offset, _SCAN_BYTES, end)
+        gathered: list[ScheduledFrame] = []
         for position, header in _frames(data):
             offset = header.next_offset
             if not header.columns & COLUMN_DELIVER_AT:
@@ -106,7 +110,24 @@ async def scan(log: Log, offset: int) -> AsyncIterator[ScheduledFrame]:
                 logger.error("delayed messages %d to %d are lost: %s", header.base_offset, header.last_offset, error)
                 continue
             ids = header.base_offset + offset_deltas(header, frame.batch).astype(np.int64)
-            yield ScheduledFrame(ids, due_times(frame), header.priority, transaction_of(header))
+            found = ScheduledFrame(ids, due_times(frame), header.priority, transaction_of(header))
+            if gathered and not _are_alike(gathered[0], found):
+                yield _as_one(gathered)
+                gathered = []
+            gathered.append(found)
+        if gathered:
+            yield _as_one(gathered)
+
+
+def _are_alike(one: ScheduledFrame, other: ScheduledFrame) -> bool:
+    return one.transaction == other.transaction == NO_PRODUCER and one.priority == other.priority
+
+
+def _as_one(frames: list[ScheduledFrame]) -> ScheduledFrame:
+    if len(frames) == 1:
+        return frames[0]
+    ids, times_ms = (np.concatenate(column) for column in ([f.ids for f in frames], [f.times_ms for f in frames]))
+    return frames[0]._replace(ids=ids, times_ms=times_ms)
 
 
 async def read_rows(

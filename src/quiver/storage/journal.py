@@ -158,6 +158,16 @@ class Journal:
             self._sync_task = asyncio.get_running_loop().create_task(self._run_syncs())
         await asyncio.shield(self._next_sync)
 
+    @property
+    def replay_bytes(self) -> int:
+        """What the next start would have to replay."""
+        return self._bytes_since
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """Of the last one."""
+        return self._snapshot_bytes
+
     def snapshot_due(self, after_seconds: float) -> bool:
         """Whether the journal has grown enough, or has been changed long enough ago, for a new snapshot."""
         if self._changed_at is None:

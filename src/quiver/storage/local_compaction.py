@@ -14,13 +14,14 @@ from quiver.log.compaction.segment_pass import NEW_SEGMENTS
 from quiver.log.segment import Segment
 from quiver.log.segment_log import SegmentLog
 from quiver.log.write_error import storage_error
-from quiver.model.errors import Closed, PartitionOffline, QuiverError
+from quiver.model.errors import Closed, Overloaded, PartitionOffline, QuiverError
 from quiver.storage.compactor import Compactor
 from quiver.storage.free_space import FreeSpace
 from quiver.storage.port import Compacted, Compaction, Dirt
 from quiver.storage.work import Work
 from quiver.system.randomness import Randomness
 
+_ATTEMPTS = 5
 _UNFINISHED = "a compaction could not be finished; it will be when the broker starts again"
 
 
@@ -56,10 +57,13 @@ class _Range(NamedTuple):
         return self.bounds[-1]
 
 
+class _Overtaken(Exception):
+    """Retention or a purge took segments away that the pass had to do with."""
+
+
 class _Outcome(NamedTuple):
     surveyed: Surveyed
     end_offset: int
-    is_whole: bool
 
 
 class LocalCompaction:
@@ -123,11 +127,21 @@ class LocalCompaction:
 
     async def _run_all(self, compaction: Compaction) -> Compacted:
         """As many passes as it takes: one ends early when it has seen all the keys that it may."""
-        before, first = self.progress, await self._run(compaction)
+        before, first = self.progress, await self._run_anew(compaction)
         last = first
         while before.clean_to < self.progress.clean_to and self.dirt(compaction).dirty_bytes:
-            before, last = self.progress, await self._run(compaction)
+            before, last = self.progress, await self._run_anew(compaction)
         return first._replace(records_after=last.records_after, aborted_below=last.aborted_below)
+
+    async def _run_anew(self, compaction: Compaction) -> Compacted:
+        """One pass, begun again with what is left when it was overtaken."""
+        for _ in range(_ATTEMPTS - 1):
+            with contextlib.suppress(_Overtaken):
+                return await self._run(compaction)
+        try:
+            return await self._run(compaction)
+        except _Overtaken:
+            raise Overloaded(problem=f"segments of {self._disk.log_id} go faster than they are compacted") from None
 
     async def _run(self, compaction: Compaction) -> Compacted:
         dirt, found = self.dirt(compaction), self._range(compaction)
@@ -145,34 +159,31 @@ class LocalCompaction:
         surveyed, aborted_below = outcome.surveyed, min([outcome.end_offset, *outcome.surveyed.damaged])
         if outcome.end_offset < found.end_offset:
             rest = sum(await self._engine.background.run(self._disk.count_by_priority, outcome.end_offset))
-        if outcome.is_whole and not compaction.dry_run:
+        if not compaction.dry_run:
             await self._engine.background.run(self._note_pass, compaction, outcome)
         return Compacted(
             surveyed.records_before + rest,
             surveyed.records_after + rest,
             dirt.dirty_bytes,
             dirt.total_bytes,
-            aborted_below if outcome.is_whole else self._disk.start_offset,
+            aborted_below,
         )
 
     async def _pass(self, compaction: Compaction, found: _Range) -> _Outcome:
         surveyed: Surveyed | None = None
-        is_whole = True
         old = {segment.base_offset: segment for segment in found.segments}
         async with contextlib.aclosing(self._engine.compactor.reports(self._job(compaction, found))) as reports:
             async for report in reports:
                 if isinstance(report, Failed):
-                    raise self._error(report)
+                    raise self._error(report, found)
                 if isinstance(report, Surveyed):
                     surveyed = report
                     end = found.bounds[report.segment_count - 1]
                 elif not await self._replace(tuple(old[base] for base in report.replaced), report):
-                    # later segments may lack tombstones for what this one keeps
-                    is_whole = False
-                    break
+                    raise _Overtaken  # later segments may lack tombstones for what this one keeps
         if surveyed is None:
             raise QuiverError("the compaction ended before it said anything")
-        return _Outcome(surveyed, end, is_whole)
+        return _Outcome(surveyed, end)
 
     async def _replace(self, old: tuple[Segment, ...], report: Rewritten) -> bool:
         async with self._turn:
@@ -237,9 +248,9 @@ class LocalCompaction:
             raise storage_error(self._disk.log_id, error) from error
         self._progress = progress
 
-    def _error(self, report: Failed) -> QuiverError:
-        if report.error_number == errno.ENOENT:  # retention or a purge took a segment away
-            return Closed(what=f"a segment of {self._disk.log_id}")
+    def _error(self, report: Failed, found: _Range) -> Exception:
+        if report.error_number == errno.ENOENT and not set(found.segments) <= set(self._disk.segments):
+            return _Overtaken()
         return storage_error(self._disk.log_id, OSError(report.error_number, report.problem))
 
     def _check_usable(self) -> None:

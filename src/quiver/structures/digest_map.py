@@ -8,7 +8,6 @@ import numpy.typing as npt
 DIGEST_BYTES = 16
 _ENTRY_BYTES = DIGEST_BYTES + 8
 _MANY = 256
-"""So many are looked for in their order: that goes through memory once."""
 
 Words = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int64]
@@ -20,13 +19,28 @@ class Digests:
 
     __slots__ = ("high", "low")
 
-    def __init__(self, digests: Iterable[bytes]) -> None:
+    def __init__(self, high: Words, low: Words) -> None:
+        self.high = high
+        self.low = low
+
+    @classmethod
+    def of(cls, digests: Iterable[bytes]) -> "Digests":
         words = np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
-        self.high: Words = np.ascontiguousarray(words[:, 0])
-        self.low: Words = np.ascontiguousarray(words[:, 1])
+        return cls(words[:, 0], words[:, 1])
 
     def __len__(self) -> int:
         return len(self.high)
+
+
+class WantedDigests(Digests):
+    """Digests to look for. Many are sorted: searching goes through memory once then."""
+
+    __slots__ = ("order",)
+
+    def __init__(self, digests: Digests) -> None:
+        self.order: Rows | None = np.argsort(digests.high) if len(digests) >= _MANY else None
+        places = slice(None) if self.order is None else self.order
+        super().__init__(digests.high[places], digests.low[places])
 
 
 class DigestMap:
@@ -57,9 +71,7 @@ class DigestMap:
 
     def joined(self, later: "DigestMap") -> "DigestMap":
         """Both in one; where both have a digest, the number of the later one."""
-        both = Digests(())
-        both.high = np.concatenate((self._high, later._high))
-        both.low = np.concatenate((self._low, later._low))
+        both = Digests(np.concatenate((self._high, later._high)), np.concatenate((self._low, later._low)))
         return DigestMap.of(both, np.concatenate((self._numbers, later._numbers)))
 
     def __len__(self) -> int:
@@ -73,16 +85,15 @@ class DigestMap:
         """Not copied."""
         return self._packed
 
-    def find(self, wanted: Digests) -> tuple[list[int], list[int]]:
+    def find(self, wanted: WantedDigests) -> tuple[list[int], list[int]]:
         """Which of the digests are in, by their places, and their numbers."""
         if not len(self) or not len(wanted):
             return [], []
-        if len(wanted) >= _MANY:
-            order = np.argsort(wanted.high)
-            rows, at = self._matches(wanted.high[order], wanted.low[order])
-            rows = order[rows]
-        else:
-            rows, at = self._matches(wanted.high, wanted.low)
+        rows, at = self._matches(wanted.high, wanted.low)
+        if not len(rows):
+            return [], []
+        if wanted.order is not None:
+            rows = wanted.order[rows]
         return rows.tolist(), self._numbers[at].tolist()
 
     def _matches(self, high: Words, low: Words) -> tuple[Rows, Rows]:

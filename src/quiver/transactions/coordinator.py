@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from quiver.model.errors import CorruptData, InvalidRequest, ShuttingDown, TransactionNotFound
+from quiver.model.errors import CorruptData, InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound
 from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
 from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
@@ -111,6 +111,9 @@ class Coordinator:
             else:
                 del self._locks[key]
 
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
     # producers
 
     async def initialize(self, transactional_id: str | None, timeout_ms: int) -> ProducerKey:
@@ -162,7 +165,8 @@ class Coordinator:
 
     def renew(self, transaction: OpenTransaction) -> None:
         """Its timeout counts from now on."""
-        transaction.deadline_ms = round(self._clock.monotonic() * 1000) + transaction.timeout_ms
+        if not transaction.is_left_over:
+            transaction.deadline_ms = round(self._clock.monotonic() * 1000) + transaction.timeout_ms
 
     def overdue(self) -> list[OpenTransaction]:
         """Those that are open for longer than they may be."""
@@ -198,7 +202,10 @@ class Coordinator:
         return decided
 
     async def abort_left_over(self, found: dict[tuple[int, int], list[Place]]) -> Decided | None:
-        """Aborts what was open when the broker stopped, and ends those epochs: at start-up."""
+        """Aborts what was open when the broker stopped, and ends those epochs: at start-up.
+
+        When that cannot be written they stay open, take nothing more, and are overdue.
+        """
         current = {
             (producer_id, producer.epoch)
             for producer_id, producer in self.state.producers.items()
@@ -206,8 +213,15 @@ class Coordinator:
         }
         if not current:
             return None
-        endings = [await self._ending(*key, found.get(key, ())) for key in sorted(current)]
-        return await self._decide(endings, False, "restart", None, (), ())
+        try:
+            endings = [await self._ending(*key, found.get(key, ())) for key in sorted(current)]
+            return await self._decide(endings, False, "restart", None, (), ())
+        except (QuiverError, OSError):
+            for key in current:
+                transaction = self.join(*key)
+                transaction.places = dict.fromkeys(found.get(key, ()))
+                transaction.is_left_over, transaction.deadline_ms = True, 0
+            raise
 
     async def _ending(self, producer_id: int, epoch: int, places: Iterable[Place]) -> Ending:
         self.state.check(producer_id, epoch)

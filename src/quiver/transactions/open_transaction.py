@@ -29,6 +29,8 @@ class OpenTransaction:
         self.sent_sequences: dict[Place, SentSequences[Appended]] = {}
         """Of messages that are sent one by one."""
         self.is_ending = False
+        self.is_left_over = False
+        """It was open when the broker stopped, and its end could not be written yet."""
         self._offsets: dict[tuple[str, str | None], GroupOffsets] = {}
         """By group and member."""
         self._refused: dict[tuple[Place, int], BaseException] = {}
@@ -51,6 +53,8 @@ class OpenTransaction:
         return bool(self._offsets or self.acks)
 
     def check_open(self) -> None:
+        if self.is_left_over:
+            raise TransactionConflict(transaction=self.id, problem="the broker was restarted, it will be aborted")
         if self.is_ending:
             raise TransactionConflict(transaction=self.id, problem="it is about to end")
 

@@ -154,8 +154,11 @@ class TransactionState:
         before = None if event.transactional_id is None else self.ids.get(event.transactional_id)
         if before is not None and before != event.producer_id:  # its epochs were used up
             self.producers[before].epoch, self.producers[before].transactional_id = _NO_EPOCH, None
+        known = self.producers.get(event.producer_id)
+        # Whoever asks again about a transaction that was over before is told how it ended.
+        last = None if known is None else known.last
         self.producers[event.producer_id] = Producer(
-            event.epoch, event.transactional_id, event.timeout_ms, event.at_ms
+            event.epoch, event.transactional_id, event.timeout_ms, event.at_ms, last=last
         )
         if event.transactional_id is not None:
             self.ids[event.transactional_id] = event.producer_id

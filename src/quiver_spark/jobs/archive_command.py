@@ -43,7 +43,7 @@ def archive(
     infer_schema: Annotated[
         bool, typer.Option("--infer-schema", help="The same, told from the first messages.")
     ] = False,
-    compression: Annotated[str, typer.Option(help="zstd, snappy, lz4, gzip or none.")] = "lz4",
+    compression: Annotated[str, typer.Option(help="zstd, snappy, lz4, gzip or none.")] = "zstd",
     compact: Annotated[bool, typer.Option("--compact", help="Join small files of the lake afterwards.")] = False,
     vacuum: Annotated[
         str | None,

@@ -96,7 +96,12 @@ def _python_type(kind: pa.DataType, where: str) -> Any:
     if pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
         return dict[str, _python_type(kind.item_type, f"{where}{{}}") | None]  # type: ignore[misc]
     if pa.types.is_struct(kind):
-        inner = {each.name: _python_type(each.type, f"{where}.{each.name}") | None for each in kind}
+        inner = {}
+        for each in kind:
+            name = each.name
+            # msgspec 0.22 finds a name outside ASCII only if that very string was written as UTF-8 before.
+            msgspec.json.encode(name)
+            inner[name] = _python_type(each.type, f"{where}.{name}") | None
         return TypedDict("Fields", inner, total=False)  # type: ignore[operator]
     raise InvalidRequest(
         problem=f"{where} cannot be {kind}: JSON gives numbers, strings, booleans, times, dates, decimals, arrays,"

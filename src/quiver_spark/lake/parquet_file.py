@@ -1,5 +1,6 @@
 """One Parquet file that is being written: in row groups of a good size, on disk before anybody counts on it."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import BinaryIO
@@ -13,7 +14,7 @@ from quiver_spark.lake.files import LakeFile
 
 ROW_GROUP_BYTES = 32 * MIB
 COMPRESSIONS = ("zstd", "snappy", "lz4", "gzip", "none")
-DEFAULT_COMPRESSION = "lz4"
+DEFAULT_COMPRESSION = "zstd"
 _BUFFER_BYTES = MIB
 _DICTIONARY = ("partition", "priority")
 """Columns with few values. A dictionary of any other costs more than it saves."""
@@ -70,7 +71,9 @@ class ParquetFile:
         return self.file
 
     def abandon(self) -> None:
-        self._stream.close()
+        with contextlib.suppress(OSError):  # the disk may be full, which is why it is given up
+            self._writer.close()
+            self._stream.close()
         self._path.unlink(missing_ok=True)
 
     def _sync(self) -> None:

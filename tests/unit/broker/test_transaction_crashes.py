@@ -11,7 +11,7 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 import pytest
-from tests.unit.broker.test_dead_letter_crashes import CopyingFiles, Later
+from tests.unit.broker.test_dead_letter_crashes import HOUR_MS, CopyingFiles, Later
 
 from quiver.broker.broker import Broker
 from quiver.groups.assignors import TopicPartition
@@ -76,7 +76,7 @@ class CuttingFiles(PowerCutFiles):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self._turn = RLock()
+        self.turn = RLock()
         self.copies: Path | None = None
         self.count = 0
 
@@ -86,42 +86,59 @@ class CuttingFiles(PowerCutFiles):
             self.count += 1
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
-        with self._turn:
+        with self.turn:
             self._copy()
             return super().pwritev(fd, buffers, position)
 
     def fdatasync(self, fd: int) -> None:
-        with self._turn:
+        with self.turn:
             self._copy()
             super().fdatasync(fd)
 
     def sync_directory(self, path: Path) -> None:
-        with self._turn:
+        with self.turn:
             self._copy()
             super().sync_directory(path)
 
     def rename(self, source: Path, target: Path) -> None:
-        with self._turn:
+        with self.turn:
             self._copy()
             super().rename(source, target)
 
     def remove(self, path: Path) -> None:
-        with self._turn:
+        with self.turn:
             self._copy()
             super().remove(path)
 
     def truncate(self, fd: int, size: int) -> None:
-        with self._turn:
+        with self.turn:
             self._copy()
             super().truncate(fd, size)
 
     def open(self, path: Path, *, create: bool = False) -> int:
-        with self._turn:
+        with self.turn:
             return super().open(path, create=create)
 
     def make_directory(self, path: Path) -> None:
-        with self._turn:
+        with self.turn:
             super().make_directory(path)
+
+
+class MuchLater(Later):
+    """When the leases of whoever looked after the first restart are over, too."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() + HOUR_MS
+
+
+class Unsynced(Files):
+    """Nothing is to be lost any more."""
+
+    def fdatasync(self, fd: int) -> None:
+        pass
+
+    def sync_directory(self, path: Path) -> None:
+        pass
 
 
 async def run_to_the_end(
@@ -179,19 +196,23 @@ async def every_operation(tmp_path: Path, files: CopyingFiles | CuttingFiles, *,
     assert sent < count
     seen = set()
     for number in range(count):
-        is_whole = await check(copies / str(number), key, is_sent=number >= sent, number=number)
+        place = tmp_path / f"place-{number}"
+        place.mkdir()
+        (copies / str(number)).rename(place / "data")
+        first = CuttingFiles(place / "data") if isinstance(files, CuttingFiles) else Unsynced()
+        is_whole = await check(place / "data", first, key, is_sent=number >= sent, number=number)
         seen.add(is_whole)
-        if isinstance(files, CuttingFiles):
-            again = await check(copies / f"{number}-again", key, is_sent=number >= sent, number=number)
+        if isinstance(first, CuttingFiles):
+            again = await check(place / "again", Unsynced(), key, is_sent=number >= sent, number=number)
             assert again == is_whole, f"operation {number}"
     assert seen == ({True, False} if commit else {False})
 
 
-async def check(root: Path, key: ProducerKey, *, is_sent: bool, number: int) -> bool:
-    """Whether everything is there, and not nothing. What a power cut leaves then is beside it."""
-    files = CuttingFiles(root)
-    await settled_by_a_sync(root, files)
-    broker, storage = await open_broker(root, files, clock=Later())
+async def check(root: Path, files: Files, key: ProducerKey, *, is_sent: bool, number: int) -> bool:
+    """Whether everything is there, and not nothing. What a power cut then leaves is in `again` beside it."""
+    if isinstance(files, CuttingFiles):
+        all_is_on_disk(root, files)
+    broker, storage = await open_broker(root, files, clock=Later() if root.name == "data" else MuchLater())
     assert broker.transactions.stats().active == 0
     assert broker.problems() == {}
     found = await look(broker)
@@ -203,19 +224,19 @@ async def check(root: Path, key: ProducerKey, *, is_sent: bool, number: int) -> 
     elif is_sent:
         with pytest.raises(ProducerFenced):
             await broker.transactions.commit([key])
-    if not root.name.endswith("-again"):
-        files.cut(root.with_name(f"{root.name}-again"), random.Random(number))
+    if isinstance(files, CuttingFiles):
+        with files.turn:
+            files.cut(root.with_name("again"), random.Random(number))
     await shut(broker, storage)
     return found == EVERYTHING
 
 
-async def settled_by_a_sync(root: Path, files: CuttingFiles) -> None:
-    """What is found at a start was on the disk before."""
-    for path in sorted(root.rglob("*")):
+def all_is_on_disk(root: Path, files: CuttingFiles) -> None:
+    """As it is found at a start."""
+    for path in [root, *root.rglob("*")]:
         if path.is_dir():
             files.sync_directory(path)
         else:
-            fd = Files.open(files, path)
+            fd = files.open(path)
             files.fdatasync(fd)
             files.close(fd)
-    files.sync_directory(root)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quiver.client.cursor import Cursor
@@ -91,12 +91,13 @@ class Log:
 @st.composite
 def logs(draw: st.DrawFn) -> Log:
     log = Log()
-    steps = st.tuples(st.integers(1, 4), st.sampled_from([DATA, DATA, PLAIN, COMMIT, ABORT]), st.integers(1, 4))
-    for producer, action, count in draw(st.lists(steps, max_size=30)):
+    steps = st.tuples(st.integers(1, 3), st.sampled_from([DATA, DATA, PLAIN, COMMIT, ABORT]), st.integers(1, 3))
+    for producer, action, count in draw(st.lists(steps, min_size=20, max_size=40)):
         log.act(producer, action, count)
     return log
 
 
+@settings(max_examples=200)
 @given(logs(), st.data(), st.booleans())
 def test_readers_see_what_the_model_says_whatever_the_slices(log: Log, data: st.DataObject, committed: bool) -> None:
     start = data.draw(st.integers(0, log.end))
@@ -104,7 +105,9 @@ def test_readers_see_what_the_model_says_whatever_the_slices(log: Log, data: st.
     end = log.last_stable if committed else log.end
     ends = []
     while cursor.offset < end:
-        part, payload = log.answer(cursor.offset, data.draw(st.integers(1, 3000)), committed=committed)
+        part, payload = log.answer(
+            cursor.offset, data.draw(st.sampled_from([1, 500, 900, 2_000, 50_000])), committed=committed
+        )
         before = cursor.offset
         for frame in cursor.take("t", part, memoryview(payload), read_committed=committed):
             ends.append(frame.end)

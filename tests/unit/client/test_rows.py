@@ -81,7 +81,7 @@ def test_rows_of_a_frame_are_those_it_was_built_from():
 def test_arrow_tables_become_rows():
     table = pa.table({"value": ["a", "b"], "key": [None, "k"], "timestamp": [4, 4]})
     rows = Rows.from_arrow(table, 1)
-    assert (len(rows), rows.timestamp_ms, rows.has_keys) == (2, 4, True)
+    assert (len(rows), rows.timestamp_ms, rows.has_hashes) == (2, 4, True)
 
 
 def test_what_is_no_bytes_is_refused():

@@ -78,7 +78,7 @@ class AsyncProducer:
         """Takes one message, to be sent with others; the ticket tells where it ended up.
 
         `value` is bytes, text or anything that becomes JSON; None is a tombstone. Waits while the buffer is full,
-        then raises BufferFull. Options: headers, timestamp, partition, priority, ttl, delay, deliver_at.
+        then raises BufferFull. Options: headers, timestamp, partition, priority, ttl, delay, deliver_at, id.
         """
         # The lines below run a million times a second: see Chunk for why they need no lock.
         if not options and type(value) is bytes and len(value) <= SMALL_VALUE_BYTES:
@@ -104,6 +104,7 @@ class AsyncProducer:
         self,
         values: Iterable[Any],
         keys: Iterable[bytes | str | None] | None = None,
+        ids: Iterable[bytes | str | None] | None = None,
         **options: Unpack[SendOptions],
     ) -> AsyncBulkTicket:
         """Takes many messages at once, far faster than one by one; the options hold for all of them."""
@@ -111,14 +112,14 @@ class AsyncProducer:
         route, delivery = route_of(options), Delivery(self.topic)
         now_ms = self._link.clock.now_ms()
         try:
-            for rows in bulk_rows(values, keys, options, now_ms):
+            for rows in bulk_rows(values, keys, options, now_ms, ids):
                 await self._send_rows(rows, route, delivery)
         finally:
             self._complete(delivery)
         return AsyncBulkTicket(delivery)
 
     async def send_arrow(self, data: pa.Table | pa.RecordBatch, **options: Unpack[SendOptions]) -> AsyncBulkTicket:
-        """Takes the rows of an Arrow table: columns `value`, and if there `key`, `timestamp`, `headers`.
+        """Takes the rows of an Arrow table: columns `value`, and if there `key`, `timestamp`, `headers`, `id`.
 
         Options: partition, priority, delay, deliver_at.
         """
@@ -175,7 +176,7 @@ class AsyncProducer:
     async def _send_any(self, value: Any, key: Any, options: SendOptions) -> AsyncTicket:
         message, route = outgoing(value, key, options, self._link.clock.now_ms())
         topic = await self._begin(route)
-        size = message_bytes(message.value, message.key, message.headers)
+        size = message_bytes(message.value, message.key, message.headers, message.id)
         if size > topic.max_message_bytes:
             raise MessageTooLarge(size=size, limit=topic.max_message_bytes)
         await self._make_room(size)

@@ -101,10 +101,11 @@ class AsyncTransaction:
         topic: str,
         values: Iterable[Any],
         keys: Iterable[bytes | str | None] | None = None,
+        ids: Iterable[bytes | str | None] | None = None,
         **options: Unpack[SendOptions],
     ) -> None:
         """Takes many messages at once, far faster than one by one; the options hold for all of them."""
-        await (self._producers.get(topic) or self._producer(topic)).send_many(values, keys, **options)
+        await (self._producers.get(topic) or self._producer(topic)).send_many(values, keys, ids, **options)
 
     async def send_arrow(self, topic: str, data: pa.Table | pa.RecordBatch, **options: Unpack[SendOptions]) -> None:
         """Takes the rows of an Arrow table: columns `value`, and if there `key`, `timestamp`, `headers`."""
@@ -190,7 +191,7 @@ class AsyncTransaction:
         if self._state is not TransactionState.OPEN:
             return
         try:
-            await self._abort(_GIVE_UP_SECONDS)
+            await self._abort(min(_GIVE_UP_SECONDS, self._transactional.link.timeout))
         except QuiverError as error:
             _logger.warning("transaction %s is left to its timeout: %s", self.name, error)
             await self._ended(TransactionState.ABORTED, None)
@@ -264,7 +265,7 @@ class AsyncTransaction:
         if not isinstance(error, ProducerFenced):
             return error
         try:
-            await self._abort(_GIVE_UP_SECONDS)
+            await self._abort(min(_GIVE_UP_SECONDS, self._transactional.link.timeout))
         except ProducerFenced as fenced:
             self._transactional.fenced(fenced)
             await self._ended(TransactionState.ABORTED, None)

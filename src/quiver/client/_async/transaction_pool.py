@@ -1,6 +1,7 @@
 """The producers of transactions that a client keeps, so that only the first transaction of each has to initialise."""
 
 import threading
+from weakref import WeakSet
 
 from quiver.client._async.link import AsyncLink
 from quiver.client._async.transactional import AsyncTransactional
@@ -14,16 +15,17 @@ class AsyncTransactionPool:
         self._mutex = threading.Lock()
         self._named: dict[str, AsyncTransactional] = {}
         self._idle: dict[AsyncTransactional, None] = {}
-        self._others: dict[AsyncTransactional, None] = {}
-        """Without an id, and in use."""
+        self._busy: dict[AsyncTransactional, None] = {}
+        self._handed_out: WeakSet[AsyncTransactional] = WeakSet()
+        """Without an id, and somebody's own."""
 
     def get(self, transactional_id: str | None, timeout_ms: int) -> AsyncTransactional:
         """The one of an id; without an id, a new one."""
         with self._mutex:
             if transactional_id is None:
-                other = AsyncTransactional(self._link, None, timeout_ms)
-                self._others[other] = None
-                return other
+                own = AsyncTransactional(self._link, None, timeout_ms)
+                self._handed_out.add(own)
+                return own
             found = self._named.get(transactional_id)
             if found is None:
                 found = self._named[transactional_id] = AsyncTransactional(self._link, transactional_id, timeout_ms)
@@ -39,18 +41,18 @@ class AsyncTransactionPool:
             if chosen is None:
                 chosen = AsyncTransactional(self._link, None, timeout_ms, on_end=self._on_end)
             self._idle.pop(chosen, None)
-            self._others[chosen] = None
+            self._busy[chosen] = None
             return chosen
 
     async def close(self) -> None:
         """Aborts what is open, as far as the broker can be reached at once."""
         with self._mutex:
-            known = [*self._named.values(), *self._idle, *self._others]
+            known = [*self._named.values(), *self._idle, *self._busy, *self._handed_out]
         for each in known:
             await each.close()
 
     def _on_end(self, ended: AsyncTransactional) -> None:
         with self._mutex:
-            if ended in self._others and not ended.is_closed:
-                del self._others[ended]
+            if ended in self._busy and not ended.is_closed:
+                del self._busy[ended]
                 self._idle[ended] = None

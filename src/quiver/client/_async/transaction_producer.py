@@ -4,6 +4,10 @@ from quiver.client._async.link import AsyncLink
 from quiver.client._async.producer import AsyncProducer
 from quiver.client.producer_options import ProducerOptions
 from quiver.model.errors import Closed, QuiverError
+from quiver.model.limits import KIB
+
+_BATCH_BYTES = 256 * KIB
+"""Less than producers have, so that the broker writes the first frames while the next ones are built."""
 
 
 class AsyncTransactionProducer(AsyncProducer):
@@ -12,11 +16,11 @@ class AsyncTransactionProducer(AsyncProducer):
     Between two of them nothing is on its way: the first has ended with `flush` or `give_up`.
     """
 
-    def __init__(self, link: AsyncLink, topic: str, *, timeout_seconds: float, compression: str = "none") -> None:
+    def __init__(self, link: AsyncLink, topic: str, *, timeout_seconds: float) -> None:
         options = ProducerOptions(
+            batch_bytes=_BATCH_BYTES,
             delivery_seconds=timeout_seconds,
             timeout_seconds=timeout_seconds,
-            compression=compression,
             is_transactional=True,
         )
         super().__init__(link, topic, options)

@@ -79,7 +79,7 @@ class Producer:
         """Takes one message, to be sent with others; the ticket tells where it ended up.
 
         `value` is bytes, text or anything that becomes JSON; None is a tombstone. Waits while the buffer is full,
-        then raises BufferFull. Options: headers, timestamp, partition, priority, ttl, delay, deliver_at.
+        then raises BufferFull. Options: headers, timestamp, partition, priority, ttl, delay, deliver_at, id.
         """
         # The lines below run a million times a second: see Chunk for why they need no lock.
         if not options and type(value) is bytes and len(value) <= SMALL_VALUE_BYTES:
@@ -105,6 +105,7 @@ class Producer:
         self,
         values: Iterable[Any],
         keys: Iterable[bytes | str | None] | None = None,
+        ids: Iterable[bytes | str | None] | None = None,
         **options: Unpack[SendOptions],
     ) -> BulkTicket:
         """Takes many messages at once, far faster than one by one; the options hold for all of them."""
@@ -112,14 +113,14 @@ class Producer:
         route, delivery = route_of(options), Delivery(self.topic)
         now_ms = self._link.clock.now_ms()
         try:
-            for rows in bulk_rows(values, keys, options, now_ms):
+            for rows in bulk_rows(values, keys, options, now_ms, ids):
                 self._send_rows(rows, route, delivery)
         finally:
             self._complete(delivery)
         return BulkTicket(delivery)
 
     def send_arrow(self, data: pa.Table | pa.RecordBatch, **options: Unpack[SendOptions]) -> BulkTicket:
-        """Takes the rows of an Arrow table: columns `value`, and if there `key`, `timestamp`, `headers`.
+        """Takes the rows of an Arrow table: columns `value`, and if there `key`, `timestamp`, `headers`, `id`.
 
         Options: partition, priority, delay, deliver_at.
         """
@@ -176,7 +177,7 @@ class Producer:
     def _send_any(self, value: Any, key: Any, options: SendOptions) -> Ticket:
         message, route = outgoing(value, key, options, self._link.clock.now_ms())
         topic = self._begin(route)
-        size = message_bytes(message.value, message.key, message.headers)
+        size = message_bytes(message.value, message.key, message.headers, message.id)
         if size > topic.max_message_bytes:
             raise MessageTooLarge(size=size, limit=topic.max_message_bytes)
         self._make_room(size)

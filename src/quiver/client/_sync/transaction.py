@@ -100,10 +100,11 @@ class Transaction:
         topic: str,
         values: Iterable[Any],
         keys: Iterable[bytes | str | None] | None = None,
+        ids: Iterable[bytes | str | None] | None = None,
         **options: Unpack[SendOptions],
     ) -> None:
         """Takes many messages at once, far faster than one by one; the options hold for all of them."""
-        (self._producers.get(topic) or self._producer(topic)).send_many(values, keys, **options)
+        (self._producers.get(topic) or self._producer(topic)).send_many(values, keys, ids, **options)
 
     def send_arrow(self, topic: str, data: pa.Table | pa.RecordBatch, **options: Unpack[SendOptions]) -> None:
         """Takes the rows of an Arrow table: columns `value`, and if there `key`, `timestamp`, `headers`."""
@@ -187,7 +188,7 @@ class Transaction:
         if self._state is not TransactionState.OPEN:
             return
         try:
-            self._abort(_GIVE_UP_SECONDS)
+            self._abort(min(_GIVE_UP_SECONDS, self._transactional.link.timeout))
         except QuiverError as error:
             _logger.warning("transaction %s is left to its timeout: %s", self.name, error)
             self._ended(TransactionState.ABORTED, None)
@@ -261,7 +262,7 @@ class Transaction:
         if not isinstance(error, ProducerFenced):
             return error
         try:
-            self._abort(_GIVE_UP_SECONDS)
+            self._abort(min(_GIVE_UP_SECONDS, self._transactional.link.timeout))
         except ProducerFenced as fenced:
             self._transactional.fenced(fenced)
             self._ended(TransactionState.ABORTED, None)

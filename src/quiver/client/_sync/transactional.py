@@ -22,6 +22,8 @@ from quiver.protocol.transaction_messages import (
 )
 
 _PRODUCERS_KEPT = 64
+_DELIVERY_SECONDS = 120.0
+"""How long a message is tried at most."""
 _IDLE_SECONDS = 3600.0
 """A producer without a transactional id that was idle for longer is left to the broker to forget."""
 
@@ -96,6 +98,14 @@ class Transactional:
 
     def enter(self, transaction: Transaction) -> ProducerKey:
         """Whose messages the transaction's are."""
+        try:
+            return self._enter(transaction)
+        except BaseException:
+            if self._on_end is not None:
+                self._on_end(self)
+            raise
+
+    def _enter(self, transaction: Transaction) -> ProducerKey:
         with self._beginning:
             self._check_free()
             if self._fenced_by is not None:
@@ -114,7 +124,9 @@ class Transactional:
         with self._mutex:
             producer = self._producers.pop(topic, None)
             if producer is None:
-                producer = TransactionProducer(self.link, check_name(topic), timeout_seconds=self.timeout_ms / 1000)
+                producer = TransactionProducer(
+                    self.link, check_name(topic), timeout_seconds=min(self.timeout_ms / 1000, _DELIVERY_SECONDS)
+                )
             self._producers[topic] = producer
             producer.begin((key.producer_id, key.epoch))
             return producer
@@ -131,7 +143,8 @@ class Transactional:
         if self._current is not transaction:
             return
         self._key, self._current = key, None
-        for topic in list(self._producers)[: max(0, len(self._producers) - _PRODUCERS_KEPT)]:
+        kept = 0 if key is None and self.transactional_id is None else _PRODUCERS_KEPT
+        for topic in list(self._producers)[: max(0, len(self._producers) - kept)]:
             self._producers.pop(topic).end()
         if self._on_end is not None:
             self._on_end(self)

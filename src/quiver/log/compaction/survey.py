@@ -143,10 +143,11 @@ class _Surveyor:
         header = frame.header
         if header.is_control:
             self._controls.append(row)
-            if not markers.pass_marker(header, row) and not self._aborted.has_marker(header):
+            has_data, is_known = markers.pass_marker(header, row), self._aborted.has_marker(header)
+            if is_known and markers.undecided.get(header.producer_id) == row:
+                del markers.undecided[header.producer_id]
+            elif not has_data and not is_known:
                 self._flags.clear(np.array([row]))
-            elif self._aborted.has_marker(header):
-                markers.undecided.pop(header.producer_id, None)
             return
         markers.pass_data(header)
         if self._aborted.has_data(header):

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from quiver.gateways.http.media import Media
 from quiver.model.errors import InvalidRequest
-from quiver.model.message import NewMessage
+from quiver.model.message import NewMessage, check_message_id
 from quiver.model.priority import NAMES, Priority, parse_priority
 from quiver.model.times import parse_duration_ms, parse_time_ms
 
@@ -35,10 +35,10 @@ class MessageToPublish(msgspec.Struct, kw_only=True):
     headers: dict[str, str | None] | None = None
     headers_base64: dict[str, str | None] | None = None
     timestamp: Time = None
-    partition: Annotated[int | None, Meta(description="Chosen by key, or spread evenly, when absent.")] = None
+    partition: Annotated[int | None, Meta(description="Chosen by key or id, or spread evenly, when absent.")] = None
     priority: Annotated[str | int | None, Meta(description=f"{', '.join(NAMES)}, or 0 to 4.")] = None
     ttl: Duration = None
-    id: str | None = None
+    id: Annotated[str | None, Meta(description="The same one again within dedup_window: not stored again.")] = None
     delay: Annotated[Duration, Meta(description="The message enters the topic that much later.")] = None
     deliver_at: Annotated[Time, Meta(description="The message enters the topic at that time.")] = None
     deliver_at_camel: Time = msgspec.field(name="deliverAt", default=None)
@@ -57,8 +57,14 @@ def new_message(message: MessageToPublish, media: Media, now_ms: int) -> NewMess
         priority=Priority.NORMAL if message.priority is None else parse_priority(message.priority),
         deliver_at_ms=deliver_at_ms,
         expires_at_ms=None if message.ttl is None else arrival_ms + parse_duration_ms(message.ttl, "ttl"),
-        id=None if message.id is None else message.id.encode(),
+        id=None if message.id is None else _id(message.id),
     )
+
+
+def _id(text: str) -> bytes:
+    id = text.encode()
+    check_message_id(id)
+    return id
 
 
 def _deliver_at_ms(message: MessageToPublish, now_ms: int) -> int | None:

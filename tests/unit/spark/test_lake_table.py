@@ -1,0 +1,144 @@
+"""The Delta table of a lake: positions and files in one commit, and what happens when two commit at once."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from quiver.model.errors import InvalidRequest, TransactionConflict
+from quiver_spark.lake.files import LakeFile
+from quiver_spark.lake.table import Advance, Lake, open_lake
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    open_lake(tmp_path, create=True)
+    return tmp_path
+
+
+def written(root: Path, start: int, stop: int) -> LakeFile:
+    """A file as it were; the table looks into none."""
+    file = LakeFile("t", "2026-01-31", 0, start, stop, f"a{start}", stop - start, 5, start, stop - 1, 0, 1_000)
+    (root / file.path).parent.mkdir(parents=True, exist_ok=True)
+    (root / file.path).write_bytes(b"12345")
+    return file
+
+
+def step(start: int | None, stop: int) -> list[Advance]:
+    return [Advance("t", 3, 0, start, stop)]
+
+
+def test_files_and_positions_come_together(root: Path) -> None:
+    lake = open_lake(root)
+    assert lake.position("t", 3, 0) is None
+    assert lake.topic_id("t") is None
+    first = written(root, 0, 100)
+    lake.commit([first], step(None, 100), {"rows": 100})
+    again = open_lake(root)
+    assert again.files() == [first]
+    assert (again.position("t", 3, 0), again.position("t", 4, 0), again.topic_id("t")) == (100, None, 3)
+    assert DeltaTable(str(root)).history(1)[0]["quiver"] == {"rows": 100}
+
+
+def test_positions_outlast_checkpoints(root: Path) -> None:
+    lake = open_lake(root)
+    lake.commit([], [Advance("u", 9, 1, None, 7)], {})
+    lake.commit([written(root, 0, 100)], step(None, 100), {})
+    DeltaTable(str(root)).create_checkpoint()
+    for commit in (root / "_delta_log").glob("*.json"):
+        commit.unlink()
+    assert open_lake(root).position("t", 3, 0) == 100
+    assert [file.stop for file in open_lake(root).files()] == [100]
+    assert open_lake(root).position("u", 9, 1) == 7
+
+
+def test_the_second_of_two_runs_adds_nothing(root: Path) -> None:
+    one, other = open_lake(root), open_lake(root)
+    one.commit([written(root, 0, 100)], step(None, 100), {})
+    loser = written(root, 0, 90)
+    with pytest.raises(TransactionConflict, match="run it again"):
+        other.commit([loser], step(None, 90), {})
+    assert not (root / loser.path).exists()
+    assert [file.stop for file in open_lake(root).files()] == [100]
+
+
+def test_runs_that_commit_at_the_same_moment(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither has seen the other's commit when it looked: the table refuses the second."""
+    one, other = open_lake(root), open_lake(root)
+    monkeypatch.setattr(Lake, "refresh", lambda self: None)
+    one.commit([written(root, 0, 100)], step(None, 100), {})
+    loser = written(root, 0, 90)
+    with pytest.raises(TransactionConflict):
+        other.commit([loser], step(None, 90), {})
+    assert not (root / loser.path).exists()
+
+
+def test_other_topics_do_not_conflict(root: Path) -> None:
+    one, other = open_lake(root), open_lake(root)
+    one.commit([], step(None, 100), {})
+    other.commit([], [Advance("u", 4, 0, None, 5)], {})
+    assert open_lake(root).position("t", 3, 0) == 100
+    assert open_lake(root).position("u", 4, 0) == 5
+
+
+def test_small_files_are_replaced_once(root: Path) -> None:
+    lake = open_lake(root)
+    small = [written(root, 0, 50), written(root, 50, 100)]
+    lake.commit(small, step(None, 100), {})
+    one, other = open_lake(root), open_lake(root)
+    joined, loser = written(root, 0, 100)._replace(attempt="joined"), written(root, 0, 100)._replace(attempt="loser")
+    (root / small[0].path).write_bytes(b"12345")
+    one.replace(one.files(), [joined], {})
+    with pytest.raises(TransactionConflict):
+        other.replace(other.files(), [loser], {})
+    assert open_lake(root).files() == [joined]
+    assert open_lake(root).position("t", 3, 0) == 100
+
+
+def test_an_archive_goes_on_while_small_files_are_joined(root: Path) -> None:
+    lake = open_lake(root)
+    lake.commit([written(root, 0, 50), written(root, 50, 100)], step(None, 100), {})
+    joining, old = open_lake(root), open_lake(root).files()
+    more = written(root, 100, 150)
+    open_lake(root).commit([more], step(100, 150), {})
+    joined = written(root, 0, 100)._replace(attempt="joined")
+    joining.replace(old, [joined], {})
+    assert open_lake(root).files() == [joined, more]
+
+
+def test_what_does_not_count_is_removed(root: Path) -> None:
+    lake = open_lake(root)
+    kept, orphan = written(root, 0, 50), written(root, 50, 100)
+    lake.commit([kept], step(None, 50), {})
+    assert lake.vacuum(1) == [], "it is younger than that"
+    assert lake.vacuum(0) == [orphan.path]
+    assert (root / kept.path).exists()
+    assert not (root / orphan.path).exists()
+
+
+def test_columns_are_added_and_never_change(root: Path) -> None:
+    lake = open_lake(root)
+    lake.add_columns(pa.schema([("amount", pa.float64()), ("tags", pa.list_(pa.string()))]))
+    lake.add_columns(pa.schema([("amount", pa.float64()), ("tags", pa.list_(pa.string())), ("n", pa.int64())]))
+    assert open_lake(root).schema().names[-3:] == ["amount", "tags", "n"]
+    with pytest.raises(InvalidRequest, match="column 'amount' of type double, not string"):
+        lake.add_columns(pa.schema([("amount", pa.string())]))
+
+
+def test_an_archive_is_no_place_for_last_values(root: Path) -> None:
+    lake = open_lake(root)
+    lake.check_last_values("t")
+    lake.commit([], step(None, 10), {})
+    with pytest.raises(InvalidRequest, match="has the archive of 't'"):
+        lake.check_last_values("t")
+
+
+def test_directories_that_are_no_lakes(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="there is no lake in"):
+        open_lake(tmp_path / "none")
+    with pytest.raises(InvalidRequest, match="is no directory"):
+        open_lake("s3://bucket/lake", create=True)
+    write_deltalake(str(tmp_path / "other"), pa.table({"a": [1]}))
+    with pytest.raises(InvalidRequest, match="was not made by quiver"):
+        open_lake(f"file://{tmp_path}/other")

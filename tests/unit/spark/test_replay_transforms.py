@@ -1,0 +1,164 @@
+"""What a replay selects, how it is portioned, what is remembered of a run; also what a compaction decides."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quiver.model.errors import CorruptData, InvalidRequest, OffsetOutOfRange, QuiverError
+from quiver_spark.failures import error_in
+from quiver_spark.jobs.command_options import settings as spark_settings
+from quiver_spark.jobs.compact import by_partition, run_key
+from quiver_spark.jobs.given import given_options
+from quiver_spark.jobs.replay_plan import (
+    Range,
+    Times,
+    chosen_files,
+    lake_ranges,
+    portion_rows,
+    portions,
+    row_condition,
+    times_of,
+)
+from quiver_spark.jobs.run_record import RunRecord, RunRecords
+from quiver_spark.lake.files import LakeFile
+from quiver_spark.progress import Summary
+
+HOUR_MS = 3_600_000
+
+
+def lake_file(topic: str, partition: int, start: int, stop: int, hour: int) -> LakeFile:
+    """Rows from `start` to `stop` of one hour."""
+    low, high = hour * HOUR_MS * 1000, (hour + 1) * HOUR_MS * 1000 - 1
+    return LakeFile(topic, "1970-01-01", partition, start, stop, "a", stop - start, 9, start, stop - 1, low, high)
+
+
+FILES = [
+    lake_file("a", 0, 0, 100, 0),
+    lake_file("a", 0, 100, 200, 1),
+    lake_file("a", 1, 5, 50, 1),
+    lake_file("b", 0, 0, 10, 2),
+]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 300)), min_size=1, max_size=5),
+    st.integers(1, 200),
+)
+def test_portions_have_every_offset_once_in_order(spans: list[tuple[int, int]], most: int) -> None:
+    ranges = [Range("t", number, start, start + length) for number, (start, length) in enumerate(spans)]
+    reached = {each.partition: each.start for each in ranges}
+    for portion in portions(ranges, most):
+        assert 0 < sum(each.stop - each.start for each in portion) <= most
+        for each in portion:
+            assert each.start == reached[each.partition]
+            reached[each.partition] = each.stop
+    assert reached == {each.partition: each.stop for each in ranges}
+
+
+def test_a_rate_makes_portions_small() -> None:
+    assert portion_rows(None) == 10_000_000
+    assert portion_rows(100) == 500
+    with pytest.raises(InvalidRequest, match="rate of 0 rows"):
+        portion_rows(0)
+
+
+def test_ranges_of_a_lake() -> None:
+    def ranges(partitions: list[int] | None = None, **options: object) -> list[tuple[str, int, int, int]]:
+        return [tuple(each) for each in lake_ranges(FILES, given_options(options), partitions)]  # type: ignore[misc]
+
+    assert ranges(topics="a,b") == [("a", 0, 0, 200), ("a", 1, 5, 50), ("b", 0, 0, 10)]
+    assert ranges([1], topic="a") == [("a", 1, 5, 50)]
+    assert ranges(topic="a", start=30, end=120) == [("a", 0, 30, 120), ("a", 1, 30, 50)]
+    assert ranges(topic="a", start='{"0": 150}', end='{"1": 7}') == [("a", 0, 150, 200), ("a", 1, 5, 7)]
+    assert ranges(topic="b", start=50) == [("b", 0, 50, 50)]
+    assert ranges(topic="b", start="latest") == [("b", 0, 10, 10)]
+
+
+def test_files_that_cannot_have_the_rows_are_not_read() -> None:
+    whole = [Range("a", 0, 0, 200), Range("a", 1, 5, 50)]
+    assert chosen_files(FILES, whole, Times()) == FILES[:3]
+    assert chosen_files(FILES, [Range("a", 0, 100, 101)], Times()) == [FILES[1]]
+    assert chosen_files(FILES, whole, Times(HOUR_MS, None)) == FILES[1:3]
+    assert chosen_files(FILES, whole, Times(None, HOUR_MS)) == FILES[:1]
+
+
+def test_times_are_conditions_on_rows() -> None:
+    times = times_of(given_options({"topic": "a", "start": "1970-01-01T01:00:00Z"}))
+    assert times == Times(HOUR_MS, None)
+    assert row_condition([Range("a", 1, 5, 7)], times) == (
+        "((topic = 'a' AND partition = 1 AND offset >= 5 AND offset < 7)) AND timestamp >= timestamp_millis(3600000)"
+    )
+    assert row_condition([], Times()) == "false"
+
+
+def test_a_run_goes_on_with_what_it_planned(tmp_path: Path) -> None:
+    records = RunRecords(tmp_path / "runs")
+    planned = RunRecord({"topic": "a"}, [Range("a", 0, 0, 10)], Times(None, 5), 100)
+    assert records.begin("r1", planned) == planned
+    records.keep("r1", RunRecord({"topic": "a"}, [Range("a", 0, 0, 10)], Times(None, 5), 100, done=3))
+    later = RunRecord({"topic": "a"}, [Range("a", 0, 0, 99)], Times(None, 9), 7)
+    found = records.begin("r1", later)
+    assert (found.done, found.ranges, found.times, found.portion_rows) == (
+        3,
+        [Range("a", 0, 0, 10)],
+        Times(None, 5),
+        100,
+    )
+    with pytest.raises(InvalidRequest, match=r"other settings \(topic\)"):
+        records.begin("r1", RunRecord({"topic": "b"}, [], Times(), 1))
+    with pytest.raises(InvalidRequest, match=r"run id '\.\./x'"):
+        records.begin("../x", planned)
+    (tmp_path / "runs" / "r2.json").write_text("{")
+    with pytest.raises(CorruptData, match="use another run id"):
+        records.begin("r2", planned)
+
+
+def test_errors_of_workers_come_back_as_they_were() -> None:
+    text = (
+        "Traceback (most recent call last):\n  ...\nquiver.model.errors.OffsetOutOfRange: offsets 1 to 2 are gone\n"
+    )
+    error = error_in(f"An exception was thrown\n{text}\nmore", "the replay")
+    assert isinstance(error, OffsetOutOfRange)
+    assert error.message == "offsets 1 to 2 are gone"
+    other = error_in("Job aborted\nOSError: [Errno 28] No space left on device\n", "the archive")
+    assert type(other) is QuiverError
+    assert other.message == "the archive failed in Spark: OSError: [Errno 28] No space left on device"
+    assert error_in("plain\ntext", "x").message == "x failed in Spark: plain"
+
+
+def test_runs_of_one_partition_in_a_batch() -> None:
+    batch = pa.RecordBatch.from_pydict({"partition": pa.array([0, 0, 2, 5, 5, 5], pa.int32())})
+    assert [(number, part.num_rows) for number, part in by_partition(batch)] == [(0, 2), (2, 1), (5, 3)]
+
+
+def test_the_same_compaction_has_the_same_key() -> None:
+    one, other = [Range("a", 0, 0, 5), Range("a", 1, 0, 5)], [Range("a", 1, 0, 5), Range("a", 0, 0, 5)]
+    assert run_key(one, "b", False) == run_key(other, "b", False)
+    assert (
+        len(
+            {
+                run_key(one, "b", False),
+                run_key(one, "b", True),
+                run_key(one, "c", False),
+                run_key(one[:1], "b", False),
+            }
+        )
+        == 4
+    )
+
+
+def test_settings_of_spark() -> None:
+    assert spark_settings(["spark.executor.memory = 4g", "a=b=c"]) == {"spark.executor.memory": "4g", "a": "b=c"}
+    with pytest.raises(InvalidRequest, match="is not NAME=VALUE"):
+        spark_settings(["spark.x"])
+
+
+def test_a_summary_says_how_fast_it_was() -> None:
+    summary = Summary(job="archive", rows=500, files=2, bytes=9, seconds=0.25, details={"version": 3})
+    assert summary.record() == {
+        "job": "archive", "rows": 500, "files": 2, "bytes": 9, "seconds": 0.25, "rows_per_second": 2000, "version": 3
+    }  # fmt: skip
+    assert Summary(job="x").rows_per_second == 0
