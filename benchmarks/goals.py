@@ -47,7 +47,7 @@ def judge(results: Results, peers: set[str]) -> list[Verdict]:
     """A verdict for each figure; the median decides, a figure that only the best repetition reached is named so."""
     streams = (_publish(results, peers), _consume(results, peers), _latency(results), _operation(results))
     by_area = (*streams, _groups(results), _queues(results, peers), _delays(results), _exactly_once(results))
-    spark = (_spark_reads(results), _spark_writes(results))
+    spark = (_spark_reads(results), _spark_writes(results), _spark_archive(results))
     return [verdict for area in (*by_area, *spark) for verdict in area]
 
 
@@ -215,6 +215,16 @@ def _spark_writes(results: Results) -> Iterable[Verdict]:
     for detail in ("values", "keys and values"):
         rate = _figure(_first(results, "spark-writes", detail), "rate")
         yield at_least(f"Spark: a DataFrame of {detail} into a topic, exactly once", 6e5, "rows/s", rate)
+
+
+def _spark_archive(results: Results) -> Iterable[Verdict]:
+    for where in ("through the broker", "of segment files"):
+        ours, sparks = (
+            _figure(_first(results, "spark-archive", f"{what} {where}"), "rate")
+            for what in ("archive", "Spark's Parquet writer")
+        )
+        yield at_least(f"Spark: archive {where}", 2.5e6, "rows/s", ours)
+        yield at_least(f"Spark: archive {where} against Spark's writer", 2, "times", ours and ours.over(sparks))
 
 
 def at_least(figure: str, target: float, unit: str, measured: Figure | None) -> Verdict:

@@ -21,6 +21,7 @@ from benchmarks.workloads.partitions_at_once import measure_partitions_at_once
 from benchmarks.workloads.queue_drain import measure_queue_drain
 from benchmarks.workloads.queue_latency import measure_queue_latency
 from benchmarks.workloads.queue_unsettled import measure_queue_unsettled
+from benchmarks.workloads.spark_archive import measure_spark_archive
 from benchmarks.workloads.spark_reads import measure_spark_curve, measure_spark_reads
 from benchmarks.workloads.spark_writes import measure_spark_writes
 from benchmarks.workloads.start_up import measure_start_up
@@ -52,4 +53,5 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "spark-reads": measure_spark_reads,
     "spark-curve": measure_spark_curve,
     "spark-writes": measure_spark_writes,
+    "spark-archive": measure_spark_archive,
 }

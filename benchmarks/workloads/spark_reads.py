@@ -4,8 +4,6 @@ The topic has eight partitions. Everything is read once before the time runs, so
 the page cache. Broker, JVM and Python workers share the machine's cores.
 """
 
-import shutil
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +23,10 @@ CURVE_MESSAGES = (1_000_000, 10_000_000, 50_000_000)
 BATCH_ROWS = 2_000_000
 PARTITIONS = 8
 PACE_SECONDS = 0.05
+PACE_MESSAGES = 10
 FOLLOW_SECONDS = 20.0
+FOLLOW_TIMEOUT = 120.0
+WARM_BATCHES = 5
 
 Source = dict[str, str]
 
@@ -68,14 +69,12 @@ def measure_spark_curve(run: Run) -> None:
     with SparkProcess() as spark:
         for full in CURVE_MESSAGES:
             count = run.scale.count(full)
-            folder = run.scratch / "spark-curve"
-            with Broker(folder) as broker:
+            with Broker(run.scratch / "spark-curve") as broker:
                 _fill(broker, "scanned", count)
                 source = {"topic": "scanned", "bootstrap": broker.address}
                 spark.run(scan, source)
                 for _ in run.repetitions():
                     _measure(run, spark, broker, f"{full} messages", scan, source, count, workload="spark-curve")
-            shutil.rmtree(folder)
         with run.measuring("quiver", "spark-curve", detail="workers") as metrics:
             metrics["worker_peak_mb"] = spark.worker_peak_mb()
 
@@ -101,29 +100,16 @@ def _measure_latency(run: Run, spark: SparkProcess, broker: Broker, trigger: str
     with quiver.connect(broker.address) as client:
         client.topics.create(topic, partitions=PARTITIONS)
     seconds = max(5.0, FOLLOW_SECONDS * run.scale.share)
-    paced = threading.Thread(target=_publish_paced, args=(broker.address, topic, seconds))
     detail = f"publish to sink, {trigger} trigger"
     with run.measuring("quiver", "spark-reads", detail=detail, server_pids=[broker.pid]) as metrics:
-        paced.start()
         source = {"topic": topic, "bootstrap": broker.address}
-        lags = spark.run(follow, source, trigger, seconds, run.scratch)
-        paced.join()
-        metrics |= latency_metrics("sink", lags)
+        metrics |= latency_metrics("sink", spark.run(follow, source, trigger, seconds, run.scratch))
 
 
 def _fill(broker: Broker, topic: str, count: int) -> None:
     with quiver.connect(broker.address) as client:
         client.topics.create(topic, partitions=PARTITIONS)
     run_roles({"fill": Role(fill, (broker.address, topic, count, SIZE))}, timeout=600)
-
-
-def _publish_paced(address: str, topic: str, seconds: float) -> None:
-    """Ten messages every 50 ms."""
-    end = time.monotonic() + seconds
-    with quiver.connect(address) as client, client.producer(topic) as producer:
-        while time.monotonic() < end:
-            producer.send_many([b"m" * SIZE] * 10)
-            time.sleep(PACE_SECONDS)
 
 
 # what runs in the process with the session
@@ -173,7 +159,7 @@ def stream_all(spark: Any, arguments: tuple[Source, int, Path]) -> float:
 
 
 def follow(spark: Any, source: Source, trigger: str, seconds: float, scratch: Path) -> list[float]:
-    """How old each message was when the batch that it came with was done."""
+    """How old each message was when the batch that it came with was done: ten messages every 50 ms."""
     lags: list[float] = []
 
     def take(frame: Any, batch: int) -> None:
@@ -185,7 +171,23 @@ def follow(spark: Any, source: Source, trigger: str, seconds: float, scratch: Pa
     frame = spark.readStream.format("quiver").options(**source).load()
     writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint))
     query = (writer if trigger == "default" else writer.trigger(processingTime=trigger)).start()
-    query.awaitTermination(seconds + 2)
-    query.stop()
-    begun = len(lags) // 4  # the first batches compile
-    return lags[begun:]
+    try:
+        with quiver.connect(source["bootstrap"]) as client, client.producer(source["topic"]) as producer:
+            for number in range(WARM_BATCHES):
+                producer.send_many([b"m" * SIZE])
+                _await_count(query, lags, number + 1)
+            for _ in range(int(seconds / PACE_SECONDS)):
+                producer.send_many([b"m" * SIZE] * PACE_MESSAGES)
+                time.sleep(PACE_SECONDS)
+        _await_count(query, lags, WARM_BATCHES + int(seconds / PACE_SECONDS) * PACE_MESSAGES)
+    finally:
+        query.stop()
+    return lags[WARM_BATCHES:]
+
+
+def _await_count(query: Any, lags: list[float], count: int) -> None:
+    deadline = time.monotonic() + FOLLOW_TIMEOUT
+    while len(lags) < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{len(lags)} of {count} messages came through in {FOLLOW_TIMEOUT:.0f} s")
+        query.awaitTermination(0.05)

@@ -1,26 +1,20 @@
 """Quiver for Spark: topics as tables, streams and sinks (format `quiver`), and the jobs built on them.
 
-Importing this package does not import pyspark; what is behind a name is loaded when the name is first used.
+Importing this package does not import pyspark.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from quiver_spark.session import register, session
+
 if TYPE_CHECKING:
-    from quiver_spark.session import register, session
     from quiver_spark.source import QuiverSource
 
 __all__ = ["QuiverSource", "register", "session"]
 
-_HOMES = {
-    "QuiverSource": "quiver_spark.source",
-    "register": "quiver_spark.session",
-    "session": "quiver_spark.session",
-}
-
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    if name != "QuiverSource":
         raise AttributeError(f"module 'quiver_spark' has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+    return importlib.import_module("quiver_spark.source").QuiverSource

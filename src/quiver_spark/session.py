@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 _VERSION = re.compile(r'version "(\d+)')
 _SECONDS = 20
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Set by spark-submit, which has chosen a master already."""
 
 
 def session(app_name: str = "quiver", master: str | None = None, **conf: object) -> "SparkSession":
-    """A session with the source registered; `conf` sets anything else, with _ for the dots of a name.
+    """A session, in which Spark finds the source by itself; `conf` sets anything else, with _ for the dots of a name.
 
     `spark_sql_shuffle_partitions=4` is `spark.sql.shuffle.partitions`; names with dots go in as `**{"spark.x": 1}`.
     InvalidRequest says what to do when there is no Java or no pyspark.
@@ -32,20 +34,21 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = {**_settings(), **{_name(key): _text(value) for key, value in conf.items()}}
-    if master is None:
+    builder = SparkSession.builder.appName(app_name)
+    if master is None and _SUBMITTED not in os.environ:
         master = settings.get("spark.master") or os.environ.get("SPARK_MASTER") or "local[*]"
-    if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName(app_name).master(master)
+    if master is not None:
+        builder = builder.master(master)
+        if master.startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    register(spark)
-    return spark
+    return builder.getOrCreate()
 
 
 def register(spark: "SparkSession") -> None:
-    """Makes the format `quiver` known to any session; one that finds `pyspark_quiver` by itself needs no call."""
+    """Makes the format `quiver` known to a session at once. One that finds `pyspark_quiver` by itself, which every
+    session does where the package is installed, needs no call; it looks when a format is first used."""
     from quiver_spark.source import QuiverSource
 
     spark.dataSource.register(QuiverSource)

@@ -14,10 +14,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
 from quiver.client._sync.link import Link
+from quiver.client._sync.producer import Producer
 from quiver.client._sync.transaction_producer import TransactionProducer
 from quiver.client._sync.transactional import Transactional
 from quiver.client._sync.transactions import Transactions
+from quiver.client.producer_options import ProducerOptions
 from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, QuiverError
+from quiver.model.limits import MIB
 from quiver.protocol.transaction_messages import MOST_PRODUCERS, ProducerKey, TransactionInfo
 from quiver_spark.broker_link import broker_link
 from quiver_spark.write_options import WriteOptions
@@ -26,6 +29,9 @@ from quiver_spark.written_columns import portions
 _logger = logging.getLogger(__name__)
 _DELIVERY_SECONDS = 120.0
 """How long a frame is tried while the broker refuses it for now; at least as long as a broker is waited for."""
+_BATCH_BYTES = MIB
+_KEYED_BATCH_BYTES = 4 * MIB
+"""These are split by partition before they become frames."""
 _PAGE = 1_000
 _PREFIX = "spark/"
 
@@ -76,7 +82,7 @@ def write_rows(
     if first is None:
         return Written(attempt, None, 0)
     rows = 0
-    producer = _TaskProducer(options, attempt)
+    producer = _TaskProducer(options, attempt, _KEYED_BATCH_BYTES if "key" in columns else _BATCH_BYTES)
     try:
         with producer.begin() as transaction:
             for portion in chain((first,), rest):
@@ -153,12 +159,24 @@ def _unreachable(error: ConnectionLost) -> ConnectionLost:
 
 
 class _TaskProducer(Transactional):
-    """The producer of one attempt. Its frames are not tried for as long as the transaction may take."""
+    """The producer of one attempt."""
 
-    def __init__(self, options: WriteOptions, attempt: Attempt) -> None:
+    def __init__(self, options: WriteOptions, attempt: Attempt, batch_bytes: int = _BATCH_BYTES) -> None:
         name = f"{_PREFIX}{attempt.write}/{attempt.slot}"
         super().__init__(_link(options), name, options.transaction_timeout_ms)
+        self._producers[options.topic] = _RowProducer(self.link, options, batch_bytes)
+
+
+class _RowProducer(TransactionProducer):
+    """Sends rows that come by the thousand, in large frames."""
+
+    def __init__(self, link: Link, options: WriteOptions, batch_bytes: int) -> None:
         seconds = max(_DELIVERY_SECONDS, options.timeout_seconds)
-        self._producers[options.topic] = TransactionProducer(
-            self.link, options.topic, timeout_seconds=seconds, compression=options.compression
+        sending = ProducerOptions(
+            batch_bytes=batch_bytes,
+            compression=options.compression,
+            delivery_seconds=seconds,
+            timeout_seconds=seconds,
+            is_transactional=True,
         )
+        Producer.__init__(self, link, options.topic, sending)

@@ -28,9 +28,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
-            raise InvalidRequest(
-                problem="a topic is never overwritten: use outputMode('append'), or foreachBatch with the option commitKey"
-            )
+            advice = "use outputMode('append'), or foreachBatch with the option commitKey"
+            raise InvalidRequest(problem=f"a topic is never overwritten: {advice}")
         self._options = write_options(options, streaming=True)
         self._columns = check_written(
             [(field.name, field.dataType.simpleString()) for field in schema.fields],

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.timeout(400),
     pytest.mark.skipif(shutil.which("java") is None, reason="no Java: scripts/system-packages installs it"),
 ]
-_ROWS = 700
+_ROWS = 400
 _SECONDS = 300
 
 

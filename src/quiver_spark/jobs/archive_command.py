@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from quiver.cli.lazy_group import command_app
 from quiver.model.times import parse_duration_ms
+from quiver_spark.jobs.command_line import command_app
 from quiver_spark.jobs.command_options import (
     BootstrapOption,
     ConfOption,

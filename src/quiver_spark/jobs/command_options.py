@@ -1,12 +1,13 @@
 """Options that the commands of several jobs have."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
-from quiver.cli.output import Output, OutputOption, show_record
 from quiver.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -14,8 +15,14 @@ if TYPE_CHECKING:
 
     from quiver_spark.progress import Summary
 
-__all__ = ["Output", "OutputOption"]
 
+class Output(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print the summary.")]
 BootstrapOption = Annotated[
     str | None,
     typer.Option(
@@ -89,4 +96,22 @@ def source_options(topics: Sequence[str], pattern: str | None, options: Mapping[
 
 
 def show_summary(summary: "Summary", output: Output) -> None:
-    show_record(summary.record(), output)
+    """On standard output: a line a figure for people, JSON or YAML for programs."""
+    record = summary.record()
+    match output:
+        case Output.JSON:
+            typer.echo(msgspec.json.format(msgspec.json.encode(record), indent=2).decode())
+        case Output.YAML:
+            import yaml
+
+            typer.echo(yaml.safe_dump(record, sort_keys=False, allow_unicode=True), nl=False)
+        case Output.TABLE:
+            width = max(map(len, record))
+            for name, value in record.items():
+                typer.echo(f"{name.replace('_', ' '):{width}}  {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:,}"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

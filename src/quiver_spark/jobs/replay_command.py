@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from quiver.cli.lazy_group import command_app
+from quiver_spark.jobs.command_line import command_app
 from quiver_spark.jobs.command_options import (
     BootstrapOption,
     ConfOption,

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from quiver.model.errors import CorruptData, InvalidRequest
+from quiver.system.files import Files
 from quiver_spark.jobs.replay_plan import Range, Times
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -25,15 +26,16 @@ class RunRecord(msgspec.Struct):
 class RunRecords:
     """One file for each run, in a directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, files: Files | None = None) -> None:
         self._directory = directory
+        self._files = files or Files()
 
     def begin(self, run_id: str, planned: RunRecord) -> RunRecord:
         """What was planned when the run was first begun; InvalidRequest when that was something else."""
         path = self._path(run_id)
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._files.make_directory(self._directory)
         if not path.exists():
-            self._write(path, planned)
+            self._files.write_file(path, msgspec.json.encode(planned))
             return planned
         try:
             found = msgspec.json.decode(path.read_bytes(), type=RunRecord)
@@ -49,20 +51,12 @@ class RunRecords:
         return found
 
     def keep(self, run_id: str, record: RunRecord) -> None:
-        self._write(self._path(run_id), record)
+        self._files.write_file(self._path(run_id), msgspec.json.encode(record))
 
     def _path(self, run_id: str) -> Path:
         if not _ID.fullmatch(run_id):
             raise InvalidRequest(problem=f"run id {run_id!r}: use 1 to 100 of the characters A-Z a-z 0-9 . _ -")
         return self._directory / f"{run_id}.json"
-
-    def _write(self, path: Path, record: RunRecord) -> None:
-        new = path.with_suffix(".new")
-        with new.open("wb") as stream:
-            stream.write(msgspec.json.encode(record))
-            stream.flush()
-            os.fsync(stream.fileno())
-        new.replace(path)
 
 
 def default_directory() -> Path:

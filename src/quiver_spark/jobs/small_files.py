@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from quiver.model.limits import MIB
+from quiver.system.files import Files
 from quiver.system.randomness import SystemRandomness
 from quiver_spark.jobs.file_tasks import on_workers
 from quiver_spark.lake.files import LakeFile
-from quiver_spark.lake.parquet_file import ParquetFile, sync_directory
+from quiver_spark.lake.parquet_file import ParquetFile
 from quiver_spark.lake.table import Lake
 from quiver_spark.progress import progress_bar
 
@@ -92,7 +93,7 @@ class JoinTask(NamedTuple):
         except BaseException:
             joined.abandon()
             raise
-        sync_directory((root / done.path).parent)
+        Files().sync_directory((root / done.path).parent)
         yield done
 
     def _stored(self, group: Sequence[LakeFile]) -> pa.Schema:

@@ -1,7 +1,6 @@
 """One Parquet file that is being written: in row groups of a good size, on disk before anybody counts on it."""
 
 import contextlib
-import os
 from pathlib import Path
 from typing import BinaryIO
 
@@ -10,12 +9,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from quiver.model.limits import MIB
+from quiver.system.files import Files
 from quiver_spark.lake.files import LakeFile
 
 ROW_GROUP_BYTES = 32 * MIB
 COMPRESSIONS = ("zstd", "snappy", "lz4", "gzip", "none")
 DEFAULT_COMPRESSION = "zstd"
 _BUFFER_BYTES = MIB
+_FILES = Files()
 _DICTIONARY = ("partition", "priority")
 """Columns with few values. A dictionary of any other costs more than it saves."""
 
@@ -79,16 +80,7 @@ class ParquetFile:
     def _sync(self) -> None:
         """A row group at a time: disks take that much faster than a whole file at once."""
         self._stream.flush()
-        os.fdatasync(self._stream.fileno())
-
-
-def sync_directory(path: Path) -> None:
-    """Makes the names of files in it last."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        _FILES.fdatasync(self._stream.fileno())
 
 
 def _with_rows(file: LakeFile, batch: pa.RecordBatch) -> LakeFile:

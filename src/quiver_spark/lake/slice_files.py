@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quiver.model.limits import MIB
+from quiver.system.files import Files
 from quiver_spark.lake.files import DAY_US, LakeFile, date_of
-from quiver_spark.lake.parquet_file import ParquetFile, sync_directory
+from quiver_spark.lake.parquet_file import ParquetFile
 
 OPEN_FILES = 16
 """Times may be anything. The file that was not written to for longest is closed for one more."""
@@ -55,7 +56,7 @@ class SliceFiles:
             self._close(day, self._common.stop)
         for directory in {(self._root / file.path).parent for file in self._closed}:
             for level in (directory, directory.parent, directory.parent.parent):
-                sync_directory(level)
+                Files().sync_directory(level)
         return sorted(self._closed, key=lambda file: (file.date, file.start))
 
     def _file(self, day: int) -> ParquetFile:

@@ -37,7 +37,8 @@ def columns(*values: bytes | None) -> list[dict[str, Any]]:
 
 def test_every_type() -> None:
     (row,) = columns(
-        b'{"id": 7, "amount": 3, "at": "2026-01-31T12:00:00.5+02:00", "day": "2026-01-31", "price": 1.25, "more": [1],'
+        b'{"id": 7, "amount": 3, "at": "2026-01-31T12:00:00.5+02:00", "day": "2026-01-31", "price": 1.25,'
+        b' "more": [1],'
         b' "tags": ["a", null], "who": {"name": "x", "age": 3, "z": 1}, "counts": {"a": 1}}'
     )
     assert row == {

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import quiver_spark
 from quiver.model.errors import InvalidRequest
 from quiver_spark.session import java_home
 
@@ -37,3 +38,12 @@ def test_a_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(InvalidRequest, match=r"does not run on .*11\.0\.2"):
         java_home()
+
+
+def test_what_the_package_has_to_offer() -> None:
+    """The module `session` does not take the place of the function, whichever is imported first."""
+    check = "import quiver_spark.session; print(callable(quiver_spark.session), quiver_spark.QuiverSource.name())"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "quiver"]
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        quiver_spark.nothing  # noqa: B018 - looking is the test
