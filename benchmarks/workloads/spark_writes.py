@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SIZE = 100
-FULL_ROWS = 4_000_000
+FULL_ROWS = 10_000_000
 PARTITIONS = 4
 MASTER = "local[2]"
 
@@ -31,7 +31,7 @@ def measure_spark_writes(run: Run) -> None:
     try:
         with Broker(run.scratch / "spark-writes") as broker:
             rows = _rows(spark, run.scratch / "spark-writes-rows", count)
-            _write(broker, rows.limit(1_000), "warm-up", 1_000)
+            _write(broker, rows, "warm-up", count)
             for number in run.repetitions():
                 _measure(run, broker, rows.select("value"), f"values-{number}", "values", count)
                 _measure(run, broker, rows, f"keyed-{number}", "keys and values", count)

@@ -46,7 +46,7 @@ class SliceReader:
     def read(self, partition: InputPartition, filters: Filters = NO_FILTERS) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, SlicePartition):  # Spark's way to say that there is nothing to read
             return
-        settle_modules()
         for piece in partition.slices:
             for batch in read_slice(piece, self.options, self._columns, filters):
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+        settle_modules()

@@ -11,6 +11,7 @@ import pytest
 import quiver
 from blackbox.broker_process import BrokerProcess
 from quiver.model.errors import InvalidRequest, QuiverError, TopicNotFound
+from quiver.model.times import format_time
 from quiver_spark.jobs import archive, replay
 from quiver_spark.jobs.replay import Replay
 from quiver_spark.progress import Summary
@@ -98,10 +99,12 @@ def test_what_is_selected(run: RunReplay, lake: Callable[[str], Path], spark_bro
     for origin in ({}, {"lake": place}):
         selection: dict[str, Any] = {"source": {"start": 30, "end": 60}, "partitions": [1], "where": "key = 'k3'"}
         assert replayed(**selection, **origin) == kept(within)
-    publish(spark_broker, topic, 1, timestamp="2020-05-05T05:05:05Z")
-    place = lake(topic)
-    old = [row for row in sdk_rows(spark_broker, topic) if row.timestamp_ms < 1_600_000_000_000]
-    assert replayed(source={"end": "2020-06-01T00:00:00Z"}, lake=place) == kept(old)
+    publish(spark_broker, topic, 20, partition=0)
+    place, rows = lake(topic), sdk_rows(spark_broker, topic)
+    since_ms = max(row.append_time_ms for row in rows)
+    new = [row for row in rows if row.append_time_ms >= since_ms]
+    for origin in ({}, {"lake": place}):
+        assert replayed(source={"start": format_time(since_ms)}, **origin) == kept(new)
 
 
 def test_a_run_repeated_writes_nothing_twice(

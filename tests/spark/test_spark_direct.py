@@ -16,7 +16,7 @@ from blackbox.data_files import append_bytes, flip_bit, segments, stored_frames
 from blackbox.tcp_proxy import Fault, TcpProxy
 from quiver.protocol.messages import Fetch
 from quiver_spark.catalogue import plan
-from quiver_spark.frames import read_slice
+from quiver_spark.frames import MAX_BATCH_ROWS, read_slice
 from quiver_spark.options import read_options
 from spark.topic_rows import (
     Row,
@@ -204,6 +204,23 @@ def test_connections_that_break_while_a_slice_is_read(spark_broker: BrokerProces
         found = rows(topic=topic, bootstrap=proxy.address, fetchBytes=65_536)
     assert found == sdk_rows(spark_broker, topic)
     assert proxy.done[Fault.CUT_AFTER] > 1
+
+
+def test_large_and_small_frames_make_batches_of_one_size(spark_broker: BrokerProcess) -> None:
+    topic, count = new_topic(spark_broker, partitions=1), 100_000
+    with quiver.connect(spark_broker.address) as client:
+        with client.producer(topic, batch_messages=count, batch_bytes=8 << 20) as producer:
+            producer.send_many([b""] * count)
+        for _ in range(20):
+            publish(spark_broker, topic, 100)
+    options = read_options({"topic": topic, "bootstrap": spark_broker.address}, now_ms=0)
+    for words in (options, options._replace(bootstrap="", path=str(spark_broker.data_dir))):
+        [piece] = plan(words, cores=1)
+        batches = list(read_slice(piece, words, ["offset"]))
+        offsets = [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+        assert offsets == list(range(count + 2000))
+        assert max(batch.num_rows for batch in batches) <= MAX_BATCH_ROWS
+        assert len(batches) <= 4
 
 
 def test_internal_logs(spark_broker: BrokerProcess) -> None:

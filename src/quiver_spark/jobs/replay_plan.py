@@ -24,7 +24,7 @@ class Range(NamedTuple):
 
 
 class Times(NamedTuple):
-    """From when to before when messages were published, epoch milliseconds; None is open."""
+    """From when to before when the broker stored messages, epoch milliseconds; None is open."""
 
     start_ms: int | None = None
     stop_ms: int | None = None
@@ -76,8 +76,8 @@ def chosen_files(files: Iterable[LakeFile], ranges: Sequence[Range], times: Time
         if (span := wanted.get((file.topic, file.partition))) is not None
         and file.first_offset < span.stop
         and file.last_offset >= span.start
-        and (times.start_ms is None or file.max_time_us >= times.start_ms * 1000)
-        and (times.stop_ms is None or file.min_time_us < times.stop_ms * 1000)
+        and (times.start_ms is None or file.max_append_us >= times.start_ms * 1000)
+        and (times.stop_ms is None or file.min_append_us < times.stop_ms * 1000)
     ]
 
 
@@ -109,7 +109,7 @@ def row_condition(ranges: Sequence[Range], times: Times) -> str:
     ]
     condition = f"({' OR '.join(spans)})" if spans else "false"
     if times.start_ms is not None:
-        condition += f" AND timestamp >= timestamp_millis({times.start_ms})"
+        condition += f" AND append_time >= timestamp_millis({times.start_ms})"
     if times.stop_ms is not None:
-        condition += f" AND timestamp < timestamp_millis({times.stop_ms})"
+        condition += f" AND append_time < timestamp_millis({times.stop_ms})"
     return condition

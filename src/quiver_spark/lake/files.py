@@ -38,6 +38,9 @@ class LakeFile(NamedTuple):
     min_time_us: int = 0
     max_time_us: int = 0
     """Of the messages' timestamps."""
+    min_append_us: int = 0
+    max_append_us: int = 0
+    """Of the times at which the broker stored them."""
 
     @property
     def path(self) -> str:
@@ -49,9 +52,9 @@ class LakeFile(NamedTuple):
 
     def stats(self) -> str:
         """For the table, so that readers pass over files without a look into them."""
-        low = {"partition": self.partition, "offset": self.first_offset, "timestamp": _shown(self.min_time_us)}
-        high = {"partition": self.partition, "offset": self.last_offset, "timestamp": _shown(self.max_time_us)}
-        none = {"partition": 0, "offset": 0, "timestamp": 0}
+        low = _bounds(self.partition, self.first_offset, self.min_time_us, self.min_append_us)
+        high = _bounds(self.partition, self.last_offset, self.max_time_us, self.max_append_us)
+        none = dict.fromkeys(low, 0)
         stats = {"numRecords": self.rows, "minValues": low, "maxValues": high, "nullCount": none}
         return msgspec.json.encode(stats).decode()
 
@@ -76,12 +79,19 @@ def file_of(path: str, row: dict[str, Any] | None = None) -> LakeFile:
         last_offset=row["max.offset"],
         min_time_us=_microseconds(row["min.timestamp"]),
         max_time_us=_microseconds(row["max.timestamp"]),
+        min_append_us=_microseconds(row["min.append_time"]),
+        max_append_us=_microseconds(row["max.append_time"]),
     )
 
 
 def date_of(day: int) -> str:
     """The date that is so many days after 1970-01-01."""
     return (_EPOCH_DAY + timedelta(days=day)).isoformat()
+
+
+def _bounds(partition: int, offset: int, time_us: int, append_us: int) -> dict[str, int | str]:
+    times = {"timestamp": _shown(time_us), "append_time": _shown(append_us)}
+    return {"partition": partition, "offset": offset, **times}
 
 
 def _shown(time_us: int) -> str:

@@ -84,16 +84,24 @@ class ParquetFile:
 
 
 def _with_rows(file: LakeFile, batch: pa.RecordBatch) -> LakeFile:
-    offsets, times = batch.column("offset"), pc.min_max(batch.column("timestamp"))
-    low, high = times["min"].value, times["max"].value
-    first, last = offsets[0].as_py(), offsets[-1].as_py()
-    if not file.rows:
-        return file._replace(
-            rows=len(offsets), first_offset=first, last_offset=last, min_time_us=low, max_time_us=high
-        )
+    """What is known of a file with the rows of one more batch in it."""
+    offsets = batch.column("offset")
+    low, high = _bounds(batch.column("timestamp"))
+    first, last = _bounds(batch.column("append_time"))
+    if file.rows:
+        low, high = min(low, file.min_time_us), max(high, file.max_time_us)
+        first, last = min(first, file.min_append_us), max(last, file.max_append_us)
     return file._replace(
         rows=file.rows + len(offsets),
-        last_offset=last,
-        min_time_us=min(file.min_time_us, low),
-        max_time_us=max(file.max_time_us, high),
+        first_offset=file.first_offset if file.rows else offsets[0].as_py(),
+        last_offset=offsets[-1].as_py(),
+        min_time_us=low,
+        max_time_us=high,
+        min_append_us=first,
+        max_append_us=last,
     )
+
+
+def _bounds(times: pa.Array) -> tuple[int, int]:
+    found = pc.min_max(times)
+    return found["min"].value, found["max"].value

@@ -1,11 +1,17 @@
 """`quiver pipeline` without Spark: help costs nothing, and what is missing is named."""
 
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from quiver.cli.pipeline_commands import app
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "pipelines.md"
 
 _WITHOUT = "import sys; sys.modules['pyspark'] = sys.modules['deltalake'] = None\n"
 _RUN = "from quiver.cli.main import run; status = run(sys.argv[1:])\n"
@@ -37,3 +43,19 @@ def test_every_job_is_listed() -> None:
     assert app.info.help in done.stdout + done.stderr
     for name in ("archive", "replay", "compact"):
         assert f"  {name} " in done.stdout + done.stderr
+
+
+def documented() -> list[str]:
+    return [
+        line
+        for block in re.findall(r"```sh\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+        for line in block.splitlines()
+    ]
+
+
+@pytest.mark.parametrize("line", documented())
+def test_every_documented_command_is_understood(line: str) -> None:
+    name, *words = shlex.split(line.removeprefix("quiver pipeline "))
+    command = get_command(app)
+    job = command.get_command(command.make_context("pipeline", [name]), name)  # type: ignore[attr-defined]
+    assert job.make_context(name, words).params

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from quiver.model.errors import CorruptData, InvalidRequest, OffsetOutOfRange
 from quiver.model.position import Position
+from quiver.records.columns import MAX_TIMESTAMP_MS
 from quiver_spark.catalogue import TopicExtent
 from quiver_spark.jobs.archive_plan import remaining, rounds
 from quiver_spark.jobs.given import given_options
@@ -61,8 +62,9 @@ def test_rows_by_day_keep_their_order() -> None:
     assert [(day, batch is whole) for day, batch in by_day(whole)] == [(3, True)]
 
 
-def test_days_before_1970() -> None:
-    assert [date_of(day) for day, _ in by_day(rows([0], [-1]))] == ["1969-12-31"]
+def test_the_first_and_the_last_day_of_a_timestamp() -> None:
+    last = MAX_TIMESTAMP_MS // DAY_MS
+    assert [date_of(day) for day, _ in by_day(rows([0, 1], [0, last]))] == ["1970-01-01", "9999-12-31"]
 
 
 def read_back(root: Path, file: LakeFile) -> list[int]:

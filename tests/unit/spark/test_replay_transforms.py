@@ -32,7 +32,9 @@ HOUR_MS = 3_600_000
 def lake_file(topic: str, partition: int, start: int, stop: int, hour: int) -> LakeFile:
     """Rows from `start` to `stop` of one hour."""
     low, high = hour * HOUR_MS * 1000, (hour + 1) * HOUR_MS * 1000 - 1
-    return LakeFile(topic, "1970-01-01", partition, start, stop, "a", stop - start, 9, start, stop - 1, low, high)
+    return LakeFile(
+        topic, "1970-01-01", partition, start, stop, "a", stop - start, 9, start, stop - 1, 0, 0, low, high
+    )
 
 
 FILES = [
@@ -89,7 +91,8 @@ def test_times_are_conditions_on_rows() -> None:
     times = times_of(given_options({"topic": "a", "start": "1970-01-01T01:00:00Z"}))
     assert times == Times(HOUR_MS, None)
     assert row_condition([Range("a", 1, 5, 7)], times) == (
-        "((topic = 'a' AND partition = 1 AND offset >= 5 AND offset < 7)) AND timestamp >= timestamp_millis(3600000)"
+        "((topic = 'a' AND partition = 1 AND offset >= 5 AND offset < 7))"
+        " AND append_time >= timestamp_millis(3600000)"
     )
     assert row_condition([], Times()) == "false"
 
