@@ -284,11 +284,11 @@ class MessageIds:
     def restore(self, image: Image) -> None:
         """ValueError when it is not one."""
         maps = [DigestMap(packed) for packed in image.sealed]
+        opened = {id: OpenIds(epoch, IntervalSet.decode(ranges)) for id, (epoch, ranges) in image.open.items()}
+        self._aborted, self._open = IntervalSet.decode(image.aborted), opened
         self._sealed = deque((each, each.highest() + 1) for each in maps if len(each))
         self._end = self._sealed[-1][1] if self._sealed else 0
         self._steps = deque(image.steps)
-        self._open = {id: OpenIds(epoch, IntervalSet.decode(ranges)) for id, (epoch, ranges) in image.open.items()}
-        self._aborted = IntervalSet.decode(image.aborted)
 
 
 def _sealed(entries: Entries) -> DigestMap:

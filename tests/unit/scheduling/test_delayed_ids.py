@@ -113,15 +113,16 @@ async def test_both_at_once_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has a writer of its own, and a write that fails must not have been answered for by the other."""
     bench = await Bench.open(MemoryStorage())
     schedule_log = bench.delays.schedule.log
-    gate, append = asyncio.Event(), schedule_log.append
+    begun, gate, append = asyncio.Event(), asyncio.Event(), schedule_log.append
 
     async def slow(*args: object, **options: object) -> None:
+        begun.set()
         await gate.wait()
         await append(*args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(schedule_log, "append", slow)
     waiting = asyncio.ensure_future(schedule(bench, b"a", MINUTE))
-    await asyncio.sleep(0.001)
+    await begun.wait()
     with pytest.raises(MessageIdUndecided, match="being written"):
         await publish(bench, b"a")
     gate.set()
