@@ -148,13 +148,14 @@ def test_the_window_is_a_setting(shared_broker: BrokerProcess, q: Client, topic:
 
 def test_ids_outlive_kill_and_restart(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker()
-    expected = sorted([b"http", *(b"%d" % n for n in range(1000))])
+    expected = sorted([b"http", *(b"%d" % n for n in range(1000)), b"half", b"other half"])
     first: dict[str, tuple[Any, Any]] = {}
     with quiver.connect(broker.address) as q:
         for durability in ("fsync", "interval"):
             q.topics.create(durability, partitions=2, durability=durability)
             spans, later = send_thousand(q, durability)
             assert not any(span.duplicate for span in spans)
+            send_halves(q, durability)
             first[durability] = later, publish(broker, durability, {"id": "http", "value": "http"})[0]
     for stop in (broker.kill, broker.terminate):
         stop()
@@ -165,7 +166,17 @@ def test_ids_outlive_kill_and_restart(start_broker: Callable[..., BrokerProcess]
                 spans, waiting = send_thousand(q, topic)
                 assert all(span.duplicate for span in spans)
                 assert (waiting, waiting.duplicate, waiting.delayed) == (later, True, True)
+                assert all(span.duplicate for span in send_halves(q, topic))
                 assert values(q, topic) == expected
+
+
+def send_halves(q: Client, topic: str) -> Any:
+    """A frame of which one half is known, and that is stored without it the first time."""
+    known = next(id for n in range(1000) if partition_for(id := b"%d" % n, 2) == 0)
+    with q.producer(topic) as out:
+        ids = [b"half", known, known, b"other half"]
+        ticket = out.send_many(ids, ids=ids, partition=0)
+    return ticket.result()
 
 
 def send_thousand(q: Client, topic: str) -> tuple[Any, Any]:

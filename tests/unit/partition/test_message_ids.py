@@ -313,6 +313,20 @@ async def test_moves_are_stored_whatever_their_ids_and_are_known_then() -> None:
         await shelf.open()
 
 
+@pytest.mark.parametrize("sealed_ids", [1, 1000])
+async def test_a_move_counts_where_the_other_may_be_aborted(monkeypatch: pytest.MonkeyPatch, sealed_ids: int) -> None:
+    monkeypatch.setattr(message_ids, "_SEALED_IDS", sealed_ids)
+    shelf = await Shelf().open()
+    await shelf.send(b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    moved = [NewMessage(value=b"v", id=b"a", timestamp_ms=1)]
+    await append_moved(shelf.partition, mover=MOVER, sequence=0, messages=moved)
+    assert await shelf.publish(b"a") == (1, True)
+    await shelf.partition.append_marker(1, 0, commit=False)
+    assert await shelf.publish(b"a") == (1, True)
+    await shelf.open()
+    assert await shelf.publish(b"a") == (1, True)
+
+
 # the table by itself
 
 
