@@ -33,6 +33,8 @@ from quiver.transactions.events import Decided, Ending, Place
 
 logger = logging.getLogger(__name__)
 
+_MARKERS_AT_ONCE = 128
+"""Others get their turn in between."""
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 
 
@@ -143,10 +145,13 @@ class Finishing:
 
     async def _put_markers(self, work: _Work) -> None:
         markers, commit = work.markers, work.decided.commit
-        found = await asyncio.gather(
-            *(self.mark(ending.producer_id, ending.epoch, place, commit=commit) for ending, place in markers),
-            return_exceptions=True,
-        )
+        found: list[Partition | BaseException | None] = []
+        for start in range(0, len(markers), _MARKERS_AT_ONCE):
+            some = markers[start : start + _MARKERS_AT_ONCE]
+            found += await asyncio.gather(
+                *(self.mark(ending.producer_id, ending.epoch, place, commit=commit) for ending, place in some),
+                return_exceptions=True,
+            )
         work.markers = [marker for marker, one in zip(markers, found, strict=True) if isinstance(one, BaseException)]
         work.marked |= {one for one in found if isinstance(one, Partition)}
         for (_, place), one in zip(markers, found, strict=True):

@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 
 from quiver.model.errors import InvalidRequest
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
+from quiver.protocol.transaction_messages import MOST_PRODUCERS, GroupOffsets, LeasedAcks, ProducerKey
 
-_MOST_PRODUCERS = 10_000
 _MOST_OFFSETS = 10_000
 _MOST_RUNS = 100_000
 _KEY_LENGTH = 1_000
 
 
 def check_producers(producers: Sequence[ProducerKey]) -> None:
-    if not 1 <= len(producers) <= _MOST_PRODUCERS:
-        raise InvalidRequest(problem=f"a transaction has 1 to {_MOST_PRODUCERS} producers")
+    if not 1 <= len(producers) <= MOST_PRODUCERS:
+        raise InvalidRequest(problem=f"a transaction has 1 to {MOST_PRODUCERS} producers")
     if len({each.producer_id for each in producers}) < len(producers):
         raise InvalidRequest(problem="a producer is named twice")
 

@@ -41,7 +41,7 @@ class Screening(NamedTuple):
 
     repeats: dict[int, FirstMessage]
     within: dict[int, int]
-    """They repeat a message of the same frame that is new, by its row."""
+    """They repeat a message of the same frame that is new: the row of that."""
     undecided: set[int]
     """They repeat a message of which it is not certain yet that it counts."""
 

@@ -37,6 +37,8 @@ _ID_LENGTH = 240
 _SNAPSHOT_AFTER_SECONDS = 300.0
 _NAMED_KEPT_MS = 7 * 86_400_000
 _UNNAMED_KEPT_MS = 86_400_000
+_TURN = 256
+"""So many producers are gone through at once."""
 
 
 class Coordinator:
@@ -93,8 +95,9 @@ class Coordinator:
     async def alone(self, *keys: int | str) -> AsyncIterator[None]:
         """Nobody else ends a transaction of these producers, or uses these names, meanwhile."""
         async with AsyncExitStack() as stack:
-            for key in sorted(set(keys), key=lambda key: (isinstance(key, str), key)):
+            for number, key in enumerate(sorted(set(keys), key=lambda key: (isinstance(key, str), key))):
                 await stack.enter_async_context(self._lock(key))
+                await _give_way(number)
             yield
 
     @asynccontextmanager
@@ -192,7 +195,10 @@ class Coordinator:
         acks: Sequence[LeasedAcks] = (),
     ) -> Decided:
         """Decides on transactions that have nothing under way; the caller is `alone` with their producers."""
-        endings = [await self._ending(each.producer_id, each.epoch, each.places) for each in transactions]
+        endings = []
+        for number, each in enumerate(transactions):
+            endings.append(await self._ending(each.producer_id, each.epoch, each.places))
+            await _give_way(number)
         decided = await self._decide(endings, commit, reason, key, offsets, acks)
         for each in transactions:
             if self.open.get(each.producer_id) is each:
@@ -295,6 +301,12 @@ class Coordinator:
             raise ShuttingDown()
         assert self._journal is not None, "start comes first"
         await self._journal.append(encode_event(event))
+
+
+async def _give_way(number: int) -> None:
+    """Lets others have their turn now and then."""
+    if number % _TURN == _TURN - 1:
+        await asyncio.sleep(0)
 
 
 def check_init(transactional_id: str | None, timeout_ms: int) -> None:
