@@ -14,7 +14,7 @@ EVENTS = (
     "1000000 offset commits",
     "1000000 frames of producers",
     "1000000 single messages",
-    "1000000 transactions",
+    "100000 transactions",
     "1000000 leases and acks",
     "1000000 dead letters",
     "1000000 delays, pending",

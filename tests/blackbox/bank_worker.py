@@ -14,7 +14,7 @@ import json
 import os
 import random
 import sys
-import time
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -51,7 +51,7 @@ class Teller:
                 if not error.retryable:
                     self._note("broken", repr(error))
                     raise
-                time.sleep(TRY_AGAIN_SECONDS)
+                threading.Event().wait(TRY_AGAIN_SECONDS)
 
     def _serve_stream(self, q: Any) -> None:
         """A transaction that fails ends the stream: what it read is read again."""

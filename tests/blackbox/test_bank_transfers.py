@@ -9,7 +9,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 
 import quiver
 from blackbox.bank_worker import ENTRIES
-from blackbox.broker_process import BrokerProcess, free_port
+from blackbox.broker_process import BrokerProcess, free_port, wait_until
 
 LONG = bool(os.environ.get("QUIVER_LONG"))
 TRANSFERS = 4_000 if LONG else 150
@@ -155,17 +154,18 @@ def test_the_sum_never_changes(start_broker: Callable[..., BrokerProcess], tmp_p
 def _open_for_business(bank: Bank, q: Any) -> None:
     """Until all transfers are booked; the broker is killed at each third of them, workers all the time."""
     kills = [4 * TRANSFERS // 3, 8 * TRANSFERS // 3]
-    deadline = time.monotonic() + SECONDS
-    while not bank.is_done:
-        assert time.monotonic() < deadline, f"{len(bank.seen)} of {4 * TRANSFERS} entries"
+
+    def go_on() -> bool:
         bank.keep_workers()
         bank.audit(q)
-        if bank.chance.random() < 0.05:
+        if bank.chance.random() < 0.02:
             bank.kill_worker()
         if kills and len(bank.seen) >= kills[0]:
             kills.pop(0)
             bank.broker.restart(kill=True)
-        time.sleep(0.05)
+        return bank.is_done
+
+    wait_until(go_on, SECONDS, "all transfers are booked")
     assert not kills, "the broker was killed each time"
 
 

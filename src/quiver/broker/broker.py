@@ -116,9 +116,7 @@ class Broker:
             alter_topic=self.alter_topic,
             clock=self.clock,
         )
-        self.dead_letters: DeadLetters = DeadLetters(
-            self._metadata, self._partitions, burial, queues=lambda: self.queues
-        )
+        self.dead_letters = DeadLetters(self._metadata, self._partitions, burial, queues=lambda: self.queues)
         self.schedules = Schedules(
             self._metadata,
             self._partitions,

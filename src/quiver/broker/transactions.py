@@ -11,6 +11,7 @@ from quiver.broker.partitions import Partitions
 from quiver.broker.publish import Publish, Published
 from quiver.broker.queues import Queues
 from quiver.broker.settling import TransactionAcks
+from quiver.broker.transaction_limits import check_key, check_offset_count, check_producers, check_runs
 from quiver.broker.transaction_list import describe, list_transactions
 from quiver.broker.transaction_publishing import TransactionPublishing
 from quiver.broker.transaction_recovery import recover
@@ -20,7 +21,6 @@ from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, Q
 from quiver.model.message import NewMessage
 from quiver.protocol.transaction_messages import (
     DEFAULT_TIMEOUT_MS,
-    MOST_PRODUCERS,
     GroupOffsets,
     LeasedAcks,
     ProducerKey,
@@ -38,9 +38,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _TICK_SECONDS = 0.25
 _UPKEEP_TICKS = 4
-_MOST_OFFSETS = 10_000
-_MOST_RUNS = 100_000
-_KEY_LENGTH = 1_000
 
 
 class TransactionStats(NamedTuple):
@@ -187,7 +184,7 @@ class Transactions:
     async def add_acks(self, producer_id: int, epoch: int, acks: Sequence[LeasedAcks]) -> None:
         """Whether the leases last is asked when the transaction is committed."""
         transaction = self._coordinator.join(producer_id, epoch)
-        _check_runs([*transaction.acks, *acks])
+        check_runs([*transaction.acks, *acks])
         await self._coordinator.touch(transaction)
         transaction.check_open()
         transaction.acks += acks
@@ -207,9 +204,8 @@ class Transactions:
         LeaseLost and errors of groups leave the transaction open: it is to be aborted. The same request again, or
         another with the same key, gets the same answer.
         """
-        _check_producers(producers)
-        if key is not None and not 1 <= len(key) <= _KEY_LENGTH:
-            raise InvalidRequest(problem=f"the key of a commit has 1 to {_KEY_LENGTH} characters")
+        check_producers(producers)
+        check_key(key)
         return await self._through(self._commit(producers, key, offsets, acks))
 
     async def _commit(
@@ -254,7 +250,7 @@ class Transactions:
             joint.acks += each.acks
         joint.add_offsets(offsets)
         joint.acks += acks
-        _check_runs(joint.acks)
+        check_runs(joint.acks)
         # Who reads what does not change between the check and the new offsets.
         async with self._groups.service.holding(group.group for group in joint.offsets):
             await self._check_held_offsets(joint.offsets)
@@ -283,7 +279,7 @@ class Transactions:
 
     async def abort(self, producers: Sequence[ProducerKey]) -> Answer:
         """Takes everything of these producers back. The same request again gets the same answer."""
-        _check_producers(producers)
+        check_producers(producers)
         return await self._through(self._abort(producers))
 
     async def _abort(self, producers: Sequence[ProducerKey]) -> Answer:
@@ -355,8 +351,7 @@ class Transactions:
             await self._check_held_offsets(groups)
 
     async def _check_held_offsets(self, groups: Sequence[GroupOffsets]) -> None:
-        if sum(len(group.offsets) for group in groups) > _MOST_OFFSETS:
-            raise InvalidRequest(problem=f"a transaction has at most {_MOST_OFFSETS} offsets")
+        check_offset_count(groups)
         for group in groups:
             offsets = {TopicPartition(part.topic_id, part.partition): part.offset for part in group.offsets}
             self._groups.check_offsets(offsets)
@@ -392,18 +387,6 @@ class Transactions:
                 logger.info("transaction %s was open for too long and is aborted", transaction.id)
                 transaction.is_ending = True
                 await self._abort_now([transaction], "restart" if transaction.is_left_over else "timeout")
-
-
-def _check_producers(producers: Sequence[ProducerKey]) -> None:
-    if not 1 <= len(producers) <= MOST_PRODUCERS:
-        raise InvalidRequest(problem=f"a transaction has 1 to {MOST_PRODUCERS} producers")
-    if len({each.producer_id for each in producers}) < len(producers):
-        raise InvalidRequest(problem="a producer is named twice")
-
-
-def _check_runs(acks: Sequence[LeasedAcks]) -> None:
-    if sum(len(part.runs) for part in acks) > _MOST_RUNS:
-        raise InvalidRequest(problem=f"a transaction acknowledges at most {_MOST_RUNS} runs of messages")
 
 
 def _answer(decided: Decided) -> Answer:

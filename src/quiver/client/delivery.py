@@ -2,8 +2,8 @@
 
 import copy
 import threading
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -37,6 +37,7 @@ class Batch:
         "count",
         "deadline",
         "delivery",
+        "duplicate_rows",
         "duplicates",
         "error",
         "error_seen",
@@ -92,7 +93,10 @@ class Batch:
         """A connection broke before it was answered: it may be stored already."""
         self.base_offset: int | None = None
         self.duplicates: Mapping[int, tuple[int, bool]] = _NONE
-        """Messages that were published before, by row: offset of the first one, and whether that is delayed."""
+        """Messages that were published before, by row: the offset of the first one, and whether that is a delayed
+        message's id."""
+        self.duplicate_rows: Sequence[int] = ()
+        """In order."""
         self.last_error: QuiverError | None = None
         """Why it had to be sent again."""
         self.error: QuiverError | None = None
@@ -126,6 +130,11 @@ class Batch:
             self.frame = renumbered(self.frame, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
         self.identity = (producer_id, epoch)
         return self.frame
+
+    def note_duplicates(self, duplicates: Iterable[tuple[int, int, bool]]) -> None:
+        """Which messages are not new, as the broker says."""
+        self.duplicates = {row: (offset, is_delayed) for row, offset, is_delayed in duplicates}
+        self.duplicate_rows = sorted(self.duplicates)
 
     def open_rows(self) -> Rows:
         if self.rows is not None:
@@ -247,6 +256,7 @@ class Delivery:
         if place in batch.duplicates:
             offset, is_delayed = batch.duplicates[place]
             return (ScheduledBefore if is_delayed else PublishedBefore)(self.topic, batch.partition, offset)
+        place -= bisect_left(batch.duplicate_rows, place)
         offset = batch.base_offset + place if batch.base_offset >= 0 else -1
         kind = PublishedLater if batch.is_delayed else Published
         return kind(self.topic, batch.partition, offset)
@@ -294,9 +304,14 @@ def _spans(topic: str, batch: Batch, base_offset: int) -> Iterator[Span]:
     if not batch.duplicates:
         yield kind(topic, batch.partition, base_offset, batch.count)
         return
-    places = [(kind, base_offset + row if base_offset >= 0 else -1) for row in range(batch.count)]
-    for row, (offset, is_delayed) in batch.duplicates.items():
-        places[row] = (SpanScheduledBefore if is_delayed else SpanBefore, offset)
+    places: list[tuple[type[Span], int]] = []
+    for row in range(batch.count):
+        if row in batch.duplicates:
+            offset, is_delayed = batch.duplicates[row]
+            places.append((SpanScheduledBefore if is_delayed else SpanBefore, offset))
+        else:
+            places.append((kind, base_offset))
+            base_offset += 1
     start = 0
     for end in range(1, len(places) + 1):
         first_kind, first = places[start]

@@ -3,23 +3,21 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 
 import msgspec
 
 from quiver.groups.assignors import AssignorName, TopicPartition
 from quiver.groups.deadlines import Deadlines
 from quiver.groups.events import (
-    Committed,
     Event,
     GroupCreated,
     GroupDeleted,
     GroupSettings,
     MembershipChanged,
-    OffsetsCommitted,
-    OffsetsForgotten,
     SettingsChanged,
 )
+from quiver.groups.group_offsets import GroupOffsets
 from quiver.groups.live_group import LiveGroup, MemberView
 from quiver.groups.member import Member, Subscription
 from quiver.groups.state import Membership, Protocol, Topics, topic_ids
@@ -49,12 +47,11 @@ _OFFSET_EXPIRY_EVERY_SECONDS = 60.0
 _EVENT = msgspec.json.Decoder(Event)
 
 
-class GroupService:
+class GroupService(GroupOffsets):
     def __init__(self, *, clock: Clock, randomness: Randomness, topics: Callable[[], Topics]) -> None:
-        self._clock = clock
+        super().__init__(clock)
         self._randomness = randomness
         self._topics = topics
-        self._table = GroupTable()
         self._live: dict[str, LiveGroup] = {}
         self._deadlines: Deadlines[str] = Deadlines()
         self._journal: Journal | None = None
@@ -182,40 +179,7 @@ class GroupService:
         """How long ago the member's last sign of life was."""
         return max(0, self._now_ms() - member.heartbeat_at_ms)
 
-    # offsets
-
-    async def commit(
-        self,
-        name: str,
-        offsets: Mapping[TopicPartition, tuple[int, str]],
-        *,
-        member_id: str | None = None,
-        generation: int | None = None,
-    ) -> None:
-        """Records how far the group has come: next offset and metadata by partition.
-
-        A member commits what it owns. Without a member the group must be empty: that is for tools.
-        """
-        self.check_commit(name, offsets, member_id=member_id, generation=generation)
-        # No await since the check: commits are journaled in the order in which they were allowed.
-        await self._append(OffsetsCommitted(name, self._committed(offsets)))
-
-    def check_commit(
-        self, name: str, partitions: Iterable[TopicPartition], *, member_id: str | None, generation: int | None
-    ) -> None:
-        """Whether a commit is allowed now."""
-        group = self.group(name)
-        if member_id is not None:
-            # A commit is journaled behind the membership that is being written, so that one must allow it too.
-            for membership in filter(None, (group.membership, self._live_of(name).coming)):
-                for partition in partitions:
-                    membership.check_owner(member_id, generation, partition)
-        if member_id is None and group.membership.members:
-            raise GroupNotEmpty(group=name, members=len(group.membership.members))
-
-    def _committed(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> list[tuple[TopicPartition, Committed]]:
-        now_ms = self._clock.now_ms()
-        return [(p, Committed(offset, now_ms, note)) for p, (offset, note) in offsets.items()]
+    # for transactions
 
     @contextlib.asynccontextmanager
     async def holding(self, names: Iterable[str]) -> AsyncIterator[None]:
@@ -232,38 +196,6 @@ class GroupService:
             await self._append(GroupCreated(name, self._clock.now_ms(), self._new_id()))
         if self.group(name).kind != "stream":
             raise GroupKindMismatch(group=name, kind=self.group(name).kind)
-
-    async def commit_decided(
-        self, name: str, offsets: Mapping[TopicPartition, tuple[int, str]], transaction: int
-    ) -> bool:
-        """The offsets of a transaction that was committed: once, however often this is called.
-
-        Returns whether this was the first time; GroupNotFound.
-        """
-        if transaction in self.group(name).transactions:
-            return False
-        await self._append(OffsetsCommitted(name, self._committed(offsets), transaction))
-        return True
-
-    async def begin_at(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Sets first positions, where the group has none yet."""
-        group, now_ms = self.group(name), self._clock.now_ms()
-        fresh = [(p, Committed(offset, now_ms)) for p, offset in offsets.items() if p not in group.offsets]
-        if fresh:
-            await self._append(OffsetsCommitted(name, fresh))
-
-    async def advance(self, name: str, partition: TopicPartition, offset: int) -> None:
-        """Moves the group's position on, if it is not as far already. Positions never go back this way."""
-        committed = self.group(name).offsets.get(partition)
-        if committed is None or committed.offset < offset:
-            advanced = Committed(offset, self._clock.now_ms(), "" if committed is None else committed.metadata)
-            await self._append(OffsetsCommitted(name, [(partition, advanced)]))
-
-    async def forget_topic(self, topic_id: int) -> None:
-        """The topic is gone, and with it every group's place in it."""
-        for name, group in list(self._table.groups.items()):
-            if any(partition.topic_id == topic_id for partition in group.offsets):
-                await self._append(OffsetsForgotten(name, topic_id))
 
     # groups
 

@@ -68,9 +68,9 @@ class Outbox:
 
     def take_back(self, move: Move) -> None:
         """The move could not be written. Its id is never used again: somebody may still hold the move and ask for it
-        by its id. Its sequence stays unused if others were begun since."""
+        by its id. Its sequence stays unused if others to its target were begun since."""
         self.open.pop(move.id)
-        if move.id == self._next_id - 1:
+        if self._moved[move.target] == (move.sequence + move.count) % SEQUENCE_LIMIT:
             self._moved[move.target] = move.sequence
 
     def done(self, move_id: int) -> None:

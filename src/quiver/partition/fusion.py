@@ -61,11 +61,12 @@ class FusedMessages:
 
 
 def message_size(message: NewMessage) -> int:
-    return message_bytes(message.value, message.key, message.headers)
+    """What the message limit is about."""
+    return message_bytes(message.value, message.key, message.headers) + len(message.id or b"")
 
 
 def message_bytes(value: bytes | None, key: bytes | None, headers: dict[str, bytes] | None) -> int:
-    """Bytes of key, value and headers: what the message limit is about."""
+    """Bytes of key, value and headers."""
     size = len(value or b"") + len(key or b"")
     if headers:
         size += sum(len(name.encode()) + len(content) for name, content in headers.items())

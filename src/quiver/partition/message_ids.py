@@ -41,7 +41,7 @@ class Screening(NamedTuple):
 
     repeats: dict[int, FirstMessage]
     within: dict[int, int]
-    """They repeat a message of the same frame that is new, by its row."""
+    """They repeat a message of the same frame that is new: the row of that."""
     undecided: set[int]
     """They repeat a message of which it is not certain yet that it counts."""
 
@@ -284,11 +284,11 @@ class MessageIds:
     def restore(self, image: Image) -> None:
         """ValueError when it is not one."""
         maps = [DigestMap(packed) for packed in image.sealed]
+        opened = {id: OpenIds(epoch, IntervalSet.decode(ranges)) for id, (epoch, ranges) in image.open.items()}
+        self._aborted, self._open = IntervalSet.decode(image.aborted), opened
         self._sealed = deque((each, each.highest() + 1) for each in maps if len(each))
         self._end = self._sealed[-1][1] if self._sealed else 0
         self._steps = deque(image.steps)
-        self._open = {id: OpenIds(epoch, IntervalSet.decode(ranges)) for id, (epoch, ranges) in image.open.items()}
-        self._aborted = IntervalSet.decode(image.aborted)
 
 
 def _sealed(entries: Entries) -> DigestMap:

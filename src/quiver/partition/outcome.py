@@ -16,7 +16,7 @@ class Duplicate(NamedTuple):
 
 class Appended(NamedTuple):
     base_offset: int
-    """Message n of the frame has this offset and n, unless it is among the duplicates."""
+    """Of the first message that is not among the duplicates; the others of those follow it."""
     append_time_ms: int
     duplicate: bool = False
     """Nothing was stored: the frame came before, or every message of it."""

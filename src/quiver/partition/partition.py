@@ -1,11 +1,9 @@
-"""One partition: its log, its writer, its producers and those who wait for news."""
+"""One partition: its log, its writer and those who wait for news."""
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-
-import msgspec
 
 from quiver.model.errors import (
     CorruptData,
@@ -21,16 +19,10 @@ from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
 from quiver.partition.fusion import FUSED_BYTES, FusedMessages, check_times, message_size
 from quiver.partition.id_keys import FrameIds
-from quiver.partition.message_ids import Image as MessageIdImage
-from quiver.partition.message_ids import first_entries
 from quiver.partition.outcome import Appended as Appended
 from quiver.partition.pending import Frame as Frame
 from quiver.partition.pending import Pending, PendingFrame, PendingMarker, Placed, answer, refuse
-from quiver.partition.placing import Placing
-from quiver.partition.replay import StoredIds, replay
-from quiver.partition.state import ProducerTable
-from quiver.partition.transactions import Image as TransactionImage
-from quiver.partition.transactions import Marker
+from quiver.partition.saved_state import SavedState
 from quiver.records.header import FrameHeader
 from quiver.storage.port import FrameSlice, Log, LogOptions
 from quiver.storage.writer import SerialWriter
@@ -39,27 +31,7 @@ from quiver.system.clock import Clock
 logger = logging.getLogger(__name__)
 
 _BATCH_BYTES = 16 * MIB
-_SNAPSHOT_BYTES = 4 * MIB
-_SNAPSHOT_GROWTH = 1
-"""Times the size of the last snapshot. A million message ids take 24 MB."""
-_SNAPSHOT_SECONDS = 1.0
 _AT_ONCE_BYTES = 16 * KIB
-
-
-class _Image(msgspec.Struct, array_like=True):
-    """What a snapshot of a partition holds."""
-
-    producers: bytes
-    transactions: TransactionImage
-    message_ids: MessageIdImage = MessageIdImage()
-
-
-class _SavedImage(msgspec.Struct, array_like=True):
-    """The same, on its way to disk: what would change meanwhile is encoded already."""
-
-    producers: bytes
-    transactions: msgspec.Raw
-    message_ids: MessageIdImage
 
 
 def log_options(config: TopicConfig) -> LogOptions:
@@ -68,15 +40,7 @@ def log_options(config: TopicConfig) -> LogOptions:
     )
 
 
-def _memory_loss(reach: int, start: int, problems: Sequence[str]) -> str:
-    return (
-        f"{'; '.join(problems)}. No message is lost, but producers that sent their last between offsets {reach} and"
-        f" {start} are not remembered: what they send again is stored again. Restore a good snapshot from a backup,"
-        " or let it be: producers that go on are remembered from now on"
-    )
-
-
-class Partition(Placing):
+class Partition(SavedState):
     """Appends go through one writer; reads run beside it. Belongs to one event loop."""
 
     def __init__(
@@ -91,72 +55,18 @@ class Partition(Placing):
         fused_bytes: int = FUSED_BYTES,
         is_schedule: bool = False,
     ) -> None:
-        super().__init__(name, log, config, epoch=epoch, limits=limits, is_schedule=is_schedule)
+        super().__init__(name, log, config, epoch=epoch, clock=clock, limits=limits, is_schedule=is_schedule)
         self.newest = [log.end_offset] * len(Priority)
         """By priority, the offset behind the last frame of it that was appended since opening: a level that was read
         up to there has nothing new."""
         self._knows_newest = False
-        self._clock = clock
         self._fused_bytes = fused_bytes
-        self._writer: SerialWriter[Pending] = SerialWriter(self._write, batch_bytes=_BATCH_BYTES)
+        self._writer = SerialWriter(self._write, batch_bytes=_BATCH_BYTES)
         self._open_fusions: dict[int, FusedMessages] = {}
         self._watchers: set[Callable[[], None]] = set()
         self._closing = False
-        self._bytes_since_snapshot = 0
-        self._snapshot_bytes = 0
-        self._snapshot_at = clock.monotonic()
-        self._snapshot_task: asyncio.Task[None] | None = None
-        self.memory_loss: str | None = None
-        """What the partition does not know of its producers any more, since its snapshots are damaged."""
-        self.saved_offset = 0
-        """What frames below say is in a snapshot."""
         self.aborted_gone_below = 0
         """The last compaction left no data of aborted transactions below."""
-
-    async def recover(self) -> None:
-        """Brings producers, transactions and message ids up to date: the newest snapshot, then the frames behind it.
-
-        Where snapshots are damaged and the log does not reach back to a good one, the log is what there is: it has
-        every message, and what is missing is told by `memory_loss`.
-        """
-        offset = self.log.start_offset
-        reach = await self._restore()
-        if reach < offset and self.log.snapshot_problems:
-            self.memory_loss = _memory_loss(reach, offset, self.log.snapshot_problems)
-            logger.error("%s: %s", self.name, self.memory_loss)
-        await replay(self.log, max(offset, reach), self._record_stored, self._wants_ids)
-        self.message_ids.expire(self._now_ms())
-
-    async def _restore(self) -> int:
-        """Returns the offset behind what is restored."""
-        while (snapshot := await self.log.load_snapshot()) is not None:
-            try:
-                image = msgspec.msgpack.decode(snapshot.data, type=_Image)
-                producers = ProducerTable.decode(image.producers)
-                self.message_ids.restore(image.message_ids)
-            except (msgspec.DecodeError, ValueError) as error:
-                self.log.refuse_snapshot(snapshot.offset, f"its content is not understood ({error})")
-                continue
-            self._producers = producers
-            self.transactions.restore(image.transactions)
-            self.saved_offset = snapshot.offset
-            self._snapshot_bytes = len(snapshot.data)
-            return snapshot.offset
-        return 0
-
-    def _wants_ids(self, header: FrameHeader) -> bool:
-        in_window = header.append_time_ms + self._config.dedup_window_ms > self._clock.now_ms()
-        return self.message_ids.counts(header) and in_window
-
-    def _record_stored(self, header: FrameHeader, marker: Marker | None, ids: StoredIds | None) -> None:
-        self._producers.record(header)
-        self.transactions.record(header, marker)
-        if marker is not None:
-            self.message_ids.close(header, commit=marker.commit)
-        elif ids is not None:
-            self.message_ids.record(header, first_entries(*ids), is_new=False)
-            self.message_ids.written()
-        self._bytes_since_snapshot += header.frame_bytes
 
     @property
     def high_watermark(self) -> int:
@@ -286,36 +196,6 @@ class Partition(Placing):
 
         await self._writer.exclusive(drop)
 
-    async def snapshot(self) -> None:
-        """Saves the producer table, so that the next start does not read the log."""
-        if self._bytes_since_snapshot and self.log.failure is None:
-            await self._writer.exclusive(self._begin_snapshot_in_turn)
-        if self._snapshot_task is not None:
-            await self._snapshot_task
-
-    async def _save_below(self, offset: int) -> None:
-        """Between two writes: what frames below an offset say is in a snapshot then, if that can be written at all."""
-        if self.saved_offset < min(offset, self.log.end_offset) and self.log.failure is None:
-            while self._snapshot_task is not None:
-                await self._snapshot_task
-            self._begin_snapshot()
-            if self._snapshot_task is not None:
-                await self._snapshot_task
-
-    async def save_state(self, *, roll: bool) -> None:
-        """Saves a snapshot of just now, behind which the log is `roll`ed if asked for; see `saved_offset`."""
-
-        async def close_and_save() -> None:
-            if roll:
-                await self.log.roll()
-            self._begin_snapshot()
-
-        while self._snapshot_task is not None:
-            await self._snapshot_task
-        await self._writer.exclusive(close_and_save)
-        if self._snapshot_task is not None:
-            await self._snapshot_task
-
     async def close(self) -> None:
         """Finishes what was accepted, then closes the log."""
         self._closing = True
@@ -383,10 +263,6 @@ class Partition(Placing):
             return
         self._finish(placed)
 
-    def _now_ms(self) -> int:
-        """Append times never go backwards, also when the clock does."""
-        return max(self._clock.now_ms(), self.log.last_append_time_ms)
-
     def _finish(self, placed: Placed) -> None:
         for header, _, _ in placed.frames:
             self.newest[header.priority] = header.next_offset
@@ -395,9 +271,8 @@ class Partition(Placing):
         if placed.id_changes:
             self.message_ids.written()
         if placed.frames:
-            self._bytes_since_snapshot += sum(stamped.header.frame_bytes for stamped in placed.frames)
             self._wake_watchers()
-            self._snapshot_if_due()
+            self._snapshot_if_due(sum(stamped.header.frame_bytes for stamped in placed.frames))
 
     def _fail(self, error: Exception, batch: Sequence[Pending], placed: Placed) -> None:
         if not isinstance(error, QuiverError):
@@ -406,37 +281,3 @@ class Partition(Placing):
         self._undo(placed)
         for pending in (*batch, *(pending for pending, _ in placed.outcomes)):
             refuse(pending, error)
-
-    def _snapshot_if_due(self) -> None:
-        if self._bytes_since_snapshot < max(_SNAPSHOT_BYTES, _SNAPSHOT_GROWTH * self._snapshot_bytes):
-            return
-        if self._clock.monotonic() - self._snapshot_at >= _SNAPSHOT_SECONDS:
-            self._begin_snapshot()
-
-    async def _begin_snapshot_in_turn(self) -> None:
-        self._begin_snapshot()
-
-    def _begin_snapshot(self) -> None:
-        """Called between two writes only, so the table is the one at the end of the log; saving goes on beside it."""
-        if self._snapshot_task is not None:
-            return
-        self._producers.expire(self._clock.now_ms())
-        self.transactions.forget_below(self.log.start_offset)
-        offset = self.log.end_offset
-        self.message_ids.expire(self._now_ms())
-        transactions = msgspec.Raw(msgspec.msgpack.encode(self.transactions.image()))
-        image = _SavedImage(self._producers.encode(), transactions, self.message_ids.image())
-        self._bytes_since_snapshot, self._snapshot_at = 0, self._clock.monotonic()
-        self._snapshot_task = asyncio.get_running_loop().create_task(self._save_snapshot(offset, image))
-
-    async def _save_snapshot(self, offset: int, image: _SavedImage) -> None:
-        try:
-            await self.log.sync()
-            data = msgspec.msgpack.encode(image)
-            self._snapshot_bytes = len(data)
-            await self.log.save_snapshot(offset, data)
-            self.saved_offset = max(self.saved_offset, offset)
-        except (QuiverError, OSError) as error:
-            logger.warning("no snapshot of %s: %s", self.name, error)
-        finally:
-            self._snapshot_task = None

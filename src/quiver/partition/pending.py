@@ -1,6 +1,7 @@
 """What waits for the writer of a partition, and what becomes of it."""
 
 import asyncio
+from itertools import count, repeat
 from typing import NamedTuple
 
 from quiver.model.errors import QuiverError
@@ -57,9 +58,10 @@ class Placed:
 
 def answer(pending: Pending, appended: Appended) -> None:
     if isinstance(pending, FusedMessages):
-        for index, future in enumerate(pending.futures):
+        places = map(Appended, count(appended.base_offset), repeat(appended.append_time_ms))
+        for future, place in zip(pending.futures, places, strict=False):
             if not future.done():
-                future.set_result(Appended(appended.base_offset + index, appended.append_time_ms))
+                future.set_result(place)
     elif not pending.future.done():
         pending.future.set_result(appended)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from quiver.model.errors import FrameTooLarge, MessageIdUndecided, OutOfSequence, QuiverError, TransactionConflict
+from quiver.model.errors import MessageIdUndecided, OutOfSequence, QuiverError, TransactionConflict
 from quiver.model.limits import Limits
 from quiver.model.topic import TopicConfig
 from quiver.partition.committed_view import CommittedView
@@ -23,15 +23,14 @@ from quiver.partition.pending import (
 from quiver.partition.state import SEQUENCE_LIMIT, ProducerTable, SentFrame
 from quiver.partition.transactions import Marker, build_marker
 from quiver.records.check import check_frame
+from quiver.records.cut import cut_frame
 from quiver.records.header import (
     COLUMN_DELIVER_AT,
     COLUMN_ID,
     FrameHeader,
-    StampedFrame,
     stamp,
     unpack_header,
 )
-from quiver.records.thin import cut_frame
 from quiver.storage.port import Log
 
 _NOT_KNOWN = -1
@@ -70,12 +69,11 @@ class Placing(CommittedView):
             return
         marker = Marker(pending.commit, now_ms)
         frame = build_marker(pending.producer_id, pending.epoch, marker)
-        stamped = self._stamped(frame, unpack_header(frame), now_ms, placed)
-        self._record(stamped, placed, marker)
-        closed = self.message_ids.close(stamped.header, commit=marker.commit)
+        header = self._record(frame, unpack_header(frame), now_ms, placed, marker)
+        closed = self.message_ids.close(header, commit=marker.commit)
         if closed is not None:
             placed.id_changes.append(closed)
-        placed.outcomes.append((pending, Appended(stamped.header.base_offset, now_ms)))
+        placed.outcomes.append((pending, Appended(header.base_offset, now_ms)))
 
     def _place_messages(self, pending: FusedMessages, now_ms: int, placed: Placed) -> None:
         keys: Keys | None = None
@@ -84,14 +82,13 @@ class Placing(CommittedView):
         if not pending.messages:
             return
         frame = pending.build(now_ms)
-        stamped = self._stamped(frame, check_frame(frame, self._limits), now_ms, placed)
-        self._record(stamped, placed)
+        header = self._record(frame, check_frame(frame, self._limits), now_ms, placed)
         if keys is not None:
-            self._record_ids(stamped.header, keys, placed, is_new=True)
-        placed.outcomes.append((pending, Appended(stamped.header.base_offset, now_ms)))
+            self._record_ids(header, keys, placed, is_new=True)
+        placed.outcomes.append((pending, Appended(header.base_offset, now_ms)))
 
     def _leave_repeats_out(self, pending: FusedMessages, now_ms: int, placed: Placed) -> Keys:
-        """Answers the messages that are known; the keys of those that stay."""
+        """Answers the messages that are known, and returns the keys of those that stay."""
         pending.sealed = True
         keys = id_keys(message.id for message in pending.messages)
         screening = self.message_ids.screen(keys, now_ms)
@@ -101,41 +98,44 @@ class Placing(CommittedView):
         if not gone:
             return keys
         kept = [row for row in range(len(keys)) if row not in gone]
-        base, places = self._next_offset(placed), {row: place for place, row in enumerate(kept)}
-        offsets = {row: base + places[first] for row, first in screening.within.items()}
-        for duplicate in self._duplicates(screening, offsets):
+        for duplicate in self._duplicates(screening, kept, self._next_offset(placed)):
             outcome = Appended(duplicate.offset, now_ms, duplicate=True, delayed=duplicate.delayed)
             placed.outcomes.append((PendingRepeat(pending.futures[duplicate.row]), outcome))
         pending.keep(kept)
         return [keys[row] for row in kept]
 
     def _place_frame(self, pending: PendingFrame, now_ms: int, placed: Placed) -> None:
-        frame, header = pending.frame, pending.header
-        keys = pending.ids.keys if pending.ids is not None and self.message_ids.window_ms else None
         try:
-            repeat = self._find_repeat(header, keys, now_ms)
-            self._check_transaction(header)
-            if repeat is not None:
-                placed.outcomes.append((pending, repeat))
-                return
-            duplicates: list[Duplicate] = []
-            if keys is not None and pending.is_checked:
-                duplicates = self._screened(pending, keys, now_ms, self._next_offset(placed))
-            if len(duplicates) == header.record_count:
-                self._pass_over(header, now_ms, placed)
-                placed.outcomes.append((pending, _all_known(duplicates, now_ms)))
-                return
-            if duplicates:
-                frame, header = self._cut(pending, duplicates)
+            sent = self._producers.find_repeat(pending.header)
+            self._check_transaction(pending.header)
+            if sent is not None:
+                placed.outcomes.append((pending, self._repeated(pending, sent, now_ms)))
+            elif pending.ids is not None and self.message_ids.window_ms:
+                self._place_named(pending, pending.ids.keys, now_ms, placed)
+            else:
+                header = self._record(pending.frame, pending.header, now_ms, placed)
+                placed.outcomes.append((pending, Appended(header.base_offset, now_ms)))
+        except OutOfSequence as error:
+            self._place_late(pending, error, now_ms, placed)
         except QuiverError as error:
             refuse(pending, error)
+
+    def _place_named(self, pending: PendingFrame, keys: Keys, now_ms: int, placed: Placed) -> None:
+        """A frame with ids, without the messages that are known."""
+        frame, header = pending.frame, pending.header
+        duplicates: list[Duplicate] = []
+        if pending.is_checked:
+            duplicates = self._screened(pending, keys, now_ms, self._next_offset(placed))
+        if len(duplicates) == header.record_count:
+            self._pass_over(header, now_ms, placed)
+            placed.outcomes.append((pending, _all_known(duplicates, now_ms)))
             return
-        stamped = self._stamped(frame, header, now_ms, placed)
-        self._record(stamped, placed)
-        if keys is not None:
-            self._record_ids(stamped.header, _without(keys, duplicates), placed, is_new=pending.is_checked)
-        answer = Appended(stamped.header.base_offset, now_ms, duplicates=tuple(duplicates))
-        placed.outcomes.append((pending, answer))
+        if duplicates:
+            frame, keys = _cut(pending, duplicates)
+            header = unpack_header(frame)
+        header = self._record(frame, header, now_ms, placed, left_out=len(duplicates))
+        self._record_ids(header, keys, placed, is_new=pending.is_checked)
+        placed.outcomes.append((pending, Appended(header.base_offset, now_ms, duplicates=tuple(duplicates))))
 
     # message ids
 
@@ -145,26 +145,15 @@ class Placing(CommittedView):
         if screening.undecided:
             assert pending.ids is not None
             raise _undecided(pending.ids.opened.ids()[min(screening.undecided)])
-        return self._duplicates(screening, {row: base + first for row, first in screening.within.items()})
+        gone = {*screening.repeats, *screening.within}
+        return self._duplicates(screening, [row for row in range(len(keys)) if row not in gone], base) if gone else []
 
-    def _duplicates(self, screening: Screening, within: dict[int, int]) -> list[Duplicate]:
-        """In order of rows; `within` has the offsets of those that repeat a message beside them."""
+    def _duplicates(self, screening: Screening, kept: list[int], base: int) -> list[Duplicate]:
+        """In order of rows; those that are kept get the offsets from a base on."""
+        offsets = {row: base + place for place, row in enumerate(kept)} if screening.within else {}
         known = [Duplicate(row, *first) for row, first in screening.repeats.items()]
-        beside = [Duplicate(row, offset, self.message_ids.delayed) for row, offset in within.items()]
-        return sorted(known + beside)
-
-    def _cut(self, pending: PendingFrame, duplicates: list[Duplicate]) -> tuple[bytes, FrameHeader]:
-        assert pending.ids is not None
-        kept = np.ones(pending.header.record_count, np.bool_)
-        kept[[duplicate.row for duplicate in duplicates]] = False
-        frame = cut_frame(pending.header, pending.ids.opened.batch, kept)
-        header = unpack_header(frame)
-        if max(len(frame), header.uncompressed_length) > self._limits.frame_bytes:
-            raise FrameTooLarge(
-                f"without the messages that were published before, the frame has {header.uncompressed_length} bytes, "
-                f"over the limit of {self._limits.frame_bytes}; send smaller batches"
-            )
-        return frame, header
+        delayed = self.message_ids.delayed
+        return sorted(known + [Duplicate(row, offsets[first], delayed) for row, first in screening.within.items()])
 
     def _record_ids(self, header: FrameHeader, keys: Keys, placed: Placed, *, is_new: bool) -> None:
         offsets = range(header.base_offset, header.next_offset)
@@ -172,42 +161,37 @@ class Placing(CommittedView):
 
     # producers
 
-    def _find_repeat(self, header: FrameHeader, keys: Keys | None, now_ms: int) -> Appended | None:
-        try:
-            sent = self._producers.find_repeat(header)
-        except OutOfSequence as error:
-            behind = (error.details["expected"] - header.base_sequence) % SEQUENCE_LIMIT
-            duplicates = self._known_again(header, keys, now_ms) if behind <= SEQUENCE_LIMIT // 2 else []
-            # Of a frame of repeats alone nothing was stored, and so a restart does not know that it came.
-            if len(duplicates) < header.record_count or any(each.offset == _NOT_KNOWN for each in duplicates):
-                raise
-            return _all_known(duplicates, now_ms)
-        if sent is None:
-            return None
-        if sent.is_whole:
+    def _place_late(self, pending: PendingFrame, error: OutOfSequence, now_ms: int, placed: Placed) -> None:
+        """A frame that was passed, and of which nothing is known: it came before if all of its messages did.
+
+        Of a frame of repeats alone nothing is stored, and so a restart does not know of it.
+        """
+        behind = (error.details["expected"] - pending.header.base_sequence) % SEQUENCE_LIMIT
+        duplicates = self._known_again(pending, now_ms) if behind <= SEQUENCE_LIMIT // 2 else []
+        if len(duplicates) < pending.header.record_count or any(each.offset == _NOT_KNOWN for each in duplicates):
+            refuse(pending, error)
+        else:
+            placed.outcomes.append((pending, _all_known(duplicates, now_ms)))
+
+    def _repeated(self, pending: PendingFrame, sent: SentFrame, now_ms: int) -> Appended:
+        if not sent.left_out:
             return Appended(sent.base_offset, sent.append_time_ms, duplicate=True)
-        return self._repeated(sent, self._known_again(header, keys, now_ms))
+        return _repeated_in_part(sent, self._known_again(pending, now_ms))
 
-    def _repeated(self, sent: SentFrame, known: list[Duplicate]) -> Appended:
-        """The answer for a frame that lost messages when it came first."""
-        base = sent.base_offset
-        duplicates = [each for each in known if base < 0 or each.offset != base + each.row]
-        if base < 0 and duplicates:
-            base = duplicates[0].offset
-        return Appended(base, sent.append_time_ms, duplicate=True, duplicates=tuple(duplicates))
-
-    def _known_again(self, header: FrameHeader, keys: Keys | None, now_ms: int) -> list[Duplicate]:
+    def _known_again(self, pending: PendingFrame, now_ms: int) -> list[Duplicate]:
         """Where the messages are that have an id, of a frame that came before."""
-        if keys is None:
+        if pending.ids is None or not self.message_ids.window_ms:
             return []
-        repeats = self.message_ids.screen(keys, now_ms, _transaction_of(header)).repeats
+        keys = pending.ids.keys
+        repeats = self.message_ids.screen(keys, now_ms, _transaction_of(pending.header)).repeats
         rows = [row for row, key in enumerate(keys) if key is not None]
         return [Duplicate(row, *repeats.get(row, (_NOT_KNOWN, False))) for row in rows]
 
     def _pass_over(self, header: FrameHeader, now_ms: int, placed: Placed) -> None:
         """The producer has sent its frame, of which nothing is stored."""
         self._note_producer(header.producer_id, placed)
-        self._producers.record(header._replace(base_offset=-1, append_time_ms=now_ms, record_count=0))
+        nothing = header._replace(base_offset=-1, append_time_ms=now_ms, record_count=0, last_offset_delta=-1)
+        self._producers.record(nothing, left_out=header.record_count)
 
     def _check_transaction(self, header: FrameHeader) -> None:
         """A producer's earlier transaction, whose end is on its way here, must not get the frames of the next."""
@@ -221,15 +205,23 @@ class Placing(CommittedView):
     def _next_offset(self, placed: Placed) -> int:
         return placed.frames[-1].header.next_offset if placed.frames else self.log.end_offset
 
-    def _stamped(self, frame: Frame, header: FrameHeader, now_ms: int, placed: Placed) -> StampedFrame:
-        base = self._next_offset(placed)
-        return stamp(frame, header, base_offset=base, leader_epoch=self.epoch, append_time_ms=now_ms)
-
-    def _record(self, stamped: StampedFrame, placed: Placed, marker: Marker | None = None) -> None:
-        self._note_producer(stamped.header.producer_id, placed)
-        self._producers.record(stamped.header)
+    def _record(
+        self,
+        frame: Frame,
+        header: FrameHeader,
+        now_ms: int,
+        placed: Placed,
+        marker: Marker | None = None,
+        left_out: int = 0,
+    ) -> FrameHeader:
+        """Gives a frame its offset; returns its header with it."""
+        base = placed.frames[-1].header.next_offset if placed.frames else self.log.end_offset
+        stamped = stamp(frame, header, base_offset=base, leader_epoch=self.epoch, append_time_ms=now_ms)
+        self._note_producer(header.producer_id, placed)
+        self._producers.record(stamped.header, left_out)
         placed.changes.append(self.transactions.record(stamped.header, marker))
         placed.frames.append(stamped)
+        return stamped.header
 
     def _note_producer(self, producer_id: int, placed: Placed) -> None:
         if producer_id not in placed.undo:
@@ -258,9 +250,31 @@ def _all_known(duplicates: list[Duplicate], now_ms: int) -> Appended:
     return Appended(first.offset, now_ms, duplicate=True, delayed=first.delayed, duplicates=tuple(duplicates))
 
 
-def _without(keys: Keys, duplicates: list[Duplicate]) -> Keys:
-    if duplicates:
-        keys = list(keys)
-        for duplicate in duplicates:
-            keys[duplicate.row] = None
-    return keys
+def _cut(pending: PendingFrame, duplicates: list[Duplicate]) -> tuple[bytes, Keys]:
+    """The frame without the messages that are known, and the keys of the others."""
+    assert pending.ids is not None
+    kept = np.ones(pending.header.record_count, np.bool_)
+    kept[[duplicate.row for duplicate in duplicates]] = False
+    keys = [key for key, is_kept in zip(pending.ids.keys, kept.tolist(), strict=True) if is_kept]
+    return cut_frame(pending.header, pending.ids.opened.batch, kept), keys
+
+
+def _repeated_in_part(sent: SentFrame, known: list[Duplicate]) -> Appended:
+    """The answer for a frame that comes again and lost messages when it came first; `known` are those with ids.
+
+    Those that were left out are elsewhere. Where that does not come out even, because ids were forgotten, or were
+    used otherwise since, a message is only told what is certain.
+    """
+    rows = {each.row: each for each in known}
+    duplicates: list[Duplicate] = []
+    place = sent.base_offset
+    for row in range(sent.record_count):
+        found = rows.get(row)
+        if found is None or found.offset in (place, _NOT_KNOWN):
+            place += 1
+        else:
+            duplicates.append(found)
+    if len(duplicates) != sent.left_out:
+        duplicates = [rows.get(row, Duplicate(row, _NOT_KNOWN)) for row in range(sent.record_count)]
+    base = sent.base_offset if sent.left_out < sent.record_count else duplicates[0].offset
+    return Appended(base, sent.append_time_ms, duplicate=True, duplicates=tuple(duplicates))

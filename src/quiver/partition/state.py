@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from quiver.model.errors import OutOfSequence, ProducerFenced, UnknownProducer
-from quiver.records.header import NO_PRODUCER, FrameHeader
+from quiver.records.header import COLUMN_ID, NO_PRODUCER, FrameHeader
 
 SEQUENCE_LIMIT = 2**31
 FRAMES_REMEMBERED = 16
@@ -26,8 +26,8 @@ class SentFrame(NamedTuple):
     base_offset: int
     """-1: nothing was stored, every message was known by its id."""
     append_time_ms: int
-    is_whole: bool = True
-    """No message is missing in the log, because it was known by its id or compacted away."""
+    left_out: int = 0
+    """Messages that were not stored, because they were known by their ids."""
 
 
 class ProducerState(NamedTuple):
@@ -74,13 +74,29 @@ class ProducerTable:
         if header.base_sequence == expected:
             return None
         if header.producer_epoch == known.epoch:
-            for frame in known.frames:
+            for place, frame in enumerate(known.frames):
                 if (frame.base_sequence, frame.record_count) == (header.base_sequence, header.record_count):
                     return frame
+                if frame.base_sequence == header.base_sequence and _may_be_cut(frame, header):
+                    return self._learn(header, known, place)
         raise OutOfSequence(producer_id=header.producer_id, sequence=header.base_sequence, expected=expected)
 
-    def record(self, header: FrameHeader) -> None:
-        """Remembers a frame that has its place in the log; live appends and replays alike."""
+    def _learn(self, header: FrameHeader, known: ProducerState, place: int) -> SentFrame:
+        """The log, read again, does not tell how many messages of a frame were left out; its repeat does."""
+        frames = list(known.frames)
+        left_out = header.record_count - frames[place].record_count
+        frames[place] = frames[place]._replace(record_count=header.record_count, left_out=left_out)
+        next_sequence = known.next_sequence
+        if place == len(frames) - 1:
+            next_sequence = (header.base_sequence + header.record_count) % SEQUENCE_LIMIT
+        self._producers[header.producer_id] = ProducerState(known.epoch, next_sequence, tuple(frames))
+        return frames[place]
+
+    def record(self, header: FrameHeader, left_out: int = 0) -> None:
+        """Remembers a frame that has its place in the log; live appends and replays alike.
+
+        Messages that were `left_out` of it count: the producer has numbered them.
+        """
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER:
             return
@@ -95,9 +111,9 @@ class ProducerTable:
             self._limit()
             return
         frames = known.frames if known is not None and known.epoch == header.producer_epoch else ()
-        count = header.last_offset_delta + 1  # fewer may be left: repeats were taken out, or compaction came by
-        is_whole = header.record_count == count
-        sent = SentFrame(header.base_sequence, count, header.base_offset, header.append_time_ms, is_whole)
+        # of a frame that compaction has thinned out there are fewer left
+        count = header.last_offset_delta + 1 + left_out
+        sent = SentFrame(header.base_sequence, count, header.base_offset, header.append_time_ms, left_out)
         producers[producer_id] = ProducerState(
             header.producer_epoch,
             (header.base_sequence + count) % SEQUENCE_LIMIT,
@@ -144,6 +160,11 @@ class ProducerTable:
     def _beside(self, producer_id: int) -> dict[int, ProducerState]:
         """Those that it is kept with."""
         return self._movers if producer_id >= FIRST_MOVER_ID else self._producers
+
+
+def _may_be_cut(frame: SentFrame, header: FrameHeader) -> bool:
+    """Whether this is the frame, of which some messages were left out when it came first."""
+    return bool(header.columns & COLUMN_ID) and 0 < frame.record_count < header.record_count and not frame.left_out
 
 
 def _passed_frame(known: ProducerState, sequence: int) -> SentFrame:

@@ -173,8 +173,9 @@ class Produced(Message, tag=103, frozen=True):
     delayed: bool = False
     """The frame holds delayed messages: its offsets are their ids, and they enter the topic when they are due."""
     duplicates: tuple[tuple[int, int, bool], ...] = ()
-    """Messages that were not stored because their id was known: place in the frame, offset of the first message with
-    the id, and whether that one is a delayed message's id."""
+    """Messages that were not stored because their id was known, by place in the frame: the place, the offset of the
+    first message with the id (-1: not known any more), and whether that is a delayed message's id. The others have
+    the base offset and those behind it."""
 
 
 class FetchedPart(msgspec.Struct, array_like=True, frozen=True):

@@ -1,4 +1,4 @@
-"""Thinning a frame out: some of its messages go, the others keep their offsets."""
+"""Thinning a stored frame out: some of its messages go, the others keep their offsets."""
 
 import numpy as np
 import numpy.typing as npt
@@ -35,33 +35,6 @@ def thin_frame(
     deltas = offset_deltas(header, batch)[kept]
     rows = batch.filter(pa.array(kept))
     return _frames(header, rows, deltas, first=0, last=header.last_offset_delta, max_bytes=max_bytes)
-
-
-def cut_frame(header: FrameHeader, batch: pa.RecordBatch, kept: npt.NDArray[np.bool_]) -> bytes:
-    """A producer's frame, not stored yet, without the messages that are not `kept`, of which there must be some on
-    either side. The others lie as far behind the base offset as if all were there, and its sequences are counted so.
-    """
-    rows = batch.filter(pa.array(kept))
-    columns = layout_for(header.columns).columns
-    arrays: Arrays = {column.bit: rows.column(place) for place, column in enumerate(columns)}
-    arrays[OFFSET_DELTA.bit] = pa.array(np.flatnonzero(kept).astype(np.int32))
-    low, high = header.min_timestamp_ms, header.max_timestamp_ms
-    if TIMESTAMP.bit in arrays:
-        times = arrays[TIMESTAMP.bit].to_numpy()
-        low, high = int(times.min()), int(times.max())
-    return seal(
-        arrays,
-        low,
-        high,
-        priority=header.priority,
-        compression=_NAMES[header.compression],
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        schema_id=header.schema_id,
-        transactional=header.is_transactional,
-        last_offset_delta=header.last_offset_delta,
-    )
 
 
 def _frames(

@@ -92,9 +92,9 @@ class Arrivals:
         appended = written.result()
         if not appended.duplicate:
             self._schedule_fresh()
-            ids = np.arange(appended.base_offset, appended.base_offset + len(times_ms))
             if known := [duplicate.row for duplicate in appended.duplicates]:
-                ids, times_ms = np.delete(ids, known), np.delete(times_ms, known)
+                times_ms = np.delete(times_ms, known)
+            ids = np.arange(appended.base_offset, appended.base_offset + len(times_ms))
             self.add(ScheduledFrame(ids, times_ms, header.priority, transaction_of(header)))
         if not answer.done():
             is_elsewhere = len(appended.duplicates) == header.record_count and not appended.delayed

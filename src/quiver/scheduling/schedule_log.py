@@ -18,9 +18,8 @@ from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.partition.fusion import message_bytes
 from quiver.records.columns import DELIVER_AT
-from quiver.records.header import COLUMN_DELIVER_AT, COLUMN_OFFSET_DELTA, NO_PRODUCER, FrameHeader
+from quiver.records.header import COLUMN_DELIVER_AT, NO_PRODUCER, FrameHeader
 from quiver.records.read import OpenFrame, open_frame, split_frames
-from quiver.records.thin import offset_deltas
 from quiver.storage.port import Log
 from quiver.structures.ordered_pairs import Integers
 
@@ -109,7 +108,7 @@ async def scan(log: Log, offset: int) -> AsyncIterator[ScheduledFrame]:
             except InvalidFrame as error:
                 logger.error("delayed messages %d to %d are lost: %s", header.base_offset, header.last_offset, error)
                 continue
-            ids = header.base_offset + offset_deltas(header, frame.batch).astype(np.int64)
+            ids = np.arange(header.base_offset, header.next_offset)
             found = ScheduledFrame(ids, due_times(frame), header.priority, transaction_of(header))
             if gathered and not _are_alike(gathered[0], found):
                 yield _as_one(gathered)
@@ -192,11 +191,9 @@ def _open_rows(
     except InvalidFrame as error:
         logger.error("delayed messages %d to %d are lost: %s", places[0], places[-1], error)
         return 0
-    if len(places) < header.record_count or header.columns & COLUMN_OFFSET_DELTA:
-        deltas = offset_deltas(header, frame.batch)
-        is_wanted = np.isin(deltas, np.array(places) - header.base_offset)
-        places = (deltas[is_wanted] + np.int64(header.base_offset)).tolist()
-        frame = OpenFrame(header._replace(record_count=len(places)), frame.batch.filter(pa.array(is_wanted)))
+    if len(places) < header.record_count:
+        wanted = pa.array(np.array(places) - header.base_offset)
+        frame = OpenFrame(header._replace(record_count=len(places)), frame.batch.take(wanted))
     columns = zip(
         frame.values(),
         frame.keys(),

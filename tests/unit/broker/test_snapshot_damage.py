@@ -148,7 +148,7 @@ async def test_without_the_catalogue_there_is_no_broker(life: Path, tmp_path: Pa
     for path in snapshots(root, "internal/metadata"):
         flip(path, 0.6)
     running = Running(root)
-    with pytest.raises(CorruptData, match="internal/metadata cannot be read: .*from a backup"):
+    with pytest.raises(CorruptData, match=r"internal/metadata cannot be read: .*from a backup"):
         await running.start()
     await running.give_up()
 

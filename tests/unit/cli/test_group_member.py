@@ -64,7 +64,7 @@ class FakeClient:
 
 
 def reading(*, limit: int | None = None, follow: bool = False) -> GroupReading:
-    return GroupReading("t", "g", None, limit, follow, parse_format("value"))
+    return GroupReading("t", "g", None, limit, follow, parse_format("value"), "read_committed")
 
 
 def finished(client: FakeClient, stream: FakeStream, end: int = 10) -> bool:

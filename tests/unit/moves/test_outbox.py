@@ -84,6 +84,14 @@ def test_a_move_that_was_not_written_gives_its_sequence_to_the_next_but_not_its_
     assert following.id > lost.id
 
 
+def test_moves_that_are_taken_back_last_first_leave_no_gap() -> None:
+    outbox = Outbox()
+    begun = [outbox.begin(TARGETS[0], 5, None), outbox.begin(TARGETS[1], 1, None), outbox.begin(TARGETS[0], 3, None)]
+    for move in reversed(begun):
+        outbox.take_back(move)
+    assert outbox.begin(TARGETS[0], 1, None).sequence == 0
+
+
 def test_a_move_taken_back_behind_others_leaves_their_sequences_alone() -> None:
     outbox = Outbox()
     lost, kept = outbox.begin(TARGETS[0], 5, None), outbox.begin(TARGETS[0], 3, None)

@@ -2,6 +2,7 @@
 failed writes, restarts and clocks."""
 
 import asyncio
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from quiver.model.errors import DiskFull, MessageIdUndecided, QuiverError
+from quiver.model.errors import DiskFull, MessageIdUndecided, OutOfSequence, QuiverError, UnknownProducer
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
@@ -49,8 +50,8 @@ class Send(NamedTuple):
 class Step(NamedTuple):
     sends: list[Send]
     fails: bool = False
-    again: bool = False
-    """The frames of producers are sent once more, as after a lost answer."""
+    again: str = ""
+    """The frames of producers are sent once more, as after a lost answer: at once, or after the broker was killed."""
 
 
 class End(NamedTuple):
@@ -78,9 +79,10 @@ class Row(NamedTuple):
 
 KINDS = st.sampled_from(["frame", "frame", "single", "single", "move", "1", "2", "t3", "t4"])
 SENDS = st.builds(Send, KINDS, IDS)
+AGAIN = st.sampled_from(["", "at once", "killed"])
 STEPS = st.one_of(
-    st.builds(Step, st.lists(SENDS, min_size=1, max_size=4), st.sampled_from([False] * 5 + [True]), st.booleans()),
-    st.builds(Step, st.lists(SENDS, min_size=1, max_size=4), st.just(False), st.booleans()),
+    st.builds(Step, st.lists(SENDS, min_size=1, max_size=4), st.sampled_from([False] * 5 + [True]), AGAIN),
+    st.builds(Step, st.lists(SENDS, min_size=1, max_size=4), st.just(False), AGAIN),
     st.builds(End, st.sampled_from(["t3", "t4"]), st.booleans()),
     st.builds(Sleep, st.sampled_from([1, 500, WINDOW_MS // 2, WINDOW_MS, 2 * WINDOW_MS])),
     st.builds(Restart, st.booleans()),
@@ -172,10 +174,9 @@ class World:
 
 def offsets_of(answer: Appended, count: int) -> list[tuple[int, bool]]:
     """Where each message of a frame is, and whether it is a duplicate."""
-    found = [(answer.base_offset + row, False) for row in range(count)]
-    for row, offset, _ in answer.duplicates:
-        found[row] = (offset, True)
-    return found
+    known = {row: offset for row, offset, _ in answer.duplicates}
+    new = itertools.count(answer.base_offset)
+    return [(known[row], True) if row in known else (next(new), False) for row in range(count)]
 
 
 async def send_all(world: World, step: Step) -> None:
@@ -203,7 +204,11 @@ async def send_all(world: World, step: Step) -> None:
         renew(world, kind)
     assert set(world.answers) >= {row.value for row in rows.values()}, "something is stored that nobody was told of"
     if step.again and not step.fails:
-        await send_again(world, begun, answers, rows)
+        if step.again == "killed":
+            await restart(world, Restart(is_clean=False))
+        await send_again(world, begun, answers, rows, was_killed=step.again == "killed")
+        for kind in list(world.sequences):
+            renew(world, kind)
 
 
 def renew(world: World, kind: str) -> None:
@@ -271,17 +276,26 @@ def undecided(world: World, rows: dict[int, Row]) -> set[int]:
     }
 
 
-async def send_again(world: World, begun: Any, answers: Any, rows: dict[int, Row]) -> None:
-    """The frames of producers and moves are repeated; each gets the answer it had. Where a move has brought the same
-    id, it may be told of that message."""
+async def send_again(world: World, begun: Any, answers: Any, rows: dict[int, Row], *, was_killed: bool) -> None:
+    """The frames of producers and moves are repeated, and each gets the answer it had.
+
+    Where a move has brought the same id, it may be told of that message, or nothing certain. Of frames without a
+    trace in the log a producer may be told to begin anew.
+    """
     for (send, values, _, frame), [first, *_] in zip(begun, answers, strict=True):
         if frame is None or send.kind == "frame" or not isinstance(first, Appended):
             continue
-        repeat = await world.append(frame)
+        try:
+            repeat = await world.append(frame)
+        except (OutOfSequence, UnknownProducer):
+            assert was_killed
+            assert len(first.duplicates) == len(values)
+            continue
         assert repeat.duplicate
         told = zip(send.ids, offsets_of(repeat, len(values)), offsets_of(first, len(values)), strict=True)
+        is_blurred = bool(world.moved_ids & set(send.ids))
         for id, now, then in told:
-            assert now == then or (rows[now[0]].id == id and id in world.moved_ids)
+            assert now == then or (is_blurred and (now[0] == -1 or rows[now[0]].id == id))
     assert await world.rows() == rows
 
 

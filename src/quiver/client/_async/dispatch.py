@@ -281,7 +281,8 @@ class AsyncDispatch:
         if isinstance(answer, Produced):
             self._failures = 0
             if self._fleet.acked(lane, batch):
-                batch.duplicates = {row: (offset, is_delayed) for row, offset, is_delayed in answer.duplicates}
+                if answer.duplicates:
+                    batch.note_duplicates(answer.duplicates)
                 self._settle(batch, base_offset=answer.base_offset)
         elif isinstance(answer, Failure):
             self._refused(lane, batch, error_from_wire(answer.code, answer.message, answer.retryable))

@@ -1,0 +1,32 @@
+"""How large a transaction may be."""
+
+from collections.abc import Sequence
+
+from quiver.model.errors import InvalidRequest
+from quiver.protocol.transaction_messages import MOST_PRODUCERS, GroupOffsets, LeasedAcks, ProducerKey
+
+_MOST_OFFSETS = 10_000
+_MOST_RUNS = 100_000
+_KEY_LENGTH = 1_000
+
+
+def check_producers(producers: Sequence[ProducerKey]) -> None:
+    if not 1 <= len(producers) <= MOST_PRODUCERS:
+        raise InvalidRequest(problem=f"a transaction has 1 to {MOST_PRODUCERS} producers")
+    if len({each.producer_id for each in producers}) < len(producers):
+        raise InvalidRequest(problem="a producer is named twice")
+
+
+def check_key(key: str | None) -> None:
+    if key is not None and not 1 <= len(key) <= _KEY_LENGTH:
+        raise InvalidRequest(problem=f"the key of a commit has 1 to {_KEY_LENGTH} characters")
+
+
+def check_offset_count(groups: Sequence[GroupOffsets]) -> None:
+    if sum(len(group.offsets) for group in groups) > _MOST_OFFSETS:
+        raise InvalidRequest(problem=f"a transaction has at most {_MOST_OFFSETS} offsets")
+
+
+def check_runs(acks: Sequence[LeasedAcks]) -> None:
+    if sum(len(part.runs) for part in acks) > _MOST_RUNS:
+        raise InvalidRequest(problem=f"a transaction acknowledges at most {_MOST_RUNS} runs of messages")

@@ -1,0 +1,36 @@
+"""Cutting a frame before it is stored: some of its messages are left out, and the others close up."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from quiver.records.columns import TIMESTAMP, layout_for
+from quiver.records.compression import CODES
+from quiver.records.header import FrameHeader
+from quiver.records.seal import Arrays, seal
+
+_NAMES = {code: name for name, code in CODES.items()}
+
+
+def cut_frame(header: FrameHeader, batch: pa.RecordBatch, kept: npt.NDArray[np.bool_]) -> bytes:
+    """A producer's frame with the messages that are `kept`, of which there must be some. Everything else, columns
+    included, stays as it was."""
+    rows = batch.filter(pa.array(kept))
+    columns = layout_for(header.columns).columns
+    arrays: Arrays = {column.bit: rows.column(place) for place, column in enumerate(columns)}
+    low, high = header.min_timestamp_ms, header.max_timestamp_ms
+    if TIMESTAMP.bit in arrays:
+        times = arrays[TIMESTAMP.bit].to_numpy()
+        low, high = int(times.min()), int(times.max())
+    return seal(
+        arrays,
+        low,
+        high,
+        priority=header.priority,
+        compression=_NAMES[header.compression],
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        schema_id=header.schema_id,
+        transactional=header.is_transactional,
+    )
