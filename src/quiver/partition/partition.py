@@ -272,7 +272,7 @@ class Partition(SavedState):
             self.message_ids.written()
         if placed.frames:
             self._wake_watchers()
-            self._snapshot_if_due(sum(stamped.header.frame_bytes for stamped in placed.frames))
+            self._snapshot_if_due(placed.frames)
 
     def _fail(self, error: Exception, batch: Sequence[Pending], placed: Placed) -> None:
         if not isinstance(error, QuiverError):

@@ -17,7 +17,7 @@ from quiver.partition.replay import StoredIds, replay
 from quiver.partition.state import ProducerTable
 from quiver.partition.transactions import Image as TransactionImage
 from quiver.partition.transactions import Marker
-from quiver.records.header import FrameHeader
+from quiver.records.header import FrameHeader, StampedFrame
 from quiver.storage.port import Log
 from quiver.storage.writer import SerialWriter
 from quiver.system.clock import Clock
@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 _SNAPSHOT_BYTES = 4 * MIB
 """Or the size of the last snapshot, if that is more: a million message ids take 24 MB."""
+_FRAME_BYTES = 1024
+"""What a frame counts for beside its bytes: small ones take start-up their own time, however few bytes they are."""
 _SNAPSHOT_SECONDS = 1.0
 
 
@@ -123,7 +125,7 @@ class SavedState(Placing):
         elif ids is not None:
             self.message_ids.record(header, first_entries(*ids), is_new=False)
             self.message_ids.written()
-        self._bytes_since_snapshot += header.frame_bytes
+        self._bytes_since_snapshot += header.frame_bytes + _FRAME_BYTES
 
     def _now_ms(self) -> int:
         """Append times never go backwards, also when the clock does."""
@@ -159,8 +161,8 @@ class SavedState(Placing):
         if self._snapshot_task is not None:
             await self._snapshot_task
 
-    def _snapshot_if_due(self, written_bytes: int) -> None:
-        self._bytes_since_snapshot += written_bytes
+    def _snapshot_if_due(self, written: Sequence[StampedFrame]) -> None:
+        self._bytes_since_snapshot += sum(frame.header.frame_bytes + _FRAME_BYTES for frame in written)
         if self._bytes_since_snapshot < max(_SNAPSHOT_BYTES, self._snapshot_bytes):
             return
         if self._clock.monotonic() - self._snapshot_at >= _SNAPSHOT_SECONDS:

@@ -272,7 +272,7 @@ class AsyncTransaction:
             return fenced
         except QuiverError:
             await self._ended(TransactionState.ABORTED, None)
-        problem = "it took longer than its timeout, or the broker was restarted"
+        problem = "it took longer than its timeout, was aborted by somebody else, or the broker was restarted"
         return TransactionAborted(transaction=self.name, problem=problem)
 
     async def _ended(self, state: TransactionState, next_key: ProducerKey | None) -> None:
