@@ -1,5 +1,6 @@
 """Workers in a thread of their own, so that the main thread is free for signals and the status line."""
 
+import abc
 import asyncio
 import inspect
 import threading
@@ -31,7 +32,7 @@ class Run(Protocol):
     def tally(self) -> "WorkerTally": ...
 
 
-class _Background:
+class _Background(abc.ABC):
     def __init__(self, address: str, handler: Callable[[Any], Any], options: dict[str, Any]) -> None:
         self._address, self._handler, self._options = address, handler, options
         self._thread = threading.Thread(target=self._run, name="quiver-work", daemon=True)
@@ -59,8 +60,9 @@ class _Background:
         finally:
             self._started.set()
 
+    @abc.abstractmethod
     def _work(self) -> None:
-        raise NotImplementedError
+        """Connects, says so by `_started`, and works until it is stopped."""
 
 
 class ThreadRun(_Background):

@@ -4,8 +4,7 @@ The outbox comes last: what dies while the pieces are made is then in the outbox
 but never in neither.
 """
 
-import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,9 +12,8 @@ import msgspec
 from quiver.delivery.queue_group import QueueGroup
 from quiver.model.queue import Ordering
 from quiver.moves.outbox import Outbox
+from quiver.storage.image_pieces import piece, pieces
 from quiver.structures.interval_set import IntervalSet
-
-_LENGTH = struct.Struct("<I")
 
 
 class RemovedImage(msgspec.Struct, frozen=True, array_like=True, tag=0):
@@ -50,48 +48,35 @@ _decoder = msgspec.msgpack.Decoder(RemovedImage | GroupImage | StatePiece | Outb
 
 
 def image(removed: IntervalSet, groups: Mapping[int, QueueGroup], outbox: Outbox) -> Iterator[bytes]:
-    yield _framed(RemovedImage(removed.encode()))
+    yield piece(RemovedImage(removed.encode()))
     for group in list(groups.values()):
-        yield _framed(GroupImage(group.id, group.ordering, group.in_offset_order))
-        for piece in group.state.image():
-            yield _framed(StatePiece(piece))
-    yield _framed(OutboxImage(outbox.image(), {group.id: group.tally.dead for group in groups.values()}))
+        yield piece(GroupImage(group.id, group.ordering, group.in_offset_order))
+        for part in group.state.image():
+            yield piece(StatePiece(part))
+    yield piece(OutboxImage(outbox.image(), {group.id: group.tally.dead for group in groups.values()}))
 
 
 def restored(data: bytes) -> Restored:
     removed, outbox = IntervalSet(), Outbox()
     groups: dict[int, QueueGroup] = {}
-    pieces: dict[int, list[bytes]] = {}
+    states: dict[int, list[bytes]] = {}
     held: list[bytes] = []
-    for piece in _pieces(data):
-        match piece:
+    for stored in pieces(data):
+        part = _decoder.decode(stored)
+        match part:
             case RemovedImage():
-                removed = IntervalSet.decode(piece.numbers)
+                removed = IntervalSet.decode(part.numbers)
             case GroupImage():
-                groups[piece.group] = QueueGroup(
-                    piece.group, ordering=piece.ordering, start=0, in_offset_order=piece.in_offset_order
+                groups[part.group] = QueueGroup(
+                    part.group, ordering=part.ordering, start=0, in_offset_order=part.in_offset_order
                 )
-                held = pieces[piece.group] = []
+                held = states[part.group] = []
             case StatePiece():
-                held.append(piece.data)
+                held.append(part.data)
             case OutboxImage():
-                outbox.restore(piece.content)
-                for group_id in piece.dead.keys() & groups.keys():
-                    groups[group_id].tally.dead = piece.dead[group_id]
+                outbox.restore(part.content)
+                for group_id in part.dead.keys() & groups.keys():
+                    groups[group_id].tally.dead = part.dead[group_id]
     for group_id, group in groups.items():
-        group.state.restore(pieces.pop(group_id))
+        group.state.restore(states.pop(group_id))
     return Restored(removed, groups, outbox)
-
-
-def _framed(piece: msgspec.Struct) -> bytes:
-    data = msgspec.msgpack.encode(piece)
-    return _LENGTH.pack(len(data)) + data
-
-
-def _pieces(data: bytes) -> Iterable[RemovedImage | GroupImage | StatePiece | OutboxImage]:
-    view, at = memoryview(data), 0
-    while at < len(view):
-        (length,) = _LENGTH.unpack_from(view, at)
-        at += _LENGTH.size
-        yield _decoder.decode(view[at : at + length])
-        at += length

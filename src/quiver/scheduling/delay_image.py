@@ -1,6 +1,5 @@
 """Snapshots of delayed messages: packed arrays, in pieces that are made one at a time."""
 
-import struct
 from collections.abc import Iterator
 
 import msgspec
@@ -8,15 +7,15 @@ import numpy as np
 
 from quiver.scheduling.delay_events import packed, unpacked
 from quiver.scheduling.delay_state import DelayState
+from quiver.storage.image_pieces import piece, pieces
 
-_LENGTH = struct.Struct("<I")
 _SLICE = 32_768
 
 
 def encode_image(state: DelayState) -> Iterator[bytes]:
     """The state as it is when the first piece is made, less what is cancelled until the last one is."""
     known_below = state.known_below
-    yield _piece(state.image())
+    yield piece(state.image())
     id = -1
     while True:
         ids, times, places = state.pending.behind(id, _SLICE)
@@ -24,27 +23,13 @@ def encode_image(state: DelayState) -> Iterator[bytes]:
         if not new:
             return
         id = int(ids[new - 1])
-        yield _piece([packed(numbers[:new]) for numbers in (ids, times, places)])
+        yield piece([packed(numbers[:new]) for numbers in (ids, times, places)])
 
 
 def decode_image(data: bytes, state: DelayState) -> None:
     """Fills an empty state."""
-    pieces = _pieces(data)
-    state.restore(msgspec.msgpack.decode(next(pieces)))
-    parts = [[unpacked(numbers) for numbers in msgspec.msgpack.decode(piece)] for piece in pieces]
+    stored = pieces(data)
+    state.restore(msgspec.msgpack.decode(next(stored)))
+    parts = [[unpacked(numbers) for numbers in msgspec.msgpack.decode(part)] for part in stored]
     if parts:
         state.pending.restore(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
-def _piece(content: object) -> bytes:
-    data = msgspec.msgpack.encode(content)
-    return _LENGTH.pack(len(data)) + data
-
-
-def _pieces(data: bytes) -> Iterator[memoryview]:
-    view, position = memoryview(data), 0
-    while position < len(data):
-        (length,) = _LENGTH.unpack_from(data, position)
-        position += _LENGTH.size
-        yield view[position : position + length]
-        position += length

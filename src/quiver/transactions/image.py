@@ -1,15 +1,14 @@
 """A snapshot of the state of transactions, in pieces of bounded size."""
 
-import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from quiver.storage.image_pieces import piece, pieces
 from quiver.transactions.events import Decided
 from quiver.transactions.state import KeyedAnswer, Producer, TransactionState
 
-_LENGTH = struct.Struct("<I")
 _IN_A_PIECE = 1_000
 
 
@@ -36,21 +35,21 @@ _decoder = msgspec.msgpack.Decoder(Numbers | Producers | Unfinished | Keys)
 
 def encode_state(state: TransactionState) -> Iterator[bytes]:
     """Nothing may change until the last piece is taken."""
-    yield _framed(Numbers(state.last_decision, state.commits, state.aborts))
+    yield piece(Numbers(state.last_decision, state.commits, state.aborts))
     for part in _parts(list(state.producers.items())):
-        yield _framed(Producers(part))
+        yield piece(Producers(part))
     for part in _parts(list(state.unfinished.values())):
-        yield _framed(Unfinished(part))
+        yield piece(Unfinished(part))
     for part in _parts(list(state.keys.items())):
-        yield _framed(Keys(part))
+        yield piece(Keys(part))
 
 
 def restore_state(data: bytes, state: TransactionState) -> None:
     """Takes the place of whatever the state held."""
     for table in (state.producers, state.ids, state.unfinished, state.keys):
         table.clear()
-    for piece in _pieces(data):
-        match piece:
+    for stored in pieces(data):
+        match _decoder.decode(stored):
             case Numbers(last_decision, commits, aborts):
                 state.last_decision, state.commits, state.aborts = last_decision, commits, aborts
             case Producers(items):
@@ -67,17 +66,3 @@ def restore_state(data: bytes, state: TransactionState) -> None:
 def _parts(items: Sequence[Any]) -> Iterator[list[Any]]:
     for at in range(0, len(items), _IN_A_PIECE):
         yield list(items[at : at + _IN_A_PIECE])
-
-
-def _framed(piece: msgspec.Struct) -> bytes:
-    data = msgspec.msgpack.encode(piece)
-    return _LENGTH.pack(len(data)) + data
-
-
-def _pieces(data: bytes) -> Iterable[Numbers | Producers | Unfinished | Keys]:
-    view, at = memoryview(data), 0
-    while at < len(view):
-        (length,) = _LENGTH.unpack_from(view, at)
-        at += _LENGTH.size
-        yield _decoder.decode(view[at : at + length])
-        at += length

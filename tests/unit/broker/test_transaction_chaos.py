@@ -23,23 +23,12 @@ from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.queue_messages import ACK, SettlePart
 from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
 from quiver.transactions.image import encode_state
+from unit.broker.queue_broker import StandingClock
 
-START_MS = 1_800_000_000_000
 WORKERS = 3
 PARTITIONS = 2
 JOBS = 30
 STEPS = 40
-
-
-class HandClock:
-    def __init__(self) -> None:
-        self.ms = START_MS
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic(self) -> float:
-        return self.ms / 1000
 
 
 class Transaction:
@@ -72,7 +61,7 @@ class Worker:
 class Run:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.clock = HandClock()
+        self.clock = StandingClock()
         self.storage = CrashingStorage(random.Random(seed + 1))
         self.workers = [Worker(number) for number in range(WORKERS)]
         self.sent = 0
