@@ -9,14 +9,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-
 import quiver
 from benchmarks.broker import Broker
-from benchmarks.roles import Role, Watch, run_roles
+from benchmarks.roles import Role, run_roles
 from benchmarks.run import Run
 from benchmarks.spark_process import SparkProcess
+from benchmarks.workloads.filling import fill_distinct
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 SIZE = 100
 FULL_MESSAGES = 10_000_000
 PARTITIONS = 8
-CHUNK = 10_000
-DISTINCT = 1_000_000
 
 Source = dict[str, str]
 
@@ -38,7 +34,7 @@ def measure_spark_archive(run: Run) -> None:
     with Broker(run.scratch / "spark-archive") as broker, SparkProcess() as spark:
         with quiver.connect(broker.address) as client:
             client.topics.create("archived", partitions=PARTITIONS)
-        run_roles({"fill": Role(_fill, (broker.address, "archived", count))}, timeout=600)
+        run_roles({"fill": Role(fill_distinct, (broker.address, "archived", count, SIZE, PARTITIONS))}, timeout=600)
         sources = {
             "through the broker": {"topic": "archived", "bootstrap": broker.address},
             "of segment files": {"topic": "archived", "path": str(broker.data_dir)},
@@ -80,21 +76,3 @@ def write_parquet(spark: "SparkSession", source: Source, place: Path) -> tuple[i
     seconds = time.monotonic() - begin
     shutil.rmtree(place)
     return None, seconds
-
-
-def _fill(address: str, topic: str, count: int, watch: Watch) -> None:
-    values = _random_values(min(count, DISTINCT))
-    with quiver.connect(address) as client, client.producer(topic) as producer:
-        watch.start()
-        for start in range(0, count, CHUNK):
-            rows = min(CHUNK, count - start)
-            producer.send_arrow(values.slice(start % values.num_rows, rows), partition=start // CHUNK % PARTITIONS)
-        producer.flush()
-        watch.stop()
-
-
-def _random_values(count: int) -> pa.RecordBatch:
-    data = pa.py_buffer(np.random.default_rng(count).bytes(count * SIZE))
-    offsets = pa.py_buffer(np.arange(0, (count + 1) * SIZE, SIZE, dtype=np.int32))
-    values = pa.Array.from_buffers(pa.binary(), count, [None, offsets, data])
-    return pa.RecordBatch.from_arrays([values], ["value"])

@@ -15,7 +15,7 @@ from benchmarks.percentiles import latency_metrics
 from benchmarks.roles import Role, run_roles
 from benchmarks.run import Run
 from benchmarks.spark_process import SparkProcess
-from benchmarks.workloads.filling import fill
+from benchmarks.workloads.filling import fill_distinct
 
 SIZE = 100
 FULL_MESSAGES = 10_000_000
@@ -109,7 +109,7 @@ def _measure_latency(run: Run, spark: SparkProcess, broker: Broker, trigger: str
 def _fill(broker: Broker, topic: str, count: int) -> None:
     with quiver.connect(broker.address) as client:
         client.topics.create(topic, partitions=PARTITIONS)
-    run_roles({"fill": Role(fill, (broker.address, topic, count, SIZE))}, timeout=600)
+    run_roles({"fill": Role(fill_distinct, (broker.address, topic, count, SIZE, PARTITIONS))}, timeout=600)
 
 
 # what runs in the process with the session
