@@ -269,6 +269,19 @@ class TestRetention:
             await log.retain(now_ms=2_000, retention_ms=None, retention_bytes=8_000)
         assert 0 < log.size_bytes <= 8_000 + 1_088
 
+    @pytest.mark.parametrize("limits", [(0, None), (None, 1), (0, 1)])
+    async def test_nothing_goes_from_an_offset_on(self, log: Log, limits: tuple[int | None, int | None]) -> None:
+        for frame in run_of(300):
+            await log.append([frame])
+        retention_ms, retention_bytes = limits
+        start = await log.retain(
+            now_ms=10**15, retention_ms=retention_ms, retention_bytes=retention_bytes, up_to=2_000
+        )
+        assert 0 < start <= 2_000, "whole segments below it go"
+        assert (await frames_from(log, start))[0][0] == start
+        again = await log.retain(now_ms=10**15, retention_ms=retention_ms, retention_bytes=retention_bytes, up_to=0)
+        assert again == start
+
     async def test_nothing_goes_without_a_limit(self, log: Log) -> None:
         await log.append(run_of(300))
         assert await log.retain(now_ms=10**15, retention_ms=None, retention_bytes=None) == 0

@@ -47,6 +47,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     min_free_bytes: int = 256 * MIB
     max_open_files: int = 0
     sync_threads: int = 8
+    delivery_history_ms: int = 7 * 86_400_000
+    delivery_history_bytes: int = 16 * MIB
     slow_client_timeout_ms: int = 30_000
     shutdown_timeout_ms: int = 10_000
     log_level: str = "info"
@@ -97,6 +99,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("min_free_bytes", size_bytes(0, 2**50), "Below this much free disk, writes are refused."),
     Setting("max_open_files", whole(0, 2**24), "Log files kept open; 0 takes three quarters of the process's limit."),
     Setting("sync_threads", whole(1, 256), "Threads that write and sync."),
+    Setting("delivery_history", parse_duration_ms, "How long deliveries and acks of queues are kept for reports.",
+            "delivery_history_ms"),
+    Setting("delivery_history_bytes", size_bytes(0, 2**50), "What a partition keeps of them at most; 0: nothing."),
     Setting("slow_client_timeout", parse_duration_ms, "A client that does not read for this long is dropped.",
             "slow_client_timeout_ms"),
     Setting("shutdown_timeout", parse_duration_ms, "How long a clean stop may take.", "shutdown_timeout_ms"),

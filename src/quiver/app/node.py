@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from quiver.app.config import Config
 from quiver.broker.broker import Broker, BrokerSettings
 from quiver.model.errors import InvalidSetting
+from quiver.storage.history import History
 from quiver.storage.local import LocalStorage
 
 _log = logging.getLogger(__name__)
@@ -41,7 +42,11 @@ async def start_broker(config: Config) -> RunningBroker:
     broker = Broker(
         storage,
         limits=config.limits,
-        settings=BrokerSettings(auto_create=config.auto_create, topic_defaults=config.topic_defaults),
+        settings=BrokerSettings(
+            auto_create=config.auto_create,
+            topic_defaults=config.topic_defaults,
+            delivery_history=History(config.delivery_history_ms, config.delivery_history_bytes),
+        ),
     )
     try:
         await broker.start()

@@ -35,6 +35,7 @@ from quiver.model.message import NewMessage
 from quiver.model.position import Position
 from quiver.model.topic import Topic, TopicConfig
 from quiver.partition.partition import Appended, Frame
+from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SystemClock
 from quiver.system.randomness import Randomness, SystemRandomness
@@ -52,6 +53,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     topic_defaults: TopicConfig = TopicConfig()
     upkeep_seconds: float = 5.0
     """How often retention is applied, and compaction where it is due."""
+    delivery_history: History = NO_HISTORY
+    """What delivery journals keep beyond what they need."""
 
 
 class BrokerStats(NamedTuple):
@@ -98,6 +101,7 @@ class Broker:
             limits=self.limits,
             bury=lambda delivery, move: self.dead_letters.bury(delivery, move),
             pending_delays=self.delays.pending_count,
+            history=self.settings.delivery_history,
         )
         self.queue_stats = QueueStats(
             self._metadata, self._partitions, self._group_service, self.queues, clock=self.clock

@@ -4,6 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from quiver.broker.burial import Burial
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 MAX_LIMIT = 10_000
 IDS_SHOWN = 1000
 _PAGE_BYTES = 16 * MIB
+_REMOVED_RUNS = 20_000
+"""Of one page, so that it does not hold the event loop."""
 _SLICE_LETTERS = 1000
 _SLICE_BYTES = 8 * MIB
 
@@ -48,6 +51,15 @@ class LettersTaken(NamedTuple):
     """Asked for by id, and not there (any more)."""
     next: LetterCursor | None = None
     """Behind the last one taken, when the limit was reached."""
+
+
+class RemovedPage(NamedTuple):
+    """Letters that were sent back or purged, though the log still has them."""
+
+    runs: list[tuple[int, int, int]]
+    """Partition, first offset, and the offset behind the last."""
+    next: LetterId | None
+    """Where the next page begins; None behind the last."""
 
 
 class DeadLetters:
@@ -114,6 +126,19 @@ class DeadLetters:
     ) -> LettersTaken:
         """Removes letters for good."""
         return await self._take(self._dead_letter_topic(topic), search, limit, None, dry_run=dry_run)
+
+    def removed(self, topic: str, start: LetterId) -> RemovedPage:
+        """A page of what is no letter any more, from a place on. A topic without dead letters has an empty one."""
+        found = self._dead_letter_topic(topic)
+        runs: list[tuple[int, int, int]] = []
+        for box in [] if found is None else self._boxes(found)[start.partition :]:
+            log = box.partition.log
+            first = max(log.start_offset, start.offset if box.number == start.partition else 0)
+            here = islice(box.removed.within(first, log.end_offset), _REMOVED_RUNS - len(runs))
+            runs += [(box.number, *run) for run in here]
+            if len(runs) == _REMOVED_RUNS:
+                return RemovedPage(runs, LetterId(box.number, runs[-1][2]))
+        return RemovedPage(runs, None)
 
     async def _take(
         self,

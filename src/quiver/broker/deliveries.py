@@ -12,6 +12,7 @@ from quiver.groups.deadlines import Deadlines
 from quiver.model.errors import CorruptData, QuiverError, ShuttingDown, TopicNotFound
 from quiver.model.limits import MIB
 from quiver.model.topic import Topic
+from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
@@ -45,6 +46,7 @@ class Deliveries:
         bury: Bury,
         attend: Callable[[PartitionDelivery], Awaitable[None]],
         is_known: Callable[[int], bool],
+        history: History = NO_HISTORY,
     ) -> None:
         self._storage = storage
         self._partitions = partitions
@@ -53,6 +55,7 @@ class Deliveries:
         self._bury = bury
         self._attend = attend
         self._is_known = is_known
+        self._history = history
         self._frames = FrameCache()
         self._known: dict[int, dict[int, PartitionDelivery]] = {}
         self._opening: dict[Place, asyncio.Task[PartitionDelivery]] = {}
@@ -168,6 +171,7 @@ class Deliveries:
                 randomness=self._randomness,
                 frames=self._frames,
                 bury=self._bury,
+                history=self._history,
             )
         except (QuiverError, OSError) as error:
             self.broken[topic_id, number] = str(error)

@@ -6,30 +6,15 @@ import msgspec
 
 from quiver.broker.stored_rows import StoredRow
 from quiver.delivery.group_state import Dead
+from quiver.model.dead_letter import HEADER_NAMES as NAMES
+from quiver.model.dead_letter import HEADER_PREFIX as PREFIX
 from quiver.model.dead_letter import DeadLetter, Original
 from quiver.model.errors import InvalidRequest
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.times import format_time, parse_time_ms
 
-PREFIX = "dlq."
 _ERROR_BYTES = 4096
-_FIELDS = (
-    "topic",
-    "partition",
-    "offset",
-    "key",
-    "timestamp",
-    "appended_at",
-    "attempts",
-    "first_delivered",
-    "group",
-    "reason",
-    "error",
-    "died_at",
-    "ttl",
-)
-NAMES = frozenset(PREFIX + field for field in _FIELDS)
 
 
 class Death(NamedTuple):

@@ -20,6 +20,8 @@ _WINDOW_LETTERS = 1000
 _WINDOW_BYTES = 8 * MIB
 _TURN_LETTERS = 200
 """Then others get their turn: a slice of the log may hold thousands of small letters."""
+_NEAR = 256
+"""Letters between two that are looked for that cost less to read over than to read again."""
 _NOTHING_REMOVED = IntervalSet()
 
 Run = tuple[int, int]
@@ -100,15 +102,18 @@ async def _bounds(box: Box, search: Search) -> Run:
 
 
 async def _walk(box: Box, runs: Sequence[Run], search: Search, slice_bytes: int) -> AsyncIterator[DeadLetter]:
-    after, newest_first = search.after, search.newest_first
+    after, newest_first, asked = search.after, search.newest_first, IntervalSet(runs)
 
     def choose(row: StoredRow) -> DeadLetter | None:
+        if row.offset not in asked:
+            return None
         letter = read_letter(box.number, row)
         if after is not None and (letter.cursor >= after if newest_first else letter.cursor <= after):
             return None
         return letter if search.filter.fits(letter) else None
 
-    for start, end in reversed(runs) if newest_first else runs:
+    spans = _spans(runs)
+    for start, end in reversed(spans) if newest_first else spans:
         if newest_first:
             slices = _backwards(box, start, end, choose)
         else:
@@ -117,6 +122,17 @@ async def _walk(box: Box, runs: Sequence[Run], search: Search, slice_bytes: int)
             for letter in letters:
                 if letter.offset not in box.removed:
                     yield letter
+
+
+def _spans(runs: Sequence[Run]) -> list[Run]:
+    """What to read at a stretch."""
+    spans: list[Run] = []
+    for start, end in runs:
+        if spans and start - spans[-1][1] < _NEAR:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return spans
 
 
 async def _backwards(

@@ -25,6 +25,7 @@ from quiver.model.receipt import Receipt
 from quiver.model.topic import Topic
 from quiver.protocol.queue_messages import SettlePart
 from quiver.protocol.transaction_messages import LeasedAcks
+from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
@@ -48,6 +49,7 @@ class Queues:
         limits: Limits,
         bury: Bury,
         pending_delays: Callable[[int], int],
+        history: History = NO_HISTORY,
     ) -> None:
         self._metadata = metadata
         self._partitions = partitions
@@ -62,6 +64,7 @@ class Queues:
             bury=bury,
             attend=self._attend,
             is_known=lambda group_id: groups.name_of(group_id) is not None,
+            history=history,
         )
         self._settling = Settling(metadata, groups, self._deliveries, on_settled=self._on_settled)
         self._receiving = Receiving(partitions, self._deliveries, self._settling, clock=clock, limits=limits)

@@ -15,6 +15,10 @@ class _Jobs(LazyGroup):
         "archive": Subcommand("quiver_spark.jobs.archive_command", "Archive topics into a lake of Parquet files."),
         "replay": Subcommand("quiver_spark.jobs.replay_command", "Write a lake or a topic into a topic again."),
         "compact": Subcommand("quiver_spark.jobs.compact_command", "Write the last message of each key elsewhere."),
+        "latency": Subcommand(
+            "quiver_spark.jobs.latency_command", "Report how long messages wait for delivery and ack."
+        ),
+        "dead-letters": Subcommand("quiver_spark.jobs.dead_letters_command", "Report on dead letters, redrive some."),
     }
 
 

@@ -16,6 +16,7 @@ from quiver.model.dead_letter import is_dead_letter_topic
 from quiver.model.errors import QuiverError
 from quiver.moves.carrier import Carrier
 from quiver.moves.outbox import Move, Outbox
+from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.journal import OPTIONS_FOR_WRITE, Journal
 from quiver.storage.port import Storage
 from quiver.structures.interval_set import IntervalSet
@@ -44,7 +45,14 @@ class DeliveryJournal:
         self._held = 0
 
     async def open(
-        self, storage: Storage, log_id: str, *, epoch: int, clock: Clock, carry: Callable[[Move], Awaitable[None]]
+        self,
+        storage: Storage,
+        log_id: str,
+        *,
+        epoch: int,
+        clock: Clock,
+        carry: Callable[[Move], Awaitable[None]],
+        history: History = NO_HISTORY,
     ) -> None:
         """Comes first, and brings back everything up to the last record."""
         self._journal = await Journal.open(
@@ -55,6 +63,7 @@ class DeliveryJournal:
             restore=self._restore,
             apply=self._apply,
             options=OPTIONS_FOR_WRITE,
+            history=history,
         )
         self._recorder = Recorder(self._journal)
         self._carrier = Carrier(self.name, self.outbox, carry=carry, done=self._note_done)

@@ -20,6 +20,7 @@ from quiver.model.errors import LeaseLost
 from quiver.model.queue import Ordering, QueueSettings
 from quiver.moves.outbox import Move, Outbox
 from quiver.partition.partition import Partition
+from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Storage
 from quiver.structures.interval_set import IntervalSet
 from quiver.system.clock import Clock
@@ -70,6 +71,7 @@ class PartitionDelivery:
         randomness: Randomness,
         frames: FrameCache,
         bury: "Bury",
+        history: History = NO_HISTORY,
     ) -> "PartitionDelivery":
         """`bury` carries out a move, maybe more than once for the same one; `resume` begins with those left open."""
         journal = DeliveryJournal(partition.name, number)
@@ -78,7 +80,7 @@ class PartitionDelivery:
             await bury(delivery, move)
 
         log_id = f"topics/{topic_id}/{number}-delivery"
-        await journal.open(storage, log_id, epoch=epoch, clock=clock, carry=carry)
+        await journal.open(storage, log_id, epoch=epoch, clock=clock, carry=carry, history=history)
         delivery = cls(
             partition,
             journal,

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 
 from quiver.log.append_plan import AppendPlan, out_of_range, split_runs
 from quiver.log.priority_counts import NO_MESSAGES, PRIORITIES
@@ -202,7 +203,9 @@ class MemoryFrames:
         if self._segments[-1].frames:
             self._segments.append(MemorySegment(self.end_offset))
 
-    def retain(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
+    def retain(
+        self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None, up_to: int | None = None
+    ) -> int:
         active = self._segments[-1]
         if active.frames and is_due_to_roll(
             size_bytes=active.size_bytes,
@@ -214,13 +217,14 @@ class MemoryFrames:
             self.roll()
         count = count_to_drop(
             [
-                SegmentAge(segment.size_bytes, segment.times[-1] if segment.times else 0)
-                for segment in self._segments[:-1]
+                SegmentAge(segment.size_bytes, segment.times[-1] if segment.times else 0, following.base_offset)
+                for segment, following in pairwise(self._segments)
             ],
             total_bytes=self.size_bytes,
             now_ms=now_ms,
             retention_ms=retention_ms,
             retention_bytes=retention_bytes,
+            up_to=up_to,
         )
         del self._segments[:count]
         self._recount()

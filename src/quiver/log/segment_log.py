@@ -108,7 +108,9 @@ class SegmentLog(SegmentFiles):
         self._drop(sum(1 for following in self.segments[1:] if following.base_offset <= offset))
         return self.start_offset
 
-    def retain(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
+    def retain(
+        self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None, up_to: int | None = None
+    ) -> int:
         """Rolls an old active segment and removes what is too old or too much; returns the new start."""
         active = self.tail.segment
         if active is not None and active.size:
@@ -124,12 +126,14 @@ class SegmentLog(SegmentFiles):
                     self.roll()
         closed = self.segments[:-1]
         times = [segment.times()[1] for segment in closed] if retention_ms is not None else [0] * len(closed)
+        ends = [segment.base_offset for segment in self.segments[1:]]
         count = count_to_drop(
-            [SegmentAge(segment.size, time) for segment, time in zip(closed, times, strict=True)],
+            [SegmentAge(segment.size, *rest) for segment, *rest in zip(closed, times, ends, strict=True)],
             total_bytes=self.size_bytes,
             now_ms=now_ms,
             retention_ms=retention_ms,
             retention_bytes=retention_bytes,
+            up_to=up_to,
         )
         self._drop(count)
         return self.start_offset

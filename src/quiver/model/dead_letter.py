@@ -9,6 +9,24 @@ from quiver.model.errors import InvalidRequest
 from quiver.model.priority import Priority
 
 SUFFIX = ".dlq"
+HEADER_PREFIX = "dlq."
+_HEADER_FIELDS = (
+    "topic",
+    "partition",
+    "offset",
+    "key",
+    "timestamp",
+    "appended_at",
+    "attempts",
+    "first_delivered",
+    "group",
+    "reason",
+    "error",
+    "died_at",
+    "ttl",
+)
+HEADER_NAMES = frozenset(HEADER_PREFIX + field for field in _HEADER_FIELDS)
+"""The headers that say how a letter died; all others are the message's own."""
 _LONGEST_NAME = 240
 _HASH_DIGITS = 8
 

@@ -32,7 +32,13 @@ class PurgeLetters(Message, tag=52, frozen=True):
     after: LetterCursor | None = None
 
 
-DeadLetterRequest = ListLetters | RedriveLetters | PurgeLetters
+class ListRemovedLetters(Message, tag=53, frozen=True):
+    topic: str
+    start: tuple[int, int] = (0, 0)
+    """Partition and offset to begin at: `next` of the answer before."""
+
+
+DeadLetterRequest = ListLetters | RedriveLetters | PurgeLetters | ListRemovedLetters
 
 
 class Letters(Message, tag=150, frozen=True):
@@ -57,4 +63,13 @@ class TakenLetters(Message, tag=151, frozen=True):
     """When, by the broker's clock."""
 
 
-DeadLetterAnswer = Letters | TakenLetters
+class RemovedLetters(Message, tag=152, frozen=True):
+    """Sent back or purged, though the log of the dead-letter topic still has them."""
+
+    runs: list[tuple[int, int, int]]
+    """Partition, first offset, and the offset behind the last."""
+    next: tuple[int, int] | None
+    """None behind the last one."""
+
+
+DeadLetterAnswer = Letters | TakenLetters | RemovedLetters

@@ -22,6 +22,7 @@ from quiver.model.limits import MIB
 from quiver.records.build import build_frame
 from quiver.records.header import StampedFrame, stamp, unpack_header
 from quiver.records.read import open_frame, split_frames
+from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Log, LogOptions, Snapshot, Storage
 from quiver.storage.writer import SerialWriter
 from quiver.system.clock import Clock
@@ -49,6 +50,7 @@ class Journal:
 
     def __init__(self, log: Log, *, epoch: int, clock: Clock, apply: Callable[[bytes], None]) -> None:
         self._log = log
+        self._history = NO_HISTORY
         self._epoch = epoch
         self._clock = clock
         self._apply = apply
@@ -72,6 +74,7 @@ class Journal:
         restore: Callable[[bytes], None],
         apply: Callable[[bytes], None],
         options: LogOptions = OPTIONS,
+        history: History = NO_HISTORY,
     ) -> "Journal":
         """Opens the journal, restores the newest snapshot that can be used and applies every record behind it.
 
@@ -80,6 +83,7 @@ class Journal:
         """
         log = await storage.open_log(log_id, options)
         journal = cls(log, epoch=epoch, clock=clock, apply=apply)
+        journal._history = history
         try:
             await journal._replay(await journal._restore(log_id, restore))
         except CorruptData:
@@ -177,7 +181,7 @@ class Journal:
         return self._clock.monotonic() - self._changed_at >= after_seconds
 
     async def snapshot(self, encode: Callable[[], Iterable[bytes]]) -> None:
-        """Saves the owner's state as it is between two writes, and drops what no kept snapshot needs.
+        """Saves the owner's state as it is between two writes; drops what no kept snapshot needs and is no history.
 
         The state comes in pieces, and the loop gets its turns between them; nothing is applied meanwhile.
         """
@@ -203,7 +207,7 @@ class Journal:
         await self._log.save_snapshot(offset, data)
         self._snapshot_offsets.append(offset)
         if len(self._snapshot_offsets) == SNAPSHOTS_KEPT:
-            await self._log.drop_front(self._snapshot_offsets[0])
+            await self._history.drop_front(self._log, self._snapshot_offsets[0], now_ms=self._clock.now_ms())
         self._bytes_since, self._snapshot_bytes = self._bytes_since - since, len(data)
         self._changed_at = self._clock.monotonic() if self._bytes_since else None
 
@@ -286,8 +290,7 @@ def _lost_front(log_id: str, log: Log, snapshot: Snapshot | None) -> CorruptData
 
 
 async def _joined(pieces: Iterable[bytes]) -> bytes:
-    joined = bytearray()
-    turn = 0
+    joined, turn = bytearray(), 0
     for piece in pieces:
         joined += piece
         turn += len(piece)

@@ -309,17 +309,23 @@ class LocalLog:
             else:
                 await self._engine.writes.run(self._disk.roll)
 
-    async def retain(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
+    async def retain(
+        self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None, up_to: int | None = None
+    ) -> int:
         async with self._turn:
             self._check_open()
             memory = self._memory
             for_disk = retention_bytes
             if memory is not None:
-                memory.retain(now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes)
+                memory.retain(now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes, up_to=up_to)
                 for_disk = None if retention_bytes is None else max(0, retention_bytes - memory.size_bytes)
             if self._disk.segments:
                 await self._engine.background.run(
-                    self._disk.retain, now_ms=now_ms, retention_ms=retention_ms, retention_bytes=for_disk
+                    self._disk.retain,
+                    now_ms=now_ms,
+                    retention_ms=retention_ms,
+                    retention_bytes=for_disk,
+                    up_to=up_to,
                 )
             return self.start_offset
 

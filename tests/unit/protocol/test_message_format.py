@@ -157,6 +157,7 @@ REQUESTS += [
         "9733a17498c0c0c0c0c0c0c0c005a175c393090005",
     ),
     (d.PurgeLetters("t", LetterFilter()), "9634a17498c0c0c0c0c0c0c0c0c0c2c0"),
+    (d.ListRemovedLetters("t", (1, 7)), "9335a174920107"),
 ]
 _ORIGINAL = Original("t", 0, 7, 8, None)
 _LETTER = DeadLetter(0, 1, 2, 3, None, b"v", {"a": b"b"}, Priority.LOW, "rejected", "e", 2, "g", _ORIGINAL)
@@ -166,6 +167,7 @@ ANSWERS += [
         "94cc96919d00010203c0c4017681a161c4016203a872656a6563746564a16502a16795a174000708c00193030001",
     ),
     (d.TakenLetters(1, [(0, 1)], [(0, 2)], None, 5), "96cc97019192000191920002c005"),
+    (d.RemovedLetters([(0, 1, 3)], (0, 3)), "93cc989193000103920003"),
 ]
 
 

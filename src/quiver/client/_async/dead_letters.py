@@ -1,5 +1,6 @@
 """Dead letters: `q.dead_letters`."""
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Unpack
 
@@ -19,6 +20,7 @@ from quiver.model.dead_letter import DeadLetter, LetterCursor, LetterFilter, par
 from quiver.model.errors import DeadLetterNotFound
 from quiver.model.names import check_name
 from quiver.protocol import dead_letter_messages as messages
+from quiver.structures.interval_set import IntervalSet
 
 _Request = Callable[[LetterFilter, int | None, LetterCursor | None], messages.RedriveLetters | messages.PurgeLetters]
 
@@ -96,6 +98,23 @@ class AsyncDeadLetters:
         return await self._take(
             lambda chosen, count, after: messages.PurgeLetters(name, chosen, count, dry_run, after), words, limit
         )
+
+    async def removed(self, topic: str) -> dict[int, IntervalSet]:
+        """Offsets that are no letters any more, because they were sent back or purged, by partition.
+
+        Only those that the log of the dead-letter topic still has: for readers of that log.
+        """
+        name, start = check_name(topic), (0, 0)
+        found: defaultdict[int, IntervalSet] = defaultdict(IntervalSet)
+        while True:
+            answer = (await self._link.call(messages.ListRemovedLetters(name, start))).answer
+            if not isinstance(answer, messages.RemovedLetters):
+                raise unexpected(answer)
+            for partition, first, behind in answer.runs:
+                found[partition].add(first, behind)
+            if answer.next is None:
+                return dict(found)
+            start = answer.next
 
     async def _take(self, request: _Request, words: LetterWords, limit: int | None) -> Taken:
         """Slice by slice. What dies meanwhile is left alone: a letter that dies again would go round for ever."""

@@ -6,8 +6,17 @@ from typing import Any
 from quiver.broker.broker import Broker
 from quiver.broker.dead_letters import MAX_LIMIT, LettersTaken
 from quiver.broker.letter_search import Search
+from quiver.model.dead_letter import LetterId
 from quiver.model.errors import InvalidRequest
-from quiver.protocol.dead_letter_messages import Letters, ListLetters, PurgeLetters, RedriveLetters, TakenLetters
+from quiver.protocol.dead_letter_messages import (
+    Letters,
+    ListLetters,
+    ListRemovedLetters,
+    PurgeLetters,
+    RedriveLetters,
+    RemovedLetters,
+    TakenLetters,
+)
 from quiver.protocol.message import Message
 
 
@@ -45,6 +54,11 @@ async def _purge(broker: Broker, request: PurgeLetters) -> Message:
     return _answer(taken, at_ms)
 
 
+async def _list_removed(broker: Broker, request: ListRemovedLetters) -> Message:
+    page = broker.dead_letters.removed(request.topic, LetterId(*request.start))
+    return RemovedLetters(page.runs, page.next)
+
+
 def _check_limit(limit: int | None) -> None:
     if limit is not None and limit < 1:
         raise InvalidRequest(problem="limit is 1 or more; leave it out for all")
@@ -64,4 +78,5 @@ DEAD_LETTER_ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Messa
     ListLetters: _list,
     RedriveLetters: _redrive,
     PurgeLetters: _purge,
+    ListRemovedLetters: _list_removed,
 }

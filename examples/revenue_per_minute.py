@@ -1,0 +1,105 @@
+"""Revenue per minute and country, from a topic of orders into another topic, with Spark Structured Streaming.
+
+`python examples/revenue_per_minute.py` runs until Ctrl-C, and goes on where it was when it is started again. Every
+window is written once, when it is over. docs/spark-examples.md explains it.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming import StreamingQuery
+
+import quiver
+import quiver_spark
+
+ORDER = "id BIGINT, at TIMESTAMP, customer STRING, country STRING, amount DECIMAL(12, 2)"
+STATE = Path(__file__).parent / "state" / "revenue_per_minute"
+
+
+def revenue(messages: DataFrame, window: str = "1 minute", lateness: str = "10 seconds") -> DataFrame:
+    """Messages of the topic of orders in, messages with the sums of each window and country out.
+
+    A window is over when an order comes that is `lateness` later than its end. Orders that come for a window that is
+    over are not counted, nor are values that are no orders.
+    """
+    order = f.from_json(f.col("value").cast("string"), ORDER)
+    orders = messages.select(order.alias("order")).select("order.*").dropna(subset=["at", "country", "amount"])
+    windows = orders.withWatermark("at", lateness).groupBy(f.window("at", window), "country")
+    sums = windows.agg(f.count("*").alias("orders"), f.sum("amount").alias("revenue"))
+    value = f.struct(f.col("window.start"), f.col("window.end"), "country", "orders", "revenue")
+    return sums.select(f.col("country").alias("key"), f.to_json(value).alias("value"))
+
+
+def start(spark: SparkSession, given: argparse.Namespace) -> StreamingQuery:
+    """The query: read, transform, write exactly once."""
+    messages = (
+        spark.readStream.format("quiver").option("bootstrap", given.broker).option("topic", given.source).load()
+    )
+    writer = (
+        revenue(messages, given.window, given.lateness)
+        .writeStream.format("quiver")
+        .option("bootstrap", given.broker)
+        .option("topic", given.target)
+        .option("checkpointLocation", str(Path(given.checkpoint).resolve()))
+    )
+    return (writer.trigger(availableNow=True) if given.once else writer.trigger(processingTime=given.every)).start()
+
+
+def main() -> int:
+    given = arguments()
+    try:
+        make_topics(given.broker, [given.source, given.target])
+        spark = quiver_spark.session("revenue-per-minute")
+    except quiver.errors.ConnectionLost as error:
+        print(f"{error}\nStart a broker in another terminal (`make run`), or name one with --broker.", file=sys.stderr)
+        return 1
+    except quiver.QuiverError as error:
+        print(error, file=sys.stderr)
+        return 1
+    query = start(spark, given)
+    print(f"reading {given.source}, writing {given.target}; Ctrl-C stops it", flush=True)
+    try:
+        show_progress(query)
+    except KeyboardInterrupt:
+        print("\nstopped; the next start goes on from here")
+        query.stop()
+    spark.stop()
+    return 0
+
+
+def make_topics(broker: str, names: list[str]) -> None:
+    with quiver.connect(broker) as q:
+        for name in set(names) - set(q.topics.list()):
+            q.topics.create(name, partitions=3)
+
+
+def show_progress(query: StreamingQuery) -> None:
+    """A line for every batch that has read something, until the query ends."""
+    shown, is_over = -1, False
+    while not is_over:
+        is_over = bool(query.awaitTermination(1))
+        for batch in query.recentProgress:
+            if batch["batchId"] > shown and batch["numInputRows"]:
+                over = batch["eventTime"].get("watermark", "")
+                print(f"batch {batch['batchId']}: {batch['numInputRows']:,} orders; windows are over until {over}")
+            shown = max(shown, batch["batchId"])
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Sum up orders by window and country, from a topic into a topic.")
+    parser.add_argument("--broker", default="localhost:7481", metavar="HOST:PORT", help="default: %(default)s")
+    parser.add_argument("--source", default="orders", metavar="TOPIC", help="default: %(default)s")
+    parser.add_argument("--target", default="revenue-per-minute", metavar="TOPIC", help="default: %(default)s")
+    parser.add_argument("--window", default="1 minute", help="how long a window is; default: %(default)s")
+    parser.add_argument("--lateness", default="10 seconds", help="how late an order may come; default: %(default)s")
+    parser.add_argument("--every", default="2 seconds", help="how often a batch begins; default: %(default)s")
+    parser.add_argument("--once", action="store_true", help="take what is there and stop")
+    parser.add_argument("--checkpoint", default=str(STATE), metavar="DIR", help="default: %(default)s")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

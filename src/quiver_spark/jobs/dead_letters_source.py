@@ -1,0 +1,180 @@
+"""Where dead letters are read from: which topics and offsets, and what of them is no letter any more."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from quiver.client._sync.dead_letters import DeadLetters
+from quiver.delivery.delivery_image import restored
+from quiver.delivery.events import LettersRemoved
+from quiver.delivery.recorder import decode_record
+from quiver.groups.topic_pattern import check_pattern, matching
+from quiver.log.snapshots import SnapshotFiles
+from quiver.model.dead_letter import SUFFIX, dead_letter_topic, is_dead_letter_topic
+from quiver.model.errors import TopicNotFound
+from quiver.records.read import open_frame
+from quiver.structures.interval_set import IntervalSet
+from quiver_spark.broker_link import broker_link
+from quiver_spark.catalogue import open_catalogue, plan
+from quiver_spark.columns import SPARK_TYPES
+from quiver_spark.direct_frames import LOGS, direct_frames
+from quiver_spark.direct_log import DirectLog
+from quiver_spark.jobs.dead_letters_transforms import Place, Removed, letters, without_removed
+from quiver_spark.jobs.replay_plan import Range
+from quiver_spark.options import ReadOptions
+from quiver_spark.ranges import Slice
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_WITHOUT_CONTENT = ("topic", "partition", "offset", "append_time", "headers")
+_CONTENT = ("timestamp", "key", "value", "priority")
+
+
+class LetterRanges(NamedTuple):
+    """What there is when a job begins; that stays the same for the whole of it."""
+
+    ranges: list[Range]
+    """One for every partition of every dead-letter topic, empty ones too."""
+    topic_ids: dict[str, int]
+    bytes_each: float
+    """About how large a letter is."""
+
+    @property
+    def offsets(self) -> int:
+        return sum(each.stop - each.start for each in self.ranges)
+
+    def only(self, ranges: Iterable[Range]) -> "LetterRanges":
+        """The same partitions with these ranges, and nothing of those that have none among them."""
+        known = {each[:2]: each for each in ranges}
+        return self._replace(ranges=[known.get(each[:2], each._replace(stop=each.start)) for each in self.ranges])
+
+
+def find_ranges(options: ReadOptions) -> LetterRanges:
+    """The dead letters of the topics that the options name; of all, when they name none.
+
+    A topic is named by itself or by its dead-letter topic. TopicNotFound when neither is there.
+    """
+    catalogue = open_catalogue(options)
+    try:
+        names = letter_topics(catalogue.names(), options.topics, options.pattern)
+        extents = {name: catalogue.extent(name) for name in names}
+        pieces = _pieces(options, names)
+    finally:
+        catalogue.close()
+    ranges = [
+        pieces.get((name, number), Range(name, number, 0, 0))
+        for name, extent in extents.items()
+        for number in range(len(extent.latest))
+    ]
+    bytes_each = max((extent.bytes_each for extent in extents.values()), default=0.0)
+    return LetterRanges(ranges, {name: extent.id for name, extent in extents.items()}, bytes_each)
+
+
+def letter_topics(there: Sequence[str], topics: Sequence[str], pattern: str | None) -> list[str]:
+    """The dead-letter topics that are meant, of all topics that are there. Pure."""
+    known = set(there)
+    for topic in topics:
+        if topic not in known and dead_letter_topic(topic) not in known:
+            raise TopicNotFound(f"there is no topic {topic!r}, and there are no dead letters of one", topic=topic)
+    found = sorted(filter(is_dead_letter_topic, known))
+    if topics:
+        wanted = set(map(dead_letter_topic, topics))
+        return [name for name in found if name in wanted]
+    if pattern is None:
+        return found
+    check_pattern(pattern)
+    fitting = matching(pattern, {*known, *(name.removesuffix(SUFFIX) for name in found)})
+    wanted = {dead_letter_topic(name) for name in fitting}
+    return [name for name in found if name in wanted]
+
+
+def _pieces(options: ReadOptions, names: Sequence[str]) -> dict[Place, Range]:
+    if not names:
+        return {}
+    chosen = options._replace(topics=tuple(names), pattern=None, fail_on_data_loss=False)
+    found: dict[Place, Range] = {}
+    for piece in plan(chosen, cores=1):
+        known = found.get(piece[:2], Range(*piece[:4]))
+        found[piece[:2]] = Range(*piece[:2], min(known.start, piece.start), max(known.stop, piece.stop))
+    return found
+
+
+def find_removed(options: ReadOptions, found: LetterRanges) -> dict[Place, IntervalSet]:
+    """Which offsets in these ranges were sent back or purged."""
+    removed: dict[Place, IntervalSet] = {}
+    if options.path is None:
+        client = DeadLetters(broker_link(options.bootstrap, options.timeout_seconds))
+        for topic in found.topic_ids:
+            removed |= {(topic, partition): gone for partition, gone in client.removed(topic).items()}
+    else:
+        for topic, partition, _, _ in found.ranges:
+            log_name = f"topics/{found.topic_ids[topic]}/{partition}-delivery"
+            removed[topic, partition] = removed_in_files(options.path, log_name)
+    return {
+        each[:2]: IntervalSet(removed[each[:2]].within(each.start, each.stop))
+        for each in found.ranges
+        if each[:2] in removed
+    }
+
+
+def removed_in_files(path: str, log_name: str) -> IntervalSet:
+    """As the delivery journal of a partition has it: its newest snapshot, and the records behind it."""
+    directory = Path(path) / LOGS / log_name
+    if not directory.is_dir():
+        return IntervalSet()
+    log = DirectLog(directory, log_name)
+    log.look()
+    files = log.open_files.files
+    snapshot = SnapshotFiles(directory, files, files.names(directory)).newest(log.end_offset)
+    offset, data = snapshot or (log.start_offset, b"")
+    removed = restored(data).removed if data else IntervalSet()
+    piece = Slice(log_name, 0, offset, log.end_offset, log=log_name)
+    for stored in direct_frames(piece, ReadOptions(path=path, committed=False), lambda header: True):
+        for record in open_frame(stored.buffer).values():
+            _apply(removed, record or b"")
+    log.forget_files()
+    return removed
+
+
+def _apply(removed: IntervalSet, record: bytes) -> None:
+    for event in decode_record(record):
+        if isinstance(event, LettersRemoved):
+            for start, stop in event.runs:
+                removed.add(start, stop)
+
+
+def letter_frame(
+    spark: "SparkSession", options: ReadOptions, ranges: Iterable[Range], removed: Removed, *, with_content: bool
+) -> "DataFrame":
+    """The letters in these ranges. Without content they have no key, value, timestamp and priority, and are read faster.
+
+    What is gone when it is read was sent back or purged meanwhile: that is no data loss.
+    """
+    columns = (*_WITHOUT_CONTENT, *_CONTENT) if with_content else _WITHOUT_CONTENT
+    given = list(ranges)
+    place = {"path": options.path} if options.path else {"bootstrap": options.bootstrap}
+    frame = (
+        spark.read.format("quiver")
+        .schema(", ".join(f"{name} {SPARK_TYPES[name]}" for name in columns))
+        .options(
+            **place,
+            topics=",".join(dict.fromkeys(each.topic for each in given)),
+            start=_places(given, "start"),
+            end=_places(given, "stop"),
+            isolation="read_committed" if options.committed else "read_uncommitted",
+            timeout=f"{options.timeout_seconds:g}s",
+            failOnDataLoss="false",
+        )
+        .load()
+    )
+    return letters(without_removed(frame, removed))
+
+
+def _places(ranges: Iterable[Range], which: str) -> str:
+    """JSON by topic and partition."""
+    places: dict[str, dict[str, int]] = {}
+    for each in ranges:
+        places.setdefault(each.topic, {})[str(each.partition)] = getattr(each, which)
+    return json.dumps(places)
