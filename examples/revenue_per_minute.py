@@ -6,11 +6,13 @@ window is written once, when it is over. docs/spark-examples.md explains it.
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 import quiver
 import quiver_spark
@@ -48,17 +50,15 @@ def start(spark: SparkSession, given: argparse.Namespace) -> StreamingQuery:
     return (writer.trigger(availableNow=True) if given.once else writer.trigger(processingTime=given.every)).start()
 
 
-def main() -> int:
+def main() -> None:
     given = arguments()
     try:
         make_topics(given.broker, [given.source, given.target])
         spark = quiver_spark.session("revenue-per-minute")
     except quiver.errors.ConnectionLost as error:
-        print(f"{error}\nStart a broker in another terminal (`make run`), or name one with --broker.", file=sys.stderr)
-        return 1
+        sys.exit(f"{error}\nStart a broker in another terminal (`make run`), or name one with --broker.")
     except quiver.QuiverError as error:
-        print(error, file=sys.stderr)
-        return 1
+        sys.exit(str(error))
     query = start(spark, given)
     print(f"reading {given.source}, writing {given.target}; Ctrl-C stops it", flush=True)
     try:
@@ -67,7 +67,6 @@ def main() -> int:
         print("\nstopped; the next start goes on from here")
         query.stop()
     spark.stop()
-    return 0
 
 
 def make_topics(broker: str, names: list[str]) -> None:
@@ -77,15 +76,26 @@ def make_topics(broker: str, names: list[str]) -> None:
 
 
 def show_progress(query: StreamingQuery) -> None:
-    """A line for every batch that has read something, until the query ends."""
+    """A line for every batch that did something, until the query ends; raises what it failed with."""
     shown, is_over = -1, False
     while not is_over:
         is_over = bool(query.awaitTermination(1))
         for batch in query.recentProgress:
-            if batch["batchId"] > shown and batch["numInputRows"]:
-                over = batch["eventTime"].get("watermark", "")
-                print(f"batch {batch['batchId']}: {batch['numInputRows']:,} orders; windows are over until {over}")
-            shown = max(shown, batch["batchId"])
+            if batch["batchId"] > shown:
+                shown = batch["batchId"]
+                if line := batch_line(batch):
+                    print(line, flush=True)
+
+
+def batch_line(batch: Mapping[str, Any]) -> str:
+    """What a batch did; nothing if it did nothing."""
+    read, written = batch["numInputRows"], batch["sink"]["numOutputRows"]
+    late = sum(each["numRowsDroppedByWatermark"] for each in batch["stateOperators"])
+    if not read and not written:
+        return ""
+    return f"{batch['timestamp']} {read:>9,} orders read, {written:,} sums written" + f", {late:,} too late" * bool(
+        late
+    )
 
 
 def arguments() -> argparse.Namespace:
@@ -102,4 +112,4 @@ def arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

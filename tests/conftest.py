@@ -2,6 +2,8 @@
 
 import os
 import signal
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +20,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 # A shell that starts the tests in the background makes them ignore interrupts, and what they start would too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Where Python may not leave compiled modules beside the sources, each of the hundreds of processes that tests start
+# would compile all it loads anew, which takes most of their start. So they are left elsewhere.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    _compiled = Path(tempfile.gettempdir()) / f"quiver-tests-{os.getuid()}-pycache"
+    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_compiled))
 
 
 def pytest_configure(config: pytest.Config) -> None:

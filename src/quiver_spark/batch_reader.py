@@ -43,7 +43,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         options = self._slices.options
-        return tasks(plan(options, cores=cores(), filters=self._filters), options)
+        return tasks(plan(options, cores=cores(options), filters=self._filters), options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._slices.read(partition, self._filters)

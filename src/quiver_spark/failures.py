@@ -9,6 +9,8 @@ from quiver.model import errors
 from quiver.model.errors import QuiverError
 
 _OURS = re.compile(r"quiver\.model\.errors\.(\w+): (.+)")
+_NO_PYTHON = re.compile(r'Cannot run program "([^"]+)": (?:error=\d+, )?(.+)')
+_NO_MODULE = re.compile(r"^ModuleNotFoundError: No module named '([^']+)'", re.MULTILINE)
 _OTHER = re.compile(r"^(?:[\w.]+(?:Error|Exception)): .+$", re.MULTILINE)
 
 
@@ -36,6 +38,12 @@ def error_in(text: str, what: str) -> QuiverError:
         kind = getattr(errors, name, QuiverError)
         found: QuiverError = kind(message.strip())
         return found
+    if python := _NO_PYTHON.search(text):
+        problem = f"the machines that run tasks cannot run {python[1]} ({python[2].strip()}): name a Python of theirs"
+        return QuiverError(f"{what} failed in Spark: {problem} by spark.pyspark.python")
+    if module := _NO_MODULE.search(text):
+        problem = f"the Python that runs tasks has no module {module[1]!r}: install what the workers need"
+        return QuiverError(f"{what} failed in Spark: {problem} (docs/spark-cluster.md)")
     others = _OTHER.findall(text)
     cause = others[-1] if others else text.strip().partition("\n")[0]
     return QuiverError(f"{what} failed in Spark: {cause}")

@@ -24,6 +24,7 @@ READ_OPTIONS = (
     "isolation",
     "maxRowsPerTrigger",
     "minPartitions",
+    "parallelism",
     "failOnDataLoss",
     "timeout",
     "fetchBytes",
@@ -90,6 +91,8 @@ class ReadOptions(NamedTuple):
     committed: bool = True
     fail_on_data_loss: bool = True
     min_partitions: int | None = None
+    parallelism: int | None = None
+    """How many tasks can run at once; None: as many as the machine that plans has cores."""
     max_rows_per_trigger: int | None = None
     timeout_seconds: float = 30.0
     """How long a broker that does not answer is waited for."""
@@ -117,6 +120,7 @@ def read_options(options: Mapping[str, str], *, now_ms: int, streaming: bool = F
         committed=given.choice("isolation", _ISOLATIONS) == "read_committed",
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         min_partitions=given.whole("minPartitions", 1, 1_000_000),
+        parallelism=given.whole("parallelism", 1, 1_000_000),
         max_rows_per_trigger=given.whole("maxRowsPerTrigger", 1, _MOST_ROWS),
         timeout_seconds=parse_duration_ms(given.text("timeout") or "30s", "option 'timeout'") / 1000,
         fetch_bytes=given.whole("fetchBytes", 64 * KIB, 64 * MIB) or defaults.fetch_bytes,

@@ -5,10 +5,13 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quiver.model.errors import InvalidRequest
+from quiver_spark.cluster import SHUFFLE_SETTING, address_towards, is_local, join
+from quiver_spark.failures import spark_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,26 +27,28 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
     """A session, in which Spark finds the source by itself; `conf` sets anything else, with _ for the dots of a name.
 
     `spark_sql_shuffle_partitions=4` is `spark.sql.shuffle.partitions`; names with dots go in as `**{"spark.x": 1}`.
-    InvalidRequest says what to do when there is no Java or no pyspark.
+    On a cluster it is ready when there is an executor, and the workers get Quiver's code (docs/spark-cluster.md).
+    InvalidRequest says what to do when there is no Java or no pyspark, ConnectionLost when there is no master.
     """
     java_home()
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise InvalidRequest(problem="pyspark is not installed: pip install 'quivermq[spark]'") from None
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    settings = {**_settings(), **{_name(key): _text(value) for key, value in conf.items()}}
-    builder = SparkSession.builder.appName(app_name)
-    if master is None and _SUBMITTED not in os.environ:
-        master = settings.get("spark.master") or os.environ.get("SPARK_MASTER") or "local[*]"
-    if master is not None:
-        builder = builder.master(master)
-        if master.startswith("local"):
-            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    given = {**_submitted(), **{_name(key): _text(value) for key, value in conf.items()}}
+    if master is None:
+        master = given.get("spark.master") or os.environ.get("SPARK_MASTER") or "local[*]"
+    settings = {**_settings(master), **given}
+    _choose_python(settings)
+    builder = SparkSession.builder.appName(app_name).master(master)
     for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+        if key != "spark.master":
+            builder = builder.config(key, value)
+    with spark_failures("starting a session"):
+        spark = builder.getOrCreate()
+    if not is_local(spark.sparkContext.master or master):
+        join(spark, given)
+    return spark
 
 
 def register(spark: "SparkSession") -> None:
@@ -71,18 +76,42 @@ def java_home() -> str:
     return home or str(Path(java).resolve().parents[1])
 
 
-def _settings() -> dict[str, str]:
-    cores = len(os.sched_getaffinity(0))
-    logging = Path(__file__).with_name("log4j2.properties").as_uri()
-    return {
+def _submitted() -> dict[str, str]:
+    """What spark-submit was told, if it runs this; that counts more than what is usual here."""
+    if _SUBMITTED not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
+def _settings(master: str) -> dict[str, str]:
+    logging = Path(__file__).absolute().with_name("log4j2.properties").as_uri()
+    usual = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC",
     }
+    if is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        return {**usual, SHUFFLE_SETTING: str(len(os.sched_getaffinity(0)))}
+    if _SUBMITTED in os.environ or "SPARK_LOCAL_IP" in os.environ:
+        return usual
+    address = address_towards(master)
+    return usual if address is None else {**usual, "spark.driver.host": address}
+
+
+def _choose_python(settings: Mapping[str, str]) -> None:
+    """Which Python runs tasks: that of the setting, of the environment, or the one that runs here, by its path."""
+    chosen = settings.get("spark.pyspark.python")
+    if chosen is not None:
+        os.environ["PYSPARK_PYTHON"] = chosen
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def _name(key: str) -> str:

@@ -5,6 +5,7 @@ The zip has no compiled libraries: those that Quiver needs must be on the worker
 
 import importlib.util
 import marshal
+import shutil
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -23,6 +24,7 @@ NEEDED_ON_WORKERS = ("google-crc32c", "msgspec", "numpy", "pandas", "pyarrow", "
 """What a Python of a worker must have of its own; everything else that tasks import is in the zip or in Spark."""
 _PACKAGES = ("quiver", "quiver_spark")
 _MODULES = ("pyspark_quiver",)
+_STREAM_FILES = "streaming_job"
 _LEFT_OUT = ("__pycache__",)
 _UNCHECKED_HASH = (1).to_bytes(4, "little")
 """The flags of bytecode that is used as it is: it lies beside the source that it was made of."""
@@ -35,7 +37,9 @@ class Package(NamedTuple):
 
 
 def write_package(path: Path) -> Package:
-    """Writes the zip; a file that is there is replaced. The same code gives the same bytes."""
+    """Writes the zip; a file that is there is replaced."""
+    if path.suffix != ".zip":
+        raise InvalidRequest(problem=f"{str(path)!r} does not end with .zip, and Spark would not take it for code")
     root = _root()
     with ZipFile(path, "w", ZIP_DEFLATED) as package:
         for source in _sources(root):
@@ -49,9 +53,19 @@ def write_package(path: Path) -> Package:
 
 def ship(context: "SparkContext") -> None:
     """Gives the code of this process to all that run tasks of a context; once, and not if the user has done it."""
-    if is_shipped() or any(str(url).endswith(f"/{ZIP_NAME}") for url in context.listFiles):
-        return
-    context.addPyFile(str(Path(_directory().name) / ZIP_NAME))
+    if not is_shipped() and not any(str(url).endswith(f"/{ZIP_NAME}") for url in context.listFiles):
+        context.addPyFile(str(Path(_directory().name) / ZIP_NAME))
+    _give_to_planners_of_streams()
+
+
+def _give_to_planners_of_streams() -> None:
+    """Spark 4.3 has the process that plans a stream look for shipped files in a folder that it never fills."""
+    from pyspark import SparkFiles
+
+    here, there = Path(SparkFiles.get(ZIP_NAME)), Path(SparkFiles.getRootDirectory()) / _STREAM_FILES / ZIP_NAME
+    if here.is_file() and not there.exists():
+        there.parent.mkdir(exist_ok=True)
+        shutil.copyfile(here, there)
 
 
 def is_shipped() -> bool:
@@ -90,4 +104,4 @@ def _bytecode(source: Path) -> bytes:
 
 
 def _add(package: ZipFile, name: str, data: bytes) -> None:
-    package.writestr(ZipInfo(name), data, ZIP_DEFLATED)
+    package.writestr(ZipInfo(name), data, ZIP_DEFLATED, compresslevel=1)

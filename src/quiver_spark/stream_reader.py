@@ -97,7 +97,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for number, stop in parts.items()
         ]
         self._check_gone(end, extents)
-        slices = cut(wanted, cores=cores(), min_slices=options.min_partitions)
+        slices = cut(wanted, cores=cores(options), min_slices=options.min_partitions)
         return tasks([self._opened().completed(piece) for piece in slices], options)
 
     def _between(self, begin: int | None, stop: int, number: int, topic: TopicExtent) -> Slice:

@@ -26,13 +26,13 @@ class SlicePartition(InputPartition):
 
 def tasks(slices: Sequence[Slice], options: ReadOptions) -> list[InputPartition]:
     """A task for each group of slices that is worth one; with `minPartitions`, for each slice."""
-    groups = pack(slices, cores=cores()) if options.min_partitions is None else [(piece,) for piece in slices]
+    groups = pack(slices, cores=cores(options)) if options.min_partitions is None else [(piece,) for piece in slices]
     return [SlicePartition(group) for group in groups]
 
 
-def cores() -> int:
-    """How many tasks can run at once, as far as the planning process can tell: the cores of its machine."""
-    return len(os.sched_getaffinity(0))
+def cores(options: ReadOptions) -> int:
+    """How many tasks can run at once. The planning process cannot tell of a cluster: it knows its own machine."""
+    return options.parallelism or len(os.sched_getaffinity(0))
 
 
 class SliceReader:

@@ -1,5 +1,6 @@
 """One Spark session for every test, and brokers to read from and write to."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +14,13 @@ from blackbox.conftest import broker, shared_broker, start_broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["broker", "shared_broker", "spark", "spark_broker", "start_broker"]
+__all__ = ["broker", "quick_spark", "shared_broker", "spark", "spark_broker", "start_broker"]
 
 _HERE = Path(__file__).parent
+_SECONDS = 400
+"""A test may wait for a session, a driver and their Python workers on a machine that is busy with others."""
+_QUICK_START = "-XX:TieredStopAtLevel=1"
+"""The JVM compiles little: it does not live long."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,16 +28,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.timeout(_SECONDS))
 
 
 @pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":
-    """A local session on two cores."""
+def quick_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every Spark that is started from here on, in this process or another, starts quickly.
+
+    Spark gives its Python workers a zip of pyspark's sources, which each of them compiles anew; from a home of Spark
+    without it they import the package that is installed, compiled.
+    """
     if shutil.which("java") is None:
         pytest.skip("no Java: scripts/system-packages installs it")
+    from pyspark.find_spark_home import _find_spark_home
+
+    home = tmp_path_factory.mktemp("spark-home")
+    for name in ("bin", "jars"):
+        (home / name).symlink_to(Path(_find_spark_home()) / name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_HOME", str(home))
+        patch.setenv("SPARK_SUBMIT_OPTS", f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {_QUICK_START}")
+        yield
+
+
+@pytest.fixture(scope="session")
+def spark(quick_spark: None) -> "Iterator[SparkSession]":
+    """A local session on two cores. A task that fails is tried again, up to four times, as on a cluster."""
     import quiver_spark
 
-    session = quiver_spark.session("quiver-tests", master="local[2]", spark_sql_shuffle_partitions=2)
+    session = quiver_spark.session("quiver-tests", master="local[2,4]", spark_sql_shuffle_partitions=2)
     yield session
     session.stop()
 

@@ -23,7 +23,7 @@ from blackbox.broker_process import wait_until
 SPARK_HOME = Path(pyspark.__file__).parent
 START_SECONDS = 60.0
 _CLASSES = "org.apache.spark.deploy"
-_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+_QUICK_START = "-XX:TieredStopAtLevel=1"
 """The JVMs compile little: they do not live long."""
 _LISTENING = re.compile(r"Starting Spark master at (spark://\S+)")
 _NAME = re.compile(r"^[\w.-]+", re.MULTILINE)
@@ -31,7 +31,7 @@ _PAGES = re.compile(r"started at (http://\S+)")
 
 
 class NodeProcess:
-    """A master or worker, and all that it has started: a session of its own, so all of it is found and ends with it."""
+    """A master or worker, with all that it has started: they are a session of processes, so all are found."""
 
     def __init__(self, place: Path, kind: str, *args: str) -> None:
         self.place = place
@@ -122,6 +122,7 @@ def environment() -> dict[str, str]:
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC",
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         "JDK_JAVA_OPTIONS": _QUICK_START,
     }

@@ -89,7 +89,7 @@ SLEEPERS = {
 """Tests that sleep, and why that decides nothing."""
 
 SOURCES = [path for path in python_files("src") if not is_generated(path)]
-EVERYTHING = python_files("src", "tests", "benchmarks", "scripts")
+EVERYTHING = python_files("src", "tests", "benchmarks", "scripts", "examples")
 
 
 def _found(places: list[str]) -> str:

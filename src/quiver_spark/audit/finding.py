@@ -1,5 +1,6 @@
 """What an audit found to be wrong."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
@@ -61,10 +62,10 @@ class Findings(msgspec.Struct):
 
     def take(self, other: "Findings") -> None:
         """Those of another task."""
-        room = {kind: self.limit - self.counts.get(kind, 0) for kind in other.counts}
+        kept = Counter(finding.kind for finding in self.kept) if other.kept else Counter[str]()
         for finding in other.kept:
-            if room[finding.kind] > 0:
-                room[finding.kind] -= 1
+            kept[finding.kind] += 1
+            if kept[finding.kind] <= self.limit:
                 self.kept.append(finding)
         for kind, count in other.counts.items():
             self.counts[kind] = self.counts.get(kind, 0) + count

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from quiver_spark.audit.finding import Finding, Findings, Kind
 from quiver_spark.audit.producer_sequences import JoinedSequences
-from quiver_spark.audit.stretch import UNKNOWN, Border, GapRules, StretchReport, gap_sentence
+from quiver_spark.audit.stretch import UNKNOWN, Border, GapRules, StretchReport, gap_sentence, overlap_sentence
 
 
 class PartitionJoin:
@@ -56,7 +56,12 @@ class PartitionJoin:
 
     def _check_border(self, last: Border, first: Border) -> None:
         if first.offset < last.offset:
-            self._add("order", first.offset, last.offset - 1, f"frames from here on lie behind offset {last.offset - 1}")
+            self._add(
+                "order",
+                first.offset,
+                last.offset - 1,
+                f"the frame comes after one that goes up to offset {last.offset - 1}",
+            )
         elif first.offset > last.offset:
             self._check_gap(last, first)
         if UNKNOWN < first.leader_epoch < last.leader_epoch:

@@ -1,7 +1,8 @@
 """What a lake says it has of a partition, against what its files and the log have. Pure."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
 import msgspec
@@ -29,6 +30,8 @@ class ArchivedPartition(NamedTuple):
     """Offsets that the log still has, committed, within what the audit is about."""
     is_compacted: bool
     """Messages may have gone from the log since they were archived."""
+    earlier: tuple[LakeFile, ...] = ()
+    """Files of a topic that had the name before: nothing is left to compare them with."""
 
     @property
     def begin(self) -> int:
@@ -64,7 +67,9 @@ def check_ranges(archived: ArchivedPartition) -> Iterator[Finding]:
         for file in files:
             if file.start < behind:
                 last = min(behind, file.stop) - 1
-                yield _of(archived, "lake-range", file.start, last, f"two files have these offsets: {before} too", file)
+                yield _of(
+                    archived, "lake-range", file.start, last, f"two files have these offsets: {before} too", file
+                )
             if file.stop > behind:
                 behind, before = file.stop, file.path
 
@@ -88,7 +93,7 @@ def check_position(archived: ArchivedPartition) -> Iterator[Finding]:
 
 def check_files(archived: ArchivedPartition, reports: Mapping[str, FileReport]) -> Iterator[Finding]:
     """Every file must be there, be readable, and have the rows that the table says."""
-    for file in archived.files:
+    for file in (*archived.earlier, *archived.files):
         report = reports[file.path]
         if report.problem:
             sentence = f"{file.rows} messages of {file.date}: {report.problem}"
@@ -102,39 +107,62 @@ def check_counts(
     archived: ArchivedPartition, reports: Mapping[str, FileReport], counts: Counts, unknown: Sequence[Span]
 ) -> Iterator[tuple[LakeFile, Finding]]:
     """Files must have as many messages as the log has of their date and range, where the log can be read."""
+    by_date = {date: _Sums(counts, date) for date in {file.date for file in archived.files}}
     for file in archived.files:
         start, stop = archived.compared(file)
         report = reports[file.path]
         if report.problem or start >= stop or any(a < stop and start < b for a, b in unknown):
             continue
-        stored = sum(
-            count for (begin, date), count in counts.items() if date == file.date and start <= begin < stop
-        )
-        if stored > report.compared_rows or (stored < report.compared_rows and not archived.is_compacted):
-            sentence = f"the log has {stored} messages of {file.date} in this range, the file {report.compared_rows}"
+        stored, there = by_date[file.date].between(start, stop), report.compared_rows
+        if stored > there or (stored < there and not archived.is_compacted):
+            sentence = f"the log has {stored} messages of {file.date} in this range, the file {there}"
             yield file, _of(archived, "lake-count", start, stop - 1, sentence, file)
+
+
+class _Sums:
+    """How many messages of a date there are up to each interval."""
+
+    def __init__(self, counts: Counts, date: str) -> None:
+        listed = sorted((begin, count) for (begin, other), count in counts.items() if other == date)
+        self._begins = [begin for begin, _ in listed]
+        self._sums = [0, *accumulate(count for _, count in listed)]
+
+    def between(self, start: int, stop: int) -> int:
+        return self._sums[bisect_left(self._begins, stop)] - self._sums[bisect_left(self._begins, start)]
 
 
 def check_covered(archived: ArchivedPartition, counts: Counts) -> Iterator[Finding]:
     """Messages of the log in front of the position must be in the range of a file of their date."""
     if not archived.files or archived.position is None:
         return
-    by_date: dict[str, list[Span]] = {}
+    spans: dict[str, list[Span]] = {}
     for file in archived.files:
-        by_date.setdefault(file.date, []).append((file.start, file.stop))
-    begins = sorted({begin for begin, _ in counts})
-    ends = dict(zip(begins, [*begins[1:], archived.high], strict=True))
+        spans.setdefault(file.date, []).append((file.start, file.stop))
+    covers = {date: _Cover(sorted(found)) for date, found in spans.items()}
     missing: dict[str, list[tuple[int, int]]] = {}
     for (begin, date), count in sorted(counts.items()):
-        if not archived.begin <= begin < archived.position:
-            continue
-        if not any(start <= begin < stop for start, stop in by_date.get(date, ())):
+        if archived.begin <= begin < archived.position and not (date in covers and covers[date].has(begin)):
             missing.setdefault(date, []).append((begin, count))
+    files = archived.files
+    borders = sorted(
+        {archived.position, archived.high, *(file.start for file in files), *(file.stop for file in files)}
+    )
     for date, found in missing.items():
-        first, last = found[0][0], ends[found[-1][0]] - 1
-        count = sum(each for _, each in found)
-        sentence = f"{count} messages of {date} are in the log and in no file of the lake"
-        yield _of(archived, "lake-range", first, last, sentence)
+        behind = borders[min(bisect_right(borders, found[-1][0]), len(borders) - 1)]
+        sentence = f"{sum(count for _, count in found)} messages of {date} are in the log and in no file of the lake"
+        yield _of(archived, "lake-range", found[0][0], behind - 1, sentence)
+
+
+class _Cover:
+    """Whether an offset is in one of some spans."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._starts = [start for start, _ in spans]
+        self._stops = list(accumulate((stop for _, stop in spans), max))
+
+    def has(self, offset: int) -> bool:
+        at = bisect_right(self._starts, offset)
+        return at > 0 and offset < self._stops[at - 1]
 
 
 def offset_findings(

@@ -1,7 +1,6 @@
 """How many messages the log has, by date and interval of offsets, and what is in the files of a lake."""
 
 from collections.abc import Callable, Iterator
-from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from quiver.model.errors import CorruptData, OffsetOutOfRange
+from quiver.model.errors import CorruptData, OffsetOutOfRange, QuiverError
 from quiver.records.columns import OFFSET_DELTA, TIMESTAMP
 from quiver.records.header import FrameHeader
 from quiver.records.read import OpenFrame
@@ -19,12 +18,11 @@ from quiver.records.thin import offset_deltas
 from quiver_spark.audit.fetched_slice import goes_on_at
 from quiver_spark.audit.lake_checks import FileReport, Span
 from quiver_spark.frames import StoredFrame, opened, stored_frames
-from quiver_spark.lake.files import LakeFile, date_of
+from quiver_spark.lake.files import LakeFile
 from quiver_spark.options import ReadOptions
 from quiver_spark.ranges import Slice
 
 DAY_MS = 86_400_000
-_EPOCH_DAY = date(1970, 1, 1)
 _Integers = npt.NDArray[np.int64]
 
 
@@ -114,9 +112,15 @@ def readable_frames(
                 offset = max(offset, stored.header.next_offset)
             return
         except (CorruptData, OffsetOutOfRange) as error:
-            behind = max(offset + 1, goes_on_at(error) or piece.stop)
+            behind = behind_error(error, piece, offset)
             unknown.append((offset, behind))
             offset = behind
+
+
+def behind_error(error: QuiverError, piece: Slice, offset: int) -> int:
+    """Where a slice is read on. A slice from files knows its aborted transactions from its start on only."""
+    found = None if piece.aborted else goes_on_at(error)
+    return piece.stop if found is None else max(offset + 1, found)
 
 
 class FileTask(NamedTuple):
@@ -144,9 +148,5 @@ def file_report(root: Path, file: LakeFile, compared: Span) -> FileReport:
             return FileReport(file.path, rows, inside)
     except FileNotFoundError:
         return FileReport(file.path, problem="the file is gone")
-    except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+    except (OSError, pa.ArrowException, IndexError, ValueError) as error:
         return FileReport(file.path, problem=f"the file cannot be read ({str(error).partition(chr(10))[0]})")
-
-
-def named_day(day: int) -> str:
-    return date_of(day)

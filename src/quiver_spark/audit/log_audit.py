@@ -56,7 +56,7 @@ def plan_logs(topics: Sequence[AuditedTopic], catalogue: BrokerTopics | DirectTo
             stretch
             for topic in topics
             for number in range(len(topic.ranges))
-            for stretch in _segments(topic, number, catalogue.log(topic.name, number), findings)
+            for stretch in segment_stretches(topic, number, catalogue.log(topic.name, number), findings)
         ]
     else:
         stretches = [stretch for topic in topics for stretch in _slices(topic, cores)]
@@ -80,7 +80,7 @@ def _slices(topic: AuditedTopic, cores: int) -> list[Stretch]:
     ]
 
 
-def _segments(topic: AuditedTopic, number: int, log: DirectLog, findings: list[Finding]) -> list[Stretch]:
+def segment_stretches(topic: AuditedTopic, number: int, log: DirectLog, findings: list[Finding]) -> list[Stretch]:
     """The files of a partition that have offsets of its range."""
     start, end = topic.ranges[number]
     directory = log.directory
@@ -129,26 +129,29 @@ def join_logs(
     facts = {topic.name: topic.facts for topic in topics}
     joined = []
     for (topic, number), found in sorted(by_partition.items()):
-        found.sort(key=lambda each: each[0].start)
-        by_path = isinstance(catalogue, DirectTopics)
         if isinstance(catalogue, DirectTopics):
             directory = catalogue.log(topic, number).directory
-            rules, listed = _rules_of(directory, found, is_compacted=facts[topic].is_compacted)
+            joined.append(join_files(found, directory, is_compacted=facts[topic].is_compacted, limit=limit))
         else:
-            rules = GapRules(compacted_below=FAR if facts[topic].is_compacted else 0, in_memory=facts[topic].in_memory)
-            listed = [report for _, report in found]
-        joined.append(PartitionJoin(topic, number, rules, limit=limit, by_path=by_path).take_all(listed))
+            below = FAR if facts[topic].is_compacted else 0
+            rules = GapRules(compacted_below=below, in_memory=facts[topic].in_memory)
+            joined.append(PartitionJoin(topic, number, rules, limit=limit).take_all(in_order(found)))
     return joined
 
 
-def _rules_of(
-    directory: Path, found: list[tuple[Slice, StretchReport]], *, is_compacted: bool
-) -> tuple[GapRules, list[StretchReport]]:
-    """Also what retention took away meanwhile: files that are gone, in front of those that are there now."""
+def in_order(found: Sequence[tuple[Slice, StretchReport]]) -> list[StretchReport]:
+    return [report for _, report in sorted(found, key=lambda each: each[0].start)]
+
+
+def join_files(
+    found: Sequence[tuple[Slice, StretchReport]], directory: Path, *, is_compacted: bool, limit: int
+) -> StretchReport:
+    """The files of one partition. Those that are gone, in front of the ones that are there now, retention took."""
     start = min(current_bases(directory), default=FAR)
     for piece, report in found:
         if report.is_gone and piece.start < start:
             report.removed_below = min(start, piece.stop)
     below = clean_to(directory)
     rules = GapRules(compacted_below=max(below, last_base(directory)) if is_compacted else below)
-    return rules, [report for _, report in found]
+    piece = found[0][0]
+    return PartitionJoin(piece.topic, piece.partition, rules, limit=limit, by_path=True).take_all(in_order(found))

@@ -69,7 +69,9 @@ class ProducerSequences:
             known.epoch, known.next_sequence = epoch, behind
             known.recent.clear()
         elif epoch < known.epoch or is_passed(sequence, known.next_sequence):
-            earlier = next((at for base, at in known.recent if base == sequence), None) if epoch == known.epoch else None
+            earlier = (
+                next((at for base, at in known.recent if base == sequence), None) if epoch == known.epoch else None
+            )
             return _repeat(header.producer_id, epoch, sequence, header.base_offset, header.last_offset,
                            known.epoch, known.next_sequence, earlier)  # fmt: skip
         else:
@@ -80,9 +82,7 @@ class ProducerSequences:
     def ends(self) -> Iterator[ProducerEnds]:
         for producer_id, known in self._producers.items():
             last_base, last_offset = known.recent[-1]
-            yield ProducerEnds(
-                producer_id, *known.first, known.epoch, known.next_sequence, last_base, last_offset
-            )
+            yield ProducerEnds(producer_id, *known.first, known.epoch, known.next_sequence, last_base, last_offset)
 
 
 class JoinedSequences:

@@ -113,8 +113,8 @@ def _lost_frames(topic: str, partition: int, directory: Path) -> list[Finding]:
     except FileNotFoundError:
         size = -1
     if size < state.segment_size or size < 0:
-        missing = "the file is gone" if size < 0 else f"the file has {size} bytes"
-        sentence = f"{missing}, and {state.segment_size} were on disk, up to offset {state.end_offset}"
+        have = "the file is gone" if size < 0 else f"the file has {size} bytes"
+        sentence = f"{have}, and {state.segment_size} were on disk up to offset {state.end_offset}"
         found.append(Finding(topic, partition, "lost", base, max(base, state.end_offset - 1), sentence, str(path)))
     return found
 
@@ -126,9 +126,7 @@ def audit_segment(file: SegmentFile, limit: int) -> StretchReport:
         compacted_below=file.compacted_below,
         look_again=(lambda: last_base(directory)) if file.is_compacted else None,
     )
-    checks = StretchChecks(
-        file.topic, file.partition, rules, floor=file.base_offset, limit=limit, by_path=True
-    )
+    checks = StretchChecks(file.topic, file.partition, rules, floor=file.base_offset, limit=limit, by_path=True)
     path = segment_path(directory, file.base_offset)
     try:
         fd = _FILES.open_readonly(path)
@@ -187,8 +185,7 @@ class _SegmentWalk:
             end, next_offset = behind[0], behind[1].base_offset
         if next_offset > file.start and checks.next_offset < self._end:
             self._has_begun = True
-            problem = f"{end - position} bytes at byte {position} of {Path(self._path).name} are no frame"
-            checks.damage(next_offset, problem, Where(self._path, position))
+            checks.damage(next_offset, f"{end - position} bytes are no sound frame", Where(self._path, position))
         else:
             checks.begin_at(next_offset)
         return None if behind is None else end

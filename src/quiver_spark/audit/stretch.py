@@ -122,15 +122,14 @@ class StretchChecks:
             self._add("crc", base, last, "the body fails its checksum", where)
         self._check_sequence(header, where)
         if base < self._next:
-            self._add("order", base, last, f"a frame lies behind offset {self._next - 1}, which is not below it", where)
+            self._add("order", base, last, overlap_sentence(self._next), where)
             return
-        is_first = self._begin is None
         if self._begin is None:
             self._begin = base
         elif base > self._next:
             self._check_gap(base, header.leader_epoch, where)
         self._check_rising(header, where)
-        if is_first or self._first is None:
+        if self._first is None:
             self._first = Border(self._begin, header.leader_epoch, header.append_time_ms)
         self._next = last + 1
 
@@ -192,9 +191,11 @@ class StretchChecks:
 
     def _add(self, kind: Kind, first: int, last: int, sentence: str, where: Where | None = None) -> None:
         file, position = where or (None, None)
-        self.report.findings.add(
-            Finding(self._topic, self._partition, kind, first, last, sentence, file, position)
-        )
+        self.report.findings.add(Finding(self._topic, self._partition, kind, first, last, sentence, file, position))
+
+
+def overlap_sentence(behind: int) -> str:
+    return f"the frame comes after one that goes up to offset {behind - 1}"
 
 
 def gap_sentence(count: int, *, by_path: bool) -> str:

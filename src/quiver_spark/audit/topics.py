@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, Protocol
 
-from quiver.model.errors import InvalidRequest
+from quiver.model.errors import InvalidRequest, TopicNotFound
 from quiver.model.position import LATEST, Position
 from quiver_spark.broker_catalogue import BrokerCatalogue
 from quiver_spark.catalogue import Catalogue, TopicExtent, chosen_topics, resolve
@@ -24,7 +24,8 @@ class AuditCatalogue(Catalogue, Protocol):
 class DirectTopics(DirectCatalogue):
     def facts(self, name: str) -> TopicFacts:
         topic = self._metadata().by_name(name)
-        assert topic is not None
+        if topic is None:
+            raise TopicNotFound(topic=name)
         config = topic.config
         return TopicFacts(config.is_compacted, config.durability == "memory", topic.created_at_ms)
 

@@ -5,7 +5,7 @@ dead-letter topic when the decision is on disk, so a run that is repeated sends 
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from quiver_spark.failures import spark_failures
 from quiver_spark.jobs.dead_letters_redrive import Redriven, Redriver, batch_size, cut_at, select_letters
 from quiver_spark.jobs.dead_letters_report import report_tables, write_report
 from quiver_spark.jobs.dead_letters_source import LetterRanges, find_ranges, find_removed, letter_frame
-from quiver_spark.jobs.dead_letters_transforms import Selection, counted, tables, top_errors
+from quiver_spark.jobs.dead_letters_transforms import COUNTED, PLACE, Selection, counted, tables, top_errors
 from quiver_spark.jobs.given import given_options, option_texts
 from quiver_spark.jobs.replay_plan import Range, Times
 from quiver_spark.jobs.run_record import RunRecord, RunRecords, default_directory
@@ -55,7 +55,7 @@ def report(
     found = find_ranges(options)
     shown = report_tables([], [])
     if found.offsets:
-        frame = _letters(spark, options, found, chosen)
+        frame = _letters(spark, options, found, chosen, COUNTED)
         with (
             spark_failures("the report"),
             progress_bar("dead letters", found.offsets, wanted=show_progress) as bar,
@@ -125,13 +125,15 @@ def redrive(
             progress_bar("read", found.offsets, wanted=show_progress) as bar,
             bar.watch(spark, found.offsets),
         ):
-            selected = select_letters(_letters(spark, options, found, chosen), found.ranges, limit)
+            selected = select_letters(
+                _letters(spark, options, found, chosen, ("died_at", *PLACE)), found.ranges, limit
+            )
         if plan is not None and limit is not None:
             plan.keep(cut_at(found.ranges, selected))
         with progress_bar("redrive", sum(map(len, selected.values())), "letters", wanted=show_progress) as bar:
             done = redriver.send_back(selected, bar)
-    details = {"topics": done.topics, "ids": done.ids, "gone": done.gone, "into": into, "run_id": run_id}
-    details |= {"dry_run": True} if dry_run else {}
+    details = {"dry_run": dry_run, "topics": done.topics, "ids": done.ids, "gone": done.gone}
+    details |= {"into": into, "run_id": run_id}
     return Summary(job="dead-letters redrive", rows=done.letters, seconds=watch.seconds(), details=details)
 
 
@@ -148,11 +150,12 @@ class _Plan:
         self._records.keep(self._id, self.record)
 
 
-def _letters(spark: "SparkSession", options: ReadOptions, found: LetterRanges, chosen: Selection) -> "DataFrame":
+def _letters(
+    spark: "SparkSession", options: ReadOptions, found: LetterRanges, chosen: Selection, columns: Iterable[str]
+) -> "DataFrame":
     removed = find_removed(options, found)
     with spark_failures("the selection"):
-        frame = letter_frame(spark, options, found.ranges, removed, with_content=chosen.where is not None)
-        return chosen.of(frame)
+        return chosen.of(letter_frame(spark, options, found.ranges, removed, {*columns, *chosen.columns()}))
 
 
 def _options(source: ReadOptions | Mapping[str, object]) -> ReadOptions:

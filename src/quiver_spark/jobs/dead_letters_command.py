@@ -173,7 +173,8 @@ def _show_report(summary: "Summary", output: Output) -> None:
         return
     shown, found = summary.details, {name: summary.details[name] for name in TITLES}
     if not summary.rows:
-        typer.echo(f"no dead letters ({shown['messages_read']:,} messages read)")
+        read = shown["messages_read"]
+        typer.echo(f"no dead letters fit; {read:,} messages were looked at" if read else "there are no dead letters")
         return
     letters = f"{summary.rows:,} dead letter{'s' if summary.rows > 1 else ''}"
     typer.echo(f"{letters}, from {shown['first']} to {shown['last']}\n\n{report_text(found)}\n")
@@ -186,9 +187,9 @@ def _show_redriven(summary: "Summary", output: Output) -> None:
         show_summary(summary, output)
         return
     shown = summary.details
-    verb = "would be redriven" if "dry_run" in shown else "redriven"
+    verb = "would be redriven" if shown["dry_run"] else "redriven"
     if not summary.rows and not shown["gone"]:
-        typer.echo(f"no letters fit: nothing {verb}")
+        typer.echo(f"no dead letters fit: nothing {'would be' if shown['dry_run'] else 'was'} redriven")
         return
     goal = f" into {shown['into']}" if shown["into"] else ""
     typer.echo(f"{summary.rows:,} {verb}{goal} in {summary.seconds:.1f} s")

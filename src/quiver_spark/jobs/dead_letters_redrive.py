@@ -12,7 +12,8 @@ from quiver.model.dead_letter import LetterId
 from quiver.model.limits import MIB
 from quiver.structures.interval_set import IntervalSet
 from quiver_spark.broker_link import broker_link
-from quiver_spark.jobs.dead_letters_transforms import PLACE, RUN_COLUMNS, Place, offset_runs
+from quiver_spark.jobs.dead_letters_source import Place
+from quiver_spark.jobs.dead_letters_transforms import PLACE, RUN_COLUMNS, offset_runs
 from quiver_spark.jobs.replay_plan import Range
 from quiver_spark.options import ReadOptions
 from quiver_spark.progress import Bar, Stopwatch

@@ -71,6 +71,10 @@ def _cell(value: Any) -> str:
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
 
 
+def _field(value: Any) -> Any:
+    return " ".join(value) if isinstance(value, list) else value
+
+
 def write_report(directory: Path, record: Mapping[str, Any], tables: Mapping[str, Sequence[Row]]) -> list[Path]:
     """`report.json` with everything, and each table as CSV; files of an earlier report are replaced."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -81,7 +85,5 @@ def write_report(directory: Path, record: Mapping[str, Any], tables: Mapping[str
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(titles)
-            writer.writerows(
-                [" ".join(v) if isinstance(v, list) else v for v in map(row.get, titles)] for row in rows
-            )
+            writer.writerows([_field(row[title]) for title in titles] for row in rows)
     return paths

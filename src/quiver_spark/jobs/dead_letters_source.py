@@ -1,9 +1,10 @@
 """Where dead letters are read from: which topics and offsets, and what of them is no letter any more."""
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
 
 from quiver.client._sync.dead_letters import DeadLetters
 from quiver.delivery.delivery_image import restored
@@ -13,23 +14,27 @@ from quiver.groups.topic_pattern import check_pattern, matching
 from quiver.log.snapshots import SnapshotFiles
 from quiver.model.dead_letter import SUFFIX, dead_letter_topic, is_dead_letter_topic
 from quiver.model.errors import TopicNotFound
+from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.records.read import open_frame
 from quiver.structures.interval_set import IntervalSet
 from quiver_spark.broker_link import broker_link
 from quiver_spark.catalogue import open_catalogue, plan
-from quiver_spark.columns import SPARK_TYPES
 from quiver_spark.direct_frames import LOGS, direct_frames
 from quiver_spark.direct_log import DirectLog
-from quiver_spark.jobs.dead_letters_transforms import Place, Removed, letters, without_removed
+from quiver_spark.frames import read_slice
+from quiver_spark.jobs.dead_letters_columns import LETTER_COLUMNS, letter_batch, message_columns
+from quiver_spark.jobs.dead_letters_transforms import letter_schema, without_removed
+from quiver_spark.jobs.file_tasks import cores
 from quiver_spark.jobs.replay_plan import Range
 from quiver_spark.options import ReadOptions
-from quiver_spark.ranges import Slice
+from quiver_spark.places import Places
+from quiver_spark.ranges import Slice, pack
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_WITHOUT_CONTENT = ("topic", "partition", "offset", "append_time", "headers")
-_CONTENT = ("timestamp", "key", "value", "priority")
+Place = tuple[str, int]
+"""A dead-letter topic and a partition of it."""
 
 
 class LetterRanges(NamedTuple):
@@ -146,35 +151,52 @@ def _apply(removed: IntervalSet, record: bytes) -> None:
 
 
 def letter_frame(
-    spark: "SparkSession", options: ReadOptions, ranges: Iterable[Range], removed: Removed, *, with_content: bool
+    spark: "SparkSession",
+    options: ReadOptions,
+    ranges: Sequence[Range],
+    removed: Mapping[Place, IntervalSet],
+    columns: Collection[str],
 ) -> "DataFrame":
-    """The letters in these ranges. Without content they have no key, value, timestamp and priority, and are read faster.
+    """The letters in these ranges, with these columns. They are typed where the log is read.
 
     What is gone when it is read was sent back or purged meanwhile: that is no data loss.
     """
-    columns = (*_WITHOUT_CONTENT, *_CONTENT) if with_content else _WITHOUT_CONTENT
-    given = list(ranges)
-    place = {"path": options.path} if options.path else {"bootstrap": options.bootstrap}
-    frame = (
-        spark.read.format("quiver")
-        .schema(", ".join(f"{name} {SPARK_TYPES[name]}" for name in columns))
-        .options(
-            **place,
-            topics=",".join(dict.fromkeys(each.topic for each in given)),
-            start=_places(given, "start"),
-            end=_places(given, "stop"),
-            isolation="read_committed" if options.committed else "read_uncommitted",
-            timeout=f"{options.timeout_seconds:g}s",
-            failOnDataLoss="false",
-        )
-        .load()
+    chosen = options._replace(
+        topics=tuple(dict.fromkeys(each.topic for each in ranges)),
+        pattern=None,
+        start=_places(ranges, EARLIEST, "start"),
+        end=_places(ranges, LATEST, "stop"),
+        fail_on_data_loss=False,
     )
-    return letters(without_removed(frame, removed))
+    tasks = pack(plan(chosen, cores=cores(spark)), cores=cores(spark))
+    wanted = tuple(name for name in LETTER_COLUMNS if name in columns)
+    reader = LetterReader(chosen, wanted, tasks, {place: gone for place, gone in removed.items() if gone})
+    numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
+    return numbers.mapInArrow(reader.read, letter_schema(wanted))
 
 
-def _places(ranges: Iterable[Range], which: str) -> str:
-    """JSON by topic and partition."""
-    places: dict[str, dict[str, int]] = {}
-    for each in ranges:
-        places.setdefault(each.topic, {})[str(each.partition)] = getattr(each, which)
-    return json.dumps(places)
+class LetterReader(NamedTuple):
+    """What the workers need to know; goes to them as it is."""
+
+    options: ReadOptions
+    columns: tuple[str, ...]
+    tasks: list[tuple[Slice, ...]]
+    removed: dict[Place, IntervalSet]
+
+    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The letters of the tasks with these numbers."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for piece in self.tasks[number]:
+                    yield from self._letters(piece)
+
+    def _letters(self, piece: Slice) -> Iterator[pa.RecordBatch]:
+        removed = IntervalSet(self.removed.get(piece[:2], IntervalSet()).within(piece.start, piece.stop))
+        for messages in read_slice(piece, self.options, message_columns(self.columns)):
+            yield letter_batch(without_removed(messages, removed), self.columns)
+
+
+def _places(ranges: Iterable[Range], default: Position, which: str) -> Places:
+    return Places(
+        default, tuple((each.topic, each.partition, Position("offset", getattr(each, which))) for each in ranges)
+    )

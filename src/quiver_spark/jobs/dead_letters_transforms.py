@@ -1,29 +1,31 @@
 """Dead letters as typed columns, which of them are meant, and what they add up to. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from quiver.model.dead_letter import HEADER_NAMES, HEADER_PREFIX, SUFFIX
 from quiver.structures.interval_set import IntervalSet
+from quiver_spark.jobs.dead_letters_columns import (
+    LETTER_COLUMNS,
+    LETTER_TYPES,
+    columns_in,
+    letter_batch,
+    message_columns,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-Place = tuple[str, int]
-"""A dead-letter topic and a partition of it."""
-Removed = Mapping[Place, IntervalSet]
-"""Offsets that are no letters any more."""
 
 PLACE = ("letter_topic", "letter_partition", "letter_offset")
 RUN_COLUMNS = "letter_topic string, letter_partition int, start bigint, stop bigint"
 _RUN_SCHEMA = pa.schema(
     {"letter_topic": pa.string(), "letter_partition": pa.int32(), "start": pa.int64(), "stop": pa.int64()}
 )
+COUNTED = ("topic", "group", "reason", "error", "attempts", "died_at", *PLACE)
+"""What a report looks at."""
 _GRAIN = ("topic", "group", "reason", "error", "attempts", "time", *PLACE[:2])
 TABLES = {"topics": ("topic", "group", "reason"), "attempts": ("attempts",), "times": ("time",)}
 """By which columns letters are counted."""
@@ -40,6 +42,11 @@ class Selection(NamedTuple):
     errors: tuple[str, ...] = ()
     """Patterns of LIKE, of which one must fit."""
 
+    def columns(self) -> set[str]:
+        """What it looks at."""
+        looked_at = {"group": self.groups, "reason": self.reasons, "error": self.errors}
+        return columns_in(self.where) | {name for name, given in looked_at.items() if given}
+
     def of(self, frame: "DataFrame") -> "DataFrame":
         from pyspark.sql.functions import col
 
@@ -52,83 +59,29 @@ class Selection(NamedTuple):
         return frame.where(self.where) if self.where else frame
 
 
-def letters(frame: "DataFrame") -> "DataFrame":
-    """Rows of dead-letter topics as letters. What a letter does not say, or not in a form that can be read, is null.
+def letters(frame: "DataFrame", columns: Sequence[str] = LETTER_COLUMNS) -> "DataFrame":
+    """Rows of dead-letter topics, with the columns of the source, as letters (see LETTER_TYPES)."""
 
-    `frame` needs topic, partition, offset, append_time and headers; its other columns are kept where it has them.
-    `letter_topic`, `letter_partition` and `letter_offset` say where a letter is, `topic`, `partition` and `offset` where
-    its message was. A letter that does not name its topic belongs to the one that its dead-letter topic is named after.
-    """
-    from pyspark.sql.functions import coalesce, col, concat_ws, lit, map_filter, regexp_replace
+    def typed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (letter_batch(batch, columns) for batch in batches)
 
-    own = map_filter("headers", lambda name, _: ~name.isin(*sorted(HEADER_NAMES)))
-    named_after = regexp_replace("topic", lit(SUFFIX.replace(".", r"\.") + "$"), lit(""))
-    kept = [name for name in ("timestamp", "key", "value", "priority") if name in frame.columns]
-    return frame.select(
-        col("topic").alias("letter_topic"),
-        col("partition").alias("letter_partition"),
-        col("offset").alias("letter_offset"),
-        concat_ws(":", "partition", "offset").alias("id"),
-        coalesce(_text("topic"), named_after).alias("topic"),
-        _number("partition", "int").alias("partition"),
-        _number("offset", "bigint").alias("offset"),
-        _text("group").alias("group"),
-        _text("reason").alias("reason"),
-        _text("error").alias("error"),
-        _number("attempts", "int").alias("attempts"),
-        _text("appended_at").try_cast("timestamp").alias("appended_at"),
-        _text("first_delivered").try_cast("timestamp").alias("first_delivered"),
-        col("append_time").alias("died_at"),
-        own.alias("headers"),
-        *kept,
-    )
+    return frame.select(*message_columns(columns)).mapInArrow(typed, letter_schema(columns))
 
 
-def _text(field: str) -> "Column":
-    from pyspark.sql.functions import col, make_valid_utf8
-
-    return make_valid_utf8(col("headers").getItem(HEADER_PREFIX + field).cast("string"))
-
-
-def _number(field: str, kind: str) -> "Column":
-    from pyspark.sql.functions import when
-
-    number = _text(field).try_cast(kind)
-    return when(number >= 0, number)
+def letter_schema(columns: Sequence[str]) -> str:
+    """As Spark writes it."""
+    return ", ".join(f"`{name}` {LETTER_TYPES[name]}" for name in columns)
 
 
-def without_removed(frame: "DataFrame", removed: Removed) -> "DataFrame":
-    """Rows of dead-letter topics (topic, partition, offset) without those that were sent back or purged."""
-    from pyspark.sql.functions import arrow_udf
-
-    if not any(removed.values()):
-        return frame
-    places = {place: np.frombuffer(gone.pack(), np.int64).reshape(2, -1) for place, gone in removed.items()}
-
-    @arrow_udf("boolean")  # type: ignore[untyped-decorator]
-    def is_there(topics: pa.Array, partitions: pa.Array, offsets: pa.Array) -> pa.Array:
-        return pa.array(~are_within(places, topics, partitions.to_numpy(), offsets.to_numpy()))
-
-    return frame.where(is_there("topic", "partition", "offset"))
-
-
-def are_within(
-    places: Mapping[Place, "np.typing.NDArray[np.int64]"],
-    topics: pa.Array,
-    partitions: "np.typing.NDArray[np.int32]",
-    offsets: "np.typing.NDArray[np.int64]",
-) -> "np.typing.NDArray[np.bool_]":
-    """For each row, whether its offset is in one of the runs (starts, stops) of its place."""
-    within = np.zeros(len(offsets), np.bool_)
-    for topic in pc.unique(topics).to_pylist():
-        of_topic = pc.equal(topics, topic).to_numpy(zero_copy_only=False)
-        for partition in np.unique(partitions[of_topic]).tolist():
-            if (topic, partition) in places:
-                starts, stops = places[topic, partition]
-                rows = of_topic & (partitions == partition)
-                at = stops.searchsorted(offsets[rows], side="right")
-                within[rows] = (at < len(starts)) & (starts[np.minimum(at, len(starts) - 1)] <= offsets[rows])
-    return within
+def without_removed(messages: pa.RecordBatch, removed: IntervalSet) -> pa.RecordBatch:
+    """Messages of one partition of a dead-letter topic without those that were sent back or purged."""
+    if not removed:
+        return messages
+    starts, stops = np.frombuffer(removed.pack(), np.int64).reshape(2, -1)
+    offsets = messages.column("offset").to_numpy()
+    at = stops.searchsorted(offsets, side="right")
+    is_gone = (at < len(starts)) & (starts[np.minimum(at, len(starts) - 1)] <= offsets)
+    return messages.filter(pa.array(~is_gone)) if is_gone.any() else messages
 
 
 def offset_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -9,21 +9,21 @@ from typing import Any
 from quiver_spark.jobs.latency_figures import Report, time_text
 from quiver_spark.jobs.latency_lines import LIGHT, TITLES, Line, Panel, drawn_groups, left_out, panels
 from quiver_spark.jobs.latency_samples import HOUR_MS
-from quiver_spark.jobs.latency_scale import LOWEST_MS, hour_marks, latency_marks, latency_range, stretches
+from quiver_spark.jobs.latency_scale import LOWEST_MS, has_dots, hour_marks, latency_marks, latency_range, stretches
 
 DPI = 120
 WIDTH_INCHES = 14.0
 _ROW_INCHES = 3.3
-_HEAD_INCHES = 1.25
+_HEAD_INCHES = 0.9
+_LONGEST_NAME, _NAMES_IN_A_ROW = 24, 60
 _INK, _FAINT, _GRID = "#1f2937", "#6b7280", "#e5e7eb"
-_STYLE = {
+_STYLE: Any = {
     "font.size": 10,
     "text.color": _INK,
     "axes.edgecolor": _GRID,
     "axes.labelcolor": _FAINT,
     "xtick.color": _FAINT,
     "ytick.color": _FAINT,
-    "svg.fonttype": "none",
 }
 
 
@@ -73,7 +73,7 @@ def _draw_row(axes: Sequence[Any], row: Sequence[Panel], report: Report, *, is_f
         _set_marks(axis.xaxis, hour_marks(report.first_ms, report.last_ms, 6))
         axis.minorticks_off()
         axis.grid(axis="y", color=_GRID, linewidth=0.8)
-        axis.tick_params(length=0)
+        axis.tick_params(length=0, pad=8)
         axis.set_axisbelow(True)
         for side in ("top", "right", "left"):
             axis.spines[side].set_visible(False)
@@ -90,7 +90,7 @@ def _draw_line(axis: Any, line: Line) -> None:
     for values, style, width in ((line.p50, "-", 2.0), (line.p99, (0, (4, 2)), 1.4)):
         for start, end in stretches(line.hours):
             drawn = [max(LOWEST_MS, value) for value in values[start:end]]
-            marker = "o" if end - start <= 2 or len(line.hours) <= 24 else ""
+            marker = "o" if has_dots(line.hours, start, end) else ""
             axis.plot(
                 line.hours[start:end],
                 drawn,
@@ -111,18 +111,23 @@ def _draw_head(figure: Any, report: Report, height: float) -> None:
 
     first, last = time_text(report.first_ms)[:16], time_text(report.last_ms + HOUR_MS)[:16]
     said = f"{first.replace('T', ' ')} to {last.replace('T', ' ')} UTC, by hour. {left_out(report)}"
-    figure.text(0.012, 1 - 0.32 / height, "Delivery latency", fontsize=16, weight="bold", va="center")
-    figure.text(0.012, 1 - 0.66 / height, said, color=_FAINT, va="center")
-    groups = [Line2D([], [], color=LIGHT[n], linewidth=2, label=name) for n, name in enumerate(drawn_groups(report))]
+    figure.text(0.012, 1 - 0.3 / height, "Delivery latency", fontsize=16, weight="bold", va="center")
+    figure.text(0.012, 1 - 0.62 / height, said, color=_FAINT, va="center")
+    names = [_short(name) for name in drawn_groups(report)]
+    groups = [Line2D([], [], color=LIGHT[n], linewidth=2, label=name) for n, name in enumerate(names)]
     styles = [
         Line2D([], [], color=_FAINT, linewidth=2, label="median"),
-        Line2D([], [], color=_FAINT, linewidth=1.4, linestyle=(0, (4, 2)), label="99 of 100 are below"),
+        Line2D([], [], color=_FAINT, linewidth=1.4, linestyle=(0, (4, 2)), label="99th percentile"),
     ]
     figure.legend(
         handles=[*groups, *styles],
         loc="upper right",
-        bbox_to_anchor=(0.995, 1 - 0.12 / height),
-        ncols=4,
+        bbox_to_anchor=(0.995, 1 - 0.14 / height),
+        ncols=len(names) + len(styles) if sum(map(len, names)) <= _NAMES_IN_A_ROW else 4,
         frameon=False,
         handlelength=2.2,
     )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+import msgspec
+
 from quiver_spark.jobs.latency_histogram import Histogram, Percentiles
 from quiver_spark.jobs.latency_samples import COUNTERS, HOUR_MS, MEASURES, NAMES
 
 
-class HistogramRow(NamedTuple):
+class HistogramRow(msgspec.Struct, frozen=True):
     """One bucket of one measure of a topic, group and hour."""
 
     topic: str
@@ -38,7 +40,7 @@ class Cell(NamedTuple):
         figures = {
             f"{measure}_{name}" if name == "count" else f"{measure}_{name}_ms": value
             for measure in MEASURES
-            for name, value in self.measures[measure]._asdict().items()
+            for name, value in msgspec.structs.asdict(self.measures[measure]).items()
         }
         return {"topic": self.topic, "group": self.group, "hour": self.hour, **self.counters, **figures}
 

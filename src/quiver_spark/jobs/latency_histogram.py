@@ -1,8 +1,8 @@
 """Histograms of milliseconds with buckets that grow: exact up to 100 ms, within 1 % above. Pure."""
 
 import math
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -37,7 +37,7 @@ def value_of(bucket: int) -> int:
     return (low + high) // 2
 
 
-class Percentiles(NamedTuple):
+class Percentiles(msgspec.Struct, frozen=True):
     """In milliseconds."""
 
     count: int
@@ -69,10 +69,12 @@ class Histogram:
         """Of n values, the share q is the one at place ceil(q * n) in their order; the maximum is exact."""
         if not self.count:
             return NOTHING
-        found, passed = [], 0
+        found: list[int] = []
+        passed = 0
         ranks = [math.ceil(share * self.count) for share in SHARES]
         for bucket in sorted(self._counts):
             passed += self._counts[bucket]
             while len(found) < len(ranks) and ranks[len(found)] <= passed:
                 found.append(min(value_of(bucket), self.max))
-        return Percentiles(self.count, *found, self.max)
+        p50, p90, p99, p999 = found
+        return Percentiles(self.count, p50, p90, p99, p999, self.max)

@@ -14,8 +14,8 @@ TITLES = {
 MOST_GROUPS = 6
 """More lines cannot be told apart; the table has all groups."""
 MOST_TOPICS = 12
-LIGHT = ("#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#475569")
-DARK = ("#60a5fa", "#fbbf24", "#34d399", "#f472b6", "#a78bfa", "#94a3b8")
+LIGHT = ("#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#0891b2")
+DARK = ("#60a5fa", "#fbbf24", "#34d399", "#f472b6", "#a78bfa", "#22d3ee")
 
 
 class Line(NamedTuple):

@@ -24,11 +24,13 @@ p { margin: .25rem 0; color: var(--faint); }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); gap: .8rem; }
 figure { margin: 0; padding: .7rem .7rem .3rem; } figcaption { font-weight: 600; }
 svg { display: block; width: 100%; height: auto; } .mark { fill: var(--faint); font-size: 12px; }
-.grid { stroke: var(--grid); } polyline { fill: none; stroke-width: 2; } .p99 { stroke-dasharray: 5 3; stroke-width: 1.5; }
+.grid { stroke: var(--grid); } .hidden { fill: transparent; }
+polyline { fill: none; stroke-width: 2; } .p99 { stroke-dasharray: 5 3; stroke-width: 1.5; }
 .legend { display: flex; flex-wrap: wrap; gap: .3rem 1.1rem; margin: .9rem 0 0; padding: 0; list-style: none; }
 .legend svg { display: inline-block; width: 1.9rem; height: .7rem; vertical-align: middle; margin-right: .4rem; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: .4rem .65rem; text-align: right; white-space: nowrap; border-top: 1px solid var(--grid); }
+table { font-size: .87rem; }
+th, td { padding: .35rem .5rem; text-align: right; white-space: nowrap; border-top: 1px solid var(--grid); }
 thead th { border-top: 0; color: var(--faint); font-weight: 600; } thead tr:first-child th { text-align: center; }
 .name { text-align: left; } tbody tr:hover { background: var(--back); } .bad { color: var(--bad); font-weight: 600; }
 details { margin-top: 1.2rem; } summary { cursor: pointer; padding: .3rem 0; color: var(--faint); }
@@ -53,7 +55,8 @@ def report_page(report: Report) -> str:
             f"<details><summary>Every hour ({len(report.hours)} rows)</summary>",
             _table(report.hours, with_hour=True),
             "</details><p>Hours are those in which messages were delivered, acknowledged or given up. Percentiles are"
-            f" exact up to 100 ms and within 1 % above, maxima are exact. {escape(left_out(report))}</p></body></html>\n",
+            f" exact up to 100 ms and within 1 % above, maxima are exact. {escape(left_out(report))}</p>",
+            "</body></html>\n",
         )
     )
 
@@ -114,11 +117,12 @@ def _row(cell: Cell, *, with_hour: bool) -> Iterator[str]:
     yield f"<td>{cell.counters['acks']:,}</td>"
     for name in ("redeliveries", "dead_letters"):
         count = cell.counters[name]
-        yield f"<td{' class="bad"' if count and name == 'dead_letters' else ''}>{count:,}</td>"
+        mark = ' class="bad"' if count and name == "dead_letters" else ""
+        yield f"<td{mark}>{count:,}</td>"
     for measure in TITLES:
         yield from _figures(cell.measures[measure])
 
 
 def _figures(found: Percentiles) -> Iterator[str]:
     for name in _SHOWN:
-        yield f"<td>{shown_ms(getattr(found, name)) if found.count else '–'}</td>"
+        yield f"<td>{shown_ms(getattr(found, name)) if found.count else '-'}</td>"

@@ -48,7 +48,7 @@ class Common(NamedTuple):
     """What runs and frames have in common: the place of the run, how many messages, and when they were stored."""
 
     run: Integers
-    count: Integers
+    messages: Integers
     time_ms: Integers
 
 
@@ -95,7 +95,7 @@ class Samples:
             case Settled():
                 self._settled.append(fact)
             case Buried():
-                self._put(fact.group, fact.at_ms // HOUR_MS, _DEAD, 0, fact.count, 0)
+                self._put(fact.group, fact.at_ms // HOUR_MS, _DEAD, 0, fact.messages, 0)
         if len(self._delivered) + len(self._settled) >= _FACTS_AT_ONCE:
             self._count()
 
@@ -109,7 +109,7 @@ class Samples:
             yield pa.RecordBatch.from_arrays(arrays, schema=ROW_SCHEMA)
 
     def _count(self) -> None:
-        facts = [*self._delivered, *self._settled]
+        facts: list[Delivered | Settled] = [*self._delivered, *self._settled]
         if not facts:
             return
         stored = self._stored(min(fact.start for fact in facts), max(fact.end for fact in facts))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import NamedTuple
 
 from quiver_spark.jobs.latency_samples import HOUR_MS
@@ -12,6 +13,7 @@ LOWEST_MS = 0.5
 _MINUTE, _DAY = 60_000, 24 * HOUR_MS
 _MARKS = (1, 10, 100, 1_000, 10_000, _MINUTE, 10 * _MINUTE, HOUR_MS, 10 * HOUR_MS, 4 * _DAY, 40 * _DAY, 365 * _DAY)
 _UNITS = ((_MINUTE, 1_000, "s"), (HOUR_MS, _MINUTE, "min"), (_DAY, HOUR_MS, "h"))
+_MOST_DOTS = 24
 _STEPS = (1, 2, 3, 6, 12, 24, 48, 7 * 24, 28 * 24)
 
 
@@ -71,7 +73,12 @@ def _text(at_ms: float, form: str) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime(form).removeprefix("0")
 
 
+def has_dots(hours: Sequence[int], start: int, end: int) -> bool:
+    """Whether the hours of a stretch are seen one by one: where there are few of them, or no line shows them."""
+    return end - start <= 2 or len(hours) <= _MOST_DOTS
+
+
 def stretches(hours: Sequence[int]) -> list[tuple[int, int]]:
     """Places of hours that follow each other, half open: a line does not run over hours without messages."""
     borders = [0, *(n for n in range(1, len(hours)) if hours[n] - hours[n - 1] > HOUR_MS), len(hours)]
-    return [(start, end) for start, end in zip(borders, borders[1:], strict=False) if start < end]
+    return [(start, end) for start, end in pairwise(borders) if start < end]

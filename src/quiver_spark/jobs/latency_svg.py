@@ -7,6 +7,7 @@ from quiver_spark.jobs.latency_figures import Report, time_text
 from quiver_spark.jobs.latency_lines import TITLES, Line, Panel
 from quiver_spark.jobs.latency_samples import HOUR_MS
 from quiver_spark.jobs.latency_scale import (
+    has_dots,
     height,
     hour_marks,
     latency_marks,
@@ -17,7 +18,6 @@ from quiver_spark.jobs.latency_scale import (
 
 _WIDTH, _HEIGHT = 400, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 12, 12, 40
-_MOST_DOTS = 48
 
 
 class _Frame:
@@ -60,14 +60,12 @@ def _axes(frame: _Frame, report: Report) -> Iterator[str]:
 def _line(frame: _Frame, line: Line) -> Iterator[str]:
     for values, name, said in ((line.p99, "p99", "99th percentile"), (line.p50, "p50", "median")):
         for start, end in stretches(line.hours):
-            points = [(frame.x(at), frame.y(value)) for at, value in zip(line.hours, values, strict=True)][start:end]
+            points = list(zip(line.hours[start:end], values[start:end], strict=True))
             if len(points) > 1:
-                path = " ".join(f"{x},{y}" for x, y in points)
+                path = " ".join(f"{frame.x(at)},{frame.y(value)}" for at, value in points)
                 yield f'<polyline class="{name} c{line.color}" points="{path}"/>'
-        radius = 3.0 if len(line.hours) <= _MOST_DOTS else 1.5
-        for at, value in zip(line.hours, values, strict=True):
-            title = escape(f"{line.group}, {time_text(at)[:16]}: {said} {shown_ms(value)}")
-            yield (
-                f'<circle class="c{line.color}" cx="{frame.x(at)}" cy="{frame.y(value)}" r="{radius}">'
-                f"<title>{title}</title></circle>"
-            )
+            kind = f"c{line.color}" if has_dots(line.hours, start, end) else "hidden"
+            for at, value in points:
+                title = escape(f"{line.group}, {time_text(at)[:16]}: {said} {shown_ms(value)}")
+                place = f'cx="{frame.x(at)}" cy="{frame.y(value)}"'
+                yield f'<circle class="{kind}" {place} r="3.5"><title>{title}</title></circle>'

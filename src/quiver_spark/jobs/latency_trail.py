@@ -1,7 +1,8 @@
 """What a partition's delivery journal says of its messages: when they were delivered, acknowledged, given up. Pure.
 
-A delivery counts if the broker counts it. One that was given back unread (it did not fit into the answer, or a message
-before it of the same key was given back) is none; whether it was shows later, so deliveries are told when it does.
+A delivery counts if the broker counts it. One that was given back unread (it did not fit into the answer, or a
+message before it of the same key was given back) is none. That is certain once its messages are settled or delivered
+again, and only then is it told.
 """
 
 from bisect import bisect_left, bisect_right
@@ -55,7 +56,7 @@ class Buried(NamedTuple):
     """Messages that became dead letters."""
 
     group: int
-    count: int
+    messages: int
     at_ms: int
 
 
@@ -71,7 +72,6 @@ class _Held:
     lease: int
     at_ms: int
     attempt: int
-    is_told: bool = False
     is_void: bool = False
     """Given back, and the delivery did not count."""
 
@@ -108,7 +108,7 @@ class _HeldRuns:
 
 
 def _part(run: _Held, start: int, end: int) -> _Held:
-    return _Held(start, end, run.lease, run.at_ms, run.attempt, run.is_told, run.is_void)
+    return _Held(start, end, run.lease, run.at_ms, run.attempt, run.is_void)
 
 
 class DeliveryTrail:
@@ -181,8 +181,6 @@ class DeliveryTrail:
             for part in held.take(run.start, run.end):
                 if part.lease == event.lease:
                     part.is_void = run.attempts < part.attempt
-                    if not part.is_void:
-                        self._tell_delivered(event.group, part)
                 held.put(part)
 
     def _bury(self, event: Died, held: _HeldRuns, at_ms: int) -> None:
@@ -194,6 +192,4 @@ class DeliveryTrail:
                 self._tell(Buried(event.group, dead.end - dead.start, at_ms))
 
     def _tell_delivered(self, group: int, part: _Held) -> None:
-        if not part.is_told:
-            part.is_told = True
-            self._tell(Delivered(group, part.start, part.end, part.at_ms, part.attempt))
+        self._tell(Delivered(group, part.start, part.end, part.at_ms, part.attempt))

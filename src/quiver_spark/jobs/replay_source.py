@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from quiver.model.errors import InvalidRequest
 from quiver_spark.catalogue import open_catalogue, plan
+from quiver_spark.jobs.file_tasks import cores
 from quiver_spark.jobs.replay_plan import Range, Times, chosen_files, lake_ranges, row_condition, times_of
 from quiver_spark.lake.reading import lake_frame
 from quiver_spark.lake.table import Lake
@@ -53,6 +54,7 @@ class TopicSource:
             "isolation": "read_committed" if self.options.committed else "read_uncommitted",
             "failOnDataLoss": str(self.options.fail_on_data_loss).lower(),
             "timeout": f"{self.options.timeout_seconds:g}s",
+            "parallelism": cores(spark),
             "topics": ",".join(dict.fromkeys(each.topic for each in portion)),
             "start": _places(whole, "start"),
             "end": _places(whole, "stop"),

@@ -18,5 +18,6 @@ def lake_frame(spark: "SparkSession", lake: Lake, files: Sequence[LakeFile] | No
     schema = from_arrow_schema(lake.schema())
     if not chosen:
         return spark.createDataFrame([], schema)
-    paths = [str(lake.root / file.path) for file in chosen]
-    return spark.read.schema(schema).option("basePath", str(lake.root)).parquet(*paths)
+    root = f"file://{lake.root}"  # a path alone would be one of the cluster's default file system
+    paths = [f"{root}/{file.path}" for file in chosen]
+    return spark.read.schema(schema).option("basePath", root).parquet(*paths)

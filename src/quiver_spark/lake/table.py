@@ -73,6 +73,7 @@ class Lake:
         """Adds the files and moves the positions, both or none. TransactionConflict when another moved them first."""
         from deltalake import CommitProperties, Transaction
 
+        self._check_there(files)
         self.refresh()
         for step in advances:
             if self.position(step.topic, step.topic_id, step.partition) != step.start:
@@ -106,6 +107,7 @@ class Lake:
         from deltalake import CommitProperties, Transaction
         from deltalake.transaction import RemoveAction
 
+        self._check_there(new)
         changes, now_ms = last_values_of is not None, SystemClock().now_ms()
         removed = [RemoveAction(file.path, changes, now_ms, file.size_bytes, _values(file)) for file in old]
         marks = [Transaction(_COMPACTIONS, (self._table.transaction_version(_COMPACTIONS) or 0) + 1)]
@@ -169,6 +171,15 @@ class Lake:
                 self._discard(files)
                 raise _conflict(what) from None
             raise QuiverError(f"the lake in {self.root} took no commit: {error}") from None
+
+    def _check_there(self, files: Sequence[LakeFile]) -> None:
+        """InvalidRequest when workers have written where the driver does not see it."""
+        for file in files:
+            if not (self.root / file.path).is_file():
+                raise InvalidRequest(
+                    problem=f"the workers wrote {file.path}, which is not in {self.root} here: the lake must be a"
+                    " directory that the driver and all workers share, under the same path"
+                )
 
     def _discard(self, files: Sequence[LakeFile]) -> None:
         for file in files:

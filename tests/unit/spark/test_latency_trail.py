@@ -1,0 +1,253 @@
+"""What the latency job makes of a delivery journal, against what consumers saw while it was written."""
+
+import asyncio
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from quiver.delivery.events import Acked, Died, Extended, Leased, LeasedRun, Returned, ReturnedRun, SettledBelow
+from quiver.delivery.group_state import Dead
+from quiver.delivery.recorder import decode_record
+from quiver.partition.partition import log_options
+from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
+from quiver.records.header import FrameHeader
+from quiver.records.read import open_frame, split_frames
+from quiver.storage.journal import OPTIONS_FOR_WRITE
+from quiver_spark.jobs.latency_histogram import Histogram
+from quiver_spark.jobs.latency_samples import MEASURES, NAMES, Samples, StoredTimes, Window
+from quiver_spark.jobs.latency_trail import UNKNOWN, Buried, Delivered, DeliveryTrail, Fact, Settled
+from unit.delivery.queue_partition import GROUP, QueuePartition, numbered
+
+Place = tuple[int, int]
+"""Offset and attempt."""
+
+
+def lease(number: int, at: int, *runs: tuple[int, int, int]) -> tuple[int, Leased]:
+    """Runs are start, end and attempt."""
+    leased = [LeasedRun(start, end, 2, attempt, at) for start, end, attempt in runs]
+    return at, Leased(GROUP, number, "ada", at + 30_000, leased, [0])
+
+
+def facts_of(*events: tuple[int, Any]) -> list[Fact]:
+    facts: list[Fact] = []
+    trail = DeliveryTrail(facts.append)
+    for at, event in events:
+        trail.apply(at, [event])
+    trail.finish()
+    return facts
+
+
+def test_a_run_is_told_as_a_run() -> None:
+    assert facts_of(lease(1, 100, (0, 1000, 1)), (150, Acked(GROUP, 1, [(0, 1000)]))) == [
+        Delivered(GROUP, 0, 1000, 100, 1),
+        Settled(GROUP, 0, 1000, 150, 100),
+    ]
+
+
+def test_parts_of_a_run_that_are_acked_one_by_one() -> None:
+    facts = facts_of(
+        lease(1, 100, (0, 10, 1)), (110, Acked(GROUP, 1, [(3, 5)])), (120, Acked(GROUP, 1, [(0, 3), (5, 10)]))
+    )
+    assert [fact for fact in facts if isinstance(fact, Settled)] == [
+        Settled(GROUP, 3, 5, 110, 100),
+        Settled(GROUP, 0, 3, 120, 100),
+        Settled(GROUP, 5, 10, 120, 100),
+    ]
+    delivered = [(fact.start, fact.end) for fact in facts if isinstance(fact, Delivered)]
+    assert sorted(delivered) == [(0, 3), (3, 5), (5, 10)], "each message once"
+
+
+def test_a_delivery_that_did_not_count_is_none() -> None:
+    facts = facts_of(
+        lease(1, 100, (0, 4, 1)),
+        (101, Returned(GROUP, 1, [ReturnedRun(2, 4, 0, 101)], "")),
+        lease(2, 200, (2, 4, 1)),
+        (250, Acked(GROUP, 2, [(2, 4)])),
+    )
+    assert Counter(facts) == Counter(
+        [Delivered(GROUP, 2, 4, 200, 1), Settled(GROUP, 2, 4, 250, 200), Delivered(GROUP, 0, 2, 100, 1)]
+    )
+
+
+def test_a_lease_that_is_over_may_still_settle() -> None:
+    """Its key waits until somebody asks for it: then what it did not count was a delivery after all."""
+    returned = Returned(GROUP, 1, [ReturnedRun(0, 1, 1, 0), ReturnedRun(1, 2, 0, 0)], "lease expired")
+    for between in ([], [(150, Extended(GROUP, 1, [(0, 2)], 900))]):
+        facts = facts_of(lease(1, 100, (0, 2, 1)), (140, returned), *between, (160, Acked(GROUP, 1, [(0, 2)])))
+        assert {fact for fact in facts if isinstance(fact, Delivered)} == {
+            Delivered(GROUP, 0, 1, 100, 1),
+            Delivered(GROUP, 1, 2, 100, 1),
+        }
+        assert sum(fact.end - fact.start for fact in facts if isinstance(fact, Settled)) == 2
+
+
+def test_what_died() -> None:
+    dead = [
+        Dead(0, 3, 2, 1, 100, "rejected", "bad"),
+        Dead(3, 5, 2, 0, 100, "expired", ""),
+        Dead(5, 6, 2, 0, 100, "lost", ""),
+    ]
+    facts = facts_of(lease(1, 100, (0, 6, 1)), (130, Died(GROUP, dead, [])))
+    assert facts == [Delivered(GROUP, 0, 3, 100, 1), Buried(GROUP, 3, 130), Buried(GROUP, 2, 130)]
+
+
+def test_a_journal_that_begins_in_the_middle() -> None:
+    facts = facts_of((90, Acked(GROUP, 1, [(0, 5)])), lease(2, 100, (5, 8, 2)), (110, SettledBelow(GROUP, 7)))
+    assert facts == [
+        Settled(GROUP, 0, 5, 90, UNKNOWN),
+        Delivered(GROUP, 5, 7, 100, 2),
+        Delivered(GROUP, 7, 8, 100, 2),
+    ]
+
+
+def test_only_the_groups_that_were_asked_for() -> None:
+    facts: list[Fact] = []
+    trail = DeliveryTrail(facts.append, {GROUP + 1})
+    trail.apply(1, [lease(1, 1, (0, 5, 1))[1]])
+    trail.finish()
+    assert facts == []
+
+
+class World:
+    """A partition in use, and what its consumers saw."""
+
+    def __init__(self, seed: int, ordering: str) -> None:
+        self.chance = random.Random(seed)
+        self.ordering = ordering
+        self.queue = QueuePartition()
+        self.held: list[Any] = []
+        self.delivered: dict[Place, int] = {}
+        """The last time: one before it with the same attempt was given back and did not count."""
+        self.leases: dict[tuple[int, int], int] = {}
+        self.acked: dict[int, tuple[int, int]] = {}
+        """When, and when it was delivered."""
+        self.published: dict[int, int] = {}
+
+    async def run(self) -> None:
+        await self.queue.open()
+        await self.queue.begin(ordering=self.ordering)
+        for _ in range(120):
+            self.queue.clock.ms += self.chance.randrange(40)
+            step = self.chance.choice(
+                [self.publish, self.receive, self.receive, self.settle, self.settle, self.pause]
+            )
+            await step()
+        await self.queue.wait(100_000)
+        while await self.receive(1000):
+            while self.held:
+                await self.settle_one(self.held[0], ACK)
+            await self.queue.wait(100_000)
+
+    async def publish(self) -> None:
+        count = self.chance.randrange(1, 30)
+        keys = [b"k%d" % self.chance.randrange(6) for _ in range(count)]
+        appended = await self.queue.publish(*numbered(count), keys=keys)
+        for offset in range(appended.base_offset, appended.base_offset + count):
+            self.published[offset] = self.queue.clock.ms
+
+    async def receive(self, count: int | None = None) -> int:
+        most = count or self.chance.randrange(1, 40)
+        max_bytes = 1 << 20 if count else self.chance.choice([1, 1 << 20])
+        runs = await self.queue.receive(most, visibility_ms=300, max_bytes=max_bytes)
+        for run in runs:
+            for offset in range(run.start, run.end):
+                self.delivered[offset, run.attempt] = self.leases[run.lease_id, offset] = self.queue.clock.ms
+                self.held.append((run, offset))
+        return len(runs)
+
+    async def settle(self) -> None:
+        if self.held:
+            action = self.chance.choice([ACK, ACK, ACK, NACK, REJECT, EXTEND])
+            await self.settle_one(self.chance.choice(self.held[:4]), action)
+
+    async def settle_one(self, one: Any, action: int) -> None:
+        run, offset = one
+        options: dict[str, Any] = {}
+        if action == NACK:
+            options = {"delay_ms": self.chance.randrange(50), "is_counted": self.chance.random() < 0.6}
+        done = await self.queue.settle(run, action, [(offset, offset + 1)], **options)
+        if action != EXTEND or done.refused:
+            self.held.remove(one)
+        if action == ACK and not done.refused:
+            self.acked[offset] = (self.queue.clock.ms, self.leases[run.lease_id, offset])
+
+    async def pause(self) -> None:
+        await self.queue.wait(self.chance.randrange(400))
+
+    async def journal(self) -> list[tuple[int, bytes]]:
+        found = []
+        for header, position, data in await self._frames("topics/1/0-delivery", OPTIONS_FOR_WRITE):
+            found += [(header.append_time_ms, record or b"") for record in open_frame(data, position).values()]
+        return found
+
+    async def headers(self) -> list[FrameHeader]:
+        return [header for header, _, _ in await self._frames("topics/1/0", log_options(self.queue.config))]
+
+    async def _frames(self, log_id: str, options: Any) -> list[tuple[FrameHeader, int, Any]]:
+        log = await self.queue.storage.open_log(log_id, options)
+        found, offset = [], log.start_offset
+        while (part := await log.read(offset, max_bytes=1 << 22)) is not None:
+            data = await part.read()
+            part.release()
+            for position, header in split_frames(data):
+                found.append((header, position, data))
+                offset = header.next_offset
+        return found
+
+
+@pytest.mark.parametrize("ordering", ["none", "key"])
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_real_journal_tells_what_consumers_saw(seed: int, ordering: str) -> None:
+    world = World(seed, ordering)
+    await world.run()
+    facts: list[Fact] = []
+    headers = await world.headers()
+    samples = Samples(Window(), lambda start, end: StoredTimes.of(headers))
+
+    def tell(fact: Fact) -> None:
+        facts.append(fact)
+        samples.add(fact)
+
+    trail = DeliveryTrail(tell)
+    for at_ms, record in await world.journal():
+        trail.apply(at_ms, decode_record(record))
+    trail.finish()
+    await asyncio.sleep(0)
+    delivered = [(n, fact.attempt, fact.at_ms) for fact in facts if isinstance(fact, Delivered) for n in _each(fact)]
+    assert len(set(delivered)) == len(delivered)
+    assert {(offset, attempt): at for offset, attempt, at in delivered} == world.delivered
+    settled = {n: (fact.at_ms, fact.delivered_ms) for fact in facts if isinstance(fact, Settled) for n in _each(fact)}
+    assert settled == world.acked
+    dead = sum(fact.messages for fact in facts if isinstance(fact, Buried))
+    assert dead == world.queue.delivery.tallies[GROUP].dead > 0
+    assert dead + len(settled) == len(world.published)
+    check_samples(samples, world)
+
+
+def _each(fact: Delivered | Settled) -> range:
+    return range(fact.start, fact.end)
+
+
+def check_samples(samples: Samples, world: World) -> None:
+    found = {name: Histogram() for name in NAMES}
+    for batch in samples.rows("t"):
+        for row in batch.to_pylist():
+            found[NAMES[row["measure"]]].add(row["bucket"], row["count"], row["highest"])
+    values = {
+        "publish_to_delivery": [
+            at - world.published[n] for (n, attempt), at in world.delivered.items() if attempt == 1
+        ],
+        "delivery_to_ack": [at - before for at, before in world.acked.values()],
+        "publish_to_ack": [at - world.published[n] for n, (at, _) in world.acked.items()],
+    }
+    for measure in MEASURES:
+        got, exact = found[measure].percentiles(), sorted(values[measure])
+        assert (got.count, got.max) == (len(exact), exact[-1])
+        for share, value in ((0.5, got.p50), (0.9, got.p90), (0.99, got.p99), (0.999, got.p999)):
+            rank = -(-round(share * 1000) * len(exact) // 1000)
+            assert abs(value - exact[rank - 1]) <= exact[rank - 1] / 100
+    assert found["attempts"].count == len(world.delivered)
+    assert found["redeliveries"].count == sum(attempt > 1 for _, attempt in world.delivered)
+    assert (found["acks"].count, found["publish_unknown"].count) == (len(world.acked), 0)
