@@ -1,8 +1,8 @@
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench bench-quick bench-peers chaos format lock clean setup
+.PHONY: help run test check bench bench-quick bench-peers chaos example-stream example-pipeline format lock clean setup
 
 help: ## show this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
 run: ## set up and start the broker on ./data
 	@scripts/setup runtime
@@ -41,6 +41,12 @@ bench-peers: ## install the peers that are Debian packages
 chaos: setup ## the long versions of the fault tests
 	@scripts/system-packages
 	@QUIVER_LONG=1 .venv/bin/pytest -m long --timeout 3600
+
+example-stream: setup ## a Spark stream from topic to topic; ARGS="--window '10 seconds'" (docs/spark-examples.md)
+	@.venv/bin/python examples/revenue_per_minute.py $(ARGS)
+
+example-pipeline: setup ## a declarative Spark pipeline over topics; ARGS=--full-refresh-all (docs/spark-examples.md)
+	@.venv/bin/python examples/declarative/run.py $(ARGS)
 
 setup:
 	@scripts/setup dev

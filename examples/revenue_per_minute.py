@@ -5,11 +5,15 @@ window is written once, when it is over. docs/spark-examples.md explains it.
 """
 
 import argparse
+import signal
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
@@ -19,6 +23,8 @@ import quiver_spark
 
 ORDER = "id BIGINT, at TIMESTAMP, customer STRING, country STRING, amount DECIMAL(12, 2)"
 STATE = Path(__file__).parent / "state" / "revenue_per_minute"
+LOOK_SECONDS = 0.1
+PAUSE_LOOKS = 50
 
 
 def revenue(messages: DataFrame, window: str = "1 minute", lateness: str = "10 seconds") -> DataFrame:
@@ -54,19 +60,23 @@ def main() -> None:
     given = arguments()
     try:
         make_topics(given.broker, [given.source, given.target])
+        print("starting Spark", flush=True)
         spark = quiver_spark.session("revenue-per-minute")
     except quiver.errors.ConnectionLost as error:
         sys.exit(f"{error}\nStart a broker in another terminal (`make run`), or name one with --broker.")
     except quiver.QuiverError as error:
         sys.exit(str(error))
+    stopping = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
     query = start(spark, given)
     print(f"reading {given.source}, writing {given.target}; Ctrl-C stops it", flush=True)
     try:
-        show_progress(query)
-    except KeyboardInterrupt:
-        print("\nstopped; the next start goes on from here")
-        query.stop()
-    spark.stop()
+        follow(query, stopping)
+    except StreamingQueryException:
+        sys.exit("The query has failed; the reason is above. Start it again, and it goes on where it was.")
+    finally:
+        spark.stop()
 
 
 def make_topics(broker: str, names: list[str]) -> None:
@@ -75,16 +85,28 @@ def make_topics(broker: str, names: list[str]) -> None:
             q.topics.create(name, partitions=3)
 
 
-def show_progress(query: StreamingQuery) -> None:
-    """A line for every batch that did something, until the query ends; raises what it failed with."""
+def follow(query: StreamingQuery, stopping: Event) -> None:
+    """Prints what the batches do until the query ends or is to stop; raises what it failed with."""
     shown, is_over = -1, False
     while not is_over:
-        is_over = bool(query.awaitTermination(1))
+        is_over = stopping.wait(LOOK_SECONDS) or not query.isActive
         for batch in query.recentProgress:
-            if batch["batchId"] > shown:
-                shown = batch["batchId"]
-                if line := batch_line(batch):
-                    print(line, flush=True)
+            if batch["batchId"] > shown and (line := batch_line(batch)):
+                print(line, flush=True)
+            shown = max(shown, batch["batchId"])
+    if stopping.is_set():
+        stop(query)
+    query.awaitTermination()
+
+
+def stop(query: StreamingQuery) -> None:
+    """Between two batches, if there is a pause: one that is cut off is done again by the next start."""
+    print("stopping; the next start goes on from here", flush=True)
+    for _ in range(PAUSE_LOOKS):
+        if not query.status["isTriggerActive"]:
+            break
+        time.sleep(LOOK_SECONDS)
+    query.stop()
 
 
 def batch_line(batch: Mapping[str, Any]) -> str:
@@ -93,12 +115,11 @@ def batch_line(batch: Mapping[str, Any]) -> str:
     late = sum(each["numRowsDroppedByWatermark"] for each in batch["stateOperators"])
     if not read and not written:
         return ""
-    return f"{batch['timestamp']} {read:>9,} orders read, {written:,} sums written" + f", {late:,} too late" * bool(
-        late
-    )
+    line = f"{batch['timestamp']} {read:>9,} orders read, {written:,} sums written"
+    return f"{line}, {late:,} too late" if late else line
 
 
-def arguments() -> argparse.Namespace:
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Sum up orders by window and country, from a topic into a topic.")
     parser.add_argument("--broker", default="localhost:7481", metavar="HOST:PORT", help="default: %(default)s")
     parser.add_argument("--source", default="orders", metavar="TOPIC", help="default: %(default)s")
@@ -108,7 +129,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--every", default="2 seconds", help="how often a batch begins; default: %(default)s")
     parser.add_argument("--once", action="store_true", help="take what is there and stop")
     parser.add_argument("--checkpoint", default=str(STATE), metavar="DIR", help="default: %(default)s")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ and starts it.
 """
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -20,6 +21,8 @@ SPARK = Path(pyspark.__file__).parent
 
 
 def main() -> NoReturn:
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        sys.exit("Spark needs Java 17 or newer (Debian: apt install openjdk-17-jre-headless).")
     settings = yaml.safe_load(SPEC.read_text())["configuration"]
     topics = [settings["spark.quiver.source"], settings["spark.quiver.target"]]
     try:

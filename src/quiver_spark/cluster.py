@@ -3,7 +3,6 @@
 import socket
 import sys
 import time
-from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from quiver.model.errors import ConnectionLost, InvalidRequest
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHIP_SETTING = "spark.quiver.ship"
-SHUFFLE_SETTING = "spark.sql.shuffle.partitions"
 _STANDALONE = "spark://"
 _MASTER_PORT = 7077
 _CONNECT_SECONDS = 10.0
@@ -57,8 +55,8 @@ def _host_and_port(place: str, master: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def join(spark: "SparkSession", given: Collection[str]) -> None:
-    """Makes a new session on a cluster ready for reads, writes and jobs; `given` are settings that stay as they are.
+def join(spark: "SparkSession") -> None:
+    """Makes a session on a cluster ready for reads, writes and jobs.
 
     The workers get Quiver's code from here, unless spark.quiver.ship is false. The source is registered by hand,
     because Spark runs one that it found by itself with the driver's Python and without what was shipped.
@@ -70,8 +68,6 @@ def join(spark: "SparkSession", given: Collection[str]) -> None:
         ship(context)
     spark.dataSource.register(QuiverSource)
     await_executor(context)
-    if SHUFFLE_SETTING not in given:
-        spark.conf.set(SHUFFLE_SETTING, str(context.defaultParallelism))
 
 
 def await_executor(context: "SparkContext") -> None:

@@ -5,16 +5,15 @@ from pathlib import Path
 
 import msgspec
 
-from quiver.log.snapshots import SnapshotFiles
 from quiver.metadata.events import Event
 from quiver.metadata.service import LOG_ID as METADATA_LOG
 from quiver.metadata.state import Catalogue as MetadataState
-from quiver.model.errors import CorruptData, InvalidRequest, TopicNotFound
+from quiver.model.errors import InvalidRequest, TopicNotFound
 from quiver.model.position import Position
 from quiver.partition.transactions import TransactionTable
-from quiver.records.read import open_frame
 from quiver_spark.catalogue import TopicExtent
-from quiver_spark.direct_frames import LOGS, direct_frames
+from quiver_spark.direct_frames import LOGS
+from quiver_spark.direct_journal import replay_journal
 from quiver_spark.direct_log import DirectLog
 from quiver_spark.options import ReadOptions
 from quiver_spark.ranges import Slice
@@ -98,22 +97,11 @@ class DirectCatalogue:
             log.forget_files()
 
     def _metadata(self) -> MetadataState:
-        """The catalogue of topics: the newest snapshot of its journal, and every record behind it."""
-        log = DirectLog(self._root / LOGS / METADATA_LOG, METADATA_LOG)
-        log.look()
-        state, offset = MetadataState(), log.start_offset
-        files = log.open_files.files
-        snapshot = SnapshotFiles(log.directory, files, files.names(log.directory)).newest(log.end_offset)
-        if snapshot is not None:
-            offset = snapshot[0]
-            if snapshot[1]:
-                state.restore(snapshot[1])
-        elif offset > 0:
-            raise CorruptData(where=METADATA_LOG, problem="no snapshot of its beginning is whole", next_offset=offset)
-        piece = Slice(METADATA_LOG, 0, offset, log.end_offset, log=METADATA_LOG)
-        options = ReadOptions(path=str(self._root), committed=False)
-        for stored in direct_frames(piece, options, lambda header: True):
-            for record in open_frame(stored.buffer).values():
-                state.apply(_EVENT.decode(record or b""))
-        log.forget_files()
+        state = MetadataState()
+        replay_journal(
+            self._root,
+            METADATA_LOG,
+            restore=state.restore,
+            apply=lambda record: state.apply(_EVENT.decode(record)),
+        )
         return state

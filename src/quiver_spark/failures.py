@@ -39,8 +39,8 @@ def error_in(text: str, what: str) -> QuiverError:
         found: QuiverError = kind(message.strip())
         return found
     if python := _NO_PYTHON.search(text):
-        problem = f"the machines that run tasks cannot run {python[1]} ({python[2].strip()}): name a Python of theirs"
-        return QuiverError(f"{what} failed in Spark: {problem} by spark.pyspark.python")
+        problem = f"no Python {python[1]} can be run there ({python[2].strip()}): name by spark.pyspark.python one"
+        return QuiverError(f"{what} failed in Spark: {problem} that the driver and all workers have")
     if module := _NO_MODULE.search(text):
         problem = f"the Python that runs tasks has no module {module[1]!r}: install what the workers need"
         return QuiverError(f"{what} failed in Spark: {problem} (docs/spark-cluster.md)")

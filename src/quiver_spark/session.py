@@ -10,13 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quiver.model.errors import InvalidRequest
-from quiver_spark.cluster import SHUFFLE_SETTING, address_towards, is_local, join
+from quiver_spark.cluster import address_towards, is_local, join
 from quiver_spark.failures import spark_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
+SHUFFLE_SETTING = "spark.sql.shuffle.partitions"
+_QUERY_SETTINGS = {
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
 _VERSION = re.compile(r'version "(\d+)')
 _SECONDS = 20
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
@@ -27,7 +33,8 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
     """A session, in which Spark finds the source by itself; `conf` sets anything else, with _ for the dots of a name.
 
     `spark_sql_shuffle_partitions=4` is `spark.sql.shuffle.partitions`; names with dots go in as `**{"spark.x": 1}`.
-    On a cluster it is ready when there is an executor, and the workers get Quiver's code (docs/spark-cluster.md).
+    If there is a session in this process, it is that one. On a cluster it is ready when there is an executor, and
+    the workers get Quiver's code (docs/spark-cluster.md).
     InvalidRequest says what to do when there is no Java or no pyspark, ConnectionLost when there is no master.
     """
     java_home()
@@ -35,19 +42,32 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
         from pyspark.sql import SparkSession
     except ImportError:
         raise InvalidRequest(problem="pyspark is not installed: pip install 'quivermq[spark]'") from None
-    given = {**_submitted(), **{_name(key): _text(value) for key, value in conf.items()}}
-    if master is None:
-        master = given.get("spark.master") or os.environ.get("SPARK_MASTER") or "local[*]"
-    settings = {**_settings(master), **given}
+    given = {_name(key): _text(value) for key, value in conf.items()}
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return _adopted(running, given)
+    given = {**_submitted(), **given}
+    master = master or given.get("spark.master") or os.environ.get("SPARK_MASTER") or "local[*]"
+    settings = {**_settings(master), **given, "spark.master": master}
     _choose_python(settings)
-    builder = SparkSession.builder.appName(app_name).master(master)
+    builder = SparkSession.builder.appName(app_name)
     for key, value in settings.items():
-        if key != "spark.master":
-            builder = builder.config(key, value)
+        builder = builder.config(key, value)
     with spark_failures("starting a session"):
         spark = builder.getOrCreate()
-    if not is_local(spark.sparkContext.master or master):
-        join(spark, given)
+    if not is_local(master):
+        join(spark)
+        spark.conf.set(SHUFFLE_SETTING, given.get(SHUFFLE_SETTING, str(spark.sparkContext.defaultParallelism)))
+    return spark
+
+
+def _adopted(spark: "SparkSession", given: Mapping[str, str]) -> "SparkSession":
+    """A session that runs already, with what queries need set; it stays where it is."""
+    for key, value in {**_QUERY_SETTINGS, **given}.items():
+        if spark.conf.isModifiable(key):
+            spark.conf.set(key, value)
+    if not is_local(spark.sparkContext.master or ""):
+        join(spark)
     return spark
 
 
@@ -89,11 +109,9 @@ def _submitted() -> dict[str, str]:
 def _settings(master: str) -> dict[str, str]:
     logging = Path(__file__).absolute().with_name("log4j2.properties").as_uri()
     usual = {
+        **_QUERY_SETTINGS,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.python.filterPushdown.enabled": "true",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC",
     }
     if is_local(master):

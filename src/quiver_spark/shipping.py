@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 ZIP_NAME = "quiver-spark.zip"
-NEEDED_ON_WORKERS = ("google-crc32c", "msgspec", "numpy", "pandas", "pyarrow", "zstandard")
+NEEDED_ON_WORKERS = ("google-crc32c", "msgspec", "numpy", "pyarrow", "zstandard")
 """What a Python of a worker must have of its own; everything else that tasks import is in the zip or in Spark."""
 _PACKAGES = ("quiver", "quiver_spark")
 _MODULES = ("pyspark_quiver",)

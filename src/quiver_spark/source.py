@@ -1,9 +1,10 @@
 """The data source `quiver`. What reads and writes is loaded where it is used: Spark imports this one everywhere."""
 
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+
+from quiver_spark.worker_modules import is_worker
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
@@ -27,7 +28,9 @@ class QuiverSource(DataSource):
     def reader(self, schema: "StructType") -> DataSourceReader:
         from quiver_spark.batch_reader import BatchReader, FilteringReader
 
-        kind = FilteringReader if _pushes_filters() else BatchReader
+        # A reader that takes filters is refused where Spark pushes none (spark.sql.python.filterPushdown.enabled).
+        # That setting is not known in the process that plans; which planner runs there is.
+        kind = FilteringReader if is_worker(_PUSHING) else BatchReader
         return kind(dict(self.options), schema)
 
     def streamReader(self, schema: "StructType") -> DataSourceStreamReader:
@@ -46,14 +49,3 @@ class QuiverSource(DataSource):
 
         writer: DataSourceStreamWriter = StreamWriter(dict(self.options), schema, overwrite)
         return writer
-
-
-def _pushes_filters() -> bool:
-    """Whether this process plans a read with filters (spark.sql.python.filterPushdown.enabled).
-
-    A reader that takes filters is refused where Spark pushes none. The setting itself is not known in the process
-    that plans; which planner runs there is.
-    """
-    main: Any = sys.modules.get("__main__")
-    spec = getattr(main, "__spec__", None)
-    return _PUSHING in sys.modules or (spec is not None and spec.name == _PUSHING)

@@ -1,29 +1,34 @@
 """A driver that runs jobs on a cluster, one after the other in one session.
 
-`cluster_jobs.py master python bootstrap lake place`: replays the topic `big` of the lake into `again`, copies `keyed`
-to `copied` by a query, and puts the last values of `keyed` into a lake of their own. Prints JSON.
+`cluster_jobs.py bootstrap place archive...`: runs `quiver pipeline archive...` as its command line says. Then, from
+`keyed` to `copied`, a query, and from `keyed` to `last` the job compact, both with all rows by the sink.
 """
 
 import json
 import sys
-from pathlib import Path
 
 import quiver_spark
-from quiver_spark.jobs import compact, replay
+from quiver.cli.main import run
+from quiver_spark.jobs import compact
 
 
-def main(master: str, python: str, bootstrap: str, lake: str, place: str) -> None:
-    settings = {"spark.pyspark.python": python, "spark.executor.memory": "600m"}
-    spark = quiver_spark.session("cluster-jobs", master, **settings)
-    told = {"shuffle": spark.conf.get("spark.sql.shuffle.partitions"), "host": spark.conf.get("spark.driver.host")}
-    replayed = replay.run(spark, {"topic": "big", "bootstrap": bootstrap}, "again", lake=lake)
+def main(bootstrap: str, place: str, *words: str) -> int:
+    try:
+        status = run(["pipeline", *words])
+    except SystemExit as end:  # a command that is done
+        status = end.code
+    if status:
+        return 1
+    spark = quiver_spark.session()
     keyed = {"topic": "keyed", "bootstrap": bootstrap}
     rows = spark.readStream.format("quiver").options(**keyed).load().select("key", "value")
-    copied = {"topic": "copied", "bootstrap": bootstrap, "checkpointLocation": str(Path(place) / "checkpoint")}
+    copied = {"topic": "copied", "bootstrap": bootstrap, "checkpointLocation": f"{place}/checkpoint"}
     rows.writeStream.format("quiver").options(**copied).trigger(availableNow=True).start().awaitTermination()
-    last = compact.run(spark, keyed, lake=Path(place) / "last")
-    print(json.dumps({**told, "replayed": replayed.rows, "last": last.rows}))
+    compact.run(spark, keyed, to="last")
+    names = ("spark.master", "spark.driver.host", "spark.sql.shuffle.partitions")
+    print(json.dumps([spark.conf.get(name) for name in names]))
+    return 0
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

@@ -28,7 +28,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("spark"))
-            item.add_marker(pytest.mark.timeout(_SECONDS))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(_SECONDS))
 
 
 @pytest.fixture(scope="session")

@@ -72,7 +72,7 @@ class Worker(NodeProcess):
 
 
 class StandaloneCluster:
-    """Used with `with`; nothing of it is left afterwards."""
+    """Used with `with`; nothing of it is left afterwards. The workers are on their way: see `await_workers`."""
 
     def __init__(self, place: Path, workers: int = 2) -> None:
         self._place = place
@@ -82,7 +82,6 @@ class StandaloneCluster:
         try:
             self.url: str = wait_until(lambda: self.master.said(_LISTENING), START_SECONDS, "a master")
             self.workers = [self._worker(number) for number in range(workers)]
-            wait_until(lambda: self.alive() == workers, START_SECONDS, f"{workers} workers are registered")
         except BaseException:
             self.close()
             raise
@@ -91,6 +90,10 @@ class StandaloneCluster:
         place = self._place / f"worker-{number}"
         size = ["--cores", "1", "--memory", "700m", "--work-dir", str(place / "work")]
         return Worker(place, "worker.Worker", "--host", "127.0.0.1", *size, self.url)
+
+    def await_workers(self, count: int) -> None:
+        """Returns when the master has heard of so many, and of no more."""
+        wait_until(lambda: self.alive() == count, START_SECONDS, f"{count} workers are registered")
 
     def alive(self) -> int:
         """How many workers the master knows and hears of."""

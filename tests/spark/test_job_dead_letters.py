@@ -45,36 +45,41 @@ def counts(table: list[dict[str, Any]], *names: str) -> dict[tuple[Any, ...], in
 
 
 def test_reports_and_a_selection_that_comes_back_once(run: Run, spark_broker: BrokerProcess, tmp_path: Path) -> None:
-    orders, emails = failing_work(spark_broker), failing_work(spark_broker)
+    orders, emails = failing_work(spark_broker), failing_work(spark_broker, max_attempts=2, backoff="1ms")
     orders.kill_off("a", "b", reason="no such customer", partition=0)
     orders.wait_for_letters(2)
     orders.kill_off("c", "d", "e", reason="timeout of 5 s", key="k", partition=0)
     orders.kill_off("f", reason="timeout of 9 s", partition=1)
     emails.kill_off("g", "h", reason="timeout of 5 s", group="senders")
-    dead = {work: work.wait_for_letters(6 if work is orders else 2) for work in (orders, emails)}
+    emails.publish("i")
+    for _ in range(2):
+        emails.settle("nack", emails.receive(1, "senders"), reason="slow")
+    dead = {work: work.wait_for_letters(6 if work is orders else 3) for work in (orders, emails)}
     names = (orders.topic, emails.topic)
 
     said = run("report", *names, "--bucket", "day", "--out", str(tmp_path))
     everything = [letter for letters in dead.values() for letter in letters]
-    assert said["rows"] == len(everything) == 8
+    assert said["rows"] == len(everything) == 9
     assert counts(said["topics"], "topic", "group", "reason") == {
         (orders.topic, "workers", "rejected"): 6,
         (emails.topic, "senders", "rejected"): 2,
+        (emails.topic, "senders", "max_attempts"): 1,
     }
     assert counts(said["errors"], "topic", "error") == {
         (orders.topic, "timeout of 5 s"): 3,
         (orders.topic, "no such customer"): 2,
         (emails.topic, "timeout of 5 s"): 2,
         (orders.topic, "timeout of 9 s"): 1,
+        (emails.topic, "slow"): 1,
     }
-    assert counts(said["attempts"], "attempts") == {(1,): 8}
-    assert sum(counts(said["times"], "time").values()) == 8
+    assert counts(said["attempts"], "attempts") == {(1,): 8, (2,): 1}
+    assert sum(counts(said["times"], "time").values()) == 9
     assert all(row["time"].endswith("T00:00:00.000Z") for row in said["times"])
     died = sorted(letter["died_at"] for letter in everything)
     assert (said["first"], said["last"]) == (died[0], died[-1])
     [customers] = [row for row in said["errors"] if row["error"] == "no such customer"]
     assert customers["examples"] == [dead[orders][0]["id"], dead[orders][1]["id"]]
-    assert json.loads((tmp_path / "report.json").read_text())["rows"] == 8
+    assert json.loads((tmp_path / "report.json").read_text())["rows"] == 9
 
     selection = ("redrive", *names, "--error-like", "%of 5 s", "--where", f"topic = '{orders.topic}'")
     before = [message["value"] for message in orders.stored()]
@@ -90,7 +95,7 @@ def test_reports_and_a_selection_that_comes_back_once(run: Run, spark_broker: Br
 
     for place in ("--bootstrap", spark_broker.address), ("--path", str(spark_broker.data_dir)):
         said = run("report", *names, "--top", "2", place=place)
-        assert (said["rows"], said["messages_read"]) == (5, 8), "what was sent back is read, and does not count"
+        assert (said["rows"], said["messages_read"]) == (6, 9), "what was sent back is read, and does not count"
         assert list(counts(said["errors"], "error").values()) == [2, 2]
 
 
@@ -123,7 +128,7 @@ def test_what_cannot_be(run: Run, spark: "SparkSession", spark_broker: BrokerPro
         return done.stdout
 
     assert said("report", quiet.topic) == "there are no dead letters\n"
-    assert said("report", work.topic, "--group", "nobody") == "no dead letters fit; 1 messages were looked at\n"
+    assert said("report", work.topic, "--group", "nobody") == "no dead letters fit (1 looked at)\n"
     assert said("redrive", quiet.topic) == "no dead letters fit: nothing was redriven\n"
     with pytest.raises(TopicNotFound, match="there is no topic 'nowhere', and there are no dead letters of one"):
         said("report", "nowhere")

@@ -20,8 +20,6 @@ from quiver_spark.stream_writer import BATCH_PROPERTY, QUERY_PROPERTY, StreamWri
 from quiver_spark.write_options import write_options
 from spark.topic_rows import new_topic
 
-pytestmark = pytest.mark.timeout(400)
-
 _SCHEMA = StructType([StructField("value", BinaryType())])
 _QUERY = "0b6c3cb9-7a1c-4a43-9be4-6ff3c5a6a9fb"
 

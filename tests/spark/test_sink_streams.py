@@ -16,8 +16,6 @@ from quiver.model.errors import TransactionNotFound
 from quiver_spark.stream_writer import QUERY_PROPERTY, StreamWriter
 from spark.topic_rows import new_topic, publish, sdk_rows
 
-pytestmark = pytest.mark.timeout(400)
-
 _SECONDS = 120
 
 

@@ -13,8 +13,6 @@ import quiver
 from blackbox.broker_process import BrokerProcess, free_port, wait_until
 from spark.topic_rows import mixed_topic, new_topic, sdk_rows
 
-pytestmark = pytest.mark.timeout(400)
-
 Save = Callable[..., None]
 _MOMENT = datetime(2026, 1, 31, 12, 0, 0, 123_000, UTC)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import quiver
-from blackbox.broker_process import QUIVER, BrokerProcess, wait_until
+from blackbox.broker_process import BrokerProcess, wait_until
 from blackbox.tcp_proxy import Fault, TcpProxy
 from quiver.protocol.messages import Fetch
 from spark.lake_rows import lake_rows
@@ -48,8 +48,8 @@ class Driver:
     def log(self) -> str:
         return self._errors.read_text(errors="replace")[-6000:]
 
-    def is_running(self) -> bool:
-        return self.process.poll() is None
+    def is_over(self) -> bool:
+        return self.process.poll() is not None
 
     def output(self) -> str:
         """What a process has printed that ends well."""
@@ -74,62 +74,59 @@ def cluster(tmp_path: Path) -> Iterator[StandaloneCluster]:
 def test_jobs_on_a_cluster_that_loses_a_worker(
     cluster: StandaloneCluster, spark_broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    lake = tmp_path / "lake"
+    """`quiver pipeline archive` in the middle of which a worker is lost; then a query and a job with what is left."""
+    lake, held = tmp_path / "lake", HeldBroker(spark_broker)
     _make_topics(spark_broker)
-    _archive_and_lose_a_worker(cluster, spark_broker, tmp_path, lake)
-    archived = sdk_rows(spark_broker, "big")
-    assert len(archived) == _PARTITIONS * _ROWS
-    assert lake_rows(lake) == archived
+    settings = [f"spark.pyspark.python={cluster.python}", "spark.executor.memory=600m"]
+    options = ["--master", cluster.url, *(word for each in settings for word in ("--conf", each))]
+    with held.proxy:
+        archive = ["archive", "big", "--lake", str(lake), "--bootstrap", held.proxy.address, "-o", "json", *options]
+        script = str(Path(__file__).with_name("cluster_jobs.py"))
+        with Driver(tmp_path, sys.executable, script, spark_broker.address, str(tmp_path), *archive) as driver:
+            try:
+                cluster.await_workers(2)
+                wait_until(lambda: held.is_held.is_set() or driver.is_over(), _SECONDS, "the archive is under way")
+                assert not driver.is_over(), driver.log
+                lost = wait_until(lambda: _busy(cluster.workers), _SECONDS, "a worker with a task behind it")
+                lost.kill()
+            finally:
+                held.is_let_go.set()
+            summary, _, settings_used = driver.output().strip().rpartition("\n")
 
-    script = Path(__file__).with_name("cluster_jobs.py")
-    words = [cluster.url, str(cluster.python), spark_broker.address, str(lake), str(tmp_path)]
-    with Driver(tmp_path, sys.executable, str(script), *words) as driver:
-        told = json.loads(driver.output())
-    assert told == {"shuffle": "2", "host": "127.0.0.1", "replayed": len(archived), "last": 7}
-    assert _messages(spark_broker, "again") == _messages(spark_broker, "big")
+    assert json.loads(summary)["rows"] == _PARTITIONS * _ROWS
+    assert lake_rows(lake) == sdk_rows(spark_broker, "big")
+    begun = sum(worker.tasks("Running") for worker in cluster.workers)
+    ended = sum(worker.tasks("Finished") for worker in cluster.workers)
+    assert begun > ended >= _PARTITIONS, "what the worker was at was begun again"
+    assert json.loads(settings_used) == [cluster.url, "127.0.0.1", "2"]
     assert _messages(spark_broker, "copied") == _messages(spark_broker, "keyed")
-    assert {row.value for row in lake_rows(tmp_path / "last")} == {b"%d" % n for n in range(93, 100)}
+    assert {value for _, value in _messages(spark_broker, "last")} == {b"%d" % n for n in range(93, 100)}
+    cluster.await_workers(1)
+
+
+class HeldBroker:
+    """A broker that answers nobody's fetches from the middle of an archive until it is let go."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self.is_held, self.is_let_go = threading.Event(), threading.Event()
+        self.proxy = TcpProxy(broker.address, self._choose, kinds=(Fetch,))
+
+    def _choose(self, count: int) -> Fault:
+        if count > _PASSED:
+            self.is_held.set()
+            self.is_let_go.wait(_SECONDS)
+        return Fault.PASS
 
 
 def _make_topics(broker: BrokerProcess) -> None:
     with quiver.connect(broker.address) as client:
-        for name, partitions in (("big", _PARTITIONS), ("again", 2), ("keyed", 2), ("copied", 2)):
+        for name, partitions in (("big", _PARTITIONS), ("keyed", 2), ("copied", 2)):
             client.topics.create(name, partitions=partitions)
         with client.producer("big") as producer:
             for partition in range(_PARTITIONS):
                 producer.send_many([b"%d %s" % (n, _VALUE) for n in range(_ROWS)], partition=partition)
         with client.producer("keyed") as producer:
             producer.send_many([b"%d" % n for n in range(100)], [b"key-%d" % (n % 7) for n in range(100)])
-
-
-def _archive_and_lose_a_worker(cluster: StandaloneCluster, broker: BrokerProcess, place: Path, lake: Path) -> None:
-    """The broker answers nobody from the middle of the archive until the worker is gone."""
-    is_held, is_lost = threading.Event(), threading.Event()
-
-    def choose(count: int) -> Fault:
-        if count > _PASSED:
-            is_held.set()
-            is_lost.wait(_SECONDS)
-        return Fault.PASS
-
-    with TcpProxy(broker.address, choose, kinds=(Fetch,)) as proxy:
-        settings = [f"spark.pyspark.python={cluster.python}", "spark.executor.memory=600m"]
-        options = ["--master", cluster.url, *(word for each in settings for word in ("--conf", each))]
-        command = [str(QUIVER), "pipeline", "archive", "big", "--lake", str(lake), "-a", proxy.address, *options]
-        with Driver(place, *command, "--output", "json") as driver:
-            try:
-                wait_until(lambda: is_held.is_set() or not driver.is_running(), _SECONDS, "the archive is under way")
-                assert driver.is_running(), driver.log
-                worker = wait_until(lambda: _busy(cluster.workers), _SECONDS, "a worker with a task behind it")
-                worker.kill()
-            finally:
-                is_lost.set()
-            summary = json.loads(driver.output())
-    assert summary["rows"] == _PARTITIONS * _ROWS
-    (survivor,) = (each for each in cluster.workers if each is not worker)
-    assert survivor.tasks("Finished") + worker.tasks("Finished") >= _PARTITIONS
-    assert survivor.tasks("Running") + worker.tasks("Running") > _PARTITIONS
-    wait_until(lambda: cluster.alive() == 1, _SECONDS, "the master misses the worker")
 
 
 def _busy(workers: list[Worker]) -> Worker | None:

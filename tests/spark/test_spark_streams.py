@@ -8,9 +8,11 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import LongType, StructType
 
 import quiver
-from blackbox.broker_process import BrokerProcess, free_port
+from blackbox.broker_process import BrokerProcess
+from quiver_spark.stream_reader import StreamReader
 from spark.topic_rows import Row, mixed_topic, new_topic, publish, sdk_rows, spark_rows, without
 
 SECONDS = 60
@@ -19,13 +21,17 @@ SECONDS = 60
 class Following:
     """A query that keeps the rows it gets; `through` returns when everything there is now has come through."""
 
-    def __init__(self, frame: DataFrame, checkpoint: Path, **trigger: Any) -> None:
+    def __init__(
+        self, frame: DataFrame, checkpoint: Path, after_batch: Callable[[int], None], **trigger: Any
+    ) -> None:
         self.batches: list[list[Row]] = []
+        self._after_batch = after_batch
         writer = frame.writeStream.foreachBatch(self._take).option("checkpointLocation", str(checkpoint))
         self.query: StreamingQuery = (writer.trigger(**trigger) if trigger else writer).start()
 
     def _take(self, frame: DataFrame, batch: int) -> None:
         self.batches.append(spark_rows(frame))
+        self._after_batch(batch)
 
     def through(self) -> list[Row]:
         self.query.processAllAvailable()
@@ -44,10 +50,14 @@ class Following:
 def follow(spark: SparkSession, spark_broker: BrokerProcess, tmp_path: Path) -> Iterator[Callable[..., Following]]:
     queries: list[Following] = []
 
-    def follow(trigger: dict[str, Any] | None = None, **options: Any) -> Following:
+    def follow(
+        trigger: dict[str, Any] | None = None,
+        after_batch: Callable[[int], None] = lambda batch: None,
+        **options: Any,
+    ) -> Following:
         words = {"bootstrap": spark_broker.address, **options}
         frame = spark.readStream.format("quiver").options(**words).load()
-        queries.append(Following(frame, tmp_path / "checkpoint", **(trigger or {})))
+        queries.append(Following(frame, tmp_path / "checkpoint", after_batch, **(trigger or {})))
         return queries[-1]
 
     yield follow
@@ -91,71 +101,75 @@ def test_new_partitions_and_topics_appear(follow: Callable[..., Following], spar
     assert family.through() == everything
 
 
-def test_a_start_that_is_fixed_when_the_query_begins(
-    follow: Callable[..., Following], spark_broker: BrokerProcess
-) -> None:
-    topic = new_topic(spark_broker, partitions=1)
-    publish(spark_broker, topic, 10)
-    query = follow(topic=topic, start="latest")
-    assert query.through() == []
-    publish(spark_broker, topic, 5)
-    assert [row.offset for row in query.through()] == list(range(10, 15))
-
-
 def test_retention_during_a_query(follow: Callable[..., Following], spark_broker: BrokerProcess) -> None:
+    """It removes what the query would have read next."""
     topic = new_topic(spark_broker, partitions=1)
     publish(spark_broker, topic, 20)
-    begun = follow({"availableNow": True}, topic=topic)
-    assert len(begun.to_the_end()) == 20
-    publish(spark_broker, topic, 20)
-    with quiver.connect(spark_broker.address) as client:
-        client.topics.purge(topic)
-    publish(spark_broker, topic, 7)
+
+    def remove(batch: int) -> None:
+        with quiver.connect(spark_broker.address) as client:
+            client.topics.purge(topic)
+        publish(spark_broker, topic, 7)
+
+    running = follow(topic=topic, maxRowsPerTrigger=12, after_batch=remove)
+    with pytest.raises(StreamingQueryException, match=rf"offsets 12 to 20 of {topic}-0 are gone: retention removed"):
+        running.to_the_end()
+    assert [row.offset for row in running.rows] == list(range(12))
     rest = sdk_rows(spark_broker, topic)
-    with pytest.raises(StreamingQueryException, match=rf"offsets 20 to {rest[0].offset} of {topic}-0 are gone"):
-        follow({"availableNow": True}, topic=topic).to_the_end()
+    assert len(rest) == 7
     going_on = follow({"availableNow": True}, topic=topic, failOnDataLoss="false")
     assert going_on.to_the_end() == rest
 
 
-def test_a_topic_made_anew(follow: Callable[..., Following], spark_broker: BrokerProcess) -> None:
+def test_what_is_wrong_with_a_stream_is_said(follow: Callable[..., Following]) -> None:
+    """What each option takes is checked in tests/unit/spark; here, that Spark's users hear of it."""
+    with pytest.raises(Exception, match="option 'end' is for batch reads"):
+        follow(topic="t", end="latest").to_the_end()
+    with pytest.raises(StreamingQueryException, match="there is no topic 'no-such-topic'; create it first"):
+        follow(topic="no-such-topic").to_the_end()
+
+
+class Planned:
+    """The stream reader as Spark calls it, one micro-batch after the other, without Spark."""
+
+    def __init__(self, broker: BrokerProcess, **options: str) -> None:
+        schema = StructType().add("offset", LongType())
+        self._reader = StreamReader({"bootstrap": broker.address, **options}, schema)
+        self.at: dict[str, Any] = {}
+
+    def begin(self) -> "Planned":
+        self.at = self._reader.initialOffset()
+        return self
+
+    def offsets(self) -> list[int]:
+        """What the next batch has."""
+        end = self._reader.latestOffset(self.at, self._reader.getDefaultReadLimit())
+        tasks = self._reader.partitions(self.at, end)
+        batches = [batch for task in tasks for batch in self._reader.read(task)]
+        self.at = end
+        return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+
+
+def test_a_start_that_is_fixed_when_the_query_begins(spark_broker: BrokerProcess) -> None:
+    topic = new_topic(spark_broker, partitions=1)
+    publish(spark_broker, topic, 10)
+    query = Planned(spark_broker, topic=topic, start="latest").begin()
+    assert query.offsets() == []
+    publish(spark_broker, topic, 5)
+    assert query.offsets() == list(range(10, 15))
+
+
+def test_a_topic_made_anew(spark_broker: BrokerProcess) -> None:
     topic = new_topic(spark_broker, partitions=1)
     publish(spark_broker, topic, 20)
-    assert len(follow({"availableNow": True}, topic=topic).to_the_end()) == 20
+    query = Planned(spark_broker, topic=topic).begin()
+    assert query.offsets() == list(range(20))
     with quiver.connect(spark_broker.address) as client:
         client.topics.delete(topic)
         client.topics.create(topic, partitions=1)
     publish(spark_broker, topic, 5)
-    with pytest.raises(StreamingQueryException, match="it lost messages or was made anew"):
-        follow({"availableNow": True}, topic=topic).to_the_end()
-    anew = follow({"availableNow": True}, topic=topic, failOnDataLoss="false")
-    assert anew.to_the_end() == sdk_rows(spark_broker, topic)
-
-
-def test_the_broker_stops_and_comes_back(
-    follow: Callable[..., Following], start_broker: Callable[..., BrokerProcess]
-) -> None:
-    broker = start_broker("--native-port", str(free_port()))
-    topic = new_topic(broker, partitions=1)
-    publish(broker, topic, 10)
-    query = follow(topic=topic, bootstrap=broker.address, timeout="1s")
-    assert len(query.through()) == 10
-    broker.kill()
-    with pytest.raises(StreamingQueryException, match="is the broker running there"):
-        query.to_the_end()
-    broker.start()
-    publish(broker, topic, 10)
-    again = follow(topic=topic, bootstrap=broker.address)
-    assert [row.offset for row in again.through()] == list(range(10, 20))
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"end": "latest"}, "option 'end' is for batch reads"),
-        ({"maxRowsPerTrigger": "none"}, "not a whole number"),
-    ],
-)
-def test_wrong_options_of_a_stream(follow: Callable[..., Following], options: dict[str, str], says: str) -> None:
-    with pytest.raises(Exception, match=says):
-        follow(topic="t", **options).to_the_end()
+    with pytest.raises(quiver.errors.OffsetOutOfRange, match="it lost messages or was made anew"):
+        query.offsets()
+    anew = Planned(spark_broker, topic=topic, failOnDataLoss="false")
+    anew.at = query.at
+    assert anew.offsets() == list(range(5))

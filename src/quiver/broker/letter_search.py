@@ -20,7 +20,7 @@ _WINDOW_LETTERS = 1000
 _WINDOW_BYTES = 8 * MIB
 _TURN_LETTERS = 200
 """Then others get their turn: a slice of the log may hold thousands of small letters."""
-_NEAR = 256
+_NEAR = 64
 """Letters between two that are looked for that cost less to read over than to read again."""
 _NOTHING_REMOVED = IntervalSet()
 

@@ -56,12 +56,7 @@ class PartitionJoin:
 
     def _check_border(self, last: Border, first: Border) -> None:
         if first.offset < last.offset:
-            self._add(
-                "order",
-                first.offset,
-                last.offset - 1,
-                f"the frame comes after one that goes up to offset {last.offset - 1}",
-            )
+            self._add("order", first.offset, last.offset - 1, overlap_sentence(last.offset))
         elif first.offset > last.offset:
             self._check_gap(last, first)
         if UNKNOWN < first.leader_epoch < last.leader_epoch:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from quiver.model.errors import CorruptData, OffsetOutOfRange
-from quiver_spark.audit.finding import Finding, Findings
+from quiver_spark.audit.finding import Finding, Findings, Kind
 from quiver_spark.audit.lake_checks import ArchivedPartition, Span, offset_findings
 from quiver_spark.audit.lake_counts import behind_error
 from quiver_spark.frames import read_slice
@@ -65,24 +65,33 @@ class CompareTask(NamedTuple):
     def _compared(self, stored: pa.Table | None, archived: pa.Table | None, unknown: list[Span]) -> Iterator[Finding]:
         """What differs between rows of the log and of the file; both are in order."""
         ours, theirs = _offsets(stored), _offsets(archived)
-        theirs_inside = theirs[(theirs >= self.piece.start) & (theirs < self.piece.stop)]
-        of = (self.archived, self.file)
-        yield from offset_findings(of[0], "lake-missing", np.setdiff1d(ours, theirs).tolist(),
-                                   "the log has these messages, and the file has not", of[1])  # fmt: skip
-        if not self.archived.is_compacted:
-            extra = np.setdiff1d(theirs_inside, ours)
-            for start, stop in unknown:
-                extra = extra[(extra < start) | (extra >= stop)]
-            yield from offset_findings(of[0], "lake-extra", extra.tolist(),
-                                       "the file has these messages, and the log has not", of[1])  # fmt: skip
+        both = ours
+        if not np.array_equal(ours, theirs):
+            yield from self._unequal(ours, theirs, unknown)
+            both, at, there = np.intersect1d(ours, theirs, return_indices=True)
+            stored = None if stored is None else stored.take(pa.array(at))
+            archived = None if archived is None else archived.take(pa.array(there))
         if stored is None or archived is None:
             return
-        both, at, there = np.intersect1d(ours, theirs, return_indices=True)
-        one, other = stored.take(pa.array(at)), archived.take(pa.array(there))
         for name in COMPARED:
-            differs = _differs(one.column(name), other.column(name))
-            yield from offset_findings(of[0], "lake-content", both[differs].tolist(),
-                                       f"{name} is not the same in the log and in the file", of[1])  # fmt: skip
+            differs = _differs(stored.column(name), archived.column(name))
+            if differs.any():
+                yield from self._of(
+                    "lake-content", both[differs], f"{name} is not the same in the log and in the file"
+                )
+
+    def _unequal(self, ours: _Integers, theirs: _Integers, unknown: list[Span]) -> Iterator[Finding]:
+        yield from self._of("lake-missing", np.setdiff1d(ours, theirs), "the log has it, and the file has not")
+        yield from self._of("lake-extra", theirs[1:][theirs[1:] == theirs[:-1]], "the file has it twice")
+        if self.archived.is_compacted:
+            return
+        extra = np.setdiff1d(theirs[(theirs >= self.piece.start) & (theirs < self.piece.stop)], ours)
+        for start, stop in unknown:
+            extra = extra[(extra < start) | (extra >= stop)]
+        yield from self._of("lake-extra", extra, "the file has it, and the log has not")
+
+    def _of(self, kind: Kind, offsets: _Integers, sentence: str) -> Iterator[Finding]:
+        return offset_findings(self.archived, kind, offsets.tolist(), sentence, self.file)
 
 
 def _differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> npt.NDArray[np.bool_]:

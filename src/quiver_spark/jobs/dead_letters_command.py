@@ -41,7 +41,7 @@ class Bucket(StrEnum):
 
 TopicsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[TOPIC]...", show_default=False, help="Topics, or their dead-letter topics."),
+    typer.Argument(metavar="TOPIC", show_default=False, help="Topics, or their dead-letter topics."),
 ]
 PatternOption = Annotated[
     str | None, typer.Option(metavar="REGEX", help="All topics whose whole name matches, in place of names.")
@@ -174,7 +174,7 @@ def _show_report(summary: "Summary", output: Output) -> None:
     shown, found = summary.details, {name: summary.details[name] for name in TITLES}
     if not summary.rows:
         read = shown["messages_read"]
-        typer.echo(f"no dead letters fit; {read:,} messages were looked at" if read else "there are no dead letters")
+        typer.echo(f"no dead letters fit ({read:,} looked at)" if read else "there are no dead letters")
         return
     letters = f"{summary.rows:,} dead letter{'s' if summary.rows > 1 else ''}"
     typer.echo(f"{letters}, from {shown['first']} to {shown['last']}\n\n{report_text(found)}\n")

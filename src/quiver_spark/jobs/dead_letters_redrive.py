@@ -1,7 +1,7 @@
 """Sending selected letters back: by the broker, some thousand in one request."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -107,7 +107,7 @@ class Redriver(NamedTuple):
     batch_letters: int
     dry_run: bool
 
-    def send_back(self, selected: Selected, bar: Bar, *, sleep: Callable[[float], None] = time.sleep) -> Redriven:
+    def send_back(self, selected: Selected, bar: Bar) -> Redriven:
         """Batch after batch, so that letters of one partition keep their order; a dry run only asks."""
         client = DeadLetters(broker_link(self.options.bootstrap, self.options.timeout_seconds))
         done, watch, sent = Redriven(), Stopwatch(), 0
@@ -116,5 +116,5 @@ class Redriver(NamedTuple):
             bar.advance(len(ids))
             sent += len(ids)
             if self.rate is not None and not self.dry_run:
-                sleep(max(0.0, sent / self.rate - watch.seconds()))
+                time.sleep(max(0.0, sent / self.rate - watch.seconds()))
         return done

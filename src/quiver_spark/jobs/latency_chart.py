@@ -87,7 +87,7 @@ def _draw_row(axes: Sequence[Any], row: Sequence[Panel], report: Report, *, is_f
 
 def _draw_line(axis: Any, line: Line) -> None:
     color = LIGHT[line.color]
-    for values, style, width in ((line.p50, "-", 2.0), (line.p99, (0, (4, 2)), 1.4)):
+    for values, style, width, inside in ((line.p50, "-", 2.0, color), (line.p99, (0, (4, 2)), 1.4, "white")):
         for start, end in stretches(line.hours):
             drawn = [max(LOWEST_MS, value) for value in values[start:end]]
             marker = "o" if has_dots(line.hours, start, end) else ""
@@ -98,7 +98,8 @@ def _draw_line(axis: Any, line: Line) -> None:
                 linewidth=width,
                 color=color,
                 marker=marker,
-                markersize=4,
+                markersize=4.5,
+                markerfacecolor=inside,
             )
 
 

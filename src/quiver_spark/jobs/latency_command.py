@@ -15,7 +15,6 @@ from quiver_spark.jobs.command_options import (
     source_options,
     start_session,
 )
-from quiver_spark.jobs.latency_scale import shown_ms
 
 
 def latency(
@@ -67,6 +66,8 @@ def totals_table(totals: list[dict[str, Any]]) -> list[str]:
 
 
 def _pair(cell: dict[str, Any], measure: str) -> str:
+    from quiver_spark.jobs.latency_scale import shown_ms
+
     if not cell[f"{measure}_count"]:
         return "-"
     return f"{shown_ms(cell[f'{measure}_p50_ms'])} / {shown_ms(cell[f'{measure}_p99_ms'])}"

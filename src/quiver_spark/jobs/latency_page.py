@@ -64,10 +64,11 @@ def report_page(report: Report) -> str:
 def _style() -> str:
     light, dark = (" ".join(f"--c{n}: {color};" for n, color in enumerate(colors)) for colors in (LIGHT, DARK))
     kinds = "".join(
-        f"polyline.c{n}, line.c{n} {{ stroke: var(--c{n}); }} circle.c{n} {{ fill: var(--c{n}); }}\n"
+        f"polyline.c{n}, line.c{n}, circle.c{n} {{ stroke: var(--c{n}); }} circle.c{n} {{ fill: var(--c{n}); }}\n"
         for n in range(len(LIGHT))
     )
-    return _STYLE.replace("LIGHT", light).replace("DARK", dark) + kinds
+    rings = "circle.p99 { fill: var(--card); stroke-dasharray: none; } circle.p50 { stroke-width: 0; }\n"
+    return _STYLE.replace("LIGHT", light).replace("DARK", dark) + kinds + rings
 
 
 def _legend(report: Report) -> str:

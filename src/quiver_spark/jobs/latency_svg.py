@@ -64,7 +64,7 @@ def _line(frame: _Frame, line: Line) -> Iterator[str]:
             if len(points) > 1:
                 path = " ".join(f"{frame.x(at)},{frame.y(value)}" for at, value in points)
                 yield f'<polyline class="{name} c{line.color}" points="{path}"/>'
-            kind = f"c{line.color}" if has_dots(line.hours, start, end) else "hidden"
+            kind = f"{name} c{line.color}" if has_dots(line.hours, start, end) else "hidden"
             for at, value in points:
                 title = escape(f"{line.group}, {time_text(at)[:16]}: {said} {shown_ms(value)}")
                 place = f'cx="{frame.x(at)}" cy="{frame.y(value)}"'

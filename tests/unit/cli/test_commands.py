@@ -16,7 +16,20 @@ from quiver.cli.signature import option, with_options
 from quiver.model.errors import InvalidRequest, InvalidSetting
 from quiver.model.topic import SETTING_NAMES
 
-COMMANDS = ["serve", "topic", "produce", "consume", "group", "dlq", "delayed", "schedule", "txn", "work", "config"]
+COMMANDS = [
+    "serve",
+    "topic",
+    "produce",
+    "consume",
+    "group",
+    "dlq",
+    "delayed",
+    "schedule",
+    "txn",
+    "work",
+    "pipeline",
+    "config",
+]
 
 
 def loaded_modules(*arguments: str) -> set[str]:

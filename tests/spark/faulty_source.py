@@ -1,0 +1,100 @@
+"""The quiver source and sink in workers that come to grief when a test says so, as the format `faulty`.
+
+The option `faults` names a folder. A file `<where>.<what>` in it happens to one task that gets there, from the second
+micro-batch on, so that something was committed before. Where: `read`, half of a slice has gone to Spark; `written`,
+the rows are stored and nobody was told. What: `kill`, the worker kills itself; `raise`, the task fails; `hold`, it
+waits until the file `<where>.go` appears.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext, cloudpickle
+from pyspark.sql.datasource import InputPartition
+
+from quiver_spark.source import QuiverSource
+from quiver_spark.stream_reader import StreamReader
+from quiver_spark.stream_writer import StreamWriter, query_and_batch
+from quiver_spark.tasks import SlicePartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from quiver_spark.sink import Written
+
+# Workers know nothing of the tests.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+_HOLD_SECONDS = 200
+_POLL_SECONDS = 0.01
+
+
+def strike(faults: Path, where: str) -> None:
+    """What is to happen here, once."""
+    context = TaskContext.get()
+    assert context is not None, "it is called in tasks"
+    if query_and_batch(context)[1] == 0:
+        return
+    for what in ("kill", "raise", "hold"):
+        try:
+            (faults / f"{where}.{what}").rename(faults / f"{where}.{what}.done")
+        except FileNotFoundError:
+            continue
+        if what == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if what == "raise":
+            raise RuntimeError(f"the task fails ({where})")
+        deadline = time.monotonic() + _HOLD_SECONDS
+        while not (faults / f"{where}.go").exists():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"nobody let it go on ({where})")
+            time.sleep(_POLL_SECONDS)
+
+
+class FaultyReader(StreamReader):
+    def __init__(self, options: dict[str, str], schema: "StructType", faults: Path) -> None:
+        super().__init__(options, schema)
+        self._faults = faults
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        for piece in partition.slices if isinstance(partition, SlicePartition) else ():
+            middle = (piece.start + piece.stop) // 2
+            yield from super().read(SlicePartition((piece._replace(stop=middle),)))
+            strike(self._faults, "read")
+            yield from super().read(SlicePartition((piece._replace(start=middle),)))
+
+
+class FaultyWriter(StreamWriter):
+    def __init__(self, options: dict[str, str], schema: "StructType", overwrite: bool, faults: Path) -> None:
+        super().__init__(options, schema, overwrite)
+        self._faults = faults
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> "Written":
+        written = super().write(iterator)
+        if written.producer is not None:
+            strike(self._faults, "written")
+        return written
+
+
+class FaultySource(QuiverSource):
+    @classmethod
+    def name(cls) -> str:
+        return "faulty"
+
+    def streamReader(self, schema: "StructType") -> Any:
+        options, faults = self._split()
+        return FaultyReader(options, schema, faults)
+
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> Any:
+        options, faults = self._split()
+        return FaultyWriter(options, schema, overwrite, faults)
+
+    def _split(self) -> tuple[dict[str, str], Path]:
+        options = dict(self.options)
+        return options, Path(options.pop("faults"))

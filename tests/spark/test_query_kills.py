@@ -1,0 +1,175 @@
+"""Drivers, Python workers and brokers die in the middle of queries with the quiver sink and the Parquet sink.
+
+Every row is there once in the end.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+import quiver
+from blackbox.broker_process import BrokerProcess, free_port, wait_until
+from spark.topic_copies import Copy
+from spark.topic_rows import new_topic, publish, sdk_rows
+
+_ROWS = 60
+_SECONDS = 120
+
+
+class Copies:
+    """A topic that is copied into another one and into Parquet files."""
+
+    def __init__(self, broker: BrokerProcess, place: Path) -> None:
+        self.broker, self.place = broker, place
+        self.source, self.target = new_topic(broker, partitions=1), new_topic(broker, partitions=3)
+        self.published = 0
+        self.publish()
+        self.topic = Copy(broker.address, self.source, place / "topic", self.target)
+        self.parquet = Copy(broker.address, self.source, place / "parquet")
+
+    def publish(self) -> None:
+        publish(self.broker, self.source, _ROWS)
+        self.published += _ROWS
+
+    def in_topic(self) -> list[bytes]:
+        """What readers of committed messages get."""
+        return sorted(row.value or b"" for row in sdk_rows(self.broker, self.target))
+
+    def in_parquet(self, spark: SparkSession) -> list[bytes]:
+        return sorted(bytes(row.value) for row in spark.read.parquet(str(self.parquet.files)).collect())
+
+    def check(self, spark: SparkSession) -> None:
+        """Every row is in both, once, and no transaction is left open."""
+        expected = sorted(b"v%d" % (number % _ROWS) for number in range(self.published))
+        assert self.in_topic() == expected
+        assert self.in_parquet(spark) == expected
+        with quiver.connect(self.broker.address) as client:
+            found = client.transactions.list()
+        assert [each for each in found if each.state == "open" and self.target in dict(each.partitions)] == []
+
+
+class Driver:
+    """The process of query_driver.py, with the JVM that belongs to it."""
+
+    def __init__(self, copies: Copies) -> None:
+        self.copies = copies
+        self.log = copies.place / "driver.log"
+        here = Path(__file__).parent
+        words = [copies.broker.address, copies.source, copies.target, str(copies.place)]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(here / "query_driver.py"), *words],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": str(here.parent)},
+                start_new_session=True,
+            )
+
+    def has_met(self, copy: Copy, fault: str) -> bool:
+        assert self.process.poll() is None, self.log.read_text()[-4000:]
+        return copy.met(fault)
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def driver(
+    quick_spark: None, spark_broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Driver]:
+    """Starts while the other tests run. Both of its queries stop in the middle of their second micro-batch."""
+    copies = Copies(spark_broker, tmp_path_factory.mktemp("driver"))
+    copies.topic.fault("written.hold")
+    copies.parquet.fault("read.hold")
+    driver = Driver(copies)
+    yield driver
+    if driver.process.poll() is None:
+        driver.kill()
+
+
+def _end(query: StreamingQuery) -> None:
+    assert query.awaitTermination(_SECONDS)
+
+
+def _wait(copy: Copy, query: StreamingQuery, fault: str) -> None:
+    def has_met() -> bool:
+        assert query.isActive, query.exception()
+        return copy.met(fault)
+
+    wait_until(has_met, _SECONDS, fault)
+
+
+def test_workers_that_are_killed(spark: SparkSession, spark_broker: BrokerProcess, tmp_path: Path) -> None:
+    """While they read and after they have written. Spark tries the task again and the query notices nothing."""
+    copies = Copies(spark_broker, tmp_path)
+    copies.topic.fault("read.kill", "written.raise", "written.kill")
+    copies.parquet.fault("read.kill")
+    for query in (copies.topic.start(spark), copies.parquet.start(spark)):
+        _end(query)
+    assert all(copies.topic.met(fault) for fault in ("read.kill", "written.raise", "written.kill"))
+    assert copies.parquet.met("read.kill")
+    copies.check(spark)
+
+
+def test_a_broker_that_is_killed(
+    spark: SparkSession, start_broker: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    broker = start_broker("--native-port", str(free_port()))
+    copies = Copies(broker, tmp_path / "copies")
+    both = (copies.topic, copies.parquet)
+
+    # It comes back while tasks read: they go on. It comes back while rows wait for their commit: they are lost.
+    for copy in both:
+        copy.fault("read.hold")
+    copies.topic.fault("written.hold")
+    queries = [copy.start(spark, tasks=1) for copy in both]
+    for copy, query in zip(both, queries, strict=True):
+        _wait(copy, query, "read.hold")
+    broker.restart(kill=True)
+    for copy in both:
+        copy.fault("read.go")
+    _wait(copies.topic, queries[0], "written.hold")
+    broker.restart(kill=True)
+    copies.topic.fault("written.go")
+    with pytest.raises(StreamingQueryException, match=r"Nothing of it was written.*start the query again"):
+        _end(queries[0])
+    _end(queries[1])
+
+    # It stays away.
+    copies.publish()
+    copies.topic.fault("written.hold")
+    (copies.topic.faults / "written.go").unlink()
+    queries = [copies.topic.start(spark, "1s"), copies.parquet.start(spark, "1s", processingTime="0 seconds")]
+    queries[1].processAllAvailable()
+    _wait(copies.topic, queries[0], "written.hold")
+    broker.kill()
+    copies.topic.fault("written.go")
+    for query in queries:
+        with pytest.raises(StreamingQueryException, match=r"is the broker running there \(option bootstrap\)"):
+            _end(query)
+
+    broker.start()
+    for query in [copy.start(spark) for copy in both]:
+        _end(query)
+    copies.check(spark)
+
+
+def test_a_driver_that_is_killed(spark: SparkSession, driver: Driver) -> None:
+    """It has written and not committed rows; another one goes on with its checkpoints."""
+    copies = driver.copies
+    for copy, fault in ((copies.topic, "written.hold"), (copies.parquet, "read.hold")):
+        wait_until(lambda copy=copy, fault=fault: driver.has_met(copy, fault), _SECONDS, fault)
+    driver.kill()
+    assert len(copies.in_topic()) == len(copies.in_parquet(spark)) == 20
+    for query in [copy.start(spark) for copy in (copies.topic, copies.parquet)]:
+        _end(query)
+    copies.check(spark)

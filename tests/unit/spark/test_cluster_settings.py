@@ -1,0 +1,87 @@
+"""What is decided about clusters without one: how masters are reached, the shipped code, what went wrong."""
+
+import socket
+import subprocess
+import sys
+import zipimport
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from quiver.cli.main import run
+from quiver.model.errors import ConnectionLost, InvalidRequest
+from quiver_spark.cluster import address_towards, is_local
+from quiver_spark.failures import error_in
+from quiver_spark.shipping import write_package
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_package(tmp_path_factory.mktemp("shipped") / "code.zip").path
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [("local", True), ("local[*]", True), ("local[2,4]", True), ("local-cluster[2,1,1024]", False), ("yarn", False)],
+)
+def test_which_masters_are_this_machine(master: str, expected: bool) -> None:
+    assert is_local(master) is expected
+
+
+def test_the_address_that_a_master_sees() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as master, socket.create_server(("127.0.0.1", 0)) as gone:
+        there, nowhere = master.getsockname()[1], gone.getsockname()[1]
+        gone.close()
+        assert address_towards(f"spark://127.0.0.1:{there}") == "127.0.0.1"
+        assert address_towards(f"spark://127.0.0.1:{nowhere},127.0.0.1:{there}") == "127.0.0.1"
+        with pytest.raises(ConnectionLost, match=r"no Spark master at spark://127.*is it running there"):
+            address_towards(f"spark://127.0.0.1:{nowhere}")
+    assert address_towards("k8s://https://host:443") is None
+    with pytest.raises(InvalidRequest, match="is not spark://HOST:PORT"):
+        address_towards("spark://host:port")
+
+
+def test_the_zip_has_all_code_and_nothing_else_to_compile(package: Path) -> None:
+    with ZipFile(package) as found:
+        names = set(found.namelist())
+    assert {"pyspark_quiver.py", "quiver/__init__.py", "quiver_spark/log4j2.properties"} <= names
+    assert not [name for name in names if "__pycache__" in name]
+    assert {f"{name}c" for name in names if name.endswith(".py")} == {name for name in names if name.endswith(".pyc")}
+    shipped = zipimport.zipimporter(str(package))
+    assert shipped.get_filename("pyspark_quiver").endswith(".pyc")
+
+
+def test_the_shipped_code_runs(package: Path) -> None:
+    """Also where it lies beside an installed version, which is not used then."""
+    check = (
+        f"import sys; sys.path.insert(0, {str(package)!r}); import pyspark_quiver, quiver_spark.shipping as it;"
+        " print(it.__file__, it.is_shipped()); it.write_package(it.Path('again.zip'))"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
+    assert done.stdout.split() == [f"{package}/quiver_spark/shipping.pyc", "True"]
+    assert "this is a shipped quivermq already" in done.stderr
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["pipeline", "package", "--out", str(tmp_path / "code.tar")]) == 1
+    assert run(["pipeline", "package", "--out", str(tmp_path / "none" / "code.zip")]) == 1
+    said = capsys.readouterr().err
+    assert "does not end with .zip" in said
+    assert "cannot be written: No such file or directory" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            'o78.\n: java.io.IOException: Cannot run program "/x/python": error=2, No such file or directory\n\tat',
+            r"no Python /x/python can be run there \(No such file or directory\): name by spark.pyspark.python one",
+        ),
+        ("Traceback:\n  File\nModuleNotFoundError: No module named 'msgspec'\n", "has no module 'msgspec': install"),
+        ("quiver.model.errors.ConnectionLost: no connection to x:1: refused\nCannot run", "no connection to x:1"),
+    ],
+)
+def test_what_went_wrong_on_the_workers(text: str, expected: str) -> None:
+    with pytest.raises(Exception, match=expected):
+        raise error_in(text, "the archive")
