@@ -42,10 +42,10 @@ chaos: setup ## the long versions of the fault tests
 	@scripts/system-packages
 	@QUIVER_LONG=1 .venv/bin/pytest -m long --timeout 3600
 
-example-stream: setup ## a Spark stream from topic to topic; ARGS="--window '10 seconds'" (docs/spark-examples.md)
+example-stream: setup ## a Spark stream from topic to topic; ARGS=--help (docs/spark-examples.md)
 	@.venv/bin/python examples/revenue_per_minute.py $(ARGS)
 
-example-pipeline: setup ## a declarative Spark pipeline over topics; ARGS=--full-refresh-all (docs/spark-examples.md)
+example-pipeline: setup ## a declarative Spark pipeline over topics (docs/spark-examples.md)
 	@.venv/bin/python examples/declarative/run.py $(ARGS)
 
 setup:

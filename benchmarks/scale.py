@@ -38,7 +38,7 @@ FULL = Scale(
     partition_counts=(1, 100, 10_000),
     many_partitions=1_000,
     batch_sizes=(1, 10, 100, 1_000, 10_000),
-    budget_seconds=32 * 60,
+    budget_seconds=45 * 60,
 )
 QUICK = Scale(
     name="quick",

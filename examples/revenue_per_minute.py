@@ -22,7 +22,7 @@ import quiver
 import quiver_spark
 
 ORDER = "id BIGINT, at TIMESTAMP, customer STRING, country STRING, amount DECIMAL(12, 2)"
-STATE = Path(__file__).parent / "state" / "revenue_per_minute"
+STATE = Path(__file__).resolve().parent / "state" / "revenue_per_minute"
 LOOK_SECONDS = 0.1
 PAUSE_LOOKS = 50
 
@@ -51,7 +51,7 @@ def start(spark: SparkSession, given: argparse.Namespace) -> StreamingQuery:
         .writeStream.format("quiver")
         .option("bootstrap", given.broker)
         .option("topic", given.target)
-        .option("checkpointLocation", str(Path(given.checkpoint).resolve()))
+        .option("checkpointLocation", given.checkpoint)
     )
     return (writer.trigger(availableNow=True) if given.once else writer.trigger(processingTime=given.every)).start()
 
@@ -74,7 +74,10 @@ def main() -> None:
     try:
         follow(query, stopping)
     except StreamingQueryException:
-        sys.exit("The query has failed; the reason is above. Start it again, and it goes on where it was.")
+        sys.exit(
+            "The query has failed; the reason is above. Started again, it goes on where it was; "
+            f"without {given.checkpoint} it begins anew."
+        )
     finally:
         spark.stop()
 

@@ -1,7 +1,7 @@
 """What a session on a cluster needs that a local one does not (docs/spark-cluster.md)."""
 
+import logging
 import socket
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+_logger = logging.getLogger(__name__)
 SHIP_SETTING = "spark.quiver.ship"
 _STANDALONE = "spark://"
 _MASTER_PORT = 7077
@@ -77,10 +78,10 @@ def await_executor(context: "SparkContext") -> None:
         time.sleep(_LOOK_SECONDS)
         if not is_told and watch.seconds() > _PATIENT_SECONDS:
             is_told = True
-            print(
-                f"quiver: waiting for executors of {context.master}: its workers have too few free cores, or less"
-                " memory than spark.executor.memory asks for",
-                file=sys.stderr,
+            _logger.warning(
+                "waiting for executors of %s: its workers have too few free cores, or less memory than"
+                " spark.executor.memory asks for",
+                context.master,
             )
 
 

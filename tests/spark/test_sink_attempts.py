@@ -13,7 +13,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 import quiver
 from blackbox.broker_process import BrokerProcess, free_port, wait_until
-from quiver.model.errors import NotSupported, ProducerFenced, TopicNotFound
+from quiver.model.errors import NotSupported, ProducerFenced
 from quiver_spark.batch_writer import BatchWriter
 from quiver_spark.sink import commit_written
 from quiver_spark.stream_writer import BATCH_PROPERTY, QUERY_PROPERTY, StreamWriter
@@ -292,8 +292,3 @@ def test_a_commit_of_another_batch_is_refused(query: Callable[..., Query]) -> No
     with pytest.raises(NotSupported, match="commits micro-batch 4 with rows of"):
         sink.writer().commit([sink.write(3, b"a")], 4)
     sink.writer().abort([sink.write(3, b"a")], 3)
-
-
-def test_nothing_is_written_to_a_topic_that_is_not_there(query: Callable[..., Query]) -> None:
-    with pytest.raises(TopicNotFound, match="quiver topic create nowhere"):
-        query(topic="nowhere").writer()

@@ -1,17 +1,19 @@
-"""Streaming queries with the quiver sink: every row once, also when a batch is replayed or the broker is killed."""
+"""Streaming queries with the quiver sink: every row once, also when a batch is replayed.
 
-from collections.abc import Callable
+What is killed meanwhile is in test_query_kills.py.
+"""
+
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import BinaryType, StructType
 
 import quiver
-from blackbox.broker_process import BrokerProcess, free_port, wait_until
+from blackbox.broker_process import BrokerProcess
 from quiver.model.errors import TransactionNotFound
 from quiver_spark.stream_writer import QUERY_PROPERTY, StreamWriter
 from spark.topic_rows import new_topic, publish, sdk_rows
@@ -22,14 +24,13 @@ _SECONDS = 120
 class Copy:
     """A query that copies one topic into another."""
 
-    def __init__(self, spark: SparkSession, broker: BrokerProcess, place: Path, rows_at_once: int = 100) -> None:
+    def __init__(self, spark: SparkSession, broker: BrokerProcess, place: Path) -> None:
         self._spark, self._broker = spark, broker
         self.source, self.target = new_topic(broker), new_topic(broker, partitions=3)
         self.checkpoint = place / f"checkpoint-{self.target}"
-        self._rows_at_once = rows_at_once
 
     def rows(self) -> DataFrame:
-        options = {"bootstrap": self._broker.address, "topic": self.source, "maxRowsPerTrigger": self._rows_at_once}
+        options = {"bootstrap": self._broker.address, "topic": self.source, "maxRowsPerTrigger": 100}
         return self._spark.readStream.format("quiver").options(**options).load()
 
     def start(self, frame: DataFrame | None = None, mode: str = "append") -> StreamingQuery:
@@ -50,11 +51,6 @@ class Copy:
         assert query.awaitTermination(_SECONDS)
         return query
 
-    def stored(self) -> int:
-        """How many rows are committed, and a few ends of transactions."""
-        with quiver.connect(self._broker.address) as client:
-            return sum(client.offsets(self.target).values())
-
     def values(self, topic: str | None = None) -> list[Any]:
         return sorted(row.value for row in sdk_rows(self._broker, topic or self.target))
 
@@ -69,14 +65,29 @@ def _open(broker: BrokerProcess, topic: str) -> int:
         return sum(each.state == "open" and topic in dict(each.partitions) for each in client.transactions.list())
 
 
-def test_every_batch_is_one_transaction_under_the_name_of_the_query(copy: Copy, spark_broker: BrokerProcess) -> None:
-    """Guards the inside of Spark that the sink relies on: tasks know the query and the number of the batch."""
+def test_batches_are_written_once_each(copy: Copy, spark_broker: BrokerProcess) -> None:
+    """Also when they are replayed: Spark died between the commit of the sink and its own."""
     publish(spark_broker, copy.source, 250)
     query = copy.run()
-    assert copy.values() == sorted(b"v%d" % n for n in range(250))
-    batches = [batch for batch in query.recentProgress if batch.numInputRows]
-    assert len(batches) >= 2
-    with quiver.connect(spark_broker.address) as client:
+    before = sdk_rows(spark_broker, copy.target)
+    assert sorted(row.value or b"" for row in before) == sorted(b"v%d" % n for n in range(250))
+    assert len([batch for batch in query.recentProgress if batch.numInputRows]) >= 2
+    _check_names(copy, query, spark_broker)
+
+    _forget_last_commit(copy.checkpoint)
+    again = copy.run()
+    assert sum(batch.numInputRows for batch in again.recentProgress) > 0, "the batch was not replayed"
+    assert sdk_rows(spark_broker, copy.target) == before
+    assert _open(spark_broker, copy.target) == 0
+    publish(spark_broker, copy.source, 30)
+    _forget_last_commit(copy.checkpoint)
+    copy.run()
+    assert copy.values() == copy.values(copy.source)
+
+
+def _check_names(copy: Copy, query: StreamingQuery, broker: BrokerProcess) -> None:
+    """Guards the inside of Spark that the sink relies on: tasks know the query and the number of the batch."""
+    with quiver.connect(broker.address) as client:
         ended = [
             found
             for number in range(100)
@@ -99,60 +110,11 @@ def _described(client: quiver.Client, transactional_id: str) -> Any:
         return None
 
 
-def test_a_batch_that_is_replayed_is_not_written_again(copy: Copy, spark_broker: BrokerProcess) -> None:
-    """Spark died between the commit of the sink and its own."""
-    publish(spark_broker, copy.source, 250)
-    copy.run()
-    before = sdk_rows(spark_broker, copy.target)
-    assert len(before) == 250
-    for _ in range(2):
-        _forget_last_commit(copy.checkpoint)
-        again = copy.run()
-        assert sum(batch.numInputRows for batch in again.recentProgress) > 0, "the batch was not replayed"
-        assert sdk_rows(spark_broker, copy.target) == before
-        assert _open(spark_broker, copy.target) == 0
-    publish(spark_broker, copy.source, 30)
-    _forget_last_commit(copy.checkpoint)
-    copy.run()
-    assert copy.values() == copy.values(copy.source)
-
-
 def _forget_last_commit(checkpoint: Path) -> None:
     commits = checkpoint / "commits"
     last = max((file for file in commits.iterdir() if file.name.isdigit()), key=lambda file: int(file.name))
     last.unlink()
     commits.joinpath(f".{last.name}.crc").unlink(missing_ok=True)
-
-
-def test_the_broker_is_killed_in_the_middle(
-    spark: SparkSession, start_broker: Callable[..., BrokerProcess], tmp_path: Path
-) -> None:
-    broker = start_broker("--native-port", str(free_port()))
-    copy = Copy(spark, broker, tmp_path, rows_at_once=60)
-    publish(broker, copy.source, 600)
-    query = copy.start()
-    for count in (1, 180):
-        wait_until(lambda count=count: copy.stored() >= count, _SECONDS, f"{count} rows are there")
-        broker.restart(kill=True)
-        query = _going_on(copy, query)
-    while query is not None:
-        query = _ended(copy, query)
-    assert copy.values() == sorted(b"v%d" % n for n in range(600))
-    assert _open(broker, copy.target) == 0
-
-
-def _going_on(copy: Copy, query: StreamingQuery) -> StreamingQuery:
-    """The query, or another one if it has failed."""
-    return query if query.isActive else copy.start()
-
-
-def _ended(copy: Copy, query: StreamingQuery) -> StreamingQuery | None:
-    """Waits for its end; if that was a failure, there is another one."""
-    try:
-        assert query.awaitTermination(_SECONDS)
-    except StreamingQueryException:
-        return copy.start()
-    return None
 
 
 @pytest.mark.parametrize(

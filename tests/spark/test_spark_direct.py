@@ -25,6 +25,7 @@ from spark.topic_rows import (
     mixed_topic,
     new_topic,
     publish,
+    read_rows,
     sdk_rows,
     spark_rows,
     without,
@@ -33,25 +34,11 @@ from spark.topic_rows import (
 Mixed = tuple[str, list[Row], list[Row]]
 
 
-def rows(**words: object) -> list[Row]:
-    """What a read with these options gives, slice by slice and without Spark."""
-    options = read_options({name: str(word) for name, word in words.items()}, now_ms=0)
-    found = []
-    for piece in plan(options, cores=2):
-        for batch in read_slice(piece, options):
-            for row in batch.to_pylist():
-                headers = tuple(sorted(dict(row["headers"] or ()).items()))
-                times = [int(row[name].timestamp() * 1000 + 0.5) for name in ("timestamp", "append_time")]
-                place = (row["topic"], row["partition"], row["offset"])
-                found.append(Row(*place, *times, row["key"], row["value"], headers, row["priority"]))
-    return sorted(found, key=lambda row: (row.topic, row.partition, row.offset))
-
-
 @pytest.fixture(scope="module")
 def mixed(spark_broker: BrokerProcess) -> Mixed:
     """A topic, its committed rows, and all of them."""
     topic, aborted = mixed_topic(spark_broker)
-    uncommitted = rows(topic=topic, bootstrap=spark_broker.address, isolation="read_uncommitted")
+    uncommitted = read_rows(topic=topic, bootstrap=spark_broker.address, isolation="read_uncommitted")
     return topic, without(sdk_rows(spark_broker, topic), aborted), uncommitted
 
 
@@ -66,8 +53,8 @@ def last_segment(data_dir: Path, topic: str) -> Path:
 def test_the_same_rows_beside_the_broker(spark: SparkSession, spark_broker: BrokerProcess, mixed: Mixed) -> None:
     topic, committed, uncommitted = mixed
     for words in ({}, {"minPartitions": 20}):
-        assert rows(topic=topic, path=spark_broker.data_dir, **words) == committed
-    assert rows(topic=topic, path=spark_broker.data_dir, isolation="read_uncommitted") == uncommitted
+        assert read_rows(topic=topic, path=spark_broker.data_dir, **words) == committed
+    assert read_rows(topic=topic, path=spark_broker.data_dir, isolation="read_uncommitted") == uncommitted
     frame = spark.read.format("quiver").option("topic", topic).load(str(spark_broker.data_dir))
     assert spark_rows(frame) == committed
     assert frame.where("key = CAST('key-3' AS BINARY) AND partition = 0").count() == len(
@@ -80,11 +67,11 @@ def test_a_copy_that_nobody_may_write(spark_broker: BrokerProcess, mixed: Mixed,
     copy = tmp_path / "copy"
     shutil.copytree(spark_broker.data_dir, copy)
     before = _files(copy)
-    assert rows(topic=topic, path=copy) == committed
+    assert read_rows(topic=topic, path=copy) == committed
     assert _files(copy) == before
     for index in copy.rglob("*.index"):
         index.unlink()
-    assert rows(topic=topic, path=copy, minPartitions=9) == committed
+    assert read_rows(topic=topic, path=copy, minPartitions=9) == committed
 
 
 def _files(directory: Path) -> dict[str, tuple[int, int]]:
@@ -96,10 +83,10 @@ def test_transactions_that_are_open(spark_broker: BrokerProcess) -> None:
     publish(spark_broker, topic, 5)
     who = begin_transaction(spark_broker, topic, 0, "in it")
     publish(spark_broker, topic, 5)
-    assert len(rows(topic=topic, path=spark_broker.data_dir)) == 5
-    assert len(rows(topic=topic, path=spark_broker.data_dir, isolation="read_uncommitted")) == 11
+    assert len(read_rows(topic=topic, path=spark_broker.data_dir)) == 5
+    assert len(read_rows(topic=topic, path=spark_broker.data_dir, isolation="read_uncommitted")) == 11
     end_transaction(spark_broker, "abort", who)
-    assert len(rows(topic=topic, path=spark_broker.data_dir)) == 10
+    assert len(read_rows(topic=topic, path=spark_broker.data_dir)) == 10
 
 
 def test_times_and_offsets(spark_broker: BrokerProcess) -> None:
@@ -107,13 +94,13 @@ def test_times_and_offsets(spark_broker: BrokerProcess) -> None:
     for _ in range(20):
         publish(spark_broker, topic, 500)
     for words in ({"start": "-1m"}, {"end": "earliest"}, {"start": '{"0": 700}', "end": '{"1": 90}'}):
-        through_broker = rows(topic=topic, bootstrap=spark_broker.address, **words)
-        assert rows(topic=topic, path=spark_broker.data_dir, **words) == through_broker
+        through_broker = read_rows(topic=topic, bootstrap=spark_broker.address, **words)
+        assert read_rows(topic=topic, path=spark_broker.data_dir, **words) == through_broker
     middle = sdk_rows(spark_broker, topic)[5000].append_time_ms
     at = datetime.fromtimestamp(middle / 1000, UTC).isoformat()
-    later = rows(topic=topic, path=spark_broker.data_dir, start=at)
+    later = read_rows(topic=topic, path=spark_broker.data_dir, start=at)
     assert 0 < len(later) < 10_000
-    assert later == rows(topic=topic, bootstrap=spark_broker.address, start=at)
+    assert later == read_rows(topic=topic, bootstrap=spark_broker.address, start=at)
 
 
 def test_the_torn_end_of_a_log(spark_broker: BrokerProcess, tmp_path: Path) -> None:
@@ -127,9 +114,9 @@ def test_the_torn_end_of_a_log(spark_broker: BrokerProcess, tmp_path: Path) -> N
     last = stored_frames(segment)[-1]
     for cut in (last.end - 8, last.position + 90, last.position + 7):
         segment.write_bytes(whole[:cut])
-        assert [row.offset for row in rows(topic=topic, path=copy)] == list(range(last.header.base_offset))
+        assert [row.offset for row in read_rows(topic=topic, path=copy)] == list(range(last.header.base_offset))
     segment.write_bytes(whole + b"\0" * 500)
-    assert len(rows(topic=topic, path=copy)) == 20
+    assert len(read_rows(topic=topic, path=copy)) == 20
 
 
 def test_damage_is_an_error_that_names_it(spark_broker: BrokerProcess, tmp_path: Path) -> None:
@@ -142,8 +129,8 @@ def test_damage_is_an_error_that_names_it(spark_broker: BrokerProcess, tmp_path:
     frames = stored_frames(segment)
     flip_bit(segment, frames[0].position + 100)
     with pytest.raises(quiver.errors.CorruptData, match=f"damaged data in {topic}-0: .*checksum"):
-        rows(topic=topic, path=copy)
-    good = rows(topic=topic, path=copy, start=str(frames[0].header.next_offset))
+        read_rows(topic=topic, path=copy)
+    good = read_rows(topic=topic, path=copy, start=str(frames[0].header.next_offset))
     assert good == sdk_rows(spark_broker, topic)[frames[0].header.record_count :]
 
 
@@ -157,7 +144,7 @@ def test_frames_of_a_later_version(spark_broker: BrokerProcess, tmp_path: Path) 
     later[2] = 2
     append_bytes(segment, bytes(later))
     with pytest.raises(quiver.errors.UnsupportedVersion, match=f"{topic}-0 has frames of version 2.*pip install"):
-        rows(topic=topic, path=copy)
+        read_rows(topic=topic, path=copy)
 
 
 def test_frames_of_a_later_version_through_the_broker(spark_broker: BrokerProcess) -> None:
@@ -166,7 +153,7 @@ def test_frames_of_a_later_version_through_the_broker(spark_broker: BrokerProces
     says = f"{topic}-0 has frames of version 2"
     later = Rewriting(spark_broker.address, b"QV\x01", b"QV\x02")
     with later as address, pytest.raises(quiver.errors.UnsupportedVersion, match=says):
-        rows(topic=topic, bootstrap=address)
+        read_rows(topic=topic, bootstrap=address)
 
 
 class Rewriting:
@@ -201,7 +188,7 @@ def test_connections_that_break_while_a_slice_is_read(spark_broker: BrokerProces
         publish(spark_broker, topic, 500)
     faults = [Fault.CUT_AFTER, Fault.PASS, Fault.CUT_BEFORE, Fault.CUT_AFTER]
     with TcpProxy(spark_broker.address, lambda n: faults[n % 4] if n < 12 else Fault.PASS, kinds=(Fetch,)) as proxy:
-        found = rows(topic=topic, bootstrap=proxy.address, fetchBytes=65_536)
+        found = read_rows(topic=topic, bootstrap=proxy.address, fetchBytes=65_536)
     assert found == sdk_rows(spark_broker, topic)
     assert proxy.done[Fault.CUT_AFTER] > 1
 
@@ -228,10 +215,10 @@ def test_internal_logs(spark_broker: BrokerProcess) -> None:
     publish(spark_broker, topic, 10)
     with quiver.connect(spark_broker.address) as client, client.work(topic, group="g") as work:
         next(iter(work)).ack()
-    events = rows(internal="internal/metadata", path=spark_broker.data_dir)
+    events = read_rows(internal="internal/metadata", path=spark_broker.data_dir)
     assert any(topic.encode() in (row.value or b"") for row in events)
     assert {row.topic for row in events} == {"internal/metadata"}
-    deliveries = rows(internal="delivery", topic=topic, path=spark_broker.data_dir)
+    deliveries = read_rows(internal="delivery", topic=topic, path=spark_broker.data_dir)
     assert deliveries
     assert {(row.topic, row.partition) for row in deliveries} == {(topic, 0)}
 
@@ -246,7 +233,7 @@ def test_what_cannot_be_read_directly(spark_broker: BrokerProcess, tmp_path: Pat
     ]
     for words, says in checks:
         with pytest.raises(quiver.QuiverError, match=says):
-            rows(**words)
+            read_rows(**words)
 
 
 def test_a_log_that_grows_and_shrinks_while_it_is_read(start_broker: Callable[..., BrokerProcess]) -> None:
@@ -262,12 +249,12 @@ def test_a_log_that_grows_and_shrinks_while_it_is_read(start_broker: Callable[..
     filling.start()
     try:
         for _ in range(10):
-            found = rows(topic=topic, path=broker.data_dir)
+            found = read_rows(topic=topic, path=broker.data_dir)
             assert [row.offset for row in found] == list(range(len(found)))
     finally:
         stop.set()
         filling.join()
-    assert rows(topic=topic, path=broker.data_dir) == sdk_rows(broker, topic)
+    assert read_rows(topic=topic, path=broker.data_dir) == sdk_rows(broker, topic)
     options = read_options({"topic": topic, "path": str(broker.data_dir)}, now_ms=0)
     [piece] = plan(options, cores=1)
     with quiver.connect(broker.address) as client:

@@ -3,14 +3,19 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial, reduce
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
 
 import quiver
 from blackbox.broker_process import BrokerProcess, free_port
+from quiver_spark.catalogue import plan
+from quiver_spark.frames import read_slice
+from quiver_spark.options import read_options
 from spark.topic_rows import (
     Row,
     begin_transaction,
@@ -18,12 +23,15 @@ from spark.topic_rows import (
     mixed_topic,
     new_topic,
     publish,
+    read_rows,
     sdk_rows,
+    sorted_rows,
     spark_rows,
     without,
 )
 
 Load = Callable[..., DataFrame]
+Read = Callable[..., list[Row]]
 
 
 @pytest.fixture
@@ -34,6 +42,12 @@ def load(spark: SparkSession, spark_broker: BrokerProcess) -> Load:
         return (reader.schema(schema) if schema else reader).load()
 
     return load
+
+
+@pytest.fixture
+def read(spark_broker: BrokerProcess) -> Read:
+    """The same read without Spark, where what counts is not how Spark is told."""
+    return partial(read_rows, bootstrap=spark_broker.address)
 
 
 @pytest.fixture(scope="module")
@@ -52,22 +66,25 @@ def test_every_column_of_every_row(load: Load, mixed: tuple[str, list[Row], set[
     assert load(topic, minPartitions=13).rdd.getNumPartitions() >= 13
 
 
-def test_uncommitted_rows_on_request(load: Load, mixed: tuple[str, list[Row], set[Any]]) -> None:
+def test_uncommitted_rows_on_request(
+    load: Load, mixed: tuple[str, list[Row], set[Any]], spark_broker: BrokerProcess
+) -> None:
     topic, rows, aborted = mixed
     found = spark_rows(load(topic, isolation="read_uncommitted"))
     assert {(row.partition, row.offset) for row in found} - {(row.partition, row.offset) for row in rows} == aborted
     assert without(found, aborted) == rows
+    assert read_rows(topic=topic, bootstrap=spark_broker.address, isolation="read_uncommitted") == found
 
 
-def test_an_open_transaction_hides_what_is_behind_it(load: Load, spark_broker: BrokerProcess) -> None:
+def test_an_open_transaction_hides_what_is_behind_it(read: Read, spark_broker: BrokerProcess) -> None:
     topic = new_topic(spark_broker, partitions=1)
     publish(spark_broker, topic, 5)
     who = begin_transaction(spark_broker, topic, 0, "in it")
     publish(spark_broker, topic, 5)
-    assert [row.offset for row in spark_rows(load(topic))] == [0, 1, 2, 3, 4]
-    assert load(topic, isolation="read_uncommitted").count() == 11
+    assert [row.offset for row in read(topic=topic)] == [0, 1, 2, 3, 4]
+    assert len(read(topic=topic, isolation="read_uncommitted")) == 11
     end_transaction(spark_broker, "commit", who)
-    assert load(topic).count() == 11
+    assert len(read(topic=topic)) == 11
 
 
 def test_a_few_columns(load: Load, mixed: tuple[str, list[Row], set[Any]]) -> None:
@@ -79,45 +96,34 @@ def test_a_few_columns(load: Load, mixed: tuple[str, list[Row], set[Any]]) -> No
     assert sorted((row.partition, row.priority) for row in some) == sorted((r.partition, r.priority) for r in rows)
 
 
-@pytest.mark.parametrize(
-    ("schema", "says"),
-    [
-        ("offset INT", "ask for offset bigint"),
-        ("body BINARY", "has no column body binary; ask for topic string, partition int"),
-    ],
-)
-def test_a_column_that_there_is_not(load: Load, mixed: tuple[str, Any, Any], schema: str, says: str) -> None:
-    with pytest.raises(PySparkException, match=says):
-        load(mixed[0], schema).count()
-
-
-def test_offsets_and_times_as_borders(load: Load, spark_broker: BrokerProcess) -> None:
+def test_offsets_and_times_as_borders(load: Load, read: Read, spark_broker: BrokerProcess) -> None:
     topic = new_topic(spark_broker)
     for partition in (0, 1):
         publish(spark_broker, topic, 100, partition=partition)
     rows = sdk_rows(spark_broker, topic)
-    part = load(topic, start=json.dumps({"0": 10, "1": "latest"}), end=json.dumps({topic: {"0": 13}}))
-    assert spark_rows(part) == [row for row in rows if row.partition == 0 and 10 <= row.offset < 13]
+    part = {"start": json.dumps({"0": 10, "1": "latest"}), "end": json.dumps({topic: {"0": 13}})}
+    within = [row for row in rows if row.partition == 0 and 10 <= row.offset < 13]
+    assert spark_rows(load(topic, **part)) == read(topic=topic, **part) == within
     middle = rows[0].append_time_ms + 1
     with quiver.connect(spark_broker.address) as client:
         at = datetime.fromtimestamp(middle / 1000, UTC).isoformat()
         offsets = client.offsets(topic, at)
-    assert spark_rows(load(topic, start=at)) == [row for row in rows if row.offset >= offsets[row.partition]]
-    assert spark_rows(load(topic, end=at)) == [row for row in rows if row.offset < offsets[row.partition]]
-    assert load(topic, start="-1d").count() == 200
+    assert read(topic=topic, start=at) == [row for row in rows if row.offset >= offsets[row.partition]]
+    assert read(topic=topic, end=at) == [row for row in rows if row.offset < offsets[row.partition]]
+    assert read(topic=topic, start="-1d") == rows
     assert load(topic, start="latest").count() == 0
 
 
-def test_several_topics_and_patterns(load: Load, spark_broker: BrokerProcess) -> None:
+def test_several_topics_and_patterns(load: Load, read: Read, spark_broker: BrokerProcess) -> None:
     first, second = new_topic(spark_broker), new_topic(spark_broker)
     for topic in (first, second):
         publish(spark_broker, topic, 50)
     rows = sorted(sdk_rows(spark_broker, first) + sdk_rows(spark_broker, second))
-    assert sorted(spark_rows(load(topics=f"{first}, {second}"))) == rows
+    assert sorted(read(topics=f"{first}, {second}")) == rows
     assert sorted(spark_rows(load(topicPattern=f"{first}|{second}"))) == rows
 
 
-def test_a_compacted_topic(load: Load, spark_broker: BrokerProcess) -> None:
+def test_a_compacted_topic(load: Load, read: Read, spark_broker: BrokerProcess) -> None:
     """Frames that were thinned out keep their offsets."""
     topic = new_topic(spark_broker, partitions=1, cleanup="compact", segment_bytes=65_536)
     for _ in range(6):
@@ -128,51 +134,49 @@ def test_a_compacted_topic(load: Load, spark_broker: BrokerProcess) -> None:
     assert 7 <= len(rows) < 12_000
     assert spark_rows(load(topic, minPartitions=5)) == rows
     middle = rows[len(rows) // 2].offset
-    assert load(topic, "offset BIGINT", start=str(middle)).count() == len([r for r in rows if r.offset >= middle])
+    assert read(topic=topic, start=str(middle)) == [row for row in rows if row.offset >= middle]
 
 
-def test_what_retention_removed(load: Load, spark_broker: BrokerProcess) -> None:
+def test_what_retention_removed(load: Load, read: Read, spark_broker: BrokerProcess) -> None:
     topic = new_topic(spark_broker, partitions=1)
     publish(spark_broker, topic, 100)
     with quiver.connect(spark_broker.address) as client:
         client.topics.purge(topic)
     publish(spark_broker, topic, 10)
-    first = sdk_rows(spark_broker, topic)[0].offset
-    with pytest.raises(PySparkException, match=rf"offsets 5 to {first} of {topic}-0 are gone: retention removed"):
+    rows = sdk_rows(spark_broker, topic)
+    says = rf"offsets 5 to {rows[0].offset} of {topic}-0 are gone: retention removed"
+    with pytest.raises(PySparkException, match=says):
         load(topic, start="5").count()
-    assert load(topic, start="5", failOnDataLoss="false").count() == 10
-    assert load(topic).count() == 10
+    assert read(topic=topic, start="5", failOnDataLoss="false") == read(topic=topic) == rows
 
 
-def test_what_retention_removes_between_plan_and_read(spark_broker: BrokerProcess) -> None:
-    from quiver_spark.catalogue import plan
-    from quiver_spark.frames import read_slice
-    from quiver_spark.options import read_options
-
+def test_what_retention_removes_between_plan_and_read(
+    spark_broker: BrokerProcess, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = new_topic(spark_broker, partitions=1)
     publish(spark_broker, topic, 100)
     options = read_options({"topic": topic, "bootstrap": spark_broker.address}, now_ms=0)
     [piece] = plan(options, cores=2)
     with quiver.connect(spark_broker.address) as client:
         client.topics.purge(topic)
-    with pytest.raises(quiver.errors.OffsetOutOfRange, match=f"offsets 0 to 100 of {topic}-0 are gone"):
+    gone = f"offsets 0 to 100 of {topic}-0 are gone"
+    with pytest.raises(quiver.errors.OffsetOutOfRange, match=gone):
         list(read_slice(piece, options))
     assert list(read_slice(piece, options._replace(fail_on_data_loss=False))) == []
+    assert gone in caplog.text
 
 
-def test_wrong_options_say_what_to_do(load: Load) -> None:
+def test_what_is_wrong_is_said(load: Load, mixed: tuple[str, Any, Any]) -> None:
     """What each option takes is checked in tests/unit/spark; here, that Spark's users hear of it."""
     with pytest.raises(PySparkException, match=r"option 'topik' is not one of .* there are bootstrap, path, topic"):
         load(topik="a").count()
     with pytest.raises(PySparkException, match="there is no topic 'no-such-topic'; create it first"):
         load(topic="no-such-topic").count()
-
-
-def test_no_broker_there(spark: SparkSession) -> None:
+    with pytest.raises(PySparkException, match="has no column body binary; ask for topic string, partition int"):
+        load(mixed[0], "body BINARY").count()
     address = f"127.0.0.1:{free_port()}"
-    frame = spark.read.format("quiver").options(bootstrap=address, topic="t", timeout="1s").load()
     with pytest.raises(PySparkException, match=f"no connection to {address}.*is the broker running there"):
-        frame.count()
+        load(topic="t", bootstrap=address, timeout="1s").count()
 
 
 FILTERS = {
@@ -191,34 +195,42 @@ FILTERS = {
 }
 
 
-@pytest.mark.parametrize("name", FILTERS)
+PUSHING = "spark.sql.python.filterPushdown.enabled"
+
+
 def test_filters_give_the_same_rows_pushed_down_or_not(
-    spark: SparkSession, load: Load, mixed: tuple[str, list[Row], set[Any]], name: str
+    spark: SparkSession, load: Load, mixed: tuple[str, list[Row], set[Any]]
 ) -> None:
     topic, rows, _ = mixed
-    setting = "spark.sql.python.filterPushdown.enabled"
-    assert spark.conf.get(setting) == "true"
-    pushed = spark_rows(load(topic).where(FILTERS[name]))
-    spark.conf.set(setting, "false")
+    assert spark.conf.get(PUSHING) == "true"
+    pushed = _filtered(load, topic)
+    spark.conf.set(PUSHING, "false")
     try:
-        plain = spark_rows(load(topic).where(FILTERS[name]))
+        plain = _filtered(load, topic)
     finally:
-        spark.conf.set(setting, "true")
-    assert pushed == plain
-    assert 0 < len(pushed) < len(rows)
+        spark.conf.set(PUSHING, "true")
+    for name in FILTERS:
+        assert pushed[name] == plain[name], name
+        assert 0 < len(pushed[name]) < len(rows), name
+
+
+def _filtered(load: Load, topic: str) -> dict[str, list[Row]]:
+    """The rows for every filter, all of them with one action."""
+    frames = [load(topic).where(each).withColumn("filter", lit(name)) for name, each in FILTERS.items()]
+    found = reduce(DataFrame.union, frames).collect()
+    return {name: sorted_rows(row for row in found if row["filter"] == name) for name in FILTERS}
 
 
 def test_filters_reach_the_plan(spark: SparkSession, load: Load, mixed: tuple[str, Any, Any]) -> None:
     """Spark has nothing left to filter, unless filters are not pushed down."""
-    setting = "spark.sql.python.filterPushdown.enabled"
     pushed, plain = (load(mixed[0]).where("partition = 1 AND priority = 'low'") for _ in range(2))
     assert pushed.count() == 20
     assert "Filter (" not in _plan(pushed)
-    spark.conf.set(setting, "false")
+    spark.conf.set(PUSHING, "false")
     try:
         assert "Filter (" in _plan(plain)
     finally:
-        spark.conf.set(setting, "true")
+        spark.conf.set(PUSHING, "true")
 
 
 def _plan(frame: DataFrame) -> str:

@@ -9,6 +9,10 @@ from pyspark.sql import DataFrame
 
 import quiver
 from blackbox.broker_process import BrokerProcess
+from quiver.system.clock import SystemClock
+from quiver_spark.catalogue import plan
+from quiver_spark.frames import read_slice
+from quiver_spark.options import read_options
 
 _NAMES = (f"rows-{number}" for number in itertools.count())
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -130,7 +134,26 @@ def sdk_rows(broker: BrokerProcess, topic: str, start: Any = "earliest", end: An
 
 def spark_rows(frame: DataFrame) -> list[Row]:
     """Every row of a DataFrame with all columns, by partition and offset."""
-    return sorted((_row(row) for row in frame.collect()), key=lambda row: (row.topic, row.partition, row.offset))
+    return sorted_rows(frame.collect())
+
+
+def sorted_rows(rows: Iterable[Any]) -> list[Row]:
+    """Rows of Spark with all columns, by partition and offset."""
+    return sorted((_row(row) for row in rows), key=lambda row: (row.topic, row.partition, row.offset))
+
+
+def read_rows(**words: object) -> list[Row]:
+    """What a batch read with these options gives, slice by slice and without Spark."""
+    options = read_options({name: str(word) for name, word in words.items()}, now_ms=SystemClock().now_ms())
+    found = []
+    for piece in plan(options, cores=2):
+        for batch in read_slice(piece, options):
+            for row in batch.to_pylist():
+                headers = tuple(sorted(dict(row["headers"] or ()).items()))
+                times = [_ms(row[name]) for name in ("timestamp", "append_time")]
+                place = (row["topic"], row["partition"], row["offset"])
+                found.append(Row(*place, *times, row["key"], row["value"], headers, row["priority"]))
+    return sorted(found, key=lambda row: (row.topic, row.partition, row.offset))
 
 
 def _row(row: Any) -> Row:

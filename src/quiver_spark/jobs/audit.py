@@ -24,6 +24,7 @@ from quiver_spark.jobs.given import given_options
 from quiver_spark.lake.table import Lake, open_lake
 from quiver_spark.options import ReadOptions
 from quiver_spark.progress import Stopwatch, Summary, progress_bar
+from quiver_spark.ranges import TASKS_PER_CORE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +120,9 @@ def _audit_lake(
     audit = LakeAudit(lake, topics, options, cores=cores(spark))
     try:
         plan = audit.plan()
-        answers = on_workers(spark, plan.tasks, lambda task: task.answer(), LakeAnswer, "the audit of the lake")
+        most = cores(spark) * TASKS_PER_CORE
+        what = "the audit of the lake"
+        answers = on_workers(spark, plan.tasks, lambda task: task.answer(), LakeAnswer, what, at_most=most)
         verdict = audit.judge(answers, plan.tasks)
         findings.add_all(verdict.findings)
         compared = audit.compare_tasks(None if deep else verdict.doubtful, findings.limit)

@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import pyarrow as pa
 
 from quiver.client._sync.dead_letters import DeadLetters
@@ -12,16 +11,14 @@ from quiver.delivery.delivery_image import restored
 from quiver.delivery.events import LettersRemoved
 from quiver.delivery.recorder import decode_record
 from quiver.groups.topic_pattern import check_pattern, matching
-from quiver.log.snapshots import SnapshotFiles
 from quiver.model.dead_letter import SUFFIX, dead_letter_topic, is_dead_letter_topic
-from quiver.model.errors import CorruptData, TopicNotFound
+from quiver.model.errors import TopicNotFound
 from quiver.model.position import EARLIEST, LATEST, Position
-from quiver.records.read import open_frame
 from quiver.structures.interval_set import IntervalSet
 from quiver_spark.broker_link import broker_link
 from quiver_spark.catalogue import open_catalogue, plan
-from quiver_spark.direct_frames import LOGS, direct_frames
-from quiver_spark.direct_log import DirectLog
+from quiver_spark.direct_frames import LOGS
+from quiver_spark.direct_journal import replay_journal
 from quiver_spark.frames import read_slice
 from quiver_spark.jobs.dead_letters_columns import LETTER_COLUMNS, letter_batch, message_columns
 from quiver_spark.jobs.dead_letters_transforms import letter_schema, without_removed
@@ -133,34 +130,14 @@ def removed_in_files(path: str, log_name: str) -> IntervalSet:
     directory = Path(path) / LOGS / log_name
     if not directory.is_dir():
         return IntervalSet()
-    log = DirectLog(directory, log_name)
-    log.look()
-    try:
-        return _replayed(log, path, log_name)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise _unreadable(log_name, f"{error}; a newer version of Quiver may have written it") from None
-    finally:
-        log.forget_files()
+    removed = IntervalSet()
 
+    def restore(data: bytes) -> None:
+        for start, stop in restored(data).removed:
+            removed.add(start, stop)
 
-def _replayed(log: DirectLog, path: str, log_name: str) -> IntervalSet:
-    files = log.open_files.files
-    snapshot = SnapshotFiles(log.directory, files, files.names(log.directory)).newest(log.end_offset)
-    if snapshot is None and log.start_offset > 0:
-        raise _unreadable(log_name, f"it begins at {log.start_offset} and no snapshot is whole")
-    offset, data = snapshot or (0, b"")
-    removed = restored(data).removed if data else IntervalSet()
-    piece = Slice(log_name, 0, offset, log.end_offset, log=log_name)
-    for stored in direct_frames(piece, ReadOptions(path=path, committed=False), lambda header: True):
-        for record in open_frame(stored.buffer).values():
-            _apply(removed, record or b"")
+    replay_journal(Path(path), log_name, restore=restore, apply=lambda record: _apply(removed, record))
     return removed
-
-
-def _unreadable(log_name: str, problem: str) -> CorruptData:
-    return CorruptData(
-        f"what became of dead letters is in {log_name}, which cannot be read ({problem}): ask the broker instead"
-    )
 
 
 def _apply(removed: IntervalSet, record: bytes) -> None:

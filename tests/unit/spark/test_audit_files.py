@@ -3,61 +3,17 @@ their broker did to them, which have no findings."""
 
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from blackbox.data_files import append_bytes, flip_bit, stored_frames
-from quiver.log.compaction.replacement import NOTE
 from quiver.model.errors import UnsupportedVersion
 from quiver.records.header import HEADER_BYTES, StampedFrame, stamp, unpack_header
-from quiver.storage.local import LocalStorage
-from quiver.storage.port import Log, LogOptions
-from quiver_spark.audit.log_audit import join_files, segment_stretches
-from quiver_spark.audit.segment_files import current_bases
-from quiver_spark.audit.stretch import StretchReport
-from quiver_spark.audit.topics import AuditedTopic, TopicFacts
-from quiver_spark.catalogue import TopicExtent
-from quiver_spark.direct_log import DirectLog
-from quiver_spark.options import ReadOptions
 from unit.log.frames import frame_bytes
-from unit.log.keyed import Row, everything, keyed_frame
+from unit.log.keyed import keyed_frame
 from unit.log.logs import abandon, append, close, open_log, segment_files
-
-Span = tuple[int | None, int | None]
-
-
-def audit(
-    directory: Path,
-    *,
-    compacted: bool = False,
-    span: Span = (None, None),
-    meanwhile: Callable[[int], None] = lambda number: None,
-) -> StretchReport:
-    """`meanwhile` is called before each of the files is read."""
-    log = DirectLog(directory, "t-0")
-    log.look()
-    start, end = span
-    whole = (log.start_offset if start is None else start, log.end_offset if end is None else end)
-    extent = TopicExtent("t", 1, [log.start_offset], [log.end_offset], log.size_bytes)
-    topic, findings, reports = AuditedTopic(extent, TopicFacts(compacted, False, 0), (whole,)), [], []  # type: ignore[var-annotated]
-    for number, stretch in enumerate(segment_stretches(topic, 0, log, findings)):
-        meanwhile(number)
-        reports.append((stretch.piece, stretch.audit(ReadOptions(), 100)))
-    report = join_files(reports, directory, is_compacted=compacted, limit=100)
-    report.findings.add_all(findings)
-    return report
-
-
-def found(report: StretchReport) -> list[tuple[str, int, int]]:
-    return [(each.kind, each.first_offset, each.last_offset) for each in report.findings.kept]
-
-
-def message(offset: int, count: int = 2, *, size: int = 40, time_ms: int = 1_000) -> StampedFrame:
-    rows: list[Row] = [(b"k%d" % n, random.Random(offset).randbytes(size)) for n in range(count)]
-    return keyed_frame(offset, rows, producer_id=7, time_ms=time_ms)
+from unit.spark.segment_audit import audit, found, message, rewrite
 
 
 @pytest.fixture
@@ -111,12 +67,6 @@ def test_a_message_that_holds_frames_is_not_taken_for_them(tmp_path: Path) -> No
     [path] = segment_files(log.directory)
     flip_bit(path, stored_frames(path)[1].position + 9)
     assert found(audit(log.directory)) == [("crc", 1, 1)]
-
-
-def rewrite(path: Path, order: list[int]) -> None:
-    """The frames of a file anew: some left out, some twice."""
-    data, frames = path.read_bytes(), stored_frames(path)
-    path.write_bytes(b"".join(data[frames[n].position : frames[n].end] for n in order))
 
 
 def test_a_frame_that_was_cut_out(directory: Path) -> None:
@@ -214,80 +164,6 @@ def _with_epoch(frame: StampedFrame, epoch: int) -> StampedFrame:
     return stamp(
         whole, unpack_header(whole), base_offset=frame.header.base_offset, leader_epoch=epoch, append_time_ms=1_000
     )
-
-
-async def filled(storage: LocalStorage, *, frames: int = 60) -> Log:
-    log = await storage.open_log("t", LogOptions(durability="fsync", segment_bytes=64 * 1024, roll_after_ms=10**12))
-    chance = random.Random(5)
-    for number in range(frames):
-        names = [b"k%d" % chance.randrange(30) for _ in range(10)]
-        rows: list[Row] = [(b"hot" if number % 3 else name, chance.randbytes(400)) for name in names]
-        await log.append([keyed_frame(log.end_offset, rows)])
-    return log
-
-
-async def test_compaction(tmp_path: Path) -> None:
-    storage = LocalStorage(tmp_path)
-    await storage.open()
-    log = await filled(storage)
-    directory = tmp_path / "logs" / "t"
-    assert found(audit(directory, compacted=True)) == []
-    await log.compact(everything(log))
-    report = audit(directory, compacted=True)
-    assert found(report) == []
-    assert 0 < report.messages < 600
-    assert report.explained.keys() == {"compaction"}
-    assert found(audit(directory)) == [], "also when the topic is not compacted any more"
-    await storage.close()
-    last = segment_files(directory)[-1]
-    rewrite(last, [n for n in range(len(stored_frames(last))) if n != 1])
-    kinds = {kind for kind, *_ in found(audit(directory, compacted=True))}
-    assert kinds == {"gap", "lost"}, "the last segment is never compacted"
-
-
-async def test_compaction_while_it_is_read(tmp_path: Path) -> None:
-    """Old files are put aside, and come to their places before each of the files that is read."""
-    storage = LocalStorage(tmp_path / "data")
-    await storage.open()
-    log = await filled(storage)
-    directory, old, new = tmp_path / "data" / "logs" / "t", tmp_path / "old", tmp_path / "new"
-    shutil.copytree(directory, old)
-    await log.compact(everything(log))
-    await storage.close()
-    shutil.copytree(directory, new)
-    count = len(current_bases(old))
-    assert len(current_bases(new)) < count
-    for moment in range(count + 1):
-        shutil.rmtree(directory)
-        shutil.copytree(old, directory)
-
-        def replace(number: int, moment: int = moment) -> None:
-            if number == moment:
-                for path in directory.iterdir():
-                    path.unlink()
-                for path in new.iterdir():
-                    shutil.copy(path, directory)
-
-        report = audit(directory, compacted=True, meanwhile=replace)
-        assert found(report) == [], f"before file {moment}"
-
-
-async def test_a_compaction_that_was_cut_short(tmp_path: Path) -> None:
-    storage = LocalStorage(tmp_path)
-    await storage.open()
-    log = await filled(storage)
-    directory, old = tmp_path / "logs" / "t", tmp_path / "old"
-    shutil.copytree(directory, old)
-    await log.compact(everything(log))
-    await storage.close()
-    replaced = [base for base in current_bases(old) if base not in current_bases(directory)]
-    for base in replaced:
-        shutil.copy(old / f"{base:020d}.log", directory)
-    assert {kind for kind, *_ in found(audit(directory, compacted=True))} >= {"order"}
-    first = segment_files(directory)[0]
-    note = msgspec.msgpack.encode(((0, *replaced), first.stat().st_size, 0))
-    (directory / NOTE).write_bytes(bytes(4) + note)
-    assert found(audit(directory, compacted=True)) == []
 
 
 def test_retention_while_it_is_read(directory: Path) -> None:

@@ -1,5 +1,6 @@
 """What is decided about clusters without one: how masters are reached, the shipped code, what went wrong."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -13,7 +14,11 @@ from quiver.cli.main import run
 from quiver.model.errors import ConnectionLost, InvalidRequest
 from quiver_spark.cluster import address_towards, is_local
 from quiver_spark.failures import error_in
+from quiver_spark.lake.files import LakeFile
+from quiver_spark.lake.table import Advance, open_lake
+from quiver_spark.options import read_options
 from quiver_spark.shipping import write_package
+from quiver_spark.tasks import cores
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +74,20 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     said = capsys.readouterr().err
     assert "does not end with .zip" in said
     assert "cannot be written: No such file or directory" in said
+
+
+def test_a_lake_that_the_driver_does_not_share(tmp_path: Path) -> None:
+    """Workers wrote to disks of their own: nothing is committed."""
+    lake = open_lake(tmp_path / "lake", create=True)
+    file = LakeFile("orders", "2026-01-31", 0, 0, 10, "a", rows=10)
+    with pytest.raises(InvalidRequest, match=r"the workers wrote topic=orders/.*driver and all workers share"):
+        lake.commit([file], [Advance("orders", 7, 0, None, 10)], {})
+    assert open_lake(tmp_path / "lake").position("orders", 7, 0) is None
+
+
+def test_how_many_tasks_a_read_is_planned_for() -> None:
+    assert cores(read_options({"topic": "orders", "parallelism": "640"}, now_ms=0)) == 640
+    assert cores(read_options({"topic": "orders"}, now_ms=0)) == len(os.sched_getaffinity(0))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def written(root: Path, start: int, stop: int) -> LakeFile:
+def written(root: Path, start: int, stop: int, attempt: str = "a") -> LakeFile:
     """A file as it were; the table looks into none."""
     file = LakeFile("t", "2026-01-31", 0, start, stop, f"a{start}", stop - start, 5, start, stop - 1, 0, 1_000)
     (root / file.path).parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def test_small_files_are_replaced_once(root: Path) -> None:
     small = [written(root, 0, 50), written(root, 50, 100)]
     lake.commit(small, step(None, 100), {})
     one, other = open_lake(root), open_lake(root)
-    joined, loser = written(root, 0, 100)._replace(attempt="joined"), written(root, 0, 100)._replace(attempt="loser")
+    joined, loser = written(root, 0, 100, "joined"), written(root, 0, 100, "loser")
     (root / small[0].path).write_bytes(b"12345")
     one.replace(one.files(), [joined], {})
     with pytest.raises(TransactionConflict):
@@ -102,7 +102,7 @@ def test_an_archive_goes_on_while_small_files_are_joined(root: Path) -> None:
     joining, old = open_lake(root), open_lake(root).files()
     more = written(root, 100, 150)
     open_lake(root).commit([more], step(100, 150), {})
-    joined = written(root, 0, 100)._replace(attempt="joined")
+    joined = written(root, 0, 100, "joined")
     joining.replace(old, [joined], {})
     assert open_lake(root).files() == [joined, more]
 

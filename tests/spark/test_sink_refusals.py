@@ -1,0 +1,64 @@
+"""What the sink refuses, as Spark calls it: before any row is written, or with nothing of the write left."""
+
+import re
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, StringType, StructType
+
+import quiver
+from blackbox.broker_process import BrokerProcess, free_port
+from quiver.model.errors import ConnectionLost, QuiverError, TopicNotFound
+from quiver_spark.batch_writer import BatchWriter
+from quiver_spark.stream_writer import StreamWriter
+from spark.topic_rows import new_topic, sdk_rows
+
+_VALUE = StructType().add("value", BinaryType())
+
+
+@pytest.fixture
+def _in_task() -> Iterator[None]:
+    TaskContext._setTaskContext(TaskContext(partitionId=0, attemptNumber=0, taskAttemptId=0, localProperties={}))
+    yield
+    TaskContext._setTaskContext(None)
+
+
+@pytest.mark.parametrize("kind", [BatchWriter, StreamWriter])
+def test_a_topic_and_a_broker_that_are_not_there(
+    spark_broker: BrokerProcess, kind: type[BatchWriter] | type[StreamWriter]
+) -> None:
+    with pytest.raises(TopicNotFound, match="quiver topic create nowhere"):
+        kind({"bootstrap": spark_broker.address, "topic": "nowhere"}, _VALUE, False)
+    address = f"127.0.0.1:{free_port()}"
+    says = rf"no connection to {address}.*is the broker running there \(option bootstrap\)"
+    with pytest.raises(ConnectionLost, match=says):
+        kind({"bootstrap": address, "topic": "t", "timeout": "100ms"}, _VALUE, False)
+
+
+@pytest.mark.usefixtures("_in_task")
+@pytest.mark.parametrize(
+    ("column", "kind", "item", "problem"),
+    [
+        ("priority", StringType(), "soon", "priority 'soon' is not one of critical, high"),
+        ("partition", IntegerType(), 2, "has 2 partitions, numbered from 0: there is no partition 2"),
+        ("headers", MapType(StringType(), BinaryType()), {"a": None}, "a header value may not be null"),
+        ("key", StringType(), "a" * 2_000_000, "over the limit"),
+    ],
+)
+def test_rows_that_do_not_fit_fail_the_write(
+    spark_broker: BrokerProcess, column: str, kind: DataType, item: object, problem: str
+) -> None:
+    topic = new_topic(spark_broker)
+    options = {"bootstrap": spark_broker.address, "topic": topic, "usePartitionColumn": str(column == "partition")}
+    writer = BatchWriter(options, StructType().add("value", BinaryType()).add(column, kind), False)
+    types = {"partition": pa.int32(), "headers": pa.map_(pa.string(), pa.binary())}
+    rows = pa.record_batch(
+        {"value": [b"a", b"b"], column: pa.array([None, item], types.get(column, pa.string()))},
+    )
+    with pytest.raises(QuiverError, match=re.escape(problem)):
+        writer.write(iter([rows]))
+    assert sdk_rows(spark_broker, topic) == []
+    with quiver.connect(spark_broker.address) as client:
+        assert not any(each.state == "open" and topic in dict(each.partitions) for each in client.transactions.list())

@@ -1,0 +1,54 @@
+"""The audit of the segment files in a directory, without Spark."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+from blackbox.data_files import stored_frames
+from quiver.records.header import StampedFrame
+from quiver_spark.audit.log_audit import join_files, segment_stretches
+from quiver_spark.audit.stretch import StretchReport
+from quiver_spark.audit.topics import AuditedTopic, TopicFacts
+from quiver_spark.catalogue import TopicExtent
+from quiver_spark.direct_log import DirectLog
+from quiver_spark.options import ReadOptions
+from unit.log.keyed import Row, keyed_frame
+
+Span = tuple[int | None, int | None]
+
+
+def audit(
+    directory: Path,
+    *,
+    compacted: bool = False,
+    span: Span = (None, None),
+    meanwhile: Callable[[int], None] = lambda number: None,
+) -> StretchReport:
+    """`meanwhile` is called before each of the files is read."""
+    log = DirectLog(directory, "t-0")
+    log.look()
+    start, end = span
+    whole = (log.start_offset if start is None else start, log.end_offset if end is None else end)
+    extent = TopicExtent("t", 1, [log.start_offset], [log.end_offset], log.size_bytes)
+    topic, findings, reports = AuditedTopic(extent, TopicFacts(compacted, False, 0), (whole,)), [], []  # type: ignore[var-annotated]
+    for number, stretch in enumerate(segment_stretches(topic, 0, log, findings)):
+        meanwhile(number)
+        reports.append((stretch.piece, stretch.audit(ReadOptions(), 100)))
+    report = join_files(reports, directory, is_compacted=compacted, limit=100)
+    report.findings.add_all(findings)
+    return report
+
+
+def found(report: StretchReport) -> list[tuple[str, int, int]]:
+    return [(each.kind, each.first_offset, each.last_offset) for each in report.findings.kept]
+
+
+def message(offset: int, count: int = 2, *, size: int = 40, time_ms: int = 1_000) -> StampedFrame:
+    rows: list[Row] = [(b"k%d" % n, random.Random(offset).randbytes(size)) for n in range(count)]
+    return keyed_frame(offset, rows, producer_id=7, time_ms=time_ms)
+
+
+def rewrite(path: Path, order: list[int]) -> None:
+    """The frames of a file anew: some left out, some twice."""
+    data, frames = path.read_bytes(), stored_frames(path)
+    path.write_bytes(b"".join(data[frames[n].position : frames[n].end] for n in order))
