@@ -21,7 +21,7 @@ import pyspark
 from blackbox.broker_process import wait_until
 
 SPARK_HOME = Path(pyspark.__file__).parent
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 _CLASSES = "org.apache.spark.deploy"
 _QUICK_START = "-XX:TieredStopAtLevel=1"
 """The JVMs compile little: they do not live long."""

@@ -67,10 +67,10 @@ def _open(broker: BrokerProcess, topic: str) -> int:
 
 def test_batches_are_written_once_each(copy: Copy, spark_broker: BrokerProcess) -> None:
     """Also when they are replayed: Spark died between the commit of the sink and its own."""
-    publish(spark_broker, copy.source, 250)
+    publish(spark_broker, copy.source, 150)
     query = copy.run()
     before = sdk_rows(spark_broker, copy.target)
-    assert sorted(row.value or b"" for row in before) == sorted(b"v%d" % n for n in range(250))
+    assert sorted(row.value or b"" for row in before) == sorted(b"v%d" % n for n in range(150))
     assert len([batch for batch in query.recentProgress if batch.numInputRows]) >= 2
     _check_names(copy, query, spark_broker)
 

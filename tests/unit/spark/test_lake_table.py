@@ -17,9 +17,10 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def written(root: Path, start: int, stop: int, attempt: str = "a") -> LakeFile:
+def written(root: Path, start: int, stop: int, attempt: str = "") -> LakeFile:
     """A file as it were; the table looks into none."""
-    file = LakeFile("t", "2026-01-31", 0, start, stop, f"a{start}", stop - start, 5, start, stop - 1, 0, 1_000)
+    name = attempt or f"a{start}"
+    file = LakeFile("t", "2026-01-31", 0, start, stop, name, stop - start, 5, start, stop - 1, 0, 1_000)
     (root / file.path).parent.mkdir(parents=True, exist_ok=True)
     (root / file.path).write_bytes(b"12345")
     return file
