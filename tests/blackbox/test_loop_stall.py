@@ -29,8 +29,8 @@ def filled(shared_broker: BrokerProcess) -> BrokerProcess:
 class Pings(threading.Thread):
     """Asks the native port for an empty answer over and over.
 
-    `longest` is the most that the loop worked, in seconds of its processor, from a question to its answer: how long it
-    was held if nothing else ran on the machine.
+    `longest` is the most that the loop worked, in seconds of its processor, from a question to its answer: how long
+    it was held if nothing else ran on the machine.
     """
 
     def __init__(self, broker: BrokerProcess) -> None:
