@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench bench-quick bench-peers chaos example-stream example-pipeline format lock clean setup
+.PHONY: help run test check bench bench-quick bench-peers chaos spark example-stream example-pipeline format lock clean setup
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -42,10 +42,14 @@ chaos: setup ## the long versions of the fault tests
 	@scripts/system-packages
 	@QUIVER_LONG=1 .venv/bin/pytest -m long --timeout 3600
 
-example-stream: setup ## a Spark stream from topic to topic; ARGS=--help (docs/spark-examples.md)
+spark: ## set up PySpark and, when it is missing, Java
+	@scripts/setup spark
+	@scripts/system-packages java
+
+example-stream: spark ## a Spark stream from topic to topic; ARGS=--help (docs/spark-examples.md)
 	@.venv/bin/python examples/revenue_per_minute.py $(ARGS)
 
-example-pipeline: setup ## a declarative Spark pipeline over topics (docs/spark-examples.md)
+example-pipeline: spark ## a declarative Spark pipeline over topics (docs/spark-examples.md)
 	@.venv/bin/python examples/declarative/run.py $(ARGS)
 
 setup:

@@ -1,9 +1,9 @@
 """The quiver source and sink in workers that come to grief when a test says so, as the format `faulty`.
 
-The option `faults` names a folder. A file `<where>.<what>` in it happens to one task that gets there, from the second
-micro-batch on, so that something was committed before. Where: `read`, half of a slice has gone to Spark; `written`,
-the rows are stored and nobody was told. What: `kill`, the worker kills itself; `raise`, the task fails; `hold`, it
-waits until the file `<where>.go` appears.
+The option `faults` names a folder. A file `<where>.<what>` in it happens once, from the second micro-batch on, so
+that something was committed before. Where: `plan`, slices are about to be made; `read`, half of a slice has gone to
+Spark; `written`, the rows are stored and nobody was told. What: `kill`, the worker kills itself; `raise`, it fails;
+`hold`, it waits until the file `<where>.go` appears.
 """
 
 import os
@@ -31,16 +31,12 @@ if TYPE_CHECKING:
 # Workers know nothing of the tests.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-_HOLD_SECONDS = 200
+_HOLD_SECONDS = 390
 _POLL_SECONDS = 0.01
 
 
 def strike(faults: Path, where: str) -> None:
     """What is to happen here, once."""
-    context = TaskContext.get()
-    assert context is not None, "it is called in tasks"
-    if query_and_batch(context)[1] == 0:
-        return
     for what in ("kill", "raise", "hold"):
         try:
             (faults / f"{where}.{what}").rename(faults / f"{where}.{what}.done")
@@ -57,16 +53,29 @@ def strike(faults: Path, where: str) -> None:
             time.sleep(_POLL_SECONDS)
 
 
+def strike_task(faults: Path, where: str) -> None:
+    """The same, in a task."""
+    context = TaskContext.get()
+    assert context is not None, "it is called in tasks"
+    if query_and_batch(context)[1] > 0:
+        strike(faults, where)
+
+
 class FaultyReader(StreamReader):
     def __init__(self, options: dict[str, str], schema: "StructType", faults: Path) -> None:
         super().__init__(options, schema)
         self._faults = faults
 
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        if any(offset > 0 for parts in start.values() for offset in parts.values()):
+            strike(self._faults, "plan")
+        return super().partitions(start, end)
+
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         for piece in partition.slices if isinstance(partition, SlicePartition) else ():
             middle = (piece.start + piece.stop) // 2
             yield from super().read(SlicePartition((piece._replace(stop=middle),)))
-            strike(self._faults, "read")
+            strike_task(self._faults, "read")
             yield from super().read(SlicePartition((piece._replace(start=middle),)))
 
 
@@ -78,7 +87,7 @@ class FaultyWriter(StreamWriter):
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> "Written":
         written = super().write(iterator)
         if written.producer is not None:
-            strike(self._faults, "written")
+            strike_task(self._faults, "written")
         return written
 
 

@@ -105,14 +105,17 @@ def _wait(copy: Copy, query: StreamingQuery, fault: str) -> None:
 
 
 def test_workers_that_are_killed(spark: SparkSession, spark_broker: BrokerProcess, tmp_path: Path) -> None:
-    """While they read and after they have written. Spark tries the task again and the query notices nothing."""
+    """While they read and when they have written: Spark tries the task again. While they plan: the query fails."""
     copies = Copies(spark_broker, tmp_path)
     copies.topic.fault("read.kill", "written.raise", "written.kill")
-    copies.parquet.fault("read.kill")
-    for query in (copies.topic.start(spark), copies.parquet.start(spark)):
-        _end(query)
+    copies.parquet.fault("plan.kill", "read.kill")
+    topic, parquet = copies.topic.start(spark), copies.parquet.start(spark)
+    with pytest.raises(StreamingQueryException):
+        _end(parquet)
+    _end(copies.parquet.start(spark))
+    _end(topic)
     assert all(copies.topic.met(fault) for fault in ("read.kill", "written.raise", "written.kill"))
-    assert copies.parquet.met("read.kill")
+    assert all(copies.parquet.met(fault) for fault in ("plan.kill", "read.kill"))
     copies.check(spark)
 
 
