@@ -13,6 +13,7 @@ from quiver.model.errors import (
     OffsetOutOfRange,
     QuiverError,
     RequestTimeout,
+    TopicNotFound,
     error_from_wire,
 )
 from quiver.model.limits import KIB
@@ -107,6 +108,9 @@ class _SliceFetch:
             raise unexpected(answer)
         if isinstance(error, OffsetOutOfRange) and self._skip_removed():
             return None
+        if isinstance(error, TopicNotFound):
+            self._lose_rest(f"topic {self._piece.topic!r} was deleted")
+            return None
         self._pause_after(error)
         return None
 
@@ -140,9 +144,11 @@ class _SliceFetch:
         if end >= self._piece.stop:
             self._offset = self._piece.stop
         elif self._link.clock.monotonic() > self._deadline:
-            why = f"the partition ends at {end} now, it lost messages or was made anew"
-            lost(self._piece._replace(start=self._offset), self._piece.stop, why, fails=self._fails)
-            self._offset = self._piece.stop
+            self._lose_rest(f"the partition ends at {end} now, it lost messages")
+
+    def _lose_rest(self, why: str) -> None:
+        lost(self._piece._replace(start=self._offset), self._piece.stop, why, fails=self._fails)
+        self._offset = self._piece.stop
 
     def _skip_removed(self) -> bool:
         """Goes on behind what retention removed, if that is why an offset is out of range and it may be left out."""

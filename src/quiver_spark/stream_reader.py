@@ -1,8 +1,9 @@
 """Streaming reads: where a query is in every partition, how far it may go, and the slices in between.
 
-A query's offset is `{topic: {partition: next offset}}`. Spark keeps it in the checkpoint; nothing of it is kept here.
+Spark keeps the offset of a query in its checkpoint; nothing of it is kept here.
 """
 
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,9 +23,10 @@ from quiver_spark.catalogue import Catalogue, TopicExtent, bounded, chosen_topic
 from quiver_spark.data_loss import lost
 from quiver_spark.options import read_options
 from quiver_spark.ranges import Slice, cut, limit_rows
+from quiver_spark.stream_offset import StreamOffset, TopicPlace, offset_json, parse_offset
 from quiver_spark.tasks import SliceReader, cores, tasks
 
-Progress = dict[str, dict[str, int]]
+_logger = logging.getLogger("quiver_spark")
 Extents = dict[str, TopicExtent]
 
 
@@ -41,12 +43,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         options = self._slices.options
-        offset: Progress = {}
+        offset: StreamOffset = {}
         for name, topic in self._look().items():
             positions = {number: options.start.at(name, number) for number in range(len(topic.earliest))}
-            found = resolve(self._opened(), topic, positions)
-            offset[name] = {str(number): found[number] for number in sorted(found)}
-        return offset
+            offset[name] = TopicPlace(topic.id, resolve(self._opened(), topic, positions))
+        return offset_json(offset)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         most = self._slices.options.max_rows_per_trigger
@@ -54,60 +55,68 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next batch ends; with a limit, every partition gets its share of it."""
-        extents = self._look() if self._target is None else self._target
-        self._check_gone(start, extents)
+        extents, offset = self._look() if self._target is None else self._target, parse_offset(start)
+        self._check_gone(offset, extents)
         whole = [
-            Slice(name, number, self._begin(start, topic, number), behind, topic.id)
+            Slice(name, number, _begin(offset.get(name), topic, number), behind, topic.id)
             for name, topic in extents.items()
             for number, behind in enumerate(topic.latest)
         ]
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        wanted = whole if most is None else limit_rows(whole, most)
-        offset: Progress = {name: dict(parts) for name, parts in start.items()}
-        for piece in wanted:
-            offset.setdefault(piece.topic, {})[str(piece.partition)] = piece.stop
-        return _sorted(offset)
-
-    def _begin(self, start: Mapping[str, Any], topic: TopicExtent, number: int) -> int:
-        """Where a partition is; one that is new begins with its first message, as one that was made anew does."""
-        known = start.get(topic.name, {}).get(str(number))
-        if known is None or known > topic.latest[number]:
-            return topic.earliest[number]
-        return max(int(known), topic.earliest[number])
+        for name, topic in extents.items():
+            offset[name] = TopicPlace(topic.id, {})
+        for piece in whole if most is None else limit_rows(whole, most):
+            offset[piece.topic].next[piece.partition] = piece.stop
+        return offset_json(offset)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """How far there are messages: what `latestOffset` in a query's progress shows."""
         if not self._extents:
             return None
-        return _sorted(
-            {name: {str(n): behind for n, behind in enumerate(t.latest)} for name, t in self._extents.items()}
-        )
+        return offset_json({name: TopicPlace(t.id, dict(enumerate(t.latest))) for name, t in self._extents.items()})
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._look()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The slices between two offsets, which may come from a checkpoint; what is missing of them is data loss."""
-        options = self._slices.options
-        extents = self._extents if self._knows(end) else self._look()
+        options, first, behind = self._slices.options, parse_offset(start), parse_offset(end)
+        extents = self._extents if self._knows(behind) else self._look()
         wanted = [
-            self._between(start.get(name, {}).get(number), stop, int(number), extents[name])
-            for name, parts in end.items()
+            piece
+            for name, place in behind.items()
             if name in extents
-            for number, stop in parts.items()
+            for piece in self._between(first.get(name), place, extents[name])
         ]
-        self._check_gone(end, extents)
+        self._check_gone(behind, extents)
         slices = cut(wanted, cores=cores(options), min_slices=options.min_partitions)
         return tasks([self._opened().completed(piece) for piece in slices], options)
 
-    def _between(self, begin: int | None, stop: int, number: int, topic: TopicExtent) -> Slice:
+    def _between(self, start: TopicPlace | None, end: TopicPlace, topic: TopicExtent) -> Iterator[Slice]:
+        """What a batch has of a topic. Of one that is gone and whose name another one has, nothing can be read."""
         fails = self._slices.options.fail_on_data_loss
-        piece = Slice(topic.name, number, topic.earliest[number] if begin is None else begin, stop, topic.id)
-        if piece.start > stop:
-            why = f"the partition ends at {topic.latest[number]} now, it lost messages or was made anew"
-            lost(piece._replace(start=topic.latest[number]), piece.start, why, fails=fails)
-            piece = piece._replace(start=topic.earliest[number])
-        return bounded(piece, topic, fails=fails)
+        if {place.id for place in (start, end) if place is not None} != {topic.id}:
+            self._check_made_anew(topic)
+        if end.id != topic.id:
+            return
+        if start is not None and start.id != topic.id:
+            start = None
+        for number, stop in end.next.items():
+            begin = topic.earliest[number] if start is None else start.next.get(number, topic.earliest[number])
+            piece = Slice(topic.name, number, begin, stop, topic.id)
+            if begin > stop:
+                why = f"the partition ends at {topic.latest[number]} now, it lost messages"
+                lost(piece._replace(start=topic.latest[number]), begin, why, fails=fails)
+                piece = piece._replace(start=topic.earliest[number])
+            yield bounded(piece, topic, fails=fails)
+
+    def _check_made_anew(self, topic: TopicExtent) -> None:
+        why = f"topic {topic.name!r} was deleted and made anew; what this query had not read of it is gone"
+        if self._slices.options.fail_on_data_loss:
+            raise TopicNotFound(
+                f"{why}; set failOnDataLoss to false to go on with the new one from its beginning", topic=topic.name
+            )
+        _logger.warning("%s, it goes on with the new one from its beginning", why)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._slices.read(partition)
@@ -130,15 +139,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._extents = {name: catalogue.extent(name) for name in sorted(names)}
         return self._extents
 
-    def _knows(self, end: Mapping[str, Any]) -> bool:
+    def _knows(self, end: StreamOffset) -> bool:
         """Whether the last look reaches as far as an offset."""
-        for name, parts in end.items():
+        for name, place in end.items():
             topic = self._extents.get(name)
-            if topic is None or any(int(n) >= len(topic.latest) or topic.latest[int(n)] < parts[n] for n in parts):
+            if topic is None or topic.id != place.id:
+                return False
+            if any(number >= len(topic.latest) or topic.latest[number] < stop for number, stop in place.next.items()):
                 return False
         return True
 
-    def _check_gone(self, offset: Mapping[str, Any], extents: Extents) -> None:
+    def _check_gone(self, offset: StreamOffset, extents: Extents) -> None:
         """A topic that a query has read and that is no longer there."""
         for name in offset:
             if name not in extents and self._slices.options.fail_on_data_loss:
@@ -148,6 +159,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
 
 
-def _sorted(offset: Progress) -> dict[str, Any]:
-    """Equal offsets are equal as text: that is how Spark compares them."""
-    return {name: {n: offset[name][n] for n in sorted(offset[name], key=int)} for name in sorted(offset)}
+def _begin(place: TopicPlace | None, topic: TopicExtent, number: int) -> int:
+    """Where a partition is; one that is new, or that lost messages, begins with its first message."""
+    if place is None or place.id != topic.id:
+        return topic.earliest[number]
+    known = place.next.get(number, 0)
+    return topic.earliest[number] if known > topic.latest[number] else max(known, topic.earliest[number])

@@ -1,7 +1,9 @@
 """What the sink refuses, as Spark calls it: before any row is written, or with nothing of the write left."""
 
 import re
+import sys
 from collections.abc import Iterator
+from types import ModuleType
 
 import pyarrow as pa
 import pytest
@@ -35,6 +37,13 @@ def test_a_topic_and_a_broker_that_are_not_there(
     says = rf"no connection to {address}.*is the broker running there \(option bootstrap\)"
     with pytest.raises(ConnectionLost, match=says):
         kind({"bootstrap": address, "topic": "t", "timeout": "100ms"}, _VALUE, False)
+
+
+def test_an_abort_without_a_broker_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark would tell users that the abort has failed instead of why it was called."""
+    monkeypatch.setitem(sys.modules, "pyspark.sql.worker.python_streaming_sink_runner", ModuleType("runner"))
+    options = {"bootstrap": f"127.0.0.1:{free_port()}", "topic": "t", "timeout": "100ms", "checkpointLocation": "/c"}
+    StreamWriter(options, _VALUE, False).abort([None], 3)
 
 
 @pytest.mark.usefixtures("_in_task")

@@ -141,9 +141,10 @@ class Planned:
         self.at = self._reader.initialOffset()
         return self
 
-    def offsets(self) -> list[int]:
+    def offsets(self, before_slices: Callable[[], None] = lambda: None) -> list[int]:
         """What the next batch has."""
         end = self._reader.latestOffset(self.at, self._reader.getDefaultReadLimit())
+        before_slices()
         tasks = self._reader.partitions(self.at, end)
         batches = [batch for task in tasks for batch in self._reader.read(task)]
         self.at = end
@@ -159,7 +160,8 @@ def test_a_start_that_is_fixed_when_the_query_begins(spark_broker: BrokerProcess
     assert query.offsets() == list(range(10, 15))
 
 
-def test_a_topic_made_anew(spark_broker: BrokerProcess) -> None:
+@pytest.mark.parametrize("count", [5, 30], ids=["shorter", "longer"])
+def test_a_topic_made_anew(spark_broker: BrokerProcess, count: int) -> None:
     topic = new_topic(spark_broker, partitions=1)
     publish(spark_broker, topic, 20)
     query = Planned(spark_broker, topic=topic).begin()
@@ -167,9 +169,26 @@ def test_a_topic_made_anew(spark_broker: BrokerProcess) -> None:
     with quiver.connect(spark_broker.address) as client:
         client.topics.delete(topic)
         client.topics.create(topic, partitions=1)
-    publish(spark_broker, topic, 5)
-    with pytest.raises(quiver.errors.OffsetOutOfRange, match="it lost messages or was made anew"):
+    publish(spark_broker, topic, count)
+    with pytest.raises(quiver.errors.TopicNotFound, match=f"topic '{topic}' was deleted and made anew"):
         query.offsets()
     anew = Planned(spark_broker, topic=topic, failOnDataLoss="false")
     anew.at = query.at
-    assert anew.offsets() == list(range(5))
+    assert anew.offsets() == list(range(count))
+    assert anew.offsets() == []
+
+
+def test_a_topic_made_anew_while_a_batch_is_planned(spark_broker: BrokerProcess) -> None:
+    """The batch is in the checkpoint, and what it was to have is gone."""
+    topic = new_topic(spark_broker, partitions=1)
+    query = Planned(spark_broker, topic=topic, failOnDataLoss="false").begin()
+    publish(spark_broker, topic, 20)
+    with quiver.connect(spark_broker.address) as client:
+
+        def make_anew() -> None:
+            client.topics.delete(topic)
+            client.topics.create(topic, partitions=1)
+            publish(spark_broker, topic, 7)
+
+        assert query.offsets(before_slices=make_anew) == []
+    assert query.offsets() == list(range(7))

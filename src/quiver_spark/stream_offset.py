@@ -1,0 +1,37 @@
+"""Where a query is: of each topic its id and the next offset of every partition, as JSON in the checkpoint. Pure.
+
+`{"orders": {"id": 7, "0": 4711, "1": 4690}}`. The id tells a topic from one that was made anew under its name, whose
+offsets mean something else.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+_ID = "id"
+
+
+class TopicPlace(NamedTuple):
+    """How far a query has come in a topic."""
+
+    id: int
+    next: dict[int, int]
+    """By partition."""
+
+
+StreamOffset = dict[str, TopicPlace]
+"""By topic."""
+
+
+def parse_offset(offset: Mapping[str, Mapping[str, int]]) -> StreamOffset:
+    return {
+        name: TopicPlace(int(parts[_ID]), {int(key): int(value) for key, value in parts.items() if key != _ID})
+        for name, parts in offset.items()
+    }
+
+
+def offset_json(offset: StreamOffset) -> dict[str, Any]:
+    """Equal offsets are equal as text, because that is how Spark compares them."""
+    return {
+        name: {_ID: place.id, **{str(number): place.next[number] for number in sorted(place.next)}}
+        for name, place in sorted(offset.items())
+    }
