@@ -18,6 +18,7 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.sql.datasource import InputPartition
 
 from quiver_spark.source import QuiverSource
+from quiver_spark.stream_offset import parse_offset
 from quiver_spark.stream_reader import StreamReader
 from quiver_spark.stream_writer import StreamWriter, query_and_batch
 from quiver_spark.tasks import SlicePartition
@@ -67,7 +68,7 @@ class FaultyReader(StreamReader):
         self._faults = faults
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        if any(offset > 0 for parts in start.values() for offset in parts.values()):
+        if any(offset > 0 for place in parse_offset(start).values() for offset in place.next.values()):
             strike(self._faults, "plan")
         return super().partitions(start, end)
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from quiver.cli.pipeline_commands import app
@@ -55,7 +56,11 @@ def documented() -> list[str]:
 
 @pytest.mark.parametrize("line", documented())
 def test_every_documented_command_is_understood(line: str) -> None:
-    name, *words = shlex.split(line.removeprefix("quiver pipeline "))
-    command = get_command(app)
-    job = command.get_command(command.make_context("pipeline", [name]), name)  # type: ignore[attr-defined]
-    assert job.make_context(name, words).params
+    name, words, command = "pipeline", shlex.split(line.removeprefix("quiver pipeline ")), get_command(app)
+    while isinstance(command, TyperGroup):
+        context = command.make_context(name, words[:1])
+        name, *words = words
+        found = command.get_command(context, name)
+        assert found is not None
+        command = found
+    assert command.make_context(name, words).params
