@@ -9,7 +9,16 @@ from pyspark.sql.types import StructType
 
 from quiver.model.errors import InvalidRequest
 from quiver.system.randomness import SystemRandomness
-from quiver_spark.sink import Attempt, Written, abort_left, check_target, commit_written, write_rows, written_of
+from quiver_spark.sink import (
+    Attempt,
+    Written,
+    abort_left,
+    check_target,
+    commit_written,
+    mark_of,
+    write_rows,
+    written_of,
+)
 from quiver_spark.write_options import write_options
 from quiver_spark.written_columns import check_written
 
@@ -33,17 +42,18 @@ class BatchWriter(DataSourceArrowWriter):
             use_partition_column=self._options.use_partition_column,
         )
         self._write = SystemRandomness().token(_WRITE_BYTES).hex()
+        self._mark = mark_of(self._write)
         check_target(self._options)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
         context = TaskContext.get()
         assert context is not None, "Spark calls it in a task"
         attempt = Attempt(self._write, str(context.taskAttemptId()), context.partitionId())
-        return write_rows(iterator, self._columns, self._options, attempt)
+        return write_rows(iterator, self._columns, self._options, attempt, self._mark)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         key = self._options.commit_key or f"spark/{self._write}"
-        commit_written(written_of(messages), self._options, write=f"{self._write}/", key=key)
+        commit_written(written_of(messages), self._options, write=f"{self._write}/", key=key, mark=self._mark)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        abort_left(self._options, f"{self._write}/")
+        abort_left(self._options, f"{self._write}/", self._mark)

@@ -19,10 +19,11 @@ from quiver.client._sync.transaction_producer import TransactionProducer
 from quiver.client._sync.transactional import Transactional
 from quiver.client._sync.transactions import Transactions
 from quiver.client.producer_options import ProducerOptions
-from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, QuiverError
+from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, QuiverError, TransactionAborted
 from quiver.model.limits import MIB
 from quiver.protocol.transaction_messages import MOST_PRODUCERS, ProducerKey, TransactionInfo
 from quiver_spark.broker_link import broker_link
+from quiver_spark.write_mark import WriteMark, is_set, planned_mark, set_mark
 from quiver_spark.write_options import WriteOptions
 from quiver_spark.written_columns import portions
 
@@ -69,10 +70,27 @@ def check_target(options: WriteOptions) -> None:
         raise _unreachable(error) from None
 
 
+def mark_now(options: WriteOptions, write: str) -> WriteMark:
+    """The mark of a write that is planned now."""
+    return planned_mark(_link(options), f"{_PREFIX}{write}")
+
+
+def mark_of(write: str) -> WriteMark:
+    """The mark of a write that is the only one of its name."""
+    return WriteMark(f"{_PREFIX}{write}")
+
+
 def write_rows(
-    batches: Iterable[pa.RecordBatch], columns: Sequence[str], options: WriteOptions, attempt: Attempt
+    batches: Iterable[pa.RecordBatch],
+    columns: Sequence[str],
+    options: WriteOptions,
+    attempt: Attempt,
+    mark: WriteMark | None = None,
 ) -> Written:
-    """Stores the rows in a transaction that is left open for the driver; if that fails, it is aborted."""
+    """Stores the rows in a transaction that is left open for the driver; if that fails, it is aborted.
+
+    So it is when the write has been over for the driver since before the rows were stored.
+    """
     if attempt.partition >= MOST_PRODUCERS:
         raise InvalidRequest(
             problem=f"a write has at most {MOST_PRODUCERS} partitions of a DataFrame; coalesce() it before"
@@ -90,6 +108,9 @@ def write_rows(
                     options.topic, portion.rows, priority=portion.priority, partition=portion.partition
                 )
                 rows += portion.rows.num_rows
+            transaction.flush()
+            if mark is not None and is_set(producer.link, mark):
+                raise TransactionAborted(transaction=transaction.name, problem="its write was over without it")
             key = transaction.detach()
     except ConnectionLost as error:
         raise _unreachable(error) from None
@@ -98,10 +119,13 @@ def write_rows(
     return Written(attempt, (key.producer_id, key.epoch), rows)
 
 
-def commit_written(written: Sequence[Written], options: WriteOptions, *, write: str, key: str) -> bool:
+def commit_written(
+    written: Sequence[Written], options: WriteOptions, *, write: str, key: str, mark: WriteMark | None = None
+) -> bool:
     """Makes everything that the tasks have written count at once. Returns whether this call did so.
 
     If a commit with the same key came before, the rows are those of then, and what was written again is aborted.
+    With a mark, the write is over.
     """
     producers = [ProducerKey(*each.producer) for each in written if each.producer is not None]
     transactions = Transactions(_link(options))
@@ -117,17 +141,20 @@ def commit_written(written: Sequence[Written], options: WriteOptions, *, write: 
                 "restarted, the batch took longer than transactionTimeout, or the query runs twice. Nothing of it "
                 "was written: write it again, or start the query again"
             ) from None
-    abort_left(options, write)
+    abort_left(options, write, mark)
     return is_first
 
 
-def abort_left(options: WriteOptions, write: str) -> None:
+def abort_left(options: WriteOptions, write: str, mark: WriteMark | None = None) -> None:
     """Aborts what attempts of a write, or of all that begin like it, have open. What was committed stays.
 
-    Once it is committed that is what losers have written, before that it is everything. Raises nothing.
+    Once it is committed that is what losers have written, before that it is everything. With a mark, attempts that
+    come later are on their own. Raises nothing.
     """
     transactions, prefix = Transactions(_link(options)), f"{_PREFIX}{write}"
     try:
+        if mark is not None:
+            set_mark(_link(options), mark.name)
         left = [
             ProducerKey(found.producer_id, found.epoch)
             for found in _open(transactions)

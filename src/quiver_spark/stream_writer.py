@@ -10,8 +10,19 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from quiver.model.errors import InvalidRequest, NotSupported
-from quiver_spark.sink import Attempt, Written, abort_left, check_target, commit_written, write_rows, written_of
+from quiver_spark.sink import (
+    Attempt,
+    Written,
+    abort_left,
+    check_target,
+    commit_written,
+    mark_now,
+    mark_of,
+    write_rows,
+    written_of,
+)
 from quiver_spark.worker_modules import is_worker
+from quiver_spark.write_mark import WriteMark
 from quiver_spark.write_options import write_options
 from quiver_spark.written_columns import check_written
 
@@ -41,8 +52,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         place = self._options.checkpoint
         self._family = "" if place is None else hashlib.sha256(place.encode()).hexdigest()[:_DIGITS]
         """What a query is found by where its id is not known: the checkpoint, if it is named in the options."""
+        self._mark: WriteMark | None = None
+        """Set when a micro-batch of the query is aborted."""
         if not is_worker(_ENDING):  # an abort that fails would hide from users why it was called
             check_target(self._options)
+            if self._family:
+                self._mark = mark_now(self._options, self._family)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
         context = TaskContext.get()
@@ -51,7 +66,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         # Slots are the same in every micro-batch, so that a query needs few producers.
         slot = f"{context.partitionId()}.{context.attemptNumber()}"
         attempt = Attempt(f"{self._family}.{query}", slot, context.partitionId(), batch)
-        return write_rows(iterator, self._columns, self._options, attempt)
+        return write_rows(iterator, self._columns, self._options, attempt, self._mark)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         written = written_of(messages)
@@ -66,7 +81,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if self._family:
-            abort_left(self._options, f"{self._family}.")
+            abort_left(self._options, f"{self._family}.", mark_of(self._family))
         elif written := written_of(messages):
             abort_left(self._options, f"{written[0].attempt.write}/")
 

@@ -111,11 +111,12 @@ def test_a_write_that_fails_leaves_nothing(spark: SparkSession, spark_broker: Br
         "cast(if(id = 59999, raise_error('row 59999 is bad'), id) as string) value"
     )
     with pytest.raises(PySparkException, match="row 59999 is bad"):
-        save(frame, topic, transactionTimeout="5s")
+        save(frame, topic)
     assert sdk_rows(spark_broker, topic) == []
     save(spark.range(3).selectExpr("cast(id as string) value"), topic)
-    wait_until(lambda: _open(spark_broker, topic) == 0, 30, "nothing is open, also of tasks that were late")
-    assert sorted(row.value or b"" for row in sdk_rows(spark_broker, topic)) == [b"0", b"1", b"2"]
+    # Workers of the failed write may still be busy; what they store meanwhile they abort themselves.
+    wait_until(lambda: len(sdk_rows(spark_broker, topic)) == 3, 30, "the rows of the second write are readable")
+    wait_until(lambda: _open(spark_broker, topic) == 0, 30, "nothing is open")
 
 
 def test_a_write_with_a_key_counts_once(spark: SparkSession, spark_broker: BrokerProcess, save: Save) -> None:
