@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 _SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
@@ -26,6 +28,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     _compiled = Path(tempfile.gettempdir()) / f"quiver-tests-{os.getuid()}-pycache"
     os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_compiled))
+
+
+class _TogetherWhatShares(LoadScopeScheduling):
+    """A file is run by one worker, as its tests may share a broker, and so are all that share the Spark session."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    return _TogetherWhatShares(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -8,15 +8,6 @@ import pytest
 
 from blackbox.broker_process import BrokerProcess
 
-_HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker runs all tests that share a broker; every other worker would start one more."""
-    for item in items:
-        if _HERE in item.path.parents and "shared_broker" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-
 
 @pytest.fixture
 def start_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:

@@ -24,12 +24,9 @@ _QUICK_START = "-XX:TieredStopAtLevel=1"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """They share the session, so one worker runs them all."""
     for item in items:
-        if _HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(_SECONDS))
+        if _HERE in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_SECONDS))
 
 
 @pytest.fixture(scope="session")
