@@ -16,7 +16,7 @@ def _edges() -> Integers:
     """Where buckets begin. No value of one is further from the one in the middle than the error allows."""
     edges = [0]
     while edges[-1] < _LONGEST_MS:
-        edges.append(edges[-1] + 2 * math.floor(edges[-1] * ERROR) + 1)
+        edges.append(edges[-1] + 2 * max(0, math.floor((edges[-1] - 1) * ERROR)) + 1)
     return np.array(edges, np.int64)
 
 

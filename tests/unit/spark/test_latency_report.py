@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quiver.model.errors import InvalidRequest
@@ -34,6 +34,7 @@ NOON_MS = 1_800_014_400_000
 
 
 @given(st.lists(LATENCIES, min_size=1, max_size=50))
+@example([99, 100, 101, 102, 103, 200, 201, 10**11])
 def test_a_bucket_stands_for_values_within_the_error(values: list[int]) -> None:
     for value, bucket in zip(values, buckets_of(np.array(values)).tolist(), strict=True):
         assert abs(value_of(bucket) - value) <= value * ERROR
