@@ -59,8 +59,16 @@ def archive(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Archive topics into a lake, from where the last run ended."""
-    given = {"bootstrap": None if path else bootstrap, "path": path, "start": start, "end": end, "timeout": timeout}
-    source = source_options(topics or (), pattern, {**given, "failOnDataLoss": fail_on_data_loss})
+    source = source_options(
+        topics or (),
+        pattern,
+        bootstrap=bootstrap,
+        path=path,
+        start=start,
+        end=end,
+        timeout=timeout,
+        failOnDataLoss=fail_on_data_loss,
+    )
     age_hours = None if vacuum is None else parse_duration_ms(vacuum, "--vacuum") // _HOUR_MS
     spark = start_session("archive", master, conf)
     from quiver_spark.jobs import archive as job

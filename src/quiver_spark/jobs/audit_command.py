@@ -56,8 +56,9 @@ def audit(
 
     Exit status: 0 nothing is wrong, 3 something is, 1 the audit failed, 2 wrong usage.
     """
-    given = {"bootstrap": None if path else bootstrap, "path": path, "start": start, "end": end, "timeout": timeout}
-    source = source_options(topics or (), pattern, given)
+    source = source_options(
+        topics or (), pattern, bootstrap=bootstrap, path=path, start=start, end=end, timeout=timeout
+    )
     spark = start_session("audit", master, conf)
     from quiver_spark.jobs import audit as job
 

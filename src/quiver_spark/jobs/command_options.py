@@ -1,6 +1,6 @@
 """Options that the commands of several jobs have."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
@@ -89,10 +89,19 @@ def settings(conf: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def source_options(topics: Sequence[str], pattern: str | None, options: Mapping[str, object]) -> dict[str, object]:
-    """Options of the source as they were given on a command line."""
-    named = {"topics": ",".join(topics) or None, "topicPattern": pattern}
-    return {name: value for name, value in {**named, **options}.items() if value is not None}
+def source_options(
+    topics: Sequence[str],
+    pattern: str | None = None,
+    *,
+    bootstrap: str | None = None,
+    path: str | None = None,
+    **more: object,
+) -> dict[str, object]:
+    """Options of the source as they were given on a command line. A directory counts more than an address, which may
+    come from the environment."""
+    named = {"topics": ",".join(topics) or None, "topicPattern": pattern, "path": path}
+    given = {**named, "bootstrap": None if path else bootstrap, **more}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def show_summary(summary: "Summary", output: Output) -> None:

@@ -52,8 +52,15 @@ def compact(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Write the last message of each key into another topic or a lake."""
-    given = {"bootstrap": None if path else bootstrap, "path": path, "start": start, "end": end, "timeout": timeout}
-    source = source_options([topic], None, {**given, "failOnDataLoss": fail_on_data_loss})
+    source = source_options(
+        [topic],
+        bootstrap=bootstrap,
+        path=path,
+        start=start,
+        end=end,
+        timeout=timeout,
+        failOnDataLoss=fail_on_data_loss,
+    )
     spark = start_session("compact", master, conf)
     from quiver_spark.jobs import compact as job
 

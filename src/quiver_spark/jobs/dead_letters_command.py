@@ -91,8 +91,9 @@ def report(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Count dead letters by topic, group, reason, error, attempts and time; of all topics if none is named."""
-    given = {"bootstrap": None if path else bootstrap, "path": path, "start": start, "end": end, "timeout": timeout}
-    source = source_options(topics or [], pattern, given)
+    source = source_options(
+        topics or (), pattern, bootstrap=bootstrap, path=path, start=start, end=end, timeout=timeout
+    )
     spark = start_session("dead-letters report", master, conf)
     from quiver_spark.jobs import dead_letters as job
 
@@ -141,9 +142,7 @@ def redrive(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Send the dead letters that fit back to the topics they came from, each once."""
-    source = source_options(
-        topics or [], pattern, {"bootstrap": bootstrap, "start": start, "end": end, "timeout": timeout}
-    )
+    source = source_options(topics or (), pattern, bootstrap=bootstrap, start=start, end=end, timeout=timeout)
     spark = start_session("dead-letters redrive", master, conf)
     from quiver_spark.jobs import dead_letters as job
 

@@ -35,7 +35,7 @@ def latency(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Report how long messages wait for delivery and ack: figures, a chart and a page."""
-    source = source_options(topics or (), pattern, {"path": path, "start": start, "end": end})
+    source = source_options(topics or (), pattern, path=path, start=start, end=end)
     spark = start_session("latency", master, conf)
     from quiver_spark.jobs import latency as job
 

@@ -61,8 +61,15 @@ def replay(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Write messages of a lake or of topics into a topic again, with key, timestamp, headers and priority."""
-    given = {"bootstrap": None if path else bootstrap, "path": path, "start": start, "end": end, "timeout": timeout}
-    source = source_options(topics, None, {**given, "failOnDataLoss": fail_on_data_loss})
+    source = source_options(
+        topics,
+        bootstrap=bootstrap,
+        path=path,
+        start=start,
+        end=end,
+        timeout=timeout,
+        failOnDataLoss=fail_on_data_loss,
+    )
     spark = start_session("replay", master, conf)
     from quiver_spark.jobs import replay as job
 

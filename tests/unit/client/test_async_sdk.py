@@ -1,6 +1,7 @@
 """The asynchronous SDK: the source of the synchronous one, so only what differs in kind is tested again."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -72,11 +73,11 @@ async def test_a_cancelled_call_leaves_the_client_usable(broker):
 
 
 async def test_callbacks_run_on_the_loop(broker):
-    heard = asyncio.Event()
+    heard: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     async with quiver.connect_async(broker.address) as q, q.producer("single") as out:
-        (await out.send(b"a")).add_done_callback(lambda ticket: heard.set())
+        (await out.send(b"a")).add_done_callback(lambda ticket: heard.set_result(threading.get_ident()))
         async with asyncio.timeout(10):
-            await heard.wait()
+            assert await heard == threading.get_ident()
 
 
 async def test_nobody_there():
