@@ -1,0 +1,128 @@
+"""Everything at once against one broker, through SDK and HTTP, with kills; afterwards every message is accounted for.
+
+A run takes its choices from a seed, though not its timing. In the suite the seed is fixed and the load lasts for
+about a minute; `make chaos` (QUIVER_LONG=1) takes an hour and a new seed. QUIVER_INTERLEAVE_SEED and
+QUIVER_INTERLEAVE_SECONDS choose otherwise.
+"""
+
+import os
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from blackbox.broker_process import BrokerProcess, free_port
+from blackbox.interleaving import administration, lookers, poll_members, publishers, queue_workers, stream_members
+from blackbox.interleaving import scenario as plan
+from blackbox.interleaving import transactions as tx
+from blackbox.interleaving.checks.evidence import Evidence
+from blackbox.interleaving.crew import Crew
+from blackbox.interleaving.final_state import depth, is_settled, read_final_state
+from blackbox.interleaving.history import Recorder, read_events
+from blackbox.interleaving.http_caller import HttpCaller
+from blackbox.interleaving.kills import Trouble
+from blackbox.interleaving.report import report, violations
+
+LONG = bool(os.environ.get("QUIVER_LONG"))
+SECONDS = float(os.environ.get("QUIVER_INTERLEAVE_SECONDS", "3300" if LONG else "55"))
+SEED = int(os.environ.get("QUIVER_INTERLEAVE_SEED", "0")) or (
+    random.SystemRandom().randrange(1, 2**31) if LONG else 1
+)
+DRAIN_SECONDS = 120.0
+
+
+def start_consumers(crew: Crew, world: plan.World) -> None:
+    for number in range(2):
+        for group in (plan.LANES, plan.TAKERS, plan.PLAIN):
+            name = f"http-{group.name}-{number}"
+            crew.start(queue_workers.work_over_http, world, name, group, name=name)
+        for group in (plan.READERS, plan.COPYING_READERS):
+            name = f"sdk-{group.name}-{number}"
+            crew.start(stream_members.take_part, world, name, group, name=name)
+        for group in (plan.POLLERS, plan.REWINDERS):
+            name = f"http-{group.name}-{number}"
+            crew.start(poll_members.poll, world, name, group, group is plan.REWINDERS, name=name)
+    for group in (plan.LANES, plan.TAKERS):
+        name = f"sdk-{group.name}"
+        crew.start(queue_workers.work_with_sdk, world, name, group, name=name)
+    crew.start(tx.copy_with_sdk, world, "sdk-copy", plan.COPYING_TAKERS, name="sdk-copy")
+    crew.start(tx.copy_over_http, world, "http-copy", plan.COPYING_TAKERS, name="http-copy")
+
+
+def start_load(crew: Crew, world: plan.World) -> None:
+    """What ends when the load ends."""
+    for topic in (plan.ORDERS, plan.JOBS):
+        for how in (publishers.publish_over_http, publishers.publish_with_sdk, publishers.produce_with_sdk):
+            name = f"{how.__name__}-{topic}"
+            crew.start(how, world, name, topic, name=name)
+    crew.start(tx.publish_in_transactions, world, "sdk-transactions", name="sdk-transactions")
+    crew.start(tx.publish_in_http_transactions, world, "http-transactions", name="http-transactions")
+    for number, (path, setting, values) in enumerate(administration.SETTINGS_IN_MOTION):
+        name = f"alter-{number}"
+        crew.start(administration.change_setting, world, name, path, setting, values, name=name)
+    crew.start(administration.add_partitions, world, "grow", name="grow")
+    crew.start(administration.disturb_other_topics, world, "side", name="side")
+
+
+def start_lookers(crew: Crew, world: plan.World) -> None:
+    topics = [*plan.PARTITIONS, *administration.SIDE_TOPICS]
+    for number in range(2):
+        crew.start(lookers.look_over_http, world, f"look-{number}", topics, name=f"look-{number}")
+    crew.start(lookers.look_at_positions, world, "look-positions", name="look-positions")
+    crew.start(lookers.look_with_sdk, world, "look-sdk", name="look-sdk")
+
+
+def drain(call: HttpCaller, world: plan.World) -> list[str]:
+    """Waits until every group has nothing left; says of those that have something for too long how they stand."""
+    deadline = time.monotonic() + DRAIN_SECONDS
+    open_groups = list(plan.GROUPS)
+    while open_groups and time.monotonic() < deadline:
+        open_groups = [group for group in open_groups if not is_settled(call, group)]
+        world.rest(0.3)
+    return [f"{group.name} is not drained: {depth(call, group)}" for group in open_groups]
+
+
+def make_topics(broker: BrokerProcess) -> None:
+    for topic, partitions in plan.PARTITIONS.items():
+        body = {"name": topic, "partitions": partitions, **plan.SETTINGS}
+        status, answer = broker.request("POST", "/topics", body)
+        assert status == 201, answer
+    yearly = {"name": "yearly", "cron": "0 0 1 1 *", "topic": "copies", "value": "x"}
+    assert broker.request("POST", "/schedules", yearly)[0] in (200, 201)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600 + 2 * SECONDS)
+def test_everything_at_once(start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> None:
+    again = (
+        f"QUIVER_INTERLEAVE_SEED={SEED} QUIVER_INTERLEAVE_SECONDS={SECONDS:g} .venv/bin/pytest {Path(__file__).name}"
+    )
+    print(f"seed {SEED}; again: {again}")
+    ports = (free_port(), free_port())
+    broker = start_broker("--http-port", str(ports[0]), "--native-port", str(ports[1]))
+    world = plan.World(*ports, SEED, Recorder())
+    make_topics(broker)
+    load, rest, trouble = Crew(), Crew(), Crew()
+    start_consumers(rest, world)
+    start_load(load, world)
+    start_lookers(rest, world)
+    events = tmp_path / "events"
+    events.mkdir()
+    trouble.start(Trouble(world, broker, events).run, name="trouble")
+    world.quiet.wait(SECONDS)
+    world.quiet.set()
+    trouble.join()
+    load.join()
+    call = HttpCaller(ports[0])
+    problems = drain(call, world)
+    world.stop()
+    rest.join()
+    final = read_final_state(call)
+    evidence = Evidence([*world.recorder.events, *read_events(events.glob("*.events"))], final)
+    found = violations(evidence)
+    problems += [*load.failures, *rest.failures, *trouble.failures]
+    print(f"{len(evidence.publishes)} messages, {len(evidence.events)} events, {len(final.letters)} dead letters")
+    if found or problems:
+        pytest.fail("\n".join([again, *problems, report(evidence, found)]), pytrace=False)
