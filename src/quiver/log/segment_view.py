@@ -77,11 +77,12 @@ class SegmentView:
         """As read, but only what needs no search and was appended or read just now; None otherwise. Never blocks."""
         tail = self.tail
         known = self._positions.get(offset)
-        end = tail if end_offset is None or end_offset >= tail.end_offset else self._positions.get(end_offset)
+        end: tuple[Segment | None, int] | None = tail.segment, tail.size
+        if end_offset is not None and end_offset < tail.end_offset:
+            end = self._positions.get(end_offset)
         if known is None or end is None or self.damage:
             return None
-        segment, position = known
-        end_segment, end_position = (tail.segment, tail.size) if end is tail else end
+        (segment, position), (end_segment, end_position) = known, end
         if segment is not tail.segment or segment is not end_segment or segment.file.fd < 0:
             return None
         if not position < end_position <= position + max_bytes:

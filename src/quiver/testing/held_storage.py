@@ -1,7 +1,7 @@
 """The memory engine with yield points: a test stops a log in the middle of a call, and lets it go on when it likes.
 
-What runs in a thread, or between two awaits, comes in every order in real use, and in one order in a test. Here the test
-says which. The points of a call:
+What runs in a thread, or between two awaits, comes in every order in real use, and in one order in a test. Here the
+test says which. The points of a call:
 
 - `append`: nothing is written yet;
 - `appended`: the frames are in the log and its `readable_offset` is raised, and whoever appended does not know yet;
@@ -45,7 +45,7 @@ class Hold:
 
 
 class HeldStorage(MemoryStorage):
-    """Without holds it does what the memory engine does, except that durable appends are awaited as those of files."""
+    """Without holds it does what the memory engine does, but durable appends are awaited, as those of files are."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ import pytest
 from quiver.broker.fetch import FetchPart
 from quiver.model.receipt import Receipt
 from quiver.protocol.queue_messages import ACK
-from quiver.testing.held_storage import Hold, HeldStorage
+from quiver.testing.held_storage import HeldStorage, Hold
 from unit.broker.queue_broker import QueueBroker, values
 
 Look = Callable[[QueueBroker], Awaitable[object]]
