@@ -24,6 +24,7 @@ from quiver.client.address import parse_address
 from quiver.client.message import Message
 from quiver.client.published import Published, Span
 from quiver.client.reject import Reject
+from quiver.model.times import Duration
 from quiver.protocol.transaction_messages import ProducerKey
 
 __all__ = [
@@ -61,7 +62,7 @@ __all__ = [
 DEFAULT_ADDRESS = "localhost:7481"
 
 
-def connect(address: str = DEFAULT_ADDRESS, *, timeout: float | str = 30) -> Client:
+def connect(address: str = DEFAULT_ADDRESS, *, timeout: Duration = 30) -> Client:
     """A client of the broker at `host:port`, connected; ConnectionLost when nobody answers there.
 
     `timeout` is how long a call may take, reconnecting included. Use the client in a `with` block, or close it.
@@ -69,6 +70,6 @@ def connect(address: str = DEFAULT_ADDRESS, *, timeout: float | str = 30) -> Cli
     return Client(parse_address(address), timeout=timeout).connect()
 
 
-def connect_async(address: str = DEFAULT_ADDRESS, *, timeout: float | str = 30) -> AsyncClient:
+def connect_async(address: str = DEFAULT_ADDRESS, *, timeout: Duration = 30) -> AsyncClient:
     """The asynchronous twin: `async with quiver.connect_async(...) as q`."""
     return AsyncClient(parse_address(address), timeout=timeout)

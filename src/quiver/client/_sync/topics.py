@@ -2,10 +2,12 @@
 """Topic administration: `q.topics`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 from quiver.client._sync.link import Link, unexpected
+from quiver.client.settings import TopicSettings, sent_settings
 from quiver.model.names import check_name
+from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.compaction_messages import CompactedTopic, CompactTopic
 from quiver.protocol.messages import (
     AddPartitions,
@@ -26,12 +28,18 @@ class Topics:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    def create(self, name: str, **settings: Any) -> TopicDescription:
-        """Creates a topic: partitions, retention, retention_bytes, segment_bytes, durability, cleanup, ...
+    def create(self, name: str, **settings: Unpack[TopicSettings]) -> TopicDescription:
+        """Creates a topic; settings that are not named have the broker's default.
+
+        partitions (3), retention (`7d`; None: for ever), retention_bytes (of a partition; None: no limit),
+        segment_bytes (`64MiB`), durability (fsync, interval, memory), cleanup (delete, compact, `compact,delete`),
+        tombstone_retention (`24h`), dedup_window (`10m`), max_message_bytes, ttl, priority_weights, and for
+        its queue groups max_attempts (4), backoff (`1s`), backoff_max (`60s`), visibility (`30s`),
+        max_unacked (1,000), starvation (`30s`). Durations are text, seconds or timedelta, sizes are bytes or text.
 
         TopicExists, InvalidName, InvalidSetting.
         """
-        self._link.call(CreateTopic(check_name(name), settings), repeatable=False)
+        self._link.call(CreateTopic(check_name(name), sent_settings(settings)), repeatable=False)
         return self.describe(name)
 
     def list(self) -> list[str]:
@@ -48,9 +56,9 @@ class Topics:
             raise unexpected(answer)
         return answer
 
-    def alter(self, name: str, **settings: Any) -> TopicDescription:
-        """Changes settings, those not named stay; `partitions` may only grow, which moves keys."""
-        self._link.call(AlterTopic(check_name(name), settings))
+    def alter(self, name: str, **settings: Unpack[TopicSettings]) -> TopicDescription:
+        """Changes settings (see `create`), those not named stay; `partitions` may only grow, which moves keys."""
+        self._link.call(AlterTopic(check_name(name), sent_settings(settings)))
         return self.describe(name)
 
     def add_partitions(self, name: str, count: int) -> TopicDescription:
@@ -72,14 +80,14 @@ class Topics:
         *,
         partitions: Sequence[int] | None = None,
         dry_run: bool = False,
-        timeout: float = _COMPACTION_SECONDS,
+        timeout: Duration = _COMPACTION_SECONDS,
     ) -> CompactedTopic:
         """Compacts a topic now: of each key only the last message stays. With `dry_run` nothing changes.
 
         InvalidRequest when the topic's `cleanup` is delete. The broker goes on when the timeout is over.
         """
-        wanted = None if partitions is None else [*partitions]
-        answer = (self._link.call(CompactTopic(check_name(name), wanted, dry_run), timeout=timeout)).answer
+        request = CompactTopic(check_name(name), None if partitions is None else [*partitions], dry_run)
+        answer = (self._link.call(request, timeout=wait_seconds(timeout))).answer
         if not isinstance(answer, CompactedTopic):
             raise unexpected(answer)
         return answer
