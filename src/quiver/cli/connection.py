@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quiver.cli.client_log import show_warnings
+
 if TYPE_CHECKING:
     from quiver.client import Client
 
@@ -27,6 +29,7 @@ def connect(address: str) -> "Client":
     """A connected SDK client; use it in a `with` block."""
     import quiver
 
+    show_warnings()
     return quiver.connect(address)
 
 
