@@ -1,12 +1,15 @@
 """Topic administration: `q.topics`."""
 
+import logging
 from collections.abc import Sequence
 from typing import Unpack
 
 from quiver.client._async.link import AsyncLink, unexpected
 from quiver.client.settings import TopicSettings, sent_settings
+from quiver.model.errors import TopicExists, TopicNotFound
 from quiver.model.names import check_name
 from quiver.model.times import Duration, wait_seconds
+from quiver.model.topic import settings_that_differ
 from quiver.protocol.compaction_messages import CompactedTopic, CompactTopic
 from quiver.protocol.messages import (
     AddPartitions,
@@ -20,6 +23,8 @@ from quiver.protocol.messages import (
     TopicDescription,
 )
 
+logger = logging.getLogger("quiver.client")
+
 _COMPACTION_SECONDS = 3600.0
 
 
@@ -27,7 +32,9 @@ class AsyncTopics:
     def __init__(self, link: AsyncLink) -> None:
         self._link = link
 
-    async def create(self, name: str, **settings: Unpack[TopicSettings]) -> TopicDescription:
+    async def create(
+        self, name: str, *, exist_ok: bool = False, **settings: Unpack[TopicSettings]
+    ) -> TopicDescription:
         """Creates a topic; settings that are not named have the broker's default.
 
         partitions (3), retention (`7d`; None: for ever), retention_bytes (of a partition; None: no limit),
@@ -36,10 +43,25 @@ class AsyncTopics:
         its queue groups max_attempts (4), backoff (`1s`), backoff_max (`60s`), visibility (`30s`),
         max_unacked (1,000), starvation (`30s`). Durations are text, seconds or timedelta, sizes are bytes or text.
 
-        TopicExists, InvalidName, InvalidSetting.
+        TopicExists, InvalidName, InvalidSetting. With `exist_ok` a topic that exists is left as it is, and a warning
+        is logged for settings that it has otherwise; `alter` changes them.
         """
-        await self._link.call(CreateTopic(check_name(name), sent_settings(settings)), repeatable=False)
-        return await self.describe(name)
+        sent = sent_settings(settings)
+        while True:
+            try:
+                await self._link.call(CreateTopic(check_name(name), sent), repeatable=exist_ok)
+                return await self.describe(name)
+            except TopicExists:
+                if not exist_ok:
+                    raise
+            try:
+                present = await self.describe(name)
+            except TopicNotFound:
+                continue  # deleted between the two requests
+            differences = settings_that_differ(present.settings, sent)
+            if differences:
+                logger.warning("topic %s exists and stays as it is: %s", name, ", ".join(differences))
+            return present
 
     async def list(self) -> list[str]:
         """The names of all topics, sorted."""
