@@ -12,7 +12,7 @@ from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument,
 from quiver.cli.output import Output, OutputOption, show_document, show_record, show_rows
 from quiver.cli.queue_options import QUEUE_HELP
 from quiver.cli.signature import option, with_options
-from quiver.model.errors import InvalidRequest, TopicNotFound
+from quiver.model.errors import InvalidRequest, TopicExists, TopicNotFound
 from quiver.model.times import format_time
 from quiver.model.topic import SETTING_NAMES
 
@@ -69,13 +69,23 @@ def list_topics(address: AddressOption = DEFAULT_ADDRESS, output: OutputOption =
 def create(
     topic: TopicArgument,
     settings: Mapping[str, Any],
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="A topic that exists is no error and stays as it is.")
+    ] = False,
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Create a topic."""
     with connect(address) as q:
-        created = q.topics.create(topic, **settings)
-    show_record({"name": created.name, "created": True, **created.settings}, output)
+        is_new = True
+        try:
+            found = q.topics.create(topic, **settings)
+        except TopicExists:
+            if not if_not_exists:
+                raise
+            is_new = False
+            found = q.topics.create(topic, exist_ok=True, **settings)
+    show_record({"name": found.name, "created": is_new, **found.settings}, output)
 
 
 @app.command("describe")

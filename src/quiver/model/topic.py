@@ -69,6 +69,17 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **fields)
 
 
+def settings_that_differ(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """The wanted settings that a topic has otherwise: `partitions is 3, not 6`. `present` is what `settings` gave."""
+    asked = TopicConfig().changed(wanted).settings()
+    pairs = ((name, present.get(name), asked[name]) for name in wanted)
+    return [f"{name} is {_shown(has)}, not {_shown(wants)}" for name, has, wants in pairs if has != wants]
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
     id: TopicId
     name: str

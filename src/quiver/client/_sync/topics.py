@@ -1,11 +1,14 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
 """Topic administration: `q.topics`."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 from quiver.client._sync.link import Link, unexpected
+from quiver.model.errors import TopicExists, TopicNotFound
 from quiver.model.names import check_name
+from quiver.model.topic import settings_that_differ
 from quiver.protocol.compaction_messages import CompactedTopic, CompactTopic
 from quiver.protocol.messages import (
     AddPartitions,
@@ -19,6 +22,8 @@ from quiver.protocol.messages import (
     TopicDescription,
 )
 
+logger = logging.getLogger("quiver.client")
+
 _COMPACTION_SECONDS = 3600.0
 
 
@@ -26,13 +31,27 @@ class Topics:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    def create(self, name: str, **settings: Any) -> TopicDescription:
+    def create(self, name: str, *, exist_ok: bool = False, **settings: Any) -> TopicDescription:
         """Creates a topic: partitions, retention, retention_bytes, segment_bytes, durability, cleanup, ...
 
-        TopicExists, InvalidName, InvalidSetting.
+        TopicExists, InvalidName, InvalidSetting. With `exist_ok` a topic that exists is left as it is, and a warning
+        is logged for settings that it has otherwise; `alter` changes them.
         """
-        self._link.call(CreateTopic(check_name(name), settings), repeatable=False)
-        return self.describe(name)
+        while True:
+            try:
+                self._link.call(CreateTopic(check_name(name), settings), repeatable=exist_ok)
+                return self.describe(name)
+            except TopicExists:
+                if not exist_ok:
+                    raise
+            try:
+                present = self.describe(name)
+            except TopicNotFound:
+                continue  # deleted between the two requests
+            differences = settings_that_differ(present.settings, settings)
+            if differences:
+                logger.warning("topic %s exists and stays as it is: %s", name, ", ".join(differences))
+            return present
 
     def list(self) -> list[str]:
         """The names of all topics, sorted."""
