@@ -217,20 +217,25 @@ class Broker:
         """Changes settings while the topic is in use; `partitions` may only grow."""
         self._check_running()
         async with self._admin:
-            # New partitions are open before anybody can hear of them.
-            await self._partitions.open_topic(self._metadata.altered(name, settings))
-            topic = await self._metadata.alter(name, settings)
-            self._partitions.reconfigure(topic)
-            self.delays.reconfigure(topic)
-            self.queues.topic_changed(topic)
-            await self._group_service.topics_changed()
-            return topic
+            return await self._alter_topic(name, settings)
 
     async def add_partitions(self, name: str, count: int) -> tuple[int, int]:
         """Returns the old and the new count."""
-        old = self._metadata.topic(name).config.partitions
-        topic = await self.alter_topic(name, {"partitions": count})
-        return old, topic.config.partitions
+        self._check_running()
+        async with self._admin:
+            old = self._metadata.topic(name).config.partitions
+            topic = await self._alter_topic(name, {"partitions": count})
+            return old, topic.config.partitions
+
+    async def _alter_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
+        # New partitions are open before anybody can hear of them.
+        await self._partitions.open_topic(self._metadata.altered(name, settings))
+        topic = await self._metadata.alter(name, settings)
+        self._partitions.reconfigure(topic)
+        self.delays.reconfigure(topic)
+        self.queues.topic_changed(topic)
+        await self._group_service.topics_changed()
+        return topic
 
     async def delete_topic(self, name: str) -> None:
         """Returns when the files are gone."""
