@@ -37,7 +37,7 @@ from quiver.model.topic import Topic, TopicConfig
 from quiver.partition.partition import Appended, Frame
 from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Storage
-from quiver.system.clock import Clock, SystemClock
+from quiver.system.clock import Clock, SteadyClock, SystemClock
 from quiver.system.randomness import Randomness, SystemRandomness
 from quiver.transactions.coordinator import Coordinator
 
@@ -97,6 +97,7 @@ class Broker:
             self._partitions,
             self._group_service,
             clock=self.clock,
+            lease_clock=SteadyClock(self.clock),
             randomness=randomness,
             limits=self.limits,
             bury=lambda delivery, move: self.dead_letters.bury(delivery, move),
