@@ -139,6 +139,7 @@ class AsyncProducer:
 
     async def flush(self, timeout: float | None = None) -> None:
         """Returns when every message taken so far is stored; raises the first failure that no ticket has shown."""
+        self._link.check_fork()
         self._flushing += 1
         try:
             await self._dispatch.pump()
@@ -150,8 +151,12 @@ class AsyncProducer:
         self._dispatch.raise_unseen()
 
     async def close(self, timeout: float | None = None) -> None:
-        """Flushes and ends; what cannot be delivered within `timeout` seconds fails. Safe to call again."""
-        if self.is_closed:
+        """Flushes and ends; what cannot be delivered within `timeout` seconds fails. Safe to call again.
+
+        In a forked child it does nothing: the messages are the parent's.
+        """
+        if self.is_closed or self._link.is_forked:
+            self.is_closed = True
             return
         with self._mutex:
             self.is_closed = True

@@ -8,8 +8,9 @@ import msgspec
 
 from quiver.client._backend_sync import Waiter
 from quiver.client.delivery import Delivery, fresh
+from quiver.client.fork import current_pid
 from quiver.client.published import Published, Span
-from quiver.model.errors import QuiverError, RequestTimeout
+from quiver.model.errors import ForkRefused, QuiverError, RequestTimeout
 from quiver.system.clock import SystemClock
 
 _clock = SystemClock()
@@ -74,6 +75,8 @@ class BulkTicket:
 def wait_until(is_known: Callable[[], bool], delivery: Delivery, timeout: float | None) -> None:
     deadline = None if timeout is None else _clock.monotonic() + timeout
     while not is_known():
+        if delivery.pid != current_pid():
+            raise ForkRefused(pid=delivery.pid)
         waiter: Waiter[None] = Waiter()
         delivery.watchers.add(waiter.set)
         if is_known():
