@@ -18,11 +18,12 @@ from quiver.app.node import RunningBroker, start_broker
 from quiver.client import AsyncClient, Client
 from quiver.gateways.native.gateway import NativeGateway
 from quiver.model.errors import Closed, ForkRefused
+from quiver.model.times import Duration
 
 _GRACE_SECONDS = 5.0
 
 
-def open(path: str | os.PathLike[str], *, timeout: float | str = 30, **settings: Any) -> Client:
+def open(path: str | os.PathLike[str], *, timeout: Duration = 30, **settings: Any) -> Client:
     """A client with the broker inside this process, on the data directory `path`.
 
     DataDirectoryInUse names the process that holds the directory. `settings` are those of `quiver serve`, such as
@@ -33,7 +34,7 @@ def open(path: str | os.PathLike[str], *, timeout: float | str = 30, **settings:
     return client
 
 
-def open_async(path: str | os.PathLike[str], *, timeout: float | str = 30, **settings: Any) -> AsyncClient:
+def open_async(path: str | os.PathLike[str], *, timeout: Duration = 30, **settings: Any) -> AsyncClient:
     """The asynchronous twin: `async with quiver.open_async(path) as q`."""
     return AsyncEmbeddedClient(EmbeddedBroker(_config(path, settings)), timeout=timeout)
 
@@ -130,7 +131,7 @@ class EmbeddedBroker:
 
 
 class EmbeddedClient(Client):
-    def __init__(self, broker: EmbeddedBroker, *, timeout: float | str) -> None:
+    def __init__(self, broker: EmbeddedBroker, *, timeout: Duration) -> None:
         super().__init__(broker.connect, timeout=timeout)
         self._broker = broker
 
@@ -138,7 +139,7 @@ class EmbeddedClient(Client):
         self._broker.start()
         return super().connect()
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self, timeout: Duration | None = None) -> None:
         try:
             super().close(timeout)
         finally:
@@ -146,7 +147,7 @@ class EmbeddedClient(Client):
 
 
 class AsyncEmbeddedClient(AsyncClient):
-    def __init__(self, broker: EmbeddedBroker, *, timeout: float | str) -> None:
+    def __init__(self, broker: EmbeddedBroker, *, timeout: Duration) -> None:
         super().__init__(broker.connect, timeout=timeout)
         self._broker = broker
 
@@ -155,7 +156,7 @@ class AsyncEmbeddedClient(AsyncClient):
         await asyncio.to_thread(self._broker.start)
         return await super().connect()
 
-    async def close(self, timeout: float | None = None) -> None:
+    async def close(self, timeout: Duration | None = None) -> None:
         try:
             await super().close(timeout)
         finally:

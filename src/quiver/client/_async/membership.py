@@ -73,7 +73,6 @@ class AsyncMembership:
 
     async def commit_offset(self, source: PartitionSource, offset: int) -> None:
         """Commits everything below an offset; it counts as processed then."""
-        self._link.check_fork()
         if self.error is not None:
             raise self.error
         if source not in self._holdings.held():

@@ -242,6 +242,7 @@ class AsyncStream:
         self._fetcher.wake()
 
     async def _commit_message(self, source: PartitionSource, message: Message) -> None:
+        self._check_membership()
         await self._membership.commit_offset(source, message.offset + 1)
 
     async def _tell(self, callback: OnPartitions | None, sources: list[PartitionSource]) -> None:

@@ -19,6 +19,7 @@ from quiver.client.leases import Leases
 from quiver.client.shelf import Portion, Shelf
 from quiver.client.work_options import WorkOptions
 from quiver.model.errors import Closed, GroupNotFound, QuiverError
+from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.group_messages import DescribeGroup, GroupDescription
 
 _PORTION = 256
@@ -153,21 +154,22 @@ class AsyncWork:
         """Returns jobs that were not begun: others get them at once, and the delivery does not count."""
         self._keeper.give_back([(job.source.run, job.offset, job.offset + 1) for job in jobs])
 
-    async def close(self, timeout: float | None = None) -> None:
+    async def close(self, timeout: Duration | None = None) -> None:
         """Gives back what was not handed out, waits until everything decided is settled, and ends.
 
-        It takes at most `timeout` seconds. Raises the first refusal that nobody was told of. Jobs that are still open
+        It takes at most `timeout`. Raises the first refusal that nobody was told of. Jobs that are still open
         are delivered again after their visibility time. In a forked child it does nothing: leases are the parent's.
         """
         if self.is_closed or self._link.is_forked:
             self.is_closed = True
             return
+        seconds = wait_seconds(timeout)
         self.is_closed = True
         self.stop()
         try:
             if self._keeper.is_running:
                 await self._keeper.put_away()
-                await self._keeper.flush(self._link.timeout if timeout is None else timeout)
+                await self._keeper.flush(self._link.timeout if seconds is None else seconds)
         finally:
             await self._keeper.end()
             await self._link.close()

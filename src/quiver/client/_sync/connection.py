@@ -29,7 +29,7 @@ from quiver.protocol.messages import (
     Message,
     Welcome,
 )
-from quiver.protocol.packet import NO_CORRELATION, PacketReader, decode_answer, encode_packet
+from quiver.protocol.packet import LENGTH_BYTES, NO_CORRELATION, PacketReader, decode_answer, encode_packet
 from quiver.protocol.preface import PREFACE
 
 _END_SECONDS = 5.0
@@ -56,6 +56,14 @@ class Reply(NamedTuple):
 
 def _allocate(size: int) -> memoryview:
     return memoryview(np.empty(size, np.uint8).data)
+
+
+def _described(error: RequestTooLarge) -> str:
+    """What answers with a length that no packet has: the first four letters of HTTP are one."""
+    length = int(error.details["size"]) - LENGTH_BYTES
+    if length.to_bytes(LENGTH_BYTES, "little") == b"HTTP":
+        return "speaks HTTP; give the native port of the broker instead (7481 unless configured)"
+    return "is not a Quiver broker"
 
 
 class Connection:
@@ -178,8 +186,8 @@ class Connection:
                     self._take_answer(correlation, decode_answer(message), payload)
         except OSError as error:
             self.fail(self._lost(error))
-        except RequestTooLarge:
-            self.fail(ProtocolError(problem=f"what answers at {self.address} is not a Quiver broker"))
+        except RequestTooLarge as error:
+            self.fail(ProtocolError(problem=f"{self.address} {_described(error)}"))
         except QuiverError as error:
             self.fail(error)
         except BaseException:

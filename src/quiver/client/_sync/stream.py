@@ -243,6 +243,7 @@ class Stream:
         self._fetcher.wake()
 
     def _commit_message(self, source: PartitionSource, message: Message) -> None:
+        self._check_membership()
         self._membership.commit_offset(source, message.offset + 1)
 
     def _tell(self, callback: OnPartitions | None, sources: list[PartitionSource]) -> None:
