@@ -82,7 +82,7 @@ class Broker:
         self._storage = storage
         randomness = randomness or SystemRandomness()
         self._metadata = MetadataService(
-            clock=self.clock, randomness=randomness, defaults=self.settings.topic_defaults
+            clock=self.clock, randomness=randomness, defaults=self.settings.topic_defaults, limits=self.limits
         )
         self._partitions = Partitions(storage, clock=self.clock, limits=self.limits)
         self.delays = Delays(storage, self._metadata, self._partitions, clock=self.clock)
