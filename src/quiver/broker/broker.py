@@ -91,19 +91,7 @@ class Broker:
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
         self._browse = Browse(self._partitions)
         self._group_service = GroupService(clock=self.clock, randomness=randomness, topics=self._topic_sizes)
-        self.queues = Queues(
-            storage,
-            self._metadata,
-            self._partitions,
-            self._group_service,
-            clock=self.clock,
-            lease_clock=SteadyClock(self.clock),
-            randomness=randomness,
-            limits=self.limits,
-            bury=lambda delivery, move: self.dead_letters.bury(delivery, move),
-            pending_delays=self.delays.pending_count,
-            history=self.settings.delivery_history,
-        )
+        self.queues = self._new_queues(randomness)
         self.queue_stats = QueueStats(
             self._metadata, self._partitions, self._group_service, self.queues, clock=self.clock
         )
@@ -137,6 +125,21 @@ class Broker:
         self._unowned: set[int] = set()
         self._running = False
         self._started_at = self.clock.monotonic()
+
+    def _new_queues(self, randomness: Randomness) -> Queues:
+        return Queues(
+            self._storage,
+            self._metadata,
+            self._partitions,
+            self._group_service,
+            clock=self.clock,
+            lease_clock=SteadyClock(self.clock),
+            randomness=randomness,
+            limits=self.limits,
+            bury=lambda delivery, move: self.dead_letters.bury(delivery, move),
+            pending_delays=self.delays.pending_count,
+            history=self.settings.delivery_history,
+        )
 
     def _new_transactions(self, coordinator: Coordinator) -> Transactions:
         finishing = Finishing(
