@@ -71,7 +71,7 @@ class EmbeddedBroker:
 
     def start(self) -> None:
         """Raises what kept the broker from starting."""
-        self._check_process()
+        self.check_process()
         with self._mutex:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="quiver-broker", daemon=True)
@@ -83,7 +83,7 @@ class EmbeddedBroker:
 
     def connect(self) -> socket.socket:
         """A socket whose other end the broker serves."""
-        self._check_process()
+        self.check_process()
         loop, gateway = self._loop, self._gateway
         if loop is None or gateway is None or loop.is_closed():
             raise Closed(what="the embedded broker")
@@ -91,9 +91,13 @@ class EmbeddedBroker:
         loop.call_soon_threadsafe(gateway.serve_socket, theirs)
         return ours
 
+    @property
+    def is_forked(self) -> bool:
+        return os.getpid() != self._pid
+
     def stop(self) -> None:
         """Finishes what was accepted, syncs and closes; in a forked child nothing: the broker is the parent's."""
-        if os.getpid() != self._pid:
+        if self.is_forked:
             return
         _running.discard(self)
         with self._mutex:
@@ -104,8 +108,8 @@ class EmbeddedBroker:
             loop.call_soon_threadsafe(ending.set)
         thread.join()
 
-    def _check_process(self) -> None:
-        if os.getpid() != self._pid:
+    def check_process(self) -> None:
+        if self.is_forked:
             raise ForkRefused(pid=self._pid)
 
     def _run(self) -> None:
@@ -151,6 +155,7 @@ class AsyncEmbeddedClient(AsyncClient):
         self._broker = broker
 
     async def connect(self) -> AsyncClient:
+        self._broker.check_process()
         await asyncio.to_thread(self._broker.start)
         return await super().connect()
 
@@ -158,7 +163,8 @@ class AsyncEmbeddedClient(AsyncClient):
         try:
             await super().close(timeout)
         finally:
-            await asyncio.to_thread(self._broker.stop)
+            if not self._broker.is_forked:  # a child has none of the threads
+                await asyncio.to_thread(self._broker.stop)
 
 
 def _broker(path: str | os.PathLike[str], settings: dict[str, Any]) -> EmbeddedBroker:

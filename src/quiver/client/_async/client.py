@@ -99,6 +99,7 @@ class AsyncClient:
         timeout raises the refusal. RequestTimeout when there was no answer, or after `timeout` if given: the
         message may or may not be stored then.
         """
+        self._link.check_fork()
         producer = self._publishers.get(topic) or await self._publisher(topic)
         ticket = await producer.send(value, key, **options)
         try:
@@ -274,9 +275,10 @@ class AsyncClient:
     async def close(self, timeout: Duration | None = None) -> None:
         """Closes streams, producers and connections. Producers are flushed first, for at most `timeout`.
 
-        Raises the first failure there was. Safe to call again.
+        Raises the first failure there was. Safe to call again. In a forked child it does nothing.
         """
-        if self._is_closed:
+        if self._is_closed or self._link.is_forked:
+            self._is_closed = True
             return
         self._is_closed = True
         first_error: QuiverError | None = None

@@ -97,6 +97,7 @@ class Client:
         timeout raises the refusal. RequestTimeout when there was no answer, or after `timeout` if given: the
         message may or may not be stored then.
         """
+        self._link.check_fork()
         producer = self._publishers.get(topic) or self._publisher(topic)
         ticket = producer.send(value, key, **options)
         try:
@@ -270,9 +271,10 @@ class Client:
     def close(self, timeout: Duration | None = None) -> None:
         """Closes streams, producers and connections. Producers are flushed first, for at most `timeout`.
 
-        Raises the first failure there was. Safe to call again.
+        Raises the first failure there was. Safe to call again. In a forked child it does nothing.
         """
-        if self._is_closed:
+        if self._is_closed or self._link.is_forked:
+            self._is_closed = True
             return
         self._is_closed = True
         first_error: QuiverError | None = None

@@ -141,6 +141,7 @@ class Producer:
 
     def flush(self, timeout: Duration | None = None) -> None:
         """Returns when every message taken so far is stored; raises the first failure that no ticket has shown."""
+        self._link.check_fork()
         seconds = wait_seconds(timeout)
         self._flushing += 1
         try:
@@ -153,8 +154,12 @@ class Producer:
         self._dispatch.raise_unseen()
 
     def close(self, timeout: Duration | None = None) -> None:
-        """Flushes and ends; what cannot be delivered within `timeout` fails. Safe to call again."""
-        if self.is_closed:
+        """Flushes and ends; what cannot be delivered within `timeout` fails. Safe to call again.
+
+        In a forked child it does nothing: the messages are the parent's.
+        """
+        if self.is_closed or self._link.is_forked:
+            self.is_closed = True
             return
         with self._mutex:
             self.is_closed = True

@@ -8,8 +8,9 @@ import msgspec
 
 from quiver.client._backend_sync import Waiter
 from quiver.client.delivery import Delivery, fresh
+from quiver.client.fork import current_pid
 from quiver.client.published import Published, Span
-from quiver.model.errors import QuiverError, RequestTimeout
+from quiver.model.errors import ForkRefused, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
 from quiver.system.clock import SystemClock
 
@@ -76,6 +77,8 @@ def wait_until(is_known: Callable[[], bool], delivery: Delivery, timeout: Durati
     seconds = wait_seconds(timeout)
     deadline = None if seconds is None else _clock.monotonic() + seconds
     while not is_known():
+        if delivery.pid != current_pid():
+            raise ForkRefused(pid=delivery.pid)
         waiter: Waiter[None] = Waiter()
         delivery.watchers.add(waiter.set)
         if is_known():

@@ -15,6 +15,7 @@ from quiver.client._sync.opened_run import OpenedRun, jobs_of
 from quiver.client._sync.picker import Picker
 from quiver.client._sync.receiver import Receiver
 from quiver.client._sync.settler import Settler
+from quiver.client.fork import watch_forks
 from quiver.client.leases import Leases
 from quiver.client.shelf import Portion, Shelf
 from quiver.client.work_options import WorkOptions
@@ -85,9 +86,11 @@ class Work:
         self._errors: deque[QuiverError] = deque(maxlen=_ERRORS_KEPT)
         self.is_stopped = False
         self.is_closed = False
+        watch_forks(self)
 
     def open(self) -> "Work":
         """Finds the topics; TopicNotFound. Receiving begins with the first job asked for."""
+        self._link.check_fork()
         if self.is_closed:
             raise Closed(what="the work")
         with self._opening:
@@ -115,6 +118,7 @@ class Work:
 
     def next_batch(self) -> JobBatch | None:
         """Waits for messages; None when the work was stopped or closed."""
+        self._link.check_fork()
         with self._taking:
             portions: list[Portion[OpenedRun]] = []
             left = self._options.max_messages
@@ -140,6 +144,8 @@ class Work:
     def stop(self) -> None:
         """Hands out nothing more, and gives back what was not handed out. Jobs that are worked on stay leased."""
         self.is_stopped = True
+        if self._link.is_forked:
+            return
         self._receiver.stop()
         self._shelf.clear_counter()
         self._news.set()
@@ -153,9 +159,10 @@ class Work:
         """Gives back what was not handed out, waits until everything decided is settled, and ends.
 
         It takes at most `timeout`. Raises the first refusal that nobody was told of. Jobs that are still open
-        are delivered again after their visibility time.
+        are delivered again after their visibility time. In a forked child it does nothing: leases are the parent's.
         """
-        if self.is_closed:
+        if self.is_closed or self._link.is_forked:
+            self.is_closed = True
             return
         seconds = wait_seconds(timeout)
         self.is_closed = True
@@ -170,6 +177,16 @@ class Work:
             self._settler.close(Closed(what="the work"))
         if self._errors:
             raise self._errors.popleft()
+
+    def check_fork(self) -> None:
+        self._link.check_fork()
+
+    def after_fork(self, parent_pid: int) -> None:
+        """The child is handed nothing: every job is the parent's."""
+        self._shelf.after_fork()
+        self._leases.after_fork()
+        for _ in self._counter:
+            pass
 
     def __enter__(self) -> "Work":
         return self.open()
@@ -192,6 +209,7 @@ class Work:
 
     def _lay_out(self) -> bool:
         """Puts jobs on the counter, unless somebody else just did; False at the end."""
+        self._link.check_fork()
         seen = self._counter
         with self._taking:
             if self._counter is not seen:
