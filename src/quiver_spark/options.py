@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from quiver.client.address import parse_address
+from quiver.client.address import parse_bootstrap
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import KIB, MIB
 from quiver.model.names import check_name
@@ -72,7 +72,7 @@ class OptionMap:
         return text
 
     def address(self, name: str = "bootstrap") -> str:
-        return str(parse_address(self.text(name) or DEFAULT_BOOTSTRAP))
+        return str(parse_bootstrap(self.text(name) or DEFAULT_BOOTSTRAP))
 
 
 class ReadOptions(NamedTuple):
