@@ -284,8 +284,7 @@ class Groups:
 
     async def alter(self, name: str, settings: Mapping[str, Any]) -> None:
         """Changes what can be changed per group; every other name is refused."""
-        changed = self.service.group(name).settings.changed(settings)
-        await self.service.change_settings(name, changed)
+        await self.service.change_settings(name, settings)
 
     def _members(self, group: Group) -> list[MemberDetails]:
         """The consumers, for a queue group: any of them takes from any partition."""

@@ -132,7 +132,7 @@ class Settling:
             await self._advance(delivery, part)
             if settlement.dead:
                 await delivery.buried(settlement)
-            return settlement
+            return settlement._replace(until_ms=delivery.shown_ms(settlement.until_ms))
         except Exception as error:
             if not isinstance(error, QuiverError):
                 logger.exception("a settlement failed unexpectedly")

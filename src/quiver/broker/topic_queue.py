@@ -36,7 +36,15 @@ class TopicQueue:
     """
 
     def __init__(
-        self, topic: Topic, name: str, group: Group, partitions: Partitions, deliveries: Deliveries, *, clock: Clock
+        self,
+        topic: Topic,
+        name: str,
+        group: Group,
+        partitions: Partitions,
+        deliveries: Deliveries,
+        *,
+        clock: Clock,
+        lease_clock: Clock,
     ) -> None:
         self.name, self.group_id, self._ordering = name, group.id, group.ordering
         self.topic = topic
@@ -45,6 +53,7 @@ class TopicQueue:
         self._partitions = partitions
         self._deliveries = deliveries
         self._clock = clock
+        self._lease_clock = lease_clock
         self._first_use = FirstUse(topic.id, group, partitions, deliveries)
         self._lock = asyncio.Lock()
         self._watched: list[tuple[Partition, partial[None]]] = []
@@ -198,7 +207,7 @@ class TopicQueue:
 
     def _sort_news(self) -> None:
         """Partitions that have something go where their turn will come."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._lease_clock.now_ms()
         while self._news:
             number = self._news.pop()
             state = self._state(number)
@@ -251,7 +260,7 @@ class TopicQueue:
             turns += 1
             if turns % _TURNS_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            turn = self._turns.next(want, self._clock.now_ms(), receiver.levels)
+            turn = self._turns.next(want, self._lease_clock.now_ms(), receiver.levels)
             if turn is not None:
                 want -= await self._take(turn, receiver)
             elif self._news:
@@ -293,7 +302,7 @@ class TopicQueue:
         asyncio.get_running_loop().call_later(pause, self.has_news, number)
 
     def _lease(self, delivery: PartitionDelivery, turn: Turn, receiver: Receiver) -> int:
-        lot = receiver.lot(self, delivery, self._clock.now_ms())
+        lot = receiver.lot(self, delivery, self._lease_clock.now_ms())
         taken = delivery.take(
             self.group_id,
             turn.level,
