@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -24,34 +25,55 @@ def test_the_first_screen_has_the_two_commands() -> None:
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
+def test_make_run_takes_the_data_directory_of_the_environment(tmp_path: Path) -> None:
+    shown = subprocess.run(["make", "--dry-run", "run"], cwd=ROOT, capture_output=True, text=True, check=True)
+    command = shown.stdout.splitlines()[-1].replace("serve", "config").split()
+    environment = os.environ | {"QUIVER_DATA_DIR": str(tmp_path / "mine")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert str(tmp_path / "mine") in done.stdout
+
+
 def test_the_examples(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> None:
     plain = (example for example in EXAMPLES if "spark" not in example)
     first, group, queue, transaction = (example.replace("localhost:7481", broker.address) for example in plain)
-    exec(first, {})
-    assert len(capsys.readouterr().out.splitlines()) == 6, "a line a partition"
-    with quiver.connect(broker.address) as q:
-        assert sum(q.offsets("orders").values()) == 100_001
-    shown = itertools.count(1)
 
     class Enough(Exception):
         pass
 
-    def show(value: object) -> None:
-        if next(shown) == 1000:
-            raise Enough
+    for run in (1, 2):  # whoever tries them tries them again
+        exec(first, {})
+        assert len(capsys.readouterr().out.splitlines()) == 6, "a line a partition"
+        with quiver.connect(broker.address) as q:
+            stored = sum(1 for _ in q.read("orders", end="latest"))
+            assert stored == 100_001 * run + (run - 1), "the last example publishes one too"
+        shown = itertools.count(1)
 
-    with pytest.raises(Enough):
-        exec(group, {"quiver": quiver, "print": show})
-    exec(queue, {"quiver": quiver})
-    assert capsys.readouterr().out.splitlines() == ["1 b'welcome'", "1 b'how was it?'"]
-    exec(transaction, {"quiver": quiver})
-    with quiver.connect(broker.address) as q:
-        receipts = [message.value for message in q.read("receipts", end="latest")]
-        assert len(receipts) == 1
-        assert receipts[0].startswith(b"receipt for ")
+        def show(value: object, shown: "itertools.count[int]" = shown) -> None:
+            if next(shown) == 1000:
+                raise Enough
+
+        with pytest.raises(Enough):
+            exec(group, {"quiver": quiver, "print": show})
+        exec(queue, {"quiver": quiver})
+        assert capsys.readouterr().out.splitlines() == ["1 b'welcome'", "1 b'how was it?'"]
+        exec(transaction, {"quiver": quiver})
+        with quiver.connect(broker.address) as q:
+            receipts = [message.value for message in q.read("receipts", end="latest")]
+            assert len(receipts) == run
+            assert all(receipt.startswith(b"receipt for ") for receipt in receipts)
 
 
 def test_the_commands(broker: BrokerProcess) -> None:
+    for _ in range(2):
+        created, produced, consumed, published, received = _run_commands(broker)
+        assert "news" in created
+        assert len(json.loads(received)["messages"]) >= 3
+        assert "news" in produced
+        assert consumed.split() == ["hello", "world"]
+        assert '"offset"' in published
+
+
+def _run_commands(broker: BrokerProcess) -> list[str]:
     outputs = []
     for command in COMMANDS:
         words = command.replace("localhost:7480", broker.http.removeprefix("http://"))
@@ -65,9 +87,4 @@ def test_the_commands(broker: BrokerProcess) -> None:
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
         outputs.append(done.stdout)
-    created, produced, consumed, published, received = outputs
-    assert "news" in created
-    assert len(json.loads(received)["messages"]) == 3
-    assert "news" in produced
-    assert consumed.split() == ["hello", "world"]
-    assert '"offset"' in published
+    return outputs

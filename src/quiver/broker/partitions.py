@@ -3,8 +3,6 @@
 import asyncio
 import logging
 
-import msgspec
-
 from quiver.model.errors import PartitionNotFound, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.names import TopicId
@@ -100,9 +98,7 @@ class Partitions:
 
     def limits_for(self, config: TopicConfig) -> Limits:
         """The broker's limits with the topic's own message size."""
-        if config.max_message_bytes is None:
-            return self._limits
-        return msgspec.structs.replace(self._limits, message_bytes=config.max_message_bytes)
+        return self._limits.for_messages(config.max_message_bytes)
 
     async def _open(self, topic: Topic, number: int, gate: asyncio.Semaphore) -> Partition:
         async with gate:

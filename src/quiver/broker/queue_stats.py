@@ -153,7 +153,7 @@ class QueueStats:
         served = _Served() if delivery is None else _served(delivery)
         return PartitionPriorities(
             stored=stored,
-            ready=await _ready(partition, delivery, group_ids, stored, now_ms),
+            ready=await _ready(partition, delivery, group_ids, stored, self._queues.lease_clock.now_ms()),
             in_flight=served.in_flight,
             enqueue_rate=[count * 1000 / window_ms for count in recent],
             dequeue_rate=self._rate((topic.id, number), served.messages, now_ms),

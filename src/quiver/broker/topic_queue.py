@@ -36,7 +36,15 @@ class TopicQueue:
     """
 
     def __init__(
-        self, topic: Topic, name: str, group: Group, partitions: Partitions, deliveries: Deliveries, *, clock: Clock
+        self,
+        topic: Topic,
+        name: str,
+        group: Group,
+        partitions: Partitions,
+        deliveries: Deliveries,
+        *,
+        clock: Clock,
+        lease_clock: Clock,
     ) -> None:
         self.name, self.group_id, self._ordering = name, group.id, group.ordering
         self.topic = topic
@@ -45,6 +53,7 @@ class TopicQueue:
         self._partitions = partitions
         self._deliveries = deliveries
         self._clock = clock
+        self._lease_clock = lease_clock
         self._first_use = FirstUse(topic.id, group, partitions, deliveries)
         self._lock = asyncio.Lock()
         self._watched: list[tuple[Partition, partial[None]]] = []
@@ -102,6 +111,11 @@ class TopicQueue:
             self.has_news(number)
         elif self._is_full:
             self._wake()
+
+    def rewound(self, number: int) -> None:
+        """The group begins elsewhere in the partition: what was found out about its levels holds no more."""
+        self._floors.pop(number, None)
+        self.settled(number, frees=True)
 
     def close(self, error: QuiverError) -> None:
         """Whoever waits gets the error."""
@@ -193,7 +207,7 @@ class TopicQueue:
 
     def _sort_news(self) -> None:
         """Partitions that have something go where their turn will come."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._lease_clock.now_ms()
         while self._news:
             number = self._news.pop()
             state = self._state(number)
@@ -212,6 +226,10 @@ class TopicQueue:
             position = max(position, self._floors[number][level])
         return min(partition.newest[level], partition.last_stable) > position
 
+    def _lowest_position(self, number: int) -> int:
+        start, state = self._watched[number][0].log.start_offset, self._state(number)
+        return start if state is None else max(start, min(state.position(level) for level in range(LEVELS)))
+
     async def _scout(self) -> None:
         """Finds out which levels partitions have messages in that were stored before the broker was started.
 
@@ -220,11 +238,12 @@ class TopicQueue:
         looks = 0
         while self._unscouted and (looks < _SCOUTED_AT_ONCE or not self._turns.any):
             number = next(iter(self._unscouted))
-            log, state = self._watched[number][0].log, self._state(number)
-            at = log.start_offset if state is None else min(state.position(level) for level in range(LEVELS))
-            end, looks = log.readable_offset, looks + 1
+            partition, at = self._watched[number][0], self._lowest_position(number)
+            end, looks = partition.high_watermark, looks + 1
             try:
-                counts = await log.count_by_priority(max(at, log.start_offset)) if at < end else _NOTHING
+                counts = await partition.log.count_by_priority(at) if at < end else _NOTHING
+                if self._lowest_position(number) < at:
+                    continue  # it was rewound meanwhile
                 self._floors[number] = [0 if count else end for count in counts]
                 self._news.add(number)
             except Exception as error:
@@ -241,7 +260,7 @@ class TopicQueue:
             turns += 1
             if turns % _TURNS_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            turn = self._turns.next(want, self._clock.now_ms(), receiver.levels)
+            turn = self._turns.next(want, self._lease_clock.now_ms(), receiver.levels)
             if turn is not None:
                 want -= await self._take(turn, receiver)
             elif self._news:
@@ -283,7 +302,7 @@ class TopicQueue:
         asyncio.get_running_loop().call_later(pause, self.has_news, number)
 
     def _lease(self, delivery: PartitionDelivery, turn: Turn, receiver: Receiver) -> int:
-        lot = receiver.lot(self, delivery, self._clock.now_ms())
+        lot = receiver.lot(self, delivery, self._lease_clock.now_ms())
         taken = delivery.take(
             self.group_id,
             turn.level,

@@ -12,7 +12,7 @@ from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument,
 from quiver.cli.output import Output, OutputOption, show_document, show_record, show_rows
 from quiver.cli.queue_options import QUEUE_HELP
 from quiver.cli.signature import option, with_options
-from quiver.model.errors import InvalidRequest, TopicNotFound
+from quiver.model.errors import InvalidRequest, TopicExists, TopicNotFound
 from quiver.model.times import format_time
 from quiver.model.topic import SETTING_NAMES
 
@@ -31,13 +31,13 @@ _LISTED = ("name", "partitions", "total_messages", "total_size_bytes", "durabili
 _HELP = {
     "partitions": "How many partitions; may grow later, which moves keys.",
     "retention": "How long messages are kept, such as 24h or 7d; none keeps them for ever.",
-    "retention_bytes": "How many bytes each partition keeps at most.",
-    "segment_bytes": "The size at which a segment file is closed.",
+    "retention_bytes": "How much each partition keeps at most, such as 10GiB; none: no limit.",
+    "segment_bytes": "The size at which a segment file is closed, such as 64MiB.",
     "durability": "fsync: acked is on disk; interval: synced every second; memory: never written.",
     "cleanup": "delete, compact or compact,delete.",
     "tombstone_retention": "How long compaction keeps tombstones, such as 24h.",
     "dedup_window": "How long message ids are remembered, such as 10m; 0: not at all.",
-    "max_message_bytes": "The largest message of this topic.",
+    "max_message_bytes": "The largest message of this topic, such as 256KiB; none: the broker's limit.",
     "ttl": "Messages expire this long after they arrive.",
     "priority_weights": "Five weights from critical to background, such as 50/25/15/7/3.",
     **QUEUE_HELP,
@@ -69,13 +69,23 @@ def list_topics(address: AddressOption = DEFAULT_ADDRESS, output: OutputOption =
 def create(
     topic: TopicArgument,
     settings: Mapping[str, Any],
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="A topic that exists is no error and stays as it is.")
+    ] = False,
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Create a topic."""
     with connect(address) as q:
-        created = q.topics.create(topic, **settings)
-    show_record({"name": created.name, "created": True, **created.settings}, output)
+        is_new = True
+        try:
+            found = q.topics.create(topic, **settings)
+        except TopicExists:
+            if not if_not_exists:
+                raise
+            is_new = False
+            found = q.topics.create(topic, exist_ok=True, **settings)
+    show_record({"name": found.name, "created": is_new, **found.settings}, output)
 
 
 @app.command("describe")

@@ -96,7 +96,8 @@ def _responses(op: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     good: dict[str, Any] = {"description": "Done"}
     if op.answer is not None:
         good["content"] = _content(schemas[op.answer])
-    responses = {str(op.status): good}
+    statuses = sorted({op.status, op.other_status or op.status})
+    responses = {str(status): good for status in statuses}
     for status, kinds in sorted(_by_status(op.errors).items()):
         responses[str(status)] = {
             "description": ", ".join(kind.code for kind in kinds),

@@ -24,6 +24,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """A body to begin with, for the documents."""
     query: Any = None
     status: int = 200
+    other_status: int | None = None
+    """Another status of a successful answer."""
     errors: tuple[type[QuiverError], ...] = ()
 
 

@@ -11,13 +11,14 @@ from quiver.gateways.http.request import Request
 from quiver.gateways.http.routes.queue_settings import QueueSettingsBody
 from quiver.model.errors import InvalidName, InvalidRequest, InvalidSetting, TopicExists, TopicNotFound
 from quiver.model.times import format_time
-from quiver.model.topic import SETTING_NAMES
+from quiver.model.topic import SETTING_NAMES, Topic, settings_that_differ
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
 
 Duration = Annotated[str | int | float | None, Meta(description="Such as 30s or 7d, or seconds; none: no limit.")]
-Count = Annotated[str | int | None, Meta(description="A whole number; none: no limit.")]
+Size = Annotated[str | int | None, Meta(description="Bytes, or with a unit such as 64KiB or 10GiB.")]
+SizeLimit = Annotated[str | int | None, Meta(description="Bytes, or with a unit such as 10GiB; none: no limit.")]
 _NO_LIMIT = "none"
 
 
@@ -28,8 +29,8 @@ class TopicSettings(QueueSettingsBody, kw_only=True):
     partitions: int | None = None
     retention_hours: float | None = None
     retention: Duration = None
-    retention_bytes: Count = None
-    segment_bytes: int | None = None
+    retention_bytes: SizeLimit = None
+    segment_bytes: Size = None
     durability: Annotated[str | None, Meta(description="fsync, interval or memory.")] = None
     cleanup: Annotated[str | None, Meta(description="delete, compact or compact,delete.")] = None
     tombstone_retention: Annotated[
@@ -38,7 +39,7 @@ class TopicSettings(QueueSettingsBody, kw_only=True):
     dedup_window: Annotated[
         str | int | float | None, Meta(description="How long message ids are remembered, such as 10m; 0: not at all.")
     ] = None
-    max_message_bytes: Count = None
+    max_message_bytes: SizeLimit = None
     ttl: Duration = None
     priority_weights: Annotated[list[int] | None, Meta(description="Five, from critical to background.")] = None
 
@@ -60,6 +61,7 @@ class TopicSettings(QueueSettingsBody, kw_only=True):
 
 class CreateTopicRequest(TopicSettings, kw_only=True):
     name: str | None = None
+    exist_ok: Annotated[bool, Meta(description="A topic that exists is no error and stays as it is.")] = False
 
 
 class CreatedTopicAnswer(msgspec.Struct, kw_only=True):
@@ -67,6 +69,9 @@ class CreatedTopicAnswer(msgspec.Struct, kw_only=True):
     partitions: int
     num_partitions: int
     created: bool = True
+    differs: Annotated[
+        list[str] | UnsetType, Meta(description="With exist_ok: settings that the topic has otherwise.")
+    ] = UNSET
 
 
 class ListQuery(msgspec.Struct, kw_only=True):
@@ -131,7 +136,13 @@ class TopicRoutes:
         wanted = await request.body(CreateTopicRequest)
         if wanted.name is None:
             raise InvalidRequest(problem='the body needs "name": the name of the topic')
-        topic = await self._broker.create_topic(wanted.name, wanted.given())
+        settings = wanted.given()
+        try:
+            topic = await self._broker.create_topic(wanted.name, settings)
+        except TopicExists:
+            if not wanted.exist_ok:
+                raise
+            return Answer(_existing(self._broker.topic(wanted.name), settings))
         count = topic.config.partitions
         return Answer(CreatedTopicAnswer(name=topic.name, partitions=count, num_partitions=count), 201)
 
@@ -197,6 +208,14 @@ class TopicRoutes:
         )
 
 
+def _existing(topic: Topic, settings: dict[str, Any]) -> CreatedTopicAnswer:
+    count = topic.config.partitions
+    differences = settings_that_differ(topic.config.settings(), settings)
+    return CreatedTopicAnswer(
+        name=topic.name, partitions=count, num_partitions=count, created=False, differs=differences or UNSET
+    )
+
+
 def topic_routes(broker: "Broker") -> Routes:
     routes, known = TopicRoutes(broker), (InvalidName, TopicNotFound)
 
@@ -213,6 +232,7 @@ def topic_routes(broker: "Broker") -> Routes:
                 body=CreateTopicRequest,
                 example={"name": "orders", "partitions": 6, "retention": "7d"},
                 status=201,
+                other_status=200,
                 errors=(InvalidRequest, InvalidName, InvalidSetting, TopicExists),
             ),
         },
