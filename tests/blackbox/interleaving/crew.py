@@ -26,6 +26,11 @@ class Crew:
         self._threads.append(thread)
         thread.start()
 
+    def wait(self, seconds: float) -> None:
+        """Until that time is over, or an actor has failed."""
+        for thread in self._threads:
+            thread.join(seconds)
+
     def join(self) -> None:
         for thread in self._threads:
             thread.join(JOIN_SECONDS)

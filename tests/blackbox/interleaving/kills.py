@@ -29,7 +29,7 @@ class Trouble:
         try:
             for worker in self._workers.values():
                 worker.start()
-            while not self._world.quiet.wait(self._chance.uniform(2, 7)):
+            while not self._world.quiet.wait(self._chance.uniform(1, 5)):
                 self._cause()
         finally:
             for worker in self._workers.values():

@@ -51,21 +51,26 @@ class PollMember:
                     return
             if self._world.stopping.is_set() or not self._poll_once():
                 break
-        if (
-            self._world.stopping.is_set() or self._is_short or self._chance.random() < 0.8
-        ):  # or it vanishes, and its session ends
+        vanishes = not self._is_short and self._chance.random() < 0.2  # and its session ends
+        if self._world.stopping.is_set() or not vanishes:
             self._ask("POST", "leave", {"member_id": self._id})
 
     def reset(self) -> None:
-        """Goes back, never on: refused while somebody else is a member."""
-        self._world.rest(self._chance.uniform(0.0, 0.5))
+        """Goes back, never on. It is refused while somebody else is a member, and tried again for a while."""
+        for _ in range(self._chance.randint(1, 10)):
+            self._world.rest(self._chance.uniform(0.0, 0.1))
+            if self._reset_once():
+                return
+
+    def _reset_once(self) -> bool:
         to: dict[str, Any] = self._chance.choice([{"to": "earliest"}, {"to": "shift", "shift": -20}])
         event = self._world.recorder.begin("reset", self._actor, group=self._group.name, topic=self._group.topic)
         answer = self._ask("POST", "offsets/reset", {"topic": self._group.topic, **to})
-        if answer.status != 200:
+        if answer.status == 200:
+            self._world.recorder.end(event, "ok", **to, moved=answer.body["partitions"])
+        else:
             self._world.recorder.end(event, "refused" if answer.status < 500 else "unknown", code=answer.body["code"])
-            return
-        self._world.recorder.end(event, "ok", **to, moved=answer.body["partitions"])
+        return answer.status == 200
 
     def _poll_once(self) -> bool:
         """Whether it still is a member."""

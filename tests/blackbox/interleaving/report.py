@@ -1,5 +1,6 @@
 """All checks over a run, and the report of one that fails: the history of every message concerned."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from blackbox.interleaving.checks.evidence import Evidence, Violation
@@ -19,6 +20,12 @@ def violations(evidence: Evidence) -> dict[str, list[Violation]]:
     return {name: entries for name, entries in found.items() if entries}
 
 
+def summary(evidence: Evidence) -> str:
+    """How often each thing happened, and how it went."""
+    counts = Counter((event.what, event.outcome) for event in evidence.events)
+    return ", ".join(f"{what} {outcome} {count}" for (what, outcome), count in sorted(counts.items()))
+
+
 def report(evidence: Evidence, found: dict[str, list[Violation]]) -> str:
     return "\n".join(_lines(evidence, found))
 
@@ -32,4 +39,8 @@ def _lines(evidence: Evidence, found: dict[str, list[Violation]]) -> Iterator[st
             if entry.message:
                 yield from (f"    {event.line(zero)}" for event in evidence.by_message[entry.message])
     yield "trouble:"
-    yield from (f"    {event.line(zero)}" for event in evidence.of("kill", "stop", "slow", "worker", "reset"))
+    yield from (
+        f"    {event.line(zero)}"
+        for event in evidence.of("kill", "stop", "slow", "worker", "reset")
+        if event.may_count
+    )

@@ -1,8 +1,8 @@
 """Everything at once against one broker, through SDK and HTTP, with kills; afterwards every message is accounted for.
 
 A run takes its choices from a seed, though not its timing. In the suite the seed is fixed and the load lasts for
-about a minute; `make chaos` (QUIVER_LONG=1) takes an hour and a new seed. QUIVER_INTERLEAVE_SEED and
-QUIVER_INTERLEAVE_SECONDS choose otherwise.
+about a minute; `make chaos` (QUIVER_LONG=1) takes an hour, in rounds with seeds of their own that follow a new one.
+QUIVER_INTERLEAVE_SEED, QUIVER_INTERLEAVE_SECONDS (of a round) and QUIVER_INTERLEAVE_ROUNDS choose otherwise.
 """
 
 import os
@@ -23,14 +23,16 @@ from blackbox.interleaving.final_state import depth, is_settled, read_final_stat
 from blackbox.interleaving.history import Recorder, read_events
 from blackbox.interleaving.http_caller import HttpCaller
 from blackbox.interleaving.kills import Trouble
-from blackbox.interleaving.report import report, violations
+from blackbox.interleaving.report import report, summary, violations
 
 LONG = bool(os.environ.get("QUIVER_LONG"))
-SECONDS = float(os.environ.get("QUIVER_INTERLEAVE_SECONDS", "3300" if LONG else "55"))
+SECONDS = float(os.environ.get("QUIVER_INTERLEAVE_SECONDS", "300" if LONG else "55"))
+ROUNDS = int(os.environ.get("QUIVER_INTERLEAVE_ROUNDS", "11" if LONG else "1"))
 SEED = int(os.environ.get("QUIVER_INTERLEAVE_SEED", "0")) or (
     random.SystemRandom().randrange(1, 2**31) if LONG else 1
 )
 DRAIN_SECONDS = 120.0
+FILE = Path(__file__).relative_to(Path(__file__).parents[3])
 
 
 def start_consumers(crew: Crew, world: plan.World) -> None:
@@ -94,35 +96,37 @@ def make_topics(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600 + 2 * SECONDS)
-def test_everything_at_once(start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> None:
-    again = (
-        f"QUIVER_INTERLEAVE_SEED={SEED} QUIVER_INTERLEAVE_SECONDS={SECONDS:g} .venv/bin/pytest {Path(__file__).name}"
-    )
-    print(f"seed {SEED}; again: {again}")
+@pytest.mark.timeout(120 + ROUNDS * (2 * SECONDS + 300))
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_everything_at_once(number: int, start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> None:
+    seed = SEED + number
+    again = f"QUIVER_INTERLEAVE_SEED={seed} QUIVER_INTERLEAVE_SECONDS={SECONDS:g} .venv/bin/pytest {FILE}"
+    print(f"seed {seed}; again: {again}")
     ports = (free_port(), free_port())
     broker = start_broker("--http-port", str(ports[0]), "--native-port", str(ports[1]))
-    world = plan.World(*ports, SEED, Recorder())
+    world = plan.World(*ports, seed, Recorder())
     make_topics(broker)
+    problems = run(world, broker, tmp_path)
+    final = read_final_state(HttpCaller(ports[0]))
+    evidence = Evidence([*world.recorder.events, *read_events(tmp_path.glob("*.events"))], final)
+    found = violations(evidence)
+    print(f"{len(final.stored)} messages, {len(final.letters)} dead letters; {summary(evidence)}")
+    if found or problems:
+        pytest.fail("\n".join([again, *problems, report(evidence, found)]), pytrace=False)
+
+
+def run(world: plan.World, broker: BrokerProcess, directory: Path) -> list[str]:
+    """The load, and then the rest of it, until nothing is left to do; what went wrong with actors."""
     load, rest, trouble = Crew(), Crew(), Crew()
     start_consumers(rest, world)
     start_load(load, world)
     start_lookers(rest, world)
-    events = tmp_path / "events"
-    events.mkdir()
-    trouble.start(Trouble(world, broker, events).run, name="trouble")
-    world.quiet.wait(SECONDS)
+    trouble.start(Trouble(world, broker, directory).run, name="trouble")
+    trouble.wait(SECONDS)
     world.quiet.set()
     trouble.join()
     load.join()
-    call = HttpCaller(ports[0])
-    problems = drain(call, world)
+    problems = drain(HttpCaller(world.http_port), world)
     world.stop()
     rest.join()
-    final = read_final_state(call)
-    evidence = Evidence([*world.recorder.events, *read_events(events.glob("*.events"))], final)
-    found = violations(evidence)
-    problems += [*load.failures, *rest.failures, *trouble.failures]
-    print(f"{len(evidence.publishes)} messages, {len(evidence.events)} events, {len(final.letters)} dead letters")
-    if found or problems:
-        pytest.fail("\n".join([again, *problems, report(evidence, found)]), pytrace=False)
+    return [*problems, *load.failures, *rest.failures, *trouble.failures]

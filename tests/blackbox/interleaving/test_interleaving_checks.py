@@ -162,10 +162,9 @@ def test_every_message_is_settled() -> None:
 
 def test_a_dead_letter_has_a_reason() -> None:
     letters = [Letter("t", QUEUE.name, M0.value, reason, 2) for reason in ("rejected", "expired", "max_attempts")]
+    given = lease("deliver", 1, M0)
     for letter in letters:
-        assert (
-            "without a reason" in found(check_settled, [lease("deliver", 1, M0)], [M0], letters=[letter])[0].sentence
-        )
+        assert "without a reason" in found(check_settled, [given], [M0], letters=[letter])[0].sentence
     mortal = event("publish", 0, of=M0, ttl=1.0)
     assert not found(check_settled, [mortal], [M0], letters=[letters[1]])
     assert not found(check_settled, [], [M0], letters=[Letter("t", QUEUE.name, M0.value, "max_attempts", 6)])

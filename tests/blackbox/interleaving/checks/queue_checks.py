@@ -89,6 +89,7 @@ def check_one_holder(evidence: Evidence) -> Iterator[Violation]:
         freed = _freed_leases(evidence, group)
         for name, events in evidence.by_group[group.name].items():
             leases = [event for event in events if event.what == "deliver" and event.details.get("lease")]
+            leases.sort(key=lambda event: event.details["attempt"])
             for first, second in pairwise(leases):
                 is_held = second.ended < first.began + VISIBILITY_SECONDS
                 if is_held and freed.get(_lease_of(first), second.ended) >= second.ended:

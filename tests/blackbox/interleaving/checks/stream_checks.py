@@ -1,6 +1,6 @@
 """Groups with positions: everything is read, in order, and what is committed goes back only when asked to."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 
 from blackbox.interleaving.checks.evidence import Evidence, Violation
@@ -64,10 +64,10 @@ def check_committed_never_goes_back(evidence: Evidence) -> Iterator[Violation]:
 def _falls(events: list[Event], resets: list[Event]) -> Iterator[tuple[Event, Event]]:
     """Pairs that do not overlap, of which the later shows less, though nobody asked for that meanwhile."""
     highest: Event | None = None
-    waiting = sorted(events, key=lambda event: event.ended)
+    waiting = deque(sorted(events, key=lambda event: event.ended))
     for later in sorted((event for event in events if event.what == "committed"), key=lambda event: event.began):
         while waiting and waiting[0].ended < later.began:
-            event = waiting.pop(0)
+            event = waiting.popleft()
             if highest is None or event.offset >= highest.offset or _reset_between(resets, highest, event):
                 highest = event
         if highest is not None and later.offset < highest.offset and not _reset_between(resets, highest, later):
@@ -81,21 +81,40 @@ def _reset_between(resets: list[Event], first: Event, second: Event) -> bool:
 def check_committed_was_read(evidence: Evidence) -> Iterator[Violation]:
     """Nobody commits past a message that no member was given."""
     for group in _with_positions(evidence):
+        given = _first_given(evidence, group)
+        looks: dict[int, list[Event]] = defaultdict(list)
+        for event in evidence.of("committed"):
+            if event.group == group.name:
+                looks[event.partition].append(event)
         places: dict[int, list[Stored]] = defaultdict(list)
         for one in evidence.stored_in(group.topic):
             places[one.partition].append(one)
-        firsts = {one.value: 0.0 for one in evidence.final.letters if one.group == group.name}
-        for name, events in evidence.by_group[group.name].items():
-            times = [event.began for event in events if event.what == "deliver"]
-            if times:
-                firsts[name] = min(times)
-        for event in evidence.of("committed"):
-            if event.group != group.name:
-                continue
-            for one in places[event.partition]:  # what has died may have done so without being given to anybody
-                if one.offset < event.offset and firsts.get(one.value, float("inf")) > event.ended:
-                    yield Violation(one.value, f"was not read, and {group.name} had committed {event.offset}")
-                    firsts[one.value] = 0.0
+        for partition, stored in places.items():
+            for one, look in _first_passed(stored, looks[partition]):
+                if look.ended < given.get(one.value, float("inf")):
+                    yield Violation(one.value, f"was not read, and {group.name} had committed {look.offset}")
+
+
+def _first_given(evidence: Evidence, group: Group) -> dict[str, float]:
+    """When each message was given to a member first. What has died may have done so without that."""
+    found = {one.value: 0.0 for one in evidence.final.letters if one.group == group.name}
+    for name, events in evidence.by_group[group.name].items():
+        times = [event.began for event in events if event.what == "deliver"]
+        if times:
+            found.setdefault(name, min(times))
+    return found
+
+
+def _first_passed(stored: list[Stored], looks: list[Event]) -> Iterator[tuple[Stored, Event]]:
+    """Each message with the first look that saw an offset behind it as committed."""
+    by_offset = sorted(looks, key=lambda event: event.offset)
+    first: Event | None = None
+    for one in sorted(stored, key=lambda one: -one.offset):
+        while by_offset and by_offset[-1].offset > one.offset:
+            look = by_offset.pop()
+            first = look if first is None or look.ended < first.ended else first
+        if first is not None:
+            yield one, first
 
 
 def _with_positions(evidence: Evidence) -> Iterator[Group]:
