@@ -9,11 +9,11 @@ from blackbox.interleaving.queue_workers import HttpSettler, choose_action
 from blackbox.interleaving.scenario import SESSION, VISIBILITY_SECONDS, Group, World
 
 
-def poll(world: World, actor: str, group: Group, resets: bool = False) -> None:
-    """One membership after the other; with `resets` the group is sent back between two of them."""
+def poll(world: World, actor: str, group: Group, *, is_short: bool, resets: bool) -> None:
+    """One membership after the other, short or not; with `resets` the group is sent back between two of them."""
     chance = world.chance(actor)
     while not world.stopping.is_set():
-        member = PollMember(world, actor, group, chance, is_short=resets)
+        member = PollMember(world, actor, group, chance, is_short)
         try:
             if not member.join():
                 world.rest(0.2)

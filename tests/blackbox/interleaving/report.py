@@ -39,8 +39,5 @@ def _lines(evidence: Evidence, found: dict[str, list[Violation]]) -> Iterator[st
             if entry.message:
                 yield from (f"    {event.line(zero)}" for event in evidence.by_message[entry.message])
     yield "trouble:"
-    yield from (
-        f"    {event.line(zero)}"
-        for event in evidence.of("kill", "stop", "slow", "worker", "reset")
-        if event.may_count
-    )
+    troubles = [event for event in evidence.of("kill", "stop", "slow", "worker", "reset") if event.may_count]
+    yield from (f"    {event.line(zero)}" for event in troubles)

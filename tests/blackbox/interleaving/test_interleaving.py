@@ -9,6 +9,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,9 @@ def start_consumers(crew: Crew, world: plan.World) -> None:
             crew.start(stream_members.take_part, world, name, group, name=name)
         for group in (plan.POLLERS, plan.REWINDERS):
             name = f"http-{group.name}-{number}"
-            crew.start(poll_members.poll, world, name, group, group is plan.REWINDERS, name=name)
+            is_short = group is plan.REWINDERS
+            member = partial(poll_members.poll, is_short=is_short, resets=is_short and number == 0)
+            crew.start(member, world, name, group, name=name)
     for group in (plan.LANES, plan.TAKERS):
         name = f"sdk-{group.name}"
         crew.start(queue_workers.work_with_sdk, world, name, group, name=name)
