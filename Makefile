@@ -4,9 +4,9 @@
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
-run: ## set up and start the broker on ./data
+run: ## set up and start the broker on ./data, or QUIVER_DATA_DIR
 	@scripts/setup runtime
-	@.venv/bin/quiver serve --data-dir data
+	@.venv/bin/quiver serve
 
 test: setup ## set up and run every test
 	@scripts/system-packages

@@ -4,7 +4,7 @@ import os
 from functools import lru_cache
 
 from quiver.client._sync.link import Link
-from quiver.client.address import parse_address
+from quiver.client.address import parse_bootstrap
 
 _CLIENT = "quiver-spark"
 
@@ -16,4 +16,4 @@ def broker_link(bootstrap: str, timeout_seconds: float) -> Link:
 
 @lru_cache(maxsize=16)
 def _link(bootstrap: str, timeout_seconds: float, pid: int) -> Link:
-    return Link(parse_address(bootstrap), timeout=timeout_seconds, client=_CLIENT)
+    return Link(parse_bootstrap(bootstrap), timeout=timeout_seconds, client=_CLIENT)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from quiver.client.address import parse_address
+from quiver.client.address import parse_bootstrap
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import KIB, MIB
 from quiver.model.names import check_name
@@ -72,7 +72,7 @@ class OptionMap:
         return text
 
     def address(self, name: str = "bootstrap") -> str:
-        return str(parse_address(self.text(name) or DEFAULT_BOOTSTRAP))
+        return str(parse_bootstrap(self.text(name) or DEFAULT_BOOTSTRAP))
 
 
 class ReadOptions(NamedTuple):
@@ -97,6 +97,12 @@ class ReadOptions(NamedTuple):
     timeout_seconds: float = 30.0
     """How long a broker that does not answer is waited for."""
     fetch_bytes: int = 8 * MIB
+
+    def check_places(self, partitions: Mapping[str, int]) -> None:
+        """InvalidRequest when start or end names what is not among the topics that are read and their partitions."""
+        self.start.check(partitions, "start")
+        if self.end is not None:
+            self.end.check(partitions, "end")
 
 
 def read_options(options: Mapping[str, str], *, now_ms: int, streaming: bool = False) -> ReadOptions:

@@ -109,6 +109,23 @@ def test_an_address_that_is_none_is_a_sentence() -> None:
         assert b"Traceback" not in done.stderr
 
 
+def test_the_address_may_come_before_the_command(shared_broker: BrokerProcess, topic: str) -> None:
+    for words in (("-a", shared_broker.address, "topic", "list"), ("topic", "list", "-a", shared_broker.address)):
+        done = run_cli("127.0.0.1:1", *words)
+        assert topic in done.stdout.decode(), done.stderr
+    done = run_cli("127.0.0.1:1", "-a", "127.0.0.1:2", "topic", "list", "--address", shared_broker.address)
+    assert topic in done.stdout.decode(), "the command's own counts more"
+
+
+def test_several_addresses_and_the_wrong_port(shared_broker: BrokerProcess, topic: str) -> None:
+    http_address = shared_broker.http.removeprefix("http://")
+    done = run_cli(http_address, "topic", "list")
+    assert done.returncode == 1
+    assert "give the native port" in done.stderr.decode()
+    done = run_cli(f"127.0.0.1:1,{http_address},{shared_broker.address}", "topic", "list")
+    assert topic in done.stdout.decode(), done.stderr
+
+
 def test_the_shell_completes_commands_and_topic_names(shared_broker: BrokerProcess, topic: str) -> None:
     def complete(*words: str) -> list[str]:
         line = {"COMP_WORDS": " ".join(("quiver", *words)), "COMP_CWORD": str(len(words))}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import uuid
 from collections.abc import Callable
@@ -170,3 +171,20 @@ def test_it_ends_with_an_error_when_the_broker_goes_away(start_broker: Callable[
     assert process.returncode == 1
     assert b"Traceback" not in error
     assert error.startswith(b"quiver: ")
+    assert b"1 messages were stored; 1 more" in error
+
+
+def test_ctrl_c_says_what_was_sent(shared_broker: BrokerProcess, topic: str, stored: Stored) -> None:
+    command = [str(QUIVER), "produce", topic, "-p", "0", "-o", "json", "--address", shared_broker.address]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"line\n" * 3)
+        process.stdin.flush()
+        wait_until(lambda: len(stored()) == 3, 20, "the lines")
+        process.send_signal(signal.SIGINT)
+        printed, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert json.loads(printed)["messages"] == 3
+    assert said.startswith(b"quiver: interrupted")
+    assert b"Traceback" not in said

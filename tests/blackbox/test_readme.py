@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -22,6 +23,14 @@ def test_the_first_screen_has_the_two_commands() -> None:
     for target in ("run", "test"):
         assert any(line.strip().startswith(f"make {target} ") for line in first_screen)
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_make_run_takes_the_data_directory_of_the_environment(tmp_path: Path) -> None:
+    shown = subprocess.run(["make", "--dry-run", "run"], cwd=ROOT, capture_output=True, text=True, check=True)
+    command = shown.stdout.splitlines()[-1].replace("serve", "config").split()
+    environment = os.environ | {"QUIVER_DATA_DIR": str(tmp_path / "mine")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert str(tmp_path / "mine") in done.stdout
 
 
 def test_the_examples(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> None:

@@ -218,6 +218,11 @@ class _Reading:
             low, high = getattr(config, smaller), getattr(config, larger)
             if low > high:
                 self._problems.append(f"{smaller} ({low}) is larger than {larger} ({high})")
+        most = config.topic_defaults.max_message_bytes
+        if most is not None and most > config.max_frame_bytes:
+            self._problems.append(
+                f"topic.max_message_bytes ({most}) is larger than max_frame_bytes ({config.max_frame_bytes})"
+            )
 
 
 def shown_values(config: Config) -> dict[str, Any]:

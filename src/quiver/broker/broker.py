@@ -38,7 +38,7 @@ from quiver.model.topic import Topic, TopicConfig
 from quiver.partition.partition import Appended, Frame, Partition
 from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Storage
-from quiver.system.clock import Clock, SystemClock
+from quiver.system.clock import Clock, SteadyClock, SystemClock
 from quiver.system.pace import bounded_gather
 from quiver.system.randomness import Randomness, SystemRandomness
 from quiver.transactions.coordinator import Coordinator
@@ -84,7 +84,7 @@ class Broker:
         self._storage = storage
         randomness = randomness or SystemRandomness()
         self._metadata = MetadataService(
-            clock=self.clock, randomness=randomness, defaults=self.settings.topic_defaults
+            clock=self.clock, randomness=randomness, defaults=self.settings.topic_defaults, limits=self.limits
         )
         self._partitions = Partitions(storage, clock=self.clock, limits=self.limits)
         self.delays = Delays(storage, self._metadata, self._partitions, clock=self.clock)
@@ -93,18 +93,7 @@ class Broker:
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
         self._browse = Browse(self._partitions)
         self._group_service = GroupService(clock=self.clock, randomness=randomness, topics=self._topic_sizes)
-        self.queues = Queues(
-            storage,
-            self._metadata,
-            self._partitions,
-            self._group_service,
-            clock=self.clock,
-            randomness=randomness,
-            limits=self.limits,
-            bury=lambda delivery, move: self.dead_letters.bury(delivery, move),
-            pending_delays=self.delays.pending_count,
-            history=self.settings.delivery_history,
-        )
+        self.queues = self._new_queues(randomness)
         self.queue_stats = QueueStats(
             self._metadata, self._partitions, self._group_service, self.queues, clock=self.clock
         )
@@ -141,6 +130,21 @@ class Broker:
         self._unowned: set[int] = set()
         self._running = False
         self._started_at = self.clock.monotonic()
+
+    def _new_queues(self, randomness: Randomness) -> Queues:
+        return Queues(
+            self._storage,
+            self._metadata,
+            self._partitions,
+            self._group_service,
+            clock=self.clock,
+            lease_clock=SteadyClock(self.clock),
+            randomness=randomness,
+            limits=self.limits,
+            bury=lambda delivery, move: self.dead_letters.bury(delivery, move),
+            pending_delays=self.delays.pending_count,
+            history=self.settings.delivery_history,
+        )
 
     def _new_transactions(self, coordinator: Coordinator) -> Transactions:
         finishing = Finishing(
@@ -223,20 +227,27 @@ class Broker:
         """Changes settings while the topic is in use; `partitions` may only grow."""
         self._check_running()
         async with self._admin:
-            # New partitions are open before anybody can hear of them.
-            await self._partitions.open_topic(self._metadata.altered(name, settings))
-            topic = await self._metadata.alter(name, settings)
-            await self._partitions.reconfigure(topic)
-            await self.delays.reconfigure(topic)
-            await self.queues.topic_changed(topic)
+            topic = await self._alter_topic(name, settings)
         await self._group_service.topic_changed(name)
         return topic
 
     async def add_partitions(self, name: str, count: int) -> tuple[int, int]:
         """Returns the old and the new count."""
-        old = self._metadata.topic(name).config.partitions
-        topic = await self.alter_topic(name, {"partitions": count})
+        self._check_running()
+        async with self._admin:
+            old = self._metadata.topic(name).config.partitions
+            topic = await self._alter_topic(name, {"partitions": count})
+        await self._group_service.topic_changed(name)
         return old, topic.config.partitions
+
+    async def _alter_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
+        # New partitions are open before anybody can hear of them.
+        await self._partitions.open_topic(self._metadata.altered(name, settings))
+        topic = await self._metadata.alter(name, settings)
+        await self._partitions.reconfigure(topic)
+        await self.delays.reconfigure(topic)
+        await self.queues.topic_changed(topic)
+        return topic
 
     async def delete_topic(self, name: str) -> None:
         """Returns when the files are gone."""

@@ -23,7 +23,6 @@ _SUFFIX = "-delivery"
 _SHORTEST_PAUSE_MS = 20
 """Times that come within this are attended to together."""
 _LONGEST_PAUSE_MS = 1_000
-"""However far the next time is: clocks jump."""
 _SNAPSHOTS_EVERY_MS = 2_000
 _REPLAY_BYTES = 4 * MIB
 
@@ -41,6 +40,7 @@ class Deliveries:
         partitions: Partitions,
         *,
         clock: Clock,
+        lease_clock: Clock,
         randomness: Randomness,
         bury: Bury,
         attend: Callable[[PartitionDelivery], Awaitable[None]],
@@ -50,6 +50,7 @@ class Deliveries:
         self._storage = storage
         self._partitions = partitions
         self._clock = clock
+        self._lease_clock = lease_clock
         self._randomness = randomness
         self._bury = bury
         self._attend = attend
@@ -137,7 +138,7 @@ class Deliveries:
 
     async def attend_to_times(self) -> None:
         """Everything whose time has come by now."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._lease_clock.now_ms()
         while (place := self._deadlines.take(now_ms)) is not None:
             delivery = self.known(place[0]).get(place[1])
             if delivery is None:
@@ -160,6 +161,7 @@ class Deliveries:
                 number=number,
                 epoch=self._partitions.epoch,
                 clock=self._clock,
+                lease_clock=self._lease_clock,
                 randomness=self._randomness,
                 frames=self._frames,
                 bury=self._bury,
@@ -187,7 +189,7 @@ class Deliveries:
 
     async def _pause(self) -> None:
         """Until the next time, or until a nearer one that is noted meanwhile."""
-        begun_ms = self._clock.now_ms()
+        begun_ms = self._lease_clock.now_ms()
         shortest_ms, longest_ms = begun_ms + _SHORTEST_PAUSE_MS, begun_ms + _LONGEST_PAUSE_MS
         while True:
             nearest_ms = self._deadlines.nearest_ms()
@@ -195,7 +197,7 @@ class Deliveries:
             self._pause_until_ms = until_ms if until_ms > shortest_ms else 0
             self._sooner.clear()
             try:
-                async with asyncio.timeout(min(until_ms - self._clock.now_ms(), _LONGEST_PAUSE_MS) / 1000):
+                async with asyncio.timeout(min(until_ms - self._lease_clock.now_ms(), _LONGEST_PAUSE_MS) / 1000):
                     await self._sooner.wait()
             except TimeoutError:
                 return

@@ -4,8 +4,6 @@ import logging
 from collections import deque
 from itertools import islice
 
-import msgspec
-
 from quiver.model.errors import PartitionNotFound, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.names import TopicId
@@ -102,9 +100,7 @@ class Partitions:
 
     def limits_for(self, config: TopicConfig) -> Limits:
         """The broker's limits with the topic's own message size."""
-        if config.max_message_bytes is None:
-            return self._limits
-        return msgspec.structs.replace(self._limits, message_bytes=config.max_message_bytes)
+        return self._limits.for_messages(config.max_message_bytes)
 
     async def _open(self, place: tuple[Topic, int]) -> Partition:
         topic, number = place

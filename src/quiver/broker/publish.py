@@ -1,6 +1,7 @@
 """Publish: frames from native clients, and single messages, which share frames."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ from quiver.system.clock import Clock
 from quiver.system.pace import AT_ONCE
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.events import Place
+
+logger = logging.getLogger(__name__)
 
 _STICKY_MESSAGES = 100
 _FEATURES = {CONTROL: "a control frame", ENCRYPTED: "an encrypted frame"}
@@ -131,6 +134,9 @@ class Publish:
             return _Begun(number, partitions[number].append_message(now))
         except QuiverError as error:
             return error
+        except Exception:  # it is the fault of this message: the others are published
+            logger.exception("a message to %s was refused", topic.name)
+            return QuiverError()
 
     def _choose(self, topic: Topic, message: NewMessage, count: int) -> int:
         chosen = chosen_partition(topic, message, count)
@@ -158,3 +164,6 @@ async def _outcome(begun: _Begun | QuiverError) -> Published | QuiverError:
         return Published(begun.partition, appended.base_offset, appended.duplicate, appended.delayed)
     except QuiverError as error:
         return error
+    except Exception:
+        logger.exception("a message was not published")
+        return QuiverError()

@@ -154,7 +154,7 @@ class QueueStats:
             recent = [0] * LEVELS
             if any(stored):
                 recent = await log.count_by_priority(await log.offset_for_time(now_ms - _WINDOW_MS))
-            ready = await _ready(partition, delivery, group_ids, stored, now_ms)
+            ready = await _ready(partition, delivery, group_ids, stored, self._queues.lease_clock.now_ms())
         except Closed:
             return None
         window_ms = min(_WINDOW_MS, max(1_000, now_ms - self._started_ms))

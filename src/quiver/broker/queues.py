@@ -42,6 +42,7 @@ class Queues:
         groups: GroupService,
         *,
         clock: Clock,
+        lease_clock: Clock,
         randomness: Randomness,
         limits: Limits,
         bury: Bury,
@@ -52,11 +53,14 @@ class Queues:
         self._partitions = partitions
         self._groups = groups
         self._clock = clock
+        self.lease_clock = lease_clock
+        """What leases and retries go by: steps of the wall clock do not touch them."""
         self._pending_delays = pending_delays
         self._deliveries = Deliveries(
             storage,
             partitions,
             clock=clock,
+            lease_clock=lease_clock,
             randomness=randomness,
             bury=bury,
             attend=self._attend,
@@ -64,7 +68,9 @@ class Queues:
             history=history,
         )
         self._settling = Settling(metadata, groups, self._deliveries, on_settled=self._on_settled)
-        self._receiving = Receiving(partitions, self._deliveries, self._settling, clock=clock, limits=limits)
+        self._receiving = Receiving(
+            partitions, self._deliveries, self._settling, clock=clock, lease_clock=lease_clock, limits=limits
+        )
         self._queues = self._receiving.queues
         self._is_closed = False
         self._watchers: dict[int, list[Callable[[], None]]] = {}
@@ -274,7 +280,7 @@ class Queues:
         """By partition, where a group has begun: everything below is settled."""
         found = self._groups.group(group)
         return {
-            number: settled_offset(delivery, state, found)
+            number: settled_offset(delivery.partition, state, found)
             for number, delivery in self.known_deliveries(topic.id).items()
             if (state := delivery.state(found.id)) is not None
         }
@@ -288,7 +294,9 @@ class Queues:
                 await delivery.begin(found.id, ordering=found.ordering, start=offset)
             else:
                 await delivery.rewind(found.id, offset)
-            self._note_change(delivery, found.id)
+            queue = self._queues.get((topic.id, found.id))
+            if queue is not None:
+                queue.rewound(number)
 
     def check_idle(self, group: str) -> None:
         """GroupNotEmpty while consumers wait: a group that was deleted they would begin anew."""
@@ -349,7 +357,7 @@ class Queues:
 
     async def _parts(self, topic: Topic, group: str, *, with_age: bool) -> list[PartitionDepth]:
         known, found = self.known_deliveries(topic.id), []
-        of, now_ms = self._groups.group(group), self._clock.now_ms()
+        of, now_ms = self._groups.group(group), self.lease_clock.now_ms()
         async for number, partition in paced(enumerate(self._partitions.of(topic.id))):
             try:
                 depth = await partition_depth(

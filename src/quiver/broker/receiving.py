@@ -35,12 +35,20 @@ class Receiving:
     """Nothing is lost on the way: what was taken and does not reach its consumer is given back uncounted."""
 
     def __init__(
-        self, partitions: Partitions, deliveries: Deliveries, settling: Settling, *, clock: Clock, limits: Limits
+        self,
+        partitions: Partitions,
+        deliveries: Deliveries,
+        settling: Settling,
+        *,
+        clock: Clock,
+        lease_clock: Clock,
+        limits: Limits,
     ) -> None:
         self._partitions = partitions
         self._deliveries = deliveries
         self._settling = settling
         self._clock = clock
+        self._lease_clock = lease_clock
         self._limits = limits
         self.queues: dict[tuple[int, int], TopicQueue] = {}
         """By topic id and group id: those that were received from since the start."""
@@ -112,6 +120,7 @@ class Receiving:
                     self._deliveries,
                     turnstile=self._turnstile,
                     clock=self._clock,
+                    lease_clock=self._lease_clock,
                 )
                 self.queues[topic.id, group.id] = queue
             queue.configure(topic, group)

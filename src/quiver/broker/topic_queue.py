@@ -44,6 +44,7 @@ class TopicQueue:
         *,
         turnstile: Turnstile,
         clock: Clock,
+        lease_clock: Clock,
     ) -> None:
         self.name, self.group_id, self._ordering = name, group.id, group.ordering
         self.topic = topic
@@ -53,6 +54,7 @@ class TopicQueue:
         self._deliveries = deliveries
         self._turnstile = turnstile
         self._clock = clock
+        self._lease_clock = lease_clock
         self._first_use = FirstUse(topic.id, group, partitions, deliveries)
         self._lock = asyncio.Lock()
         self._watched: list[tuple[Partition, partial[None]]] = []
@@ -110,6 +112,11 @@ class TopicQueue:
             self.has_news(number)
         elif self._is_full:
             self._wake()
+
+    def rewound(self, number: int) -> None:
+        """The group begins elsewhere in the partition: what was found out about its levels holds no more."""
+        self._floors.pop(number, None)
+        self.settled(number, frees=True)
 
     def close(self, error: QuiverError) -> None:
         """Whoever waits gets the error."""
@@ -202,7 +209,7 @@ class TopicQueue:
 
     async def _sort_news(self) -> None:
         """Partitions that have something go where their turn will come."""
-        now_ms, pace = self._clock.now_ms(), Pace()
+        now_ms, pace = self._lease_clock.now_ms(), Pace()
         while self._news:
             await pace.turn()
             if not self._news:
@@ -224,6 +231,10 @@ class TopicQueue:
             position = max(position, self._floors[number][level])
         return min(partition.newest[level], partition.last_stable) > position
 
+    def _lowest_position(self, number: int) -> int:
+        start, state = self._watched[number][0].log.start_offset, self._state(number)
+        return start if state is None else max(start, min(state.position(level) for level in range(LEVELS)))
+
     async def _scout(self) -> None:
         """Finds out which levels partitions have messages in that were stored before the broker was started.
 
@@ -232,11 +243,12 @@ class TopicQueue:
         looks = 0
         while self._unscouted and (looks < _SCOUTED_AT_ONCE or not self._turns.any):
             number = next(iter(self._unscouted))
-            log, state = self._watched[number][0].log, self._state(number)
-            at = log.start_offset if state is None else min(state.position(level) for level in range(LEVELS))
-            end, looks = log.readable_offset, looks + 1
+            partition, at = self._watched[number][0], self._lowest_position(number)
+            end, looks = partition.high_watermark, looks + 1
             try:
-                counts = await log.count_by_priority(max(at, log.start_offset)) if at < end else _NOTHING
+                counts = await partition.log.count_by_priority(at) if at < end else _NOTHING
+                if self._lowest_position(number) < at:
+                    continue  # it was rewound meanwhile
                 self._floors[number] = [0 if count else end for count in counts]
                 self._news.add(number)
             except Exception as error:
@@ -251,7 +263,7 @@ class TopicQueue:
         pace = Pace()
         while want > 0 and receiver.is_open and self._closed_by is None:
             await pace.turn()
-            turn = self._turns.next(want, self._clock.now_ms(), receiver.levels)
+            turn = self._turns.next(want, self._lease_clock.now_ms(), receiver.levels)
             if turn is not None:
                 want -= await self._take(turn, receiver)
             elif self._news:
@@ -293,7 +305,7 @@ class TopicQueue:
         asyncio.get_running_loop().call_later(pause, self.has_news, number)
 
     def _lease(self, delivery: PartitionDelivery, turn: Turn, receiver: Receiver) -> int:
-        lot = receiver.lot(self, delivery, self._clock.now_ms())
+        lot = receiver.lot(self, delivery, self._lease_clock.now_ms())
         taken = delivery.take(
             self.group_id,
             turn.level,

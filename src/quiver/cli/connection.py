@@ -11,10 +11,17 @@ if TYPE_CHECKING:
     from quiver.client import Client
 
 DEFAULT_ADDRESS = "localhost:7481"
+ADDRESS_VARIABLE = "QUIVER_ADDRESS"
 _COMPLETION_SECONDS = 1.0
 
 AddressOption = Annotated[
-    str, typer.Option("--address", "-a", envvar="QUIVER_ADDRESS", help="The broker's native address.")
+    str,
+    typer.Option(
+        "--address",
+        "-a",
+        envvar=ADDRESS_VARIABLE,
+        help="The broker's native address; of several with commas between them, the first that answers.",
+    ),
 ]
 
 
@@ -30,7 +37,7 @@ def complete_topics(context: typer.Context, incomplete: str) -> list[str]:
     """Topic names that begin with what was typed; none when the broker cannot be asked quickly."""
     import quiver
 
-    address = context.params.get("address") or os.environ.get("QUIVER_ADDRESS") or DEFAULT_ADDRESS
+    address = context.params.get("address") or os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS
     try:
         with quiver.connect(address, timeout=_COMPLETION_SECONDS) as q:
             return sorted(name for name in q.topics.list() if name.startswith(incomplete))

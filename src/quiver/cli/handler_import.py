@@ -3,6 +3,7 @@
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -19,11 +20,24 @@ def load_handler(target: str) -> Callable[[Any], Any]:
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is not None and module_name.startswith(error.name):
+        if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
             raise InvalidRequest(problem=f"there is no module {module_name!r} here") from error
-        raise
+        raise _failed(module_name, error) from error
+    except Exception as error:
+        raise _failed(module_name, error) from error
     for part in name.split("."):
         found = getattr(found, part, None)
     if not callable(found):
         raise InvalidRequest(problem=f"module {module_name!r} has no function {name!r}")
     return found  # type: ignore[no-any-return]
+
+
+def _failed(module_name: str, error: Exception) -> InvalidRequest:
+    """Shows where the user's code failed, without the frames of the import machinery."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_machinery(frame.filename)]
+    lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
+    return InvalidRequest(problem=f"module {module_name!r} cannot be imported:\n{''.join(lines).rstrip()}")
+
+
+def _is_machinery(filename: str) -> bool:
+    return filename == __file__ or filename == importlib.__file__ or filename.startswith("<frozen importlib")

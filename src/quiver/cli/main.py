@@ -1,10 +1,12 @@
 """The `quiver` command: its subcommands, and how errors become exit statuses."""
 
+import os
 import sys
 from typing import Annotated, ClassVar
 
 import typer
 
+from quiver.cli.connection import ADDRESS_VARIABLE
 from quiver.cli.lazy_group import LazyGroup, Subcommand
 from quiver.model.errors import QuiverError
 
@@ -48,8 +50,13 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version)
     ] = False,
+    address: Annotated[
+        str | None, typer.Option("--address", "-a", help="The broker's native address, for any command.")
+    ] = None,
 ) -> None:
     """Quiver: a message broker. One log for streams, queues and tables."""
+    if address is not None:
+        os.environ[ADDRESS_VARIABLE] = address  # where every command looks for an address of its own
 
 
 def run(arguments: list[str]) -> int:

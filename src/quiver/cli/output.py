@@ -29,7 +29,7 @@ def show_rows(rows: Sequence[Mapping[str, Any]], output: Output, *, columns: Seq
 def show_record(record: Mapping[str, Any], output: Output) -> None:
     """Prints one thing: as a table, a line per field."""
     if output is Output.TABLE:
-        print(table([{"field": name, "value": value} for name, value in record.items()]))
+        print(table([{"field": name, "value": cell(name, value)} for name, value in record.items()]))
     else:
         show_document(dict(record), output)
 
@@ -48,11 +48,30 @@ def show_document(document: Any, output: Output) -> None:
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
     """Left-aligned columns (numbers to the right), two spaces apart, with a head line; never cuts a value."""
     names = list(columns) or list(dict.fromkeys(name for row in rows for name in row))
-    cells = [[shown(row.get(name)) for name in names] for row in rows]
-    widths = [max(len(name), *(len(line[i]) for line in cells), 0) for i, name in enumerate(names)]
+    cells = [[cell(name, row.get(name)) for name in names] for row in rows]
+    heads = [name.removesuffix("_bytes").upper().replace("_", " ") for name in names]
+    widths = [max(len(head), *(len(line[i]) for line in cells), 0) for i, head in enumerate(heads)]
     right = [bool(rows) and all(_is_number(row.get(name)) for row in rows) for name in names]
-    lines = [[name.upper().replace("_", " ") for name in names], *cells]
-    return "\n".join(_line(line, widths, right) for line in lines)
+    return "\n".join(_line(line, widths, right) for line in [heads, *cells])
+
+
+def cell(name: str, value: Any) -> str:
+    """A value in a column, or a field, of a table: sizes with a unit, everything else as `shown`."""
+    is_size = name.endswith("bytes") and isinstance(value, int) and not isinstance(value, bool)
+    return human_bytes(value) if is_size else shown(value)
+
+
+def human_bytes(size: int) -> str:
+    """`512 B`, `64 MiB`, `1.5 GiB`: at most one digit after the point, and none that would be zero."""
+    amount, unit = float(size), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        if abs(amount) < _UNIT:
+            break
+        amount, unit = amount / _UNIT, larger
+    return f"{amount:.1f}".removesuffix(".0") + f" {unit}"
+
+
+_UNIT = 1024
 
 
 def shown(value: Any) -> str:

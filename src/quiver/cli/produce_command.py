@@ -3,6 +3,7 @@
 import os
 import sys
 from collections import deque
+from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, connect
+from quiver.cli.interruption import EXIT_STATUS, Interruption
 from quiver.cli.lazy_group import command_app
 from quiver.cli.line_input import known_size, read_chunks, split_keys
 from quiver.cli.message_format import unescape
 from quiver.cli.output import Output, OutputOption, show_record, show_rows
 from quiver.cli.progress import progress
-from quiver.model.errors import InvalidRequest
+from quiver.model.errors import InvalidRequest, QuiverError
 
 if TYPE_CHECKING:
     from quiver.client import BulkTicket, Producer, Published
@@ -74,7 +76,10 @@ def produce(
         if values:
             show_rows(_send_values(out, topic, values, key_bytes, sending, id), output)
         else:
-            show_record({"topic": topic, **_send_lines(out, files, key_bytes, separator, sending)}, output)
+            lines = _Lines(out, files)
+            show_record({"topic": topic, **lines.send(key_bytes, separator, sending)}, output)
+            if lines.was_interrupted:
+                raise typer.Exit(EXIT_STATUS)
 
 
 def parse_headers(words: list[str] | None) -> dict[str, bytes] | None:
@@ -121,23 +126,60 @@ def _place(topic: str, place: "Published") -> dict[str, Any]:
     return {"topic": topic, "partition": place.partition, "offset": place.offset}
 
 
-def _send_lines(
-    out: "Producer", files: list[BinaryIO], key: bytes | None, separator: bytes | None, sending: dict[str, Any]
-) -> dict[str, Any]:
-    """Sends every line; stops at the first error. What was sent before it stays sent."""
-    began, messages, sent_bytes = monotonic(), 0, 0
-    tickets: deque[BulkTicket] = deque()
-    with progress("sending", known_size(files)) as advance:
-        for lines, size_bytes in chain.from_iterable(read_chunks(file) for file in files):
-            keys, values = _keyed(lines, key, separator)
-            tickets.append(out.send_many(values, keys=keys, **sending))
-            while tickets and tickets[0].done:
-                tickets.popleft().result()
-            messages += len(lines)
-            sent_bytes += size_bytes
-            advance(len(lines), size_bytes)
-        out.flush()
-    return {"messages": messages, "bytes": sent_bytes, "seconds": round(monotonic() - began, 3)}
+class _Lines:
+    """Sends every line; stops at the first error and at Ctrl-C. What was sent before stays sent."""
+
+    def __init__(self, out: "Producer", files: list[BinaryIO]) -> None:
+        self._out, self._files = out, files
+        self._tickets: deque[BulkTicket] = deque()
+        self._interruption = Interruption()
+        self._messages = self._stored = self._bytes = 0
+
+    def send(self, key: bytes | None, separator: bytes | None, sending: dict[str, Any]) -> dict[str, Any]:
+        began = monotonic()
+        try:
+            with self._interruption.watched(), progress("sending", known_size(self._files)) as advance:
+                chunks = chain.from_iterable(read_chunks(file) for file in self._files)
+                while (chunk := self._next(chunks)) is not None:
+                    lines, size_bytes = chunk
+                    keys, values = _keyed(lines, key, separator)
+                    self._tickets.append(self._out.send_many(values, keys=keys, **sending))
+                    self._take_results(wait=False)
+                    self._messages += len(lines)
+                    self._bytes += size_bytes
+                    advance(len(lines), size_bytes)
+                self._take_results(wait=True)
+        except (QuiverError, KeyboardInterrupt) as error:
+            self._tell_stored()
+            if isinstance(error, KeyboardInterrupt):
+                raise typer.Exit(EXIT_STATUS) from None
+            raise
+        return {"messages": self._messages, "bytes": self._bytes, "seconds": round(monotonic() - began, 3)}
+
+    @property
+    def was_interrupted(self) -> bool:
+        return self._interruption.requested
+
+    def _next(self, chunks: Iterator[tuple[list[bytes], int]]) -> tuple[list[bytes], int] | None:
+        try:
+            with self._interruption.waiting():
+                return next(chunks, None)
+        except KeyboardInterrupt:
+            typer.echo("quiver: interrupted; sending what was read (Ctrl-C again gives up)", err=True)
+            return None
+
+    def _take_results(self, *, wait: bool) -> None:
+        if wait:
+            self._out.flush()
+        while self._tickets and (wait or self._tickets[0].done):
+            ticket = self._tickets.popleft()
+            ticket.result()
+            self._stored += ticket.count
+
+    def _tell_stored(self) -> None:
+        rest = self._messages - self._stored
+        unknown = f"; {rest:,} more were sent, and may be stored or not" if rest else ""
+        typer.echo(f"quiver: {self._stored:,} messages were stored{unknown}", err=True)
 
 
 def _keyed(

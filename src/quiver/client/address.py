@@ -1,5 +1,7 @@
-"""Where a broker listens."""
+"""Where brokers listen."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from quiver.model.errors import InvalidRequest
@@ -13,6 +15,24 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
+    """Addresses of one broker or cluster; the first that answers is used."""
+
+    addresses: tuple[Address, ...]
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.addresses))
+
+
+def parse_bootstrap(value: str | Sequence[str]) -> Bootstrap:
+    """One address, several with commas between them, or a list of them."""
+    texts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(texts, Sequence) or not texts:
+        raise InvalidRequest(problem=f"{value!r} names no address, such as localhost:{DEFAULT_PORT}")
+    return Bootstrap(tuple(dict.fromkeys(parse_address(text) for text in texts)))
 
 
 def parse_address(text: object) -> Address:

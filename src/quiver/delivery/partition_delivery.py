@@ -46,6 +46,7 @@ class PartitionDelivery:
         number: int,
         epoch: int,
         clock: Clock,
+        lease_clock: Clock,
         randomness: Randomness,
         frames: FrameCache,
     ) -> None:
@@ -53,11 +54,11 @@ class PartitionDelivery:
         self.topic_id = topic_id
         self.number = number
         self._journal = journal
+        self._clock, self._lease_clock = clock, lease_clock
         self._groups = journal.groups
         self._frames = frames
-        self._clock = clock
-        self._dispatch = Dispatch(partition, number, journal, frames, clock)
-        self._settling = Settling(journal, clock, randomness)
+        self._dispatch = Dispatch(partition, number, journal, frames, clock=clock, lease_clock=lease_clock)
+        self._settling = Settling(journal, lease_clock, randomness)
         self._lease_epoch = epoch << 40
 
     @classmethod
@@ -73,16 +74,22 @@ class PartitionDelivery:
         randomness: Randomness,
         frames: FrameCache,
         bury: "Bury",
+        lease_clock: Clock | None = None,
         history: History = NO_HISTORY,
     ) -> "PartitionDelivery":
-        """`bury` carries out a move, maybe more than once for the same one; `resume` begins with those left open."""
+        """All times of leases and retries are those of `lease_clock`; without one, of the wall clock.
+
+        `bury` carries out a move, maybe more than once for the same one; `resume` begins with those left open."""
         journal = DeliveryJournal(partition.name, number)
 
         async def carry(move: Move) -> None:
             await bury(delivery, move)
 
+        lease_clock = lease_clock or clock
         log_id = f"topics/{topic_id}/{number}-delivery"
-        await journal.open(storage, log_id, epoch=epoch, clock=clock, carry=carry, history=history)
+        await journal.open(
+            storage, log_id, epoch=epoch, clock=clock, lease_clock=lease_clock, carry=carry, history=history
+        )
         delivery = cls(
             partition,
             journal,
@@ -90,6 +97,7 @@ class PartitionDelivery:
             number=number,
             epoch=epoch,
             clock=clock,
+            lease_clock=lease_clock,
             randomness=randomness,
             frames=frames,
         )
@@ -144,8 +152,14 @@ class PartitionDelivery:
         group = self._groups.get(group_id)
         return None if group is None else group.state
 
+    def shown_ms(self, lease_time_ms: int | None) -> int | None:
+        """A time of a lease or a retry by the wall clock."""
+        if lease_time_ms is None:
+            return None
+        return lease_time_ms + self._clock.now_ms() - self._lease_clock.now_ms()
+
     def next_time_ms(self) -> int | None:
-        """When `expire` has something to do."""
+        """When `expire` has something to do, by the clock of leases."""
         times = [group.state.next_time_ms() for group in self._groups.values()]
         return min((time for time in times if time is not None), default=None)
 
@@ -303,13 +317,15 @@ class PartitionDelivery:
         return await self._journal.arrived(settlement.moves, within_seconds=_BURIED_WITHIN_SECONDS)
 
     async def expire(self, settings_of: Callable[[int], QueueSettings]) -> list[int]:
-        """Ends leases whose time is over, and finds retries that are due; returns the groups that had any."""
-        now_ms, concerned = self._clock.now_ms(), []
+        """Ends leases whose time is over, and finds retries that are due; returns the groups that may have some."""
+        now_ms, concerned = self._lease_clock.now_ms(), []
         async for group_id, group in paced(list(self._groups.items())):
             next_ms = group.state.next_time_ms()
             if next_ms is not None and next_ms <= now_ms:
-                concerned.append(group_id)
                 await self._settling.expire(group, settings_of(group_id))
+            elif not any(group.state.available(now_ms)):
+                continue
+            concerned.append(group_id)
         return concerned
 
     async def remove_letters(self, runs: Sequence[Run], moves: Sequence[Move]) -> None:

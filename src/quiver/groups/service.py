@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -13,7 +14,6 @@ from quiver.groups.events import (
     Event,
     GroupCreated,
     GroupDeleted,
-    GroupSettings,
     MembershipChanged,
     SettingsChanged,
 )
@@ -241,9 +241,11 @@ class GroupService(GroupOffsets):
             raise GroupOrderingMismatch(group=name, ordering=group.ordering)
         return group
 
-    async def change_settings(self, name: str, settings: GroupSettings) -> None:
-        self.group(name)
-        await self._append(SettingsChanged(name, settings))
+    async def change_settings(self, name: str, settings: Mapping[str, Any]) -> None:
+        """Changes of one group are made one after another, each to what the one before it left."""
+        async with self._alone(name):
+            changed = self.group(name).settings.changed(settings)
+            await self._append(SettingsChanged(name, changed))
 
     async def delete(self, name: str) -> None:
         async with self._alone(name):

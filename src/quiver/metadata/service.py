@@ -17,6 +17,7 @@ from quiver.metadata.events import (
 )
 from quiver.metadata.state import Catalogue
 from quiver.model.errors import InvalidSetting, TopicExists, TopicNotFound
+from quiver.model.limits import Limits
 from quiver.model.names import TopicId, check_name
 from quiver.model.topic import Topic, TopicConfig
 from quiver.storage.journal import Journal
@@ -33,10 +34,11 @@ _EVENT = msgspec.json.Decoder(Event)
 class MetadataService:
     """Changes are made one at a time; reading needs no waiting."""
 
-    def __init__(self, *, clock: Clock, randomness: Randomness, defaults: TopicConfig) -> None:
+    def __init__(self, *, clock: Clock, randomness: Randomness, defaults: TopicConfig, limits: Limits) -> None:
         self._clock = clock
         self._randomness = randomness
         self._defaults = defaults
+        self._limits = limits
         self._catalogue = Catalogue()
         self._journal: Journal | None = None
         self._change = asyncio.Lock()
@@ -86,7 +88,7 @@ class MetadataService:
 
     async def create(self, name: str, settings: Mapping[str, Any], *, free_id: int = 0) -> Topic:
         """`free_id`: the topic's id is this one or above, for ids that left-over files still use."""
-        config = self._defaults.changed(settings)
+        config = self._changed(self._defaults, settings)
         check_name(name)
         async with self._change:
             if self._catalogue.by_name(name) is not None:
@@ -99,11 +101,19 @@ class MetadataService:
     def altered(self, name: str, settings: Mapping[str, Any]) -> Topic:
         """The topic as `alter` would make it, or the error that it would give."""
         topic = self.topic(name)
-        config = topic.config.changed(settings)
+        config = self._changed(topic.config, settings)
         if config.partitions < topic.config.partitions:
             problem = f"a topic cannot shrink from {topic.config.partitions} to {config.partitions} partitions"
             raise InvalidSetting(setting="partitions", problem=problem)
         return msgspec.structs.replace(topic, config=config)
+
+    def _changed(self, config: TopicConfig, settings: Mapping[str, Any]) -> TopicConfig:
+        changed = config.changed(settings)
+        most, asked = self._limits.frame_bytes, changed.max_message_bytes
+        if asked is not None and asked > most and settings.get("max_message_bytes") is not None:
+            problem = f"{asked} is over the broker's max_frame_bytes of {most}, and a message has to fit into a frame"
+            raise InvalidSetting(setting="max_message_bytes", problem=problem)
+        return changed
 
     async def alter(self, name: str, settings: Mapping[str, Any]) -> Topic:
         async with self._change:

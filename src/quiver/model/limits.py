@@ -16,3 +16,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     partitions_per_topic: int = 10_000
     partition_queue_bytes: int = 64 * MIB
     """Frames that wait for one partition's writer; beyond it a producer is told to slow down."""
+
+    def for_messages(self, message_bytes: int | None) -> "Limits":
+        """With a topic's own message size, which the frame limit caps: a topic may have been made under another."""
+        if message_bytes is None:
+            return self
+        return msgspec.structs.replace(self, message_bytes=min(message_bytes, self.frame_bytes))

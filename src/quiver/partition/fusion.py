@@ -1,6 +1,7 @@
 """Single messages on their way into shared frames."""
 
 import asyncio
+from collections.abc import Sequence
 
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import MIB
@@ -27,10 +28,13 @@ class FusedMessages:
         self.has_ids = False
         self.size = 0
         self.sealed = False
+        """The writer has taken them: no more may be added."""
 
-    @property
-    def is_full(self) -> bool:
-        return self.sealed or self.size >= self.limit_bytes or len(self.messages) >= FUSED_MESSAGES
+    def has_room(self, size: int) -> bool:
+        """Whether a message of this size may be added. The first always may: a large one has a frame of its own."""
+        if self.sealed or len(self.messages) >= FUSED_MESSAGES:
+            return False
+        return not self.messages or self.size + size + _OVERHEAD_BYTES <= self.limit_bytes
 
     def add(self, message: NewMessage, size: int, future: "asyncio.Future[Appended]") -> None:
         self.messages.append(message)
@@ -39,14 +43,20 @@ class FusedMessages:
             self.has_ids = True
         self.size += size + _OVERHEAD_BYTES
 
-    def keep(self, rows: list[int]) -> None:
-        """Lets go of all other messages, whose futures are somebody else's then."""
-        self.messages = [self.messages[row] for row in rows]
-        self.futures = [self.futures[row] for row in rows]
+    def chosen(self, rows: Sequence[int]) -> "FusedMessages":
+        """Some of the messages, by themselves. No more may be added to those."""
+        chosen = FusedMessages(self.priority, self.limit_bytes)
+        chosen.messages = [self.messages[row] for row in rows]
+        chosen.futures = [self.futures[row] for row in rows]
+        chosen.has_ids, chosen.sealed = self.has_ids, True
+        return chosen
+
+    def halves(self) -> tuple["FusedMessages", "FusedMessages"]:
+        middle = len(self.messages) // 2
+        return self.chosen(range(middle)), self.chosen(range(middle, len(self.messages)))
 
     def build(self, now_ms: int) -> bytes:
-        """The frame. No more messages may be added after this."""
-        self.sealed = True
+        """The frame."""
         messages = self.messages
         return build_frame(
             [m.value for m in messages],

@@ -3,14 +3,13 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from quiver.model.errors import (
     CorruptData,
     MessageTooLarge,
     Overloaded,
     PartitionOffline,
-    QuiverError,
     ShuttingDown,
 )
 from quiver.model.limits import KIB, MIB, Limits
@@ -25,7 +24,7 @@ from quiver.partition.pending import Pending, PendingFrame, PendingMarker, Place
 from quiver.partition.saved_state import SavedState
 from quiver.records.header import FrameHeader
 from quiver.storage.port import FrameSlice, Log, LogOptions
-from quiver.storage.writer import SerialWriter
+from quiver.storage.writer import Queued, SerialWriter
 from quiver.system.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -56,21 +55,17 @@ class Partition(SavedState):
         is_schedule: bool = False,
     ) -> None:
         super().__init__(name, log, config, epoch=epoch, clock=clock, limits=limits, is_schedule=is_schedule)
-        self.newest = [log.end_offset] * len(Priority)
+        self.newest = [self.high_watermark] * len(Priority)
         """By priority, the offset behind the last frame of it that was appended since opening: a level that was read
-        up to there has nothing new."""
+        up to there has nothing new below `high_watermark`. Both are raised in one step, by the writer task."""
         self._knows_newest = False
         self._fused_bytes = fused_bytes
         self._writer = SerialWriter(self._write, batch_bytes=_BATCH_BYTES)
-        self._open_fusions: dict[int, FusedMessages] = {}
+        self._open_fusions: dict[int, tuple[FusedMessages, Queued[Pending]]] = {}
         self._watchers: set[Callable[[], None]] = set()
         self._closing = False
         self.aborted_gone_below = 0
         """The last compaction left no data of aborted transactions below."""
-
-    @property
-    def high_watermark(self) -> int:
-        return self.log.readable_offset
 
     def next_sequence(self, producer_id: int, epoch: int) -> int:
         """Of a producer that has nothing under way."""
@@ -111,10 +106,13 @@ class Partition(SavedState):
         check_times(message)
         self._check_writable(size)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        fusion = self._open_fusions.get(message.priority)
-        if fusion is None or fusion.is_full:
-            fusion = self._open_fusions[message.priority] = FusedMessages(message.priority, self._fused_bytes)
-            self._writer.submit(fusion, size)
+        fusion, queued = self._open_fusions.get(message.priority, (None, None))
+        if fusion is None or queued is None or not fusion.has_room(size):
+            most = min(self._fused_bytes, self._limits.frame_bytes // 2)
+            fusion = FusedMessages(message.priority, most)
+            self._open_fusions[message.priority] = fusion, self._writer.submit(fusion, size)
+        else:
+            self._writer.enlarge(queued, size)
         fusion.add(message, size, future)
         return future
 
@@ -223,7 +221,10 @@ class Partition(SavedState):
 
     def _wake_watchers(self) -> None:
         for wake in list(self._watchers):
-            wake()
+            try:
+                wake()
+            except Exception:
+                logger.exception("somebody who waits for news of %s was not told", self.name)
 
     def _write_at_once(self, pending: PendingFrame | PendingMarker) -> bool:
         """Writes a small frame here and now where nothing needs to be waited for; False when it must queue."""
@@ -234,38 +235,52 @@ class Partition(SavedState):
             return False
         if not self._writer.is_idle:
             return False
-        placed = Placed()
+        placed = Placed(self.log.end_offset)
+        self._place(pending, self._now_ms(), placed)
         try:
-            self._place(pending, self._now_ms(), placed)
             if placed.frames and not self.log.append_at_once(placed.frames, sync=sync):
                 self._undo(placed)
                 return False
         except Exception as error:
-            self._fail(error, [pending], placed)
+            self._fail(error, placed)
             return True
         self._finish(placed)
         return True
 
     async def _write(self, batch: list[Pending]) -> None:
-        placed = Placed()
+        for pending in batch:
+            if isinstance(pending, FusedMessages):
+                pending.sealed = True
+        batch = [pending for pending in batch if await self._prepared(pending)]
+        placed = Placed(self.log.end_offset)
+        now_ms = self._now_ms()
+        for pending in batch:
+            self._place(pending, now_ms, placed)
         try:
-            for pending in batch:
-                if isinstance(pending, PendingFrame) and pending.ids is not None:
-                    await pending.ids.prepare()
-            now_ms = self._now_ms()
-            for pending in batch:
-                self._place(pending, now_ms, placed)
             if placed.frames:
                 sync = not all(stamped.header.is_control for stamped in placed.frames)
                 await self.log.append(placed.frames, sync=sync)
         except Exception as error:
-            self._fail(error, batch, placed)
-            return
-        self._finish(placed)
+            self._fail(error, placed)
+        else:
+            self._finish(placed)
+
+    async def _prepared(self, pending: Pending) -> bool:
+        """What takes long is done before anything is placed; False: the item is refused."""
+        if not isinstance(pending, PendingFrame) or pending.ids is None:
+            return True
+        try:
+            await pending.ids.prepare()
+        except Exception as error:
+            refuse(pending, self._as_refusal(error))
+            return False
+        return True
 
     def _finish(self, placed: Placed) -> None:
+        """The frames are written: from here on readers see them. No await: nobody sees a part of this."""
         for header, _, _ in placed.frames:
             self.newest[header.priority] = header.next_offset
+        self.high_watermark = self.log.readable_offset
         for pending, appended in placed.outcomes:
             answer(pending, appended)
         if placed.id_changes:
@@ -274,10 +289,9 @@ class Partition(SavedState):
             self._wake_watchers()
             self._snapshot_if_due(placed.frames)
 
-    def _fail(self, error: Exception, batch: Sequence[Pending], placed: Placed) -> None:
-        if not isinstance(error, QuiverError):
-            logger.error("writing to %s failed", self.name, exc_info=error)
-            error = QuiverError()
+    def _fail(self, error: Exception, placed: Placed) -> None:
+        """The log did not take what was placed."""
+        refusal = self._as_refusal(error)
         self._undo(placed)
-        for pending in (*batch, *(pending for pending, _ in placed.outcomes)):
-            refuse(pending, error)
+        for pending, _ in placed.outcomes:
+            refuse(pending, refusal)

@@ -46,14 +46,24 @@ Pending = PendingFrame | PendingMarker | PendingRepeat | FusedMessages
 class Placed:
     """Frames that have their offsets, what is to be answered once they are written, and how to undo it."""
 
-    __slots__ = ("changes", "frames", "id_changes", "outcomes", "undo")
+    __slots__ = ("changes", "frames", "id_changes", "next_offset", "outcomes", "undo")
 
-    def __init__(self) -> None:
+    def __init__(self, next_offset: int) -> None:
+        self.next_offset = next_offset
         self.frames: list[StampedFrame] = []
         self.outcomes: list[tuple[Pending, Appended]] = []
         self.undo: dict[int, ProducerState | None] = {}
         self.changes: list[Change] = []
         self.id_changes: list[IdChange] = []
+
+    def extend(self, more: "Placed") -> None:
+        """Adds what was placed after this."""
+        self.next_offset = more.next_offset
+        self.frames += more.frames
+        self.outcomes += more.outcomes
+        self.undo = more.undo | self.undo  # the state before the first change is the one to go back to
+        self.changes += more.changes
+        self.id_changes += more.id_changes
 
 
 def answer(pending: Pending, appended: Appended) -> None:

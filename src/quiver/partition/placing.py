@@ -1,5 +1,7 @@
 """Placing: what waits for the writer gets its offset, is recognised as a repeat, or is refused."""
 
+import logging
+
 import numpy as np
 
 from quiver.model.errors import MessageIdUndecided, OutOfSequence, QuiverError, TransactionConflict
@@ -33,6 +35,8 @@ from quiver.records.header import (
 )
 from quiver.storage.port import Log
 
+logger = logging.getLogger(__name__)
+
 _NOT_KNOWN = -1
 """The offset of a message that a repeat of its frame cannot be told any more."""
 
@@ -50,12 +54,36 @@ class Placing(CommittedView):
         self._producers = ProducerTable()
         self.message_ids = MessageIds(
             config.dedup_window_ms,
-            settled_below=lambda: self.log.readable_offset,
+            settled_below=lambda: self.high_watermark,
             columns=COLUMN_ID | COLUMN_DELIVER_AT if is_schedule else COLUMN_ID,  # copies have no time
             delayed=is_schedule,
         )
 
     def _place(self, pending: Pending, now_ms: int, placed: Placed) -> None:
+        """Places one item. An error, whatever it is, refuses this item alone and leaves nothing of it behind.
+
+        Of messages that share a frame, those are refused that cannot be in any.
+        """
+        item = Placed(placed.next_offset)
+        try:
+            self._place_item(pending, now_ms, item)
+        except Exception as error:
+            self._undo(item)
+            if isinstance(pending, FusedMessages) and len(pending.messages) > 1:
+                for half in pending.halves():
+                    self._place(half, now_ms, placed)
+            else:
+                refuse(pending, self._as_refusal(error))
+        else:
+            placed.extend(item)
+
+    def _as_refusal(self, error: Exception) -> QuiverError:
+        if isinstance(error, QuiverError):
+            return error
+        logger.error("writing to %s failed", self.name, exc_info=error)
+        return QuiverError()
+
+    def _place_item(self, pending: Pending, now_ms: int, placed: Placed) -> None:
         if isinstance(pending, PendingMarker):
             self._place_marker(pending, now_ms, placed)
         elif isinstance(pending, FusedMessages):
@@ -78,7 +106,7 @@ class Placing(CommittedView):
     def _place_messages(self, pending: FusedMessages, now_ms: int, placed: Placed) -> None:
         keys: Keys | None = None
         if pending.has_ids and self.message_ids.window_ms:
-            keys = self._leave_repeats_out(pending, now_ms, placed)
+            pending, keys = self._without_repeats(pending, now_ms, placed)
         if not pending.messages:
             return
         frame = pending.build(now_ms)
@@ -87,22 +115,20 @@ class Placing(CommittedView):
             self._record_ids(header, keys, placed, is_new=True)
         placed.outcomes.append((pending, Appended(header.base_offset, now_ms)))
 
-    def _leave_repeats_out(self, pending: FusedMessages, now_ms: int, placed: Placed) -> Keys:
-        """Answers the messages that are known, and returns the keys of those that stay."""
-        pending.sealed = True
+    def _without_repeats(self, pending: FusedMessages, now_ms: int, placed: Placed) -> tuple[FusedMessages, Keys]:
+        """Answers the messages that are known, and returns the others with their keys."""
         keys = id_keys(message.id for message in pending.messages)
         screening = self.message_ids.screen(keys, now_ms)
         for row in screening.undecided:
             refuse(PendingRepeat(pending.futures[row]), _undecided(pending.messages[row].id))
         gone = {*screening.repeats, *screening.within, *screening.undecided}
         if not gone:
-            return keys
+            return pending, keys
         kept = [row for row in range(len(keys)) if row not in gone]
-        for duplicate in self._duplicates(screening, kept, self._next_offset(placed)):
+        for duplicate in self._duplicates(screening, kept, placed.next_offset):
             outcome = Appended(duplicate.offset, now_ms, duplicate=True, delayed=duplicate.delayed)
             placed.outcomes.append((PendingRepeat(pending.futures[duplicate.row]), outcome))
-        pending.keep(kept)
-        return [keys[row] for row in kept]
+        return pending.chosen(kept), [keys[row] for row in kept]
 
     def _place_frame(self, pending: PendingFrame, now_ms: int, placed: Placed) -> None:
         try:
@@ -117,15 +143,13 @@ class Placing(CommittedView):
                 placed.outcomes.append((pending, Appended(header.base_offset, now_ms)))
         except OutOfSequence as error:
             self._place_late(pending, error, now_ms, placed)
-        except QuiverError as error:
-            refuse(pending, error)
 
     def _place_named(self, pending: PendingFrame, keys: Keys, now_ms: int, placed: Placed) -> None:
         """A frame with ids, without the messages that are known."""
         frame, header = pending.frame, pending.header
         duplicates: list[Duplicate] = []
         if pending.is_checked:
-            duplicates = self._screened(pending, keys, now_ms, self._next_offset(placed))
+            duplicates = self._screened(pending, keys, now_ms, placed.next_offset)
         if len(duplicates) == header.record_count:
             self._pass_over(header, now_ms, placed)
             placed.outcomes.append((pending, _all_known(duplicates, now_ms)))
@@ -202,9 +226,6 @@ class Placing(CommittedView):
 
     # offsets
 
-    def _next_offset(self, placed: Placed) -> int:
-        return placed.frames[-1].header.next_offset if placed.frames else self.log.end_offset
-
     def _record(
         self,
         frame: Frame,
@@ -215,12 +236,13 @@ class Placing(CommittedView):
         left_out: int = 0,
     ) -> FrameHeader:
         """Gives a frame its offset; returns its header with it."""
-        base = placed.frames[-1].header.next_offset if placed.frames else self.log.end_offset
+        base = placed.next_offset
         stamped = stamp(frame, header, base_offset=base, leader_epoch=self.epoch, append_time_ms=now_ms)
         self._note_producer(header.producer_id, placed)
         self._producers.record(stamped.header, left_out)
         placed.changes.append(self.transactions.record(stamped.header, marker))
         placed.frames.append(stamped)
+        placed.next_offset = stamped.header.next_offset
         return stamped.header
 
     def _note_producer(self, producer_id: int, placed: Placed) -> None:

@@ -21,7 +21,7 @@ NO_CORRELATION = 0
 """The correlation id of what belongs to no request: a failure that ends the connection. Requests count from 1."""
 
 _PREFIX = struct.Struct("<III")
-_LENGTH_BYTES = 4
+LENGTH_BYTES = 4
 _ALIGNMENT = 64
 _EMPTY = memoryview(b"")
 
@@ -35,7 +35,7 @@ Buffer = bytes | bytearray | memoryview
 def encode_packet(correlation: int, message: Message, payload_length: int = 0) -> bytes:
     """Prefix and message; the caller sends `payload_length` bytes of payload right behind them."""
     encoded = _encode(message)
-    length = PREFIX_BYTES - _LENGTH_BYTES + len(encoded) + payload_length
+    length = PREFIX_BYTES - LENGTH_BYTES + len(encoded) + payload_length
     if length > MAX_PACKET_BYTES:
         raise RequestTooLarge(size=length, limit=MAX_PACKET_BYTES)
     return _PREFIX.pack(length, correlation, len(encoded)) + encoded
@@ -173,9 +173,9 @@ class PacketReader:
                 prefix = _PREFIX.unpack_from(chunk, position)
                 self._check(*prefix)
                 length, correlation, message_length = prefix
-                behind = position + _LENGTH_BYTES + length
+                behind = position + LENGTH_BYTES + length
                 if behind > end:
-                    if length + _LENGTH_BYTES > small_bytes:
+                    if length + LENGTH_BYTES > small_bytes:
                         self._begin_large(prefix, position)
                         position = end
                     break
@@ -198,9 +198,9 @@ class PacketReader:
         return True
 
     def _check(self, length: int, correlation: int, message_length: int) -> None:
-        if length + _LENGTH_BYTES > self._max_bytes:
-            raise RequestTooLarge(size=length + _LENGTH_BYTES, limit=self._max_bytes, correlation=correlation)
-        if message_length + PREFIX_BYTES - _LENGTH_BYTES > length:
+        if length + LENGTH_BYTES > self._max_bytes:
+            raise RequestTooLarge(size=length + LENGTH_BYTES, limit=self._max_bytes, correlation=correlation)
+        if message_length + PREFIX_BYTES - LENGTH_BYTES > length:
             problem = f"a message of {message_length} bytes does not fit its packet of {length} bytes"
             raise ProtocolError(problem=problem, correlation=correlation)
         if message_length > self._max_message_bytes:
@@ -210,7 +210,7 @@ class PacketReader:
     def _begin_large(self, prefix: tuple[int, int, int], position: int) -> None:
         length, _, message_length = prefix
         lead = -(PREFIX_BYTES + message_length) % _ALIGNMENT
-        large = self._allocate(lead + _LENGTH_BYTES + length)
+        large = self._allocate(lead + LENGTH_BYTES + length)
         have = self._end - position
         large[lead : lead + have] = self._chunk[position : self._end]
         self._large, self._large_prefix = large, prefix

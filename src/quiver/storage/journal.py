@@ -11,6 +11,7 @@ to use it, and an owner keeps to one:
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -26,6 +27,8 @@ from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Log, LogOptions, Snapshot, Storage
 from quiver.storage.writer import SerialWriter
 from quiver.system.clock import Clock
+
+logger = logging.getLogger(__name__)
 
 OPTIONS = LogOptions(durability="fsync", segment_bytes=4 * MIB)
 OPTIONS_FOR_WRITE = LogOptions(durability="interval", segment_bytes=4 * MIB)
@@ -269,15 +272,24 @@ class Journal:
         except Exception as error:
             self._failures += 1
             for pending in batch:
-                if not pending.future.done():
-                    pending.future.set_exception(error)
+                _fail(pending, error)
             return
         self._note_change(stamped.header.frame_bytes)
         for index, pending in enumerate(batch):
-            if not pending.is_applied:
-                self._apply(pending.record)
-            if not pending.future.done():
-                pending.future.set_result(base + index)
+            try:
+                if not pending.is_applied:
+                    self._apply(pending.record)
+            except Exception as error:  # it is on disk, and those after it have to be applied too
+                logger.exception("a record of a journal was not applied")
+                _fail(pending, error)
+            else:
+                if not pending.future.done():
+                    pending.future.set_result(base + index)
+
+
+def _fail(pending: _Pending, error: Exception) -> None:
+    if not pending.future.done():
+        pending.future.set_exception(error)
 
 
 def _lost_front(log_id: str, log: Log, snapshot: Snapshot | None) -> CorruptData:

@@ -1,12 +1,23 @@
 """One writer per log: whatever wants to change a log queues here and is done one after the other."""
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
+logger = logging.getLogger(__name__)
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class Queued(Generic[Item]):
+    __slots__ = ("item", "size")
+
+    def __init__(self, item: Item, size: int) -> None:
+        self.item = item
+        self.size = size
 
 
 class SerialWriter(Generic[Item]):
@@ -19,7 +30,7 @@ class SerialWriter(Generic[Item]):
     def __init__(self, write: Callable[[list[Item]], Awaitable[None]], *, batch_bytes: int) -> None:
         self._write = write
         self._batch_bytes = batch_bytes
-        self._items: deque[tuple[Item, int]] = deque()
+        self._items: deque[Queued[Item]] = deque()
         self._operations: deque[tuple[Callable[[], Awaitable[Any]], asyncio.Future[Any]]] = deque()
         self._task: asyncio.Task[None] | None = None
         self.queued_bytes = 0
@@ -29,11 +40,18 @@ class SerialWriter(Generic[Item]):
         """Nothing is queued and nothing is being written."""
         return self._task is None
 
-    def submit(self, item: Item, size: int) -> None:
-        """Queues an item; `write` gets it together with its neighbours and must not raise."""
-        self._items.append((item, size))
+    def submit(self, item: Item, size: int) -> "Queued[Item]":
+        """Queues an item; `write` gets it together with its neighbours and answers each of them."""
+        queued = Queued(item, size)
+        self._items.append(queued)
         self.queued_bytes += size
         self._start()
+        return queued
+
+    def enlarge(self, queued: "Queued[Item]", size: int) -> None:
+        """An item that `write` has not got yet has grown."""
+        queued.size += size
+        self.queued_bytes += size
 
     async def exclusive(self, operation: Callable[[], Awaitable[Result]]) -> Result:
         """Runs an operation while nothing is being written, and returns what it returns."""
@@ -57,17 +75,23 @@ class SerialWriter(Generic[Item]):
                 while self._operations:
                     await self._operate(*self._operations.popleft())
                 if self._items:
-                    await self._write(self._take())
+                    await self._write_next()
         finally:
             self._task = None
+
+    async def _write_next(self) -> None:
+        try:
+            await self._write(self._take())
+        except Exception:  # what is queued after it must be written all the same
+            logger.exception("a batch was not written to its end")
 
     def _take(self) -> list[Item]:
         batch: list[Item] = []
         total = 0
-        while self._items and (not batch or total + self._items[0][1] <= self._batch_bytes):
-            item, size = self._items.popleft()
-            batch.append(item)
-            total += size
+        while self._items and (not batch or total + self._items[0].size <= self._batch_bytes):
+            queued = self._items.popleft()
+            batch.append(queued.item)
+            total += queued.size
         self.queued_bytes -= total
         return batch
 

@@ -22,7 +22,17 @@ def test_a_table_has_a_head_and_aligned_columns() -> None:
 
 
 def test_an_empty_table_still_has_its_head() -> None:
-    assert table([], ("name", "size_bytes")) == "NAME  SIZE BYTES"
+    assert table([], ("name", "size_bytes")) == "NAME  SIZE"
+
+
+def test_sizes_have_a_unit_in_tables_and_none_in_documents(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"size_bytes": size} for size in (0, 1023, 1024, 1536, 64 * 1024**2, 5 * 1024**5, None)]
+    lines = [line.strip() for line in table(rows).splitlines()]
+    assert lines == ["SIZE", "0 B", "1023 B", "1 KiB", "1.5 KiB", "64 MiB", "5 PiB", "-"]
+    show_record({"segment_bytes": 64 * 1024**2}, Output.TABLE)
+    assert capsys.readouterr().out.splitlines()[1].split() == ["segment_bytes", "64", "MiB"]
+    show_record({"segment_bytes": 64 * 1024**2}, Output.JSON)
+    assert json.loads(capsys.readouterr().out) == {"segment_bytes": 64 * 1024**2}
 
 
 def test_columns_can_be_picked() -> None:

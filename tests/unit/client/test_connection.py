@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import quiver
-from quiver.client.address import Address, parse_address
+from quiver.client.address import Address, parse_address, parse_bootstrap
 from quiver.client.backoff import backoff_seconds
 from quiver.model.errors import Closed, ConnectionLost, ForkRefused, InvalidRequest, ProtocolError, TopicExists
 from quiver.protocol.messages import CreateTopic, Failure, GetMetadata, Hello
@@ -37,6 +37,26 @@ def test_what_is_no_address(text):
         parse_address(text)
 
 
+@pytest.mark.parametrize("value", ["a,b:1", ["a", "b:1"], ("a:7481", "b:1"), "a, b:1,a"])
+def test_several_addresses(value):
+    assert parse_bootstrap(value).addresses == (Address("a", 7481), Address("b", 1))
+    assert str(parse_bootstrap(value)) == "a:7481,b:1"
+
+
+@pytest.mark.parametrize("value", ["", "a,,b", [], ["a", 7], None, 7])
+def test_what_is_no_list_of_addresses(value):
+    with pytest.raises(InvalidRequest):
+        parse_bootstrap(value)
+
+
+def test_the_first_address_that_answers_is_used(broker):
+    nobody = "127.0.0.1:1"
+    with quiver.connect([nobody, broker.address]) as q:
+        assert q.topics.list() == ["orders"]
+    with pytest.raises(ConnectionLost, match=r"127\.0\.0\.1:1"):
+        quiver.connect(f"{nobody},127.0.0.1:2")
+
+
 def test_backoff_grows_to_a_second():
     waits = [backoff_seconds(failures, 1.0) for failures in range(20)]
     assert waits == sorted(waits)
@@ -61,7 +81,7 @@ def answering_once(data: bytes) -> str:
 
 
 def test_another_protocol_is_recognised():
-    with pytest.raises(ProtocolError):
+    with pytest.raises(ProtocolError, match="native port"):
         quiver.connect(answering_once(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10), timeout=5)
 
 

@@ -7,7 +7,7 @@ import pytest
 import quiver
 from quiver.client._sync.fetcher import Fetcher
 from quiver.client._sync.link import Link
-from quiver.client.address import parse_address
+from quiver.client.address import parse_bootstrap
 from quiver.client.partition_source import PartitionSource
 from quiver.model.errors import OffsetOutOfRange, TopicNotFound
 from quiver.protocol.messages import Failure, Fetch, Fetched, FetchedPart
@@ -22,7 +22,7 @@ def broker() -> Iterator[FakeBroker]:
 
 @pytest.fixture
 def link(broker: FakeBroker) -> Iterator[Link]:
-    link = Link(parse_address(broker.address), timeout=0.3)
+    link = Link(parse_bootstrap(broker.address), timeout=0.3)
     yield link
     link.close()
 

@@ -4,14 +4,17 @@ import pytest
 
 from quiver.metadata.service import MetadataService
 from quiver.model.errors import InvalidSetting, TopicExists, TopicNotFound
+from quiver.model.limits import MIB, Limits
 from quiver.model.topic import TopicConfig
 from quiver.storage.memory import MemoryStorage
 from quiver.system.clock import SystemClock
 from quiver.system.randomness import SystemRandomness
 
 
-async def service_on(storage: MemoryStorage) -> MetadataService:
-    service = MetadataService(clock=SystemClock(), randomness=SystemRandomness(), defaults=TopicConfig())
+async def service_on(storage: MemoryStorage, limits: Limits | None = None) -> MetadataService:
+    service = MetadataService(
+        clock=SystemClock(), randomness=SystemRandomness(), defaults=TopicConfig(), limits=limits or Limits()
+    )
     await service.open(storage, await storage.next_epoch())
     return service
 
@@ -68,3 +71,20 @@ async def test_producer_ids_are_never_given_out_twice() -> None:
         service = await service_on(storage)
         seen += await asyncio.gather(*(service.new_producer_id() for _ in range(1500)))
     assert len(set(seen)) == len(seen)
+
+
+async def test_a_message_limit_over_the_frame_limit_is_refused_and_a_stored_one_is_left_in_peace() -> None:
+    storage = MemoryStorage()
+    service = await service_on(storage)
+    await service.create("orders", {"max_message_bytes": 16 * MIB})
+    for settings in ({"max_message_bytes": 16 * MIB + 1}, {"max_message_bytes": 64 * MIB}):
+        with pytest.raises(InvalidSetting, match="max_frame_bytes"):
+            await service.alter("orders", settings)
+        with pytest.raises(InvalidSetting, match="max_frame_bytes"):
+            await service.create("others", settings)
+    await service.close()
+
+    smaller = await service_on(storage, Limits(frame_bytes=MIB))
+    altered = await smaller.alter("orders", {"retention": "1h"})
+    assert altered.config.max_message_bytes == 16 * MIB, "what was set stays set"
+    assert Limits(frame_bytes=MIB).for_messages(altered.config.max_message_bytes).message_bytes == MIB

@@ -67,3 +67,15 @@ async def test_a_snapshot_that_the_log_does_not_reach_back_to_is_an_error_not_a_
     await log.drop_front(log.end_offset)
     with pytest.raises(CorruptData):
         await Owner().open(storage)
+
+
+async def test_a_record_that_cannot_be_applied_is_refused_and_those_after_it_are_applied() -> None:
+    storage, owner = MemoryStorage(), Owner()
+    journal = await owner.open(storage)
+    records = [b"a", b"\xff", b"b"]
+    done = asyncio.gather(*(journal.append(record) for record in records), return_exceptions=True)
+    first, second, third = await asyncio.wait_for(done, 10)
+    assert (first, third) == (0, 2)
+    assert isinstance(second, UnicodeDecodeError)
+    assert owner.records == ["a", "b"]
+    await journal.close()

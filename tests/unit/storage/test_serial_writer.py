@@ -71,3 +71,19 @@ async def test_a_failing_operation_fails_its_caller_only() -> None:
     writer.submit("a", 1)
     await writer.drain()
     assert written == ["a"]
+
+
+async def test_a_writer_goes_on_after_a_batch_that_raised() -> None:
+    seen: list[int] = []
+
+    async def write(batch: list[int]) -> None:
+        seen.extend(batch)
+        if 1 in batch:
+            raise RuntimeError("a defect")
+
+    writer: SerialWriter[int] = SerialWriter(write, batch_bytes=1)
+    for number in (1, 2, 3):
+        writer.submit(number, 1)
+    await asyncio.wait_for(writer.drain(), 10)
+    assert seen == [1, 2, 3]
+    assert writer.queued_bytes == 0

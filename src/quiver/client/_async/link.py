@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from quiver.client._async.connection import AsyncConnection, Reply
 from quiver.client._backend_async import Lock, dial, sleep
-from quiver.client.address import Address
+from quiver.client.address import Address, Bootstrap
 from quiver.client.backoff import backoff_seconds
 from quiver.client.fork import watch_forks
 from quiver.model.errors import (
@@ -23,8 +23,8 @@ from quiver.protocol.messages import Failure, GetMetadata, Message, Metadata, To
 from quiver.system.clock import Clock, SystemClock
 from quiver.system.randomness import Randomness, SystemRandomness
 
-Target = Address | Callable[[], socket.socket]
-"""An address to dial, or what gives a connected socket (the embedded broker)."""
+Target = Bootstrap | Callable[[], socket.socket]
+"""Addresses to dial, or what gives a connected socket (the embedded broker)."""
 
 _CONNECT_SECONDS = 10.0
 
@@ -42,8 +42,10 @@ class AsyncLink:
         self.clock = clock or SystemClock()
         self.randomness = randomness or SystemRandomness()
         self.timeout = timeout
-        self.address = str(target) if isinstance(target, Address) else "the embedded broker"
+        self.address = str(target) if isinstance(target, Bootstrap) else "the embedded broker"
         self._target = target
+        self._chosen = 0
+        """Which of the addresses answered last."""
         self._client = client
         self._connection: AsyncConnection | None = None
         self._connecting = Lock()
@@ -120,6 +122,11 @@ class AsyncLink:
     def after_fork(self, parent_pid: int) -> None:
         self._forked_from = parent_pid
 
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a child of the process that made it: nothing is sent, closing does nothing."""
+        return self._forked_from is not None
+
     def check_fork(self) -> None:
         if self._forked_from is not None:
             raise ForkRefused(pid=self._forked_from)
@@ -130,16 +137,40 @@ class AsyncLink:
             raise Closed(what="the client")
 
     async def _connect(self) -> AsyncConnection:
-        try:
-            if isinstance(self._target, Address):
-                sock = await dial(self._target.host, self._target.port, min(_CONNECT_SECONDS, self.timeout))
+        """Tries each address once, beginning with the one that answered last."""
+        if not isinstance(self._target, Bootstrap):
+            return await self._open(self._embedded(self._target), self.address)
+        addresses = self._target.addresses
+        problem: QuiverError | None = None
+        for step in range(len(addresses)):
+            chosen = (self._chosen + step) % len(addresses)
+            try:
+                connection = await self._dial(addresses[chosen])
+            except (ConnectionLost, ProtocolError, ShuttingDown) as error:
+                problem = problem or error
             else:
-                sock = self._target()
+                self._chosen = chosen
+                return connection
+        assert problem is not None, "there is at least one address"
+        raise problem
+
+    async def _dial(self, address: Address) -> AsyncConnection:
+        try:
+            sock = await dial(address.host, address.port, min(_CONNECT_SECONDS, self.timeout))
         except TimeoutError:
-            raise ConnectionLost(address=self.address, problem="no answer in time") from None
+            raise ConnectionLost(address=address, problem="no answer in time") from None
+        except OSError as error:
+            raise ConnectionLost(address=address, problem=error.strerror or str(error)) from None
+        return await self._open(sock, str(address))
+
+    def _embedded(self, connect: Callable[[], socket.socket]) -> socket.socket:
+        try:
+            return connect()
         except OSError as error:
             raise ConnectionLost(address=self.address, problem=error.strerror or str(error)) from None
-        connection = AsyncConnection(sock, self.address)
+
+    async def _open(self, sock: socket.socket, address: str) -> AsyncConnection:
+        connection = AsyncConnection(sock, address)
         await connection.open(self._client, min(_CONNECT_SECONDS, self.timeout))
         return connection
 

@@ -8,8 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from quiver.client._backend_sync import Buffer, Lock, Stream, Task, Waiter
+from quiver.client.fork import watch_forks
 from quiver.model.errors import (
     ConnectionLost,
+    ForkRefused,
     ProtocolError,
     QuiverError,
     RequestTimeout,
@@ -27,7 +29,7 @@ from quiver.protocol.messages import (
     Message,
     Welcome,
 )
-from quiver.protocol.packet import NO_CORRELATION, PacketReader, decode_answer, encode_packet
+from quiver.protocol.packet import LENGTH_BYTES, NO_CORRELATION, PacketReader, decode_answer, encode_packet
 from quiver.protocol.preface import PREFACE
 
 _END_SECONDS = 5.0
@@ -56,6 +58,14 @@ def _allocate(size: int) -> memoryview:
     return memoryview(np.empty(size, np.uint8).data)
 
 
+def _described(error: RequestTooLarge) -> str:
+    """What answers with a length that no packet has: the first four letters of HTTP are one."""
+    length = int(error.details["size"]) - LENGTH_BYTES
+    if length.to_bytes(LENGTH_BYTES, "little") == b"HTTP":
+        return "speaks HTTP; give the native port of the broker instead (7481 unless configured)"
+    return "is not a Quiver broker"
+
+
 class Connection:
     """Every request is answered exactly once: by the broker, or by the error that ended the connection."""
 
@@ -69,6 +79,7 @@ class Connection:
         self._sending = Lock()
         self._error: QuiverError | None = None
         self._task: Task | None = None
+        watch_forks(self)
 
     def open(self, client: str, timeout: float) -> None:
         """Shakes hands; ConnectionLost, or the broker's own refusal."""
@@ -158,6 +169,12 @@ class Connection:
             self._task = None
         self._stream.close()
 
+    def after_fork(self, parent_pid: int) -> None:
+        """In the child it is over. Only the descriptor is closed: the parent goes on with the same socket."""
+        self._error = ForkRefused(pid=parent_pid)
+        self._waiting, self._sending, self._task = {}, Lock(), None
+        self._stream.close()
+
     def _receive(self) -> None:
         try:
             while True:
@@ -169,8 +186,8 @@ class Connection:
                     self._take_answer(correlation, decode_answer(message), payload)
         except OSError as error:
             self.fail(self._lost(error))
-        except RequestTooLarge:
-            self.fail(ProtocolError(problem=f"what answers at {self.address} is not a Quiver broker"))
+        except RequestTooLarge as error:
+            self.fail(ProtocolError(problem=f"{self.address} {_described(error)}"))
         except QuiverError as error:
             self.fail(error)
         except BaseException:

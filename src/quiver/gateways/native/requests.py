@@ -53,10 +53,8 @@ async def _metadata(broker: Broker, request: GetMetadata) -> Message:
 
 
 def _info(broker: Broker, topic: Topic) -> TopicInfo:
-    limit = topic.config.max_message_bytes
-    return TopicInfo(
-        topic.id, topic.name, topic.config.partitions, broker.limits.message_bytes if limit is None else limit
-    )
+    limits = broker.limits.for_messages(topic.config.max_message_bytes)
+    return TopicInfo(topic.id, topic.name, topic.config.partitions, limits.message_bytes)
 
 
 async def _list_offsets(broker: Broker, request: ListOffsets) -> Message:
