@@ -89,7 +89,7 @@ class Broker:
         coordinator = Coordinator(clock=self.clock, new_producer_id=self._metadata.new_producer_id)
         self._publish = Publish(self._metadata, self._partitions, self.delays, coordinator, clock=self.clock)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
-        self._browse = Browse(self._partitions)
+        self._browse = Browse(self._partitions, clock=self.clock)
         self._group_service = GroupService(clock=self.clock, randomness=randomness, topics=self._topic_sizes)
         self.queues = self._new_queues(randomness)
         self.queue_stats = QueueStats(
@@ -338,6 +338,7 @@ class Broker:
         from_time_ms: int | None = None,
         to_time_ms: int | None = None,
         read_committed: bool = True,
+        include_expired: bool = False,
     ) -> MessagePage:
         return await self._browse.read(
             self._metadata.topic(topic),
@@ -347,6 +348,7 @@ class Broker:
             from_time_ms=from_time_ms,
             to_time_ms=to_time_ms,
             read_committed=read_committed,
+            include_expired=include_expired,
         )
 
     async def init_producer(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:

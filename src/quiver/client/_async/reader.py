@@ -37,7 +37,10 @@ class AsyncReader:
             max_bytes=options.max_bytes,
             max_wait_ms=options.max_wait_ms,
             read_committed=options.read_committed,
+            include_expired=options.include_expired,
         )
+        self.expired_count = 0
+        """Messages that were left out because their time to live was over."""
         self._sources: list[PartitionSource] = []
         self._info: TopicInfo | None = None
         self._looked_at = 0.0
@@ -74,7 +77,9 @@ class AsyncReader:
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
         """Arrow batches: partition, offset, timestamp, append_time, key, value, headers, priority."""
         async for read in self._reading:
-            yield arrow_batch(read)
+            batch = arrow_batch(read)
+            if batch.num_rows:
+                yield batch
 
     @property
     def positions(self) -> dict[int, int]:
@@ -102,7 +107,7 @@ class AsyncReader:
 
     async def _message_groups(self) -> AsyncIterator[Iterable[Message]]:
         async for read in self._reading:
-            yield messages_of(read.frame, self.topic, read.partition, read.start, read.stop)
+            yield messages_of(read, self.topic)
 
     async def _read(self) -> AsyncIterator[ReadFrame]:
         await self.open()
@@ -112,7 +117,9 @@ class AsyncReader:
                 if self._is_closed:
                     return
                 if not stored.is_hidden:
-                    yield stored.open(self.topic, self._options.limits)
+                    read = stored.open(self.topic, self._options.limits, self._link.clock.monotonic())
+                    self.expired_count += read.expired_count
+                    yield read
 
     async def _look_for_partitions(self) -> None:
         """A reader of all partitions that follows finds those that are added, from their first message on."""

@@ -42,6 +42,8 @@ class AsyncStream:
             skips_missing=True,
             read_committed=options.read_committed,
         )
+        self.expired_count = 0
+        """Messages that were left out because their time to live was over; they count as processed."""
         self._holdings = Holdings()
         self._membership = AsyncMembership(link, options, self._holdings, self._on_news)
         self._is_open = False
@@ -169,20 +171,25 @@ class AsyncStream:
 
     async def _read_batches(self) -> AsyncIterator[pa.RecordBatch]:
         async for source, stored in self._reading:
+            read = stored.open(source.topic, self._options.limits, self._link.clock.monotonic())
             if self._holdings.pick_up(Hand(source, stored.cursor, [], stored.end)):
-                yield arrow_batch(stored.open(source.topic, self._options.limits))
+                self.expired_count += read.expired_count
+                batch = arrow_batch(read)
+                if batch.num_rows:
+                    yield batch
                 self._link.check_fork()
                 self._holdings.put_down()
                 await self._keep_up()
 
     async def _message_groups(self) -> AsyncIterator[Iterable[Message]]:
         async for source, stored in self._reading:
-            frame, start, stop = stored.open(source.topic, self._options.limits)[1:]
-            messages = list(messages_of(frame, source.topic, source.partition, start, stop))
+            read = stored.open(source.topic, self._options.limits, self._link.clock.monotonic())
+            messages, expired = list(messages_of(read, source.topic)), read.expired_count
             if messages:
                 messages[0].source.commit = partial(self._commit_message, source)
             hand: Hand | None = Hand(source, stored.cursor, messages, stored.end)
             while hand is not None and not self.is_closed and self._holdings.pick_up(hand):
+                self.expired_count, expired = self.expired_count + expired, 0
                 yield hand.left
                 self._link.check_fork()
                 hand = self._holdings.put_down()

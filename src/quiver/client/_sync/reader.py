@@ -38,7 +38,10 @@ class Reader:
             max_bytes=options.max_bytes,
             max_wait_ms=options.max_wait_ms,
             read_committed=options.read_committed,
+            include_expired=options.include_expired,
         )
+        self.expired_count = 0
+        """Messages that were left out because their time to live was over."""
         self._sources: list[PartitionSource] = []
         self._info: TopicInfo | None = None
         self._looked_at = 0.0
@@ -75,7 +78,9 @@ class Reader:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Arrow batches: partition, offset, timestamp, append_time, key, value, headers, priority."""
         for read in self._reading:
-            yield arrow_batch(read)
+            batch = arrow_batch(read)
+            if batch.num_rows:
+                yield batch
 
     @property
     def positions(self) -> dict[int, int]:
@@ -103,7 +108,7 @@ class Reader:
 
     def _message_groups(self) -> Iterator[Iterable[Message]]:
         for read in self._reading:
-            yield messages_of(read.frame, self.topic, read.partition, read.start, read.stop)
+            yield messages_of(read, self.topic)
 
     def _read(self) -> Iterator[ReadFrame]:
         self.open()
@@ -113,7 +118,9 @@ class Reader:
                 if self._is_closed:
                     return
                 if not stored.is_hidden:
-                    yield stored.open(self.topic, self._options.limits)
+                    read = stored.open(self.topic, self._options.limits, self._link.clock.monotonic())
+                    self.expired_count += read.expired_count
+                    yield read
 
     def _look_for_partitions(self) -> None:
         """A reader of all partitions that follows finds those that are added, from their first message on."""

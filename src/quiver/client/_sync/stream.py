@@ -43,6 +43,8 @@ class Stream:
             skips_missing=True,
             read_committed=options.read_committed,
         )
+        self.expired_count = 0
+        """Messages that were left out because their time to live was over; they count as processed."""
         self._holdings = Holdings()
         self._membership = Membership(link, options, self._holdings, self._on_news)
         self._is_open = False
@@ -170,20 +172,25 @@ class Stream:
 
     def _read_batches(self) -> Iterator[pa.RecordBatch]:
         for source, stored in self._reading:
+            read = stored.open(source.topic, self._options.limits, self._link.clock.monotonic())
             if self._holdings.pick_up(Hand(source, stored.cursor, [], stored.end)):
-                yield arrow_batch(stored.open(source.topic, self._options.limits))
+                self.expired_count += read.expired_count
+                batch = arrow_batch(read)
+                if batch.num_rows:
+                    yield batch
                 self._link.check_fork()
                 self._holdings.put_down()
                 self._keep_up()
 
     def _message_groups(self) -> Iterator[Iterable[Message]]:
         for source, stored in self._reading:
-            frame, start, stop = stored.open(source.topic, self._options.limits)[1:]
-            messages = list(messages_of(frame, source.topic, source.partition, start, stop))
+            read = stored.open(source.topic, self._options.limits, self._link.clock.monotonic())
+            messages, expired = list(messages_of(read, source.topic)), read.expired_count
             if messages:
                 messages[0].source.commit = partial(self._commit_message, source)
             hand: Hand | None = Hand(source, stored.cursor, messages, stored.end)
             while hand is not None and not self.is_closed and self._holdings.pick_up(hand):
+                self.expired_count, expired = self.expired_count + expired, 0
                 yield hand.left
                 self._link.check_fork()
                 hand = self._holdings.put_down()
