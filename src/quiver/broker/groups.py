@@ -20,7 +20,6 @@ from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
 from quiver.partition.partition import Partition
 from quiver.records.header import HEADER_BYTES, read_stamped_header
-from quiver.storage.port import Log
 from quiver.system.clock import Clock
 
 _SUMMARIES_AT_ONCE = 100
@@ -166,7 +165,7 @@ class Groups:
     def check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Whether each is one that the log has reached."""
         for partition, offset in offsets.items():
-            end = self._partitions.get(*partition).log.end_offset
+            end = self._partitions.get(*partition).high_watermark
             if not 0 <= offset <= end:
                 where = f"{self.topic_name(partition.topic_id)}-{partition.partition}"
                 raise InvalidRequest(problem=f"offset {offset} of {where} is not one of 0 to {end}")
@@ -227,7 +226,7 @@ class Groups:
                         None if committed is None else committed.offset,
                         partition.last_stable,
                         behind,
-                        await self._age_ms(log, at) if with_age and behind else 0,
+                        await self._age_ms(partition, at) if with_age and behind else 0,
                         owners.get(place),
                         committed.metadata if committed else "",
                     )
@@ -315,11 +314,11 @@ class Groups:
         except QuiverError:
             return None
 
-    async def _age_ms(self, log: Log, offset: int) -> int:
-        if offset >= log.readable_offset:
+    async def _age_ms(self, partition: Partition, offset: int) -> int:
+        if offset >= partition.high_watermark:
             return 0
         try:
-            piece = await log.read(offset, max_bytes=1)
+            piece = await partition.log.read(offset, max_bytes=1)
         except QuiverError:
             return 0
         if piece is None:

@@ -147,7 +147,7 @@ class Poll:
         delivery = self._queues.known_deliveries(partition.topic_id).get(partition.partition)
         if delivery is not None and delivery.state(self._groups.service.group(group).id) is not None:
             return True
-        return self._groups.next_offset(group, partition) < self._partitions.get(*partition).log.readable_offset
+        return self._groups.next_offset(group, partition) < self._partitions.get(*partition).high_watermark
 
     async def _take_over(
         self, group: str, member_id: str, reader: Reader, partition: TopicPartition

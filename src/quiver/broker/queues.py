@@ -278,7 +278,7 @@ class Queues:
         """By partition, where a group has begun: everything below is settled."""
         found = self._groups.group(group)
         return {
-            number: settled_offset(delivery, state, found)
+            number: settled_offset(delivery.partition, state, found)
             for number, delivery in self.known_deliveries(topic.id).items()
             if (state := delivery.state(found.id)) is not None
         }
@@ -292,7 +292,9 @@ class Queues:
                 await delivery.begin(found.id, ordering=found.ordering, start=offset)
             else:
                 await delivery.rewind(found.id, offset)
-            self._note_change(delivery, found.id)
+            queue = self._queues.get((topic.id, found.id))
+            if queue is not None:
+                queue.rewound(number)
 
     def check_idle(self, group: str) -> None:
         """GroupNotEmpty while consumers wait: a group that was deleted they would begin anew."""

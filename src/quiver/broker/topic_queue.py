@@ -112,6 +112,11 @@ class TopicQueue:
         elif self._is_full:
             self._wake()
 
+    def rewound(self, number: int) -> None:
+        """The group begins elsewhere in the partition: what was found out about its levels holds no more."""
+        self._floors.pop(number, None)
+        self.settled(number, frees=True)
+
     def close(self, error: QuiverError) -> None:
         """Whoever waits gets the error."""
         self._closed_by = error
@@ -221,6 +226,10 @@ class TopicQueue:
             position = max(position, self._floors[number][level])
         return min(partition.newest[level], partition.last_stable) > position
 
+    def _lowest_position(self, number: int) -> int:
+        start, state = self._watched[number][0].log.start_offset, self._state(number)
+        return start if state is None else max(start, min(state.position(level) for level in range(LEVELS)))
+
     async def _scout(self) -> None:
         """Finds out which levels partitions have messages in that were stored before the broker was started.
 
@@ -229,11 +238,12 @@ class TopicQueue:
         looks = 0
         while self._unscouted and (looks < _SCOUTED_AT_ONCE or not self._turns.any):
             number = next(iter(self._unscouted))
-            log, state = self._watched[number][0].log, self._state(number)
-            at = log.start_offset if state is None else min(state.position(level) for level in range(LEVELS))
-            end, looks = log.readable_offset, looks + 1
+            partition, at = self._watched[number][0], self._lowest_position(number)
+            end, looks = partition.high_watermark, looks + 1
             try:
-                counts = await log.count_by_priority(max(at, log.start_offset)) if at < end else _NOTHING
+                counts = await partition.log.count_by_priority(at) if at < end else _NOTHING
+                if self._lowest_position(number) < at:
+                    continue  # it was rewound meanwhile
                 self._floors[number] = [0 if count else end for count in counts]
                 self._news.add(number)
             except Exception as error:

@@ -156,10 +156,13 @@ class MemoryStorage:
     async def open_log(self, log_id: str, options: LogOptions) -> MemoryLog:
         log = self._logs.get(log_id)
         if log is None:
-            log = self._logs[log_id] = MemoryLog(check_log_id(log_id), options)
+            log = self._logs[log_id] = self._new_log(check_log_id(log_id), options)
         log.open = True
         log.configure(options)
         return log
+
+    def _new_log(self, log_id: str, options: LogOptions) -> MemoryLog:
+        return MemoryLog(log_id, options)
 
     async def delete_log(self, log_id: str) -> None:
         log = self._logs.pop(check_log_id(log_id), None)
