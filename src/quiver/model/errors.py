@@ -162,6 +162,15 @@ class TransactionAborted(QuiverError):
     sentence = "transaction {transaction} was aborted: {problem}; do it again"
 
 
+class CommitKeyConflict(QuiverError):
+    """A commit under a key that stands for something else: nothing of it was committed."""
+
+    code, status = "commit_key_conflict", 409
+    sentence = (
+        "the key {key!r} was committed with {committed!r} and now comes with {asked!r}; what is new needs a new key"
+    )
+
+
 class TransactionNotFound(QuiverError):
     code, status = "transaction_not_found", 404
     sentence = "there is no producer {producer!r} with transactions; quiver txn list shows them"
