@@ -9,6 +9,7 @@ from benchmarks.broker import Broker
 from benchmarks.payload import age_seconds, paced, payload, stamped
 from benchmarks.roles import Watch
 from benchmarks.subject import Subject
+from quiver.model.topic import Durability
 
 PublishWith = Literal["send_many", "send_arrow", "send"]
 ReadWith = Literal["batches", "messages"]
@@ -21,11 +22,11 @@ class QuiverSubject(Subject):
     large_share = 0.1
 
     def __init__(
-        self, name: str, broker: Broker, *, durability: str, publish_with: PublishWith, read_with: ReadWith
+        self, name: str, broker: Broker, *, durability: Durability, publish_with: PublishWith, read_with: ReadWith
     ) -> None:
         super().__init__()
         self.name = name
-        self.durability = durability
+        self.durability = self._level = durability
         self.publish_with = publish_with
         self.read_with = read_with
         self.client = f"quiver SDK; producer.{publish_with}(), " + (
@@ -57,7 +58,7 @@ class QuiverSubject(Subject):
             if self.resets:
                 client.topics.delete(self.topic)
             self.resets += 1
-            client.topics.create(self.topic, durability=self.durability)
+            client.topics.create(self.topic, durability=self._level)
 
     def stop(self) -> None:
         if self.resets:

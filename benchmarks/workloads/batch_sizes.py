@@ -8,6 +8,9 @@ from benchmarks.payload import payload
 from benchmarks.percentiles import latency_metrics
 from benchmarks.roles import Role, Watch, run_roles
 from benchmarks.run import Run
+from quiver.model.topic import Durability
+
+DURABILITIES: tuple[Durability, ...] = ("fsync", "interval")
 
 MESSAGE_BYTES = 100
 FULL_BATCHES, FULL_MESSAGES = 2_000, 2_000_000
@@ -19,13 +22,13 @@ CHUNK = 10_000
 def measure_batch_sizes(run: Run) -> None:
     with Broker(run.scratch / "batches") as broker:
         for _ in run.repetitions():
-            for durability in ("fsync", "interval"):
+            for durability in DURABILITIES:
                 for batch in run.scale.batch_sizes:
                     _measure(run, broker, durability, batch, in_flight=False)
                     _measure(run, broker, durability, batch, in_flight=True)
 
 
-def _measure(run: Run, broker: Broker, durability: str, batch: int, in_flight: bool) -> None:
+def _measure(run: Run, broker: Broker, durability: Durability, batch: int, in_flight: bool) -> None:
     batches = max(20, int(min(FULL_BATCHES, FULL_MESSAGES // batch) * run.scale.share))
     topic = f"batches-{durability}"
     with quiver.connect(broker.address) as client:

@@ -5,6 +5,9 @@ from benchmarks.broker import Broker
 from benchmarks.payload import payload
 from benchmarks.roles import Role, Watch, run_roles, span
 from benchmarks.run import Run
+from quiver.model.topic import Durability
+
+DURABILITIES: tuple[Durability, ...] = ("fsync", "interval")
 
 PRODUCERS, CONSUMERS = 5, 20
 MESSAGE_BYTES, CHUNK = 100, 10_000
@@ -15,11 +18,11 @@ END = b"end"
 def measure_fan(run: Run) -> None:
     with Broker(run.scratch / "fan") as broker:
         for _ in run.repetitions():
-            for durability in ("fsync", "interval"):
+            for durability in DURABILITIES:
                 _measure(run, broker, durability)
 
 
-def _measure(run: Run, broker: Broker, durability: str) -> None:
+def _measure(run: Run, broker: Broker, durability: Durability) -> None:
     each = run.scale.count(FULL_MESSAGES) // PRODUCERS
     topic = f"fan-{durability}"
     with quiver.connect(broker.address) as client:

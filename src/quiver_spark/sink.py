@@ -21,6 +21,7 @@ from quiver.client._sync.transactions import Transactions
 from quiver.client.producer_options import ProducerOptions
 from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, QuiverError, TransactionAborted
 from quiver.model.limits import MIB
+from quiver.model.priority import Priority
 from quiver.protocol.transaction_messages import MOST_PRODUCERS, ProducerKey, TransactionInfo
 from quiver_spark.broker_link import broker_link
 from quiver_spark.write_mark import WriteMark, is_set, planned_mark, set_mark
@@ -105,7 +106,7 @@ def write_rows(
         with producer.begin() as transaction:
             for portion in chain((first,), rest):
                 transaction.send_arrow(
-                    options.topic, portion.rows, priority=portion.priority, partition=portion.partition
+                    options.topic, portion.rows, priority=Priority(portion.priority), partition=portion.partition
                 )
                 rows += portion.rows.num_rows
             transaction.flush()

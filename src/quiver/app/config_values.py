@@ -1,15 +1,12 @@
 """How single configuration values are read; each parser takes text or a TOML value and raises ValueError."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
-from quiver.model.limits import KIB, MIB
+from quiver.model.sizes import parse_size_bytes
 
 Parse = Callable[[Any], Any]
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
-_SIZE_UNITS = {"": 1, "k": KIB, "m": MIB, "g": 1024 * MIB, "t": MIB * MIB}
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -47,19 +44,7 @@ port: Parse = whole(0, 65_535)
 
 
 def size_bytes(low: int, high: int) -> Parse:
-    """Bytes: a whole number, or a text such as `64MiB`, `512k`, `1.5GB` (units are powers of 1024)."""
-
-    def parse(value: Any) -> int:
-        size = value
-        if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
-            size = round(float(match[1]) * _SIZE_UNITS[match[2].lower()])
-        if isinstance(size, bool) or not isinstance(size, int):
-            raise ValueError(f"{value!r} is not a size such as 1048576 or 64MiB")
-        if not low <= size <= high:
-            raise ValueError(f"{value!r} is out of range: it must be from {low} to {high} bytes")
-        return size
-
-    return parse
+    return lambda value: parse_size_bytes(value, low, high)
 
 
 def one_of(choices: tuple[str, ...]) -> Parse:

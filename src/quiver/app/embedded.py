@@ -18,25 +18,28 @@ from quiver.app.node import RunningBroker, start_broker
 from quiver.client import AsyncClient, Client
 from quiver.gateways.native.gateway import NativeGateway
 from quiver.model.errors import Closed, ForkRefused
+from quiver.model.times import Duration
 from quiver.system.memory_budget import MemoryBudget
 
 _GRACE_SECONDS = 5.0
+_IN_MEMORY = ":memory:"
 
 
-def open(path: str | os.PathLike[str], *, timeout: float | str = 30, **settings: Any) -> Client:
-    """A client with the broker inside this process, on the data directory `path`.
+def open(path: str | os.PathLike[str], *, timeout: Duration = 30, **settings: Any) -> Client:
+    """A client with the broker inside this process, on the data directory `path`, or in memory: `:memory:`.
 
+    Every broker in memory is one of its own; nothing is written, and what it has ends with it.
     DataDirectoryInUse names the process that holds the directory. `settings` are those of `quiver serve`, such as
     auto_create=True. Closing the client stops the broker; after a fork, open another directory in the child.
     """
-    client = EmbeddedClient(EmbeddedBroker(_config(path, settings)), timeout=timeout)
+    client = EmbeddedClient(_broker(path, settings), timeout=timeout)
     client.connect()
     return client
 
 
-def open_async(path: str | os.PathLike[str], *, timeout: float | str = 30, **settings: Any) -> AsyncClient:
-    """The asynchronous twin: `async with quiver.open_async(path) as q`."""
-    return AsyncEmbeddedClient(EmbeddedBroker(_config(path, settings)), timeout=timeout)
+def open_async(path: str | os.PathLike[str], *, timeout: Duration = 30, **settings: Any) -> AsyncClient:
+    """The asynchronous twin: `async with quiver.open_async(path) as q`, or `q = await quiver.open_async(path)`."""
+    return AsyncEmbeddedClient(_broker(path, settings), timeout=timeout)
 
 
 _running: "weakref.WeakSet[EmbeddedBroker]" = weakref.WeakSet()
@@ -55,8 +58,9 @@ getattr(threading, "_register_atexit", atexit.register)(_stop_all)
 class EmbeddedBroker:
     """A broker in a thread. `start` and `stop` block until it runs and until it has ended; both are idempotent."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, in_memory: bool = False) -> None:
         self._config = config
+        self._in_memory = in_memory
         self._pid = os.getpid()
         self._mutex = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -68,7 +72,7 @@ class EmbeddedBroker:
 
     def start(self) -> None:
         """Raises what kept the broker from starting."""
-        self._check_process()
+        self.check_process()
         with self._mutex:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="quiver-broker", daemon=True)
@@ -80,7 +84,7 @@ class EmbeddedBroker:
 
     def connect(self) -> socket.socket:
         """A socket whose other end the broker serves."""
-        self._check_process()
+        self.check_process()
         loop, gateway = self._loop, self._gateway
         if loop is None or gateway is None or loop.is_closed():
             raise Closed(what="the embedded broker")
@@ -88,9 +92,13 @@ class EmbeddedBroker:
         loop.call_soon_threadsafe(gateway.serve_socket, theirs)
         return ours
 
+    @property
+    def is_forked(self) -> bool:
+        return os.getpid() != self._pid
+
     def stop(self) -> None:
         """Finishes what was accepted, syncs and closes; in a forked child nothing: the broker is the parent's."""
-        if os.getpid() != self._pid:
+        if self.is_forked:
             return
         _running.discard(self)
         with self._mutex:
@@ -101,8 +109,8 @@ class EmbeddedBroker:
             loop.call_soon_threadsafe(ending.set)
         thread.join()
 
-    def _check_process(self) -> None:
-        if os.getpid() != self._pid:
+    def check_process(self) -> None:
+        if self.is_forked:
             raise ForkRefused(pid=self._pid)
 
     def _run(self) -> None:
@@ -114,7 +122,7 @@ class EmbeddedBroker:
             self._started.set()
 
     async def _serve(self) -> None:
-        running: RunningBroker = await start_broker(self._config)
+        running: RunningBroker = await start_broker(self._config, in_memory=self._in_memory)
         try:
             budget = MemoryBudget(self._config.memory_budget)
             gateway = NativeGateway(running.broker, limits=self._config.limits, budget=budget)
@@ -128,7 +136,7 @@ class EmbeddedBroker:
 
 
 class EmbeddedClient(Client):
-    def __init__(self, broker: EmbeddedBroker, *, timeout: float | str) -> None:
+    def __init__(self, broker: EmbeddedBroker, *, timeout: Duration) -> None:
         super().__init__(broker.connect, timeout=timeout)
         self._broker = broker
 
@@ -136,7 +144,7 @@ class EmbeddedClient(Client):
         self._broker.start()
         return super().connect()
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self, timeout: Duration | None = None) -> None:
         try:
             super().close(timeout)
         finally:
@@ -144,20 +152,23 @@ class EmbeddedClient(Client):
 
 
 class AsyncEmbeddedClient(AsyncClient):
-    def __init__(self, broker: EmbeddedBroker, *, timeout: float | str) -> None:
+    def __init__(self, broker: EmbeddedBroker, *, timeout: Duration) -> None:
         super().__init__(broker.connect, timeout=timeout)
         self._broker = broker
 
     async def connect(self) -> AsyncClient:
+        self._broker.check_process()
         await asyncio.to_thread(self._broker.start)
         return await super().connect()
 
-    async def close(self, timeout: float | None = None) -> None:
+    async def close(self, timeout: Duration | None = None) -> None:
         try:
             await super().close(timeout)
         finally:
-            await asyncio.to_thread(self._broker.stop)
+            if not self._broker.is_forked:  # a child has none of the threads
+                await asyncio.to_thread(self._broker.stop)
 
 
-def _config(path: str | os.PathLike[str], settings: dict[str, Any]) -> Config:
-    return load_config({"data_dir": str(Path(path)), **settings}, environment={}).config
+def _broker(path: str | os.PathLike[str], settings: dict[str, Any]) -> EmbeddedBroker:
+    config = load_config({"data_dir": str(Path(path)), **settings}, environment={}).config
+    return EmbeddedBroker(config, in_memory=path == _IN_MEMORY)

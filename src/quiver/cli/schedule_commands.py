@@ -11,7 +11,7 @@ from quiver.cli.message_format import Row, to_object
 from quiver.cli.output import Output, OutputOption, show_record, show_rows
 from quiver.cli.produce_command import parse_headers
 from quiver.model.errors import InvalidRequest
-from quiver.model.priority import NAMES
+from quiver.model.priority import NAMES, parse_priority
 from quiver.model.times import format_time
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def add(
             name=name,
             key=None if key is None else os.fsencode(key),
             headers=parse_headers(header),
-            priority=priority,
+            priority=parse_priority(priority),
             timezone=timezone or "UTC",
         )
     show_record(_shown(added), output)

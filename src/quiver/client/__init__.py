@@ -26,6 +26,7 @@ from quiver.client.address import parse_bootstrap
 from quiver.client.message import Message
 from quiver.client.published import Published, Span
 from quiver.client.reject import Reject
+from quiver.model.times import Duration
 from quiver.protocol.transaction_messages import ProducerKey
 
 __all__ = [
@@ -63,7 +64,7 @@ __all__ = [
 DEFAULT_ADDRESS = "localhost:7481"
 
 
-def connect(address: str | Sequence[str] = DEFAULT_ADDRESS, *, timeout: float | str = 30) -> Client:
+def connect(address: str | Sequence[str] = DEFAULT_ADDRESS, *, timeout: Duration = 30) -> Client:
     """A client of the broker at `host:port`, connected; ConnectionLost when nobody answers there.
 
     Of several addresses ("a:7481,b:7481" or a list) the first that answers is used.
@@ -73,6 +74,6 @@ def connect(address: str | Sequence[str] = DEFAULT_ADDRESS, *, timeout: float | 
     return Client(parse_bootstrap(address), timeout=timeout).connect()
 
 
-def connect_async(address: str | Sequence[str] = DEFAULT_ADDRESS, *, timeout: float | str = 30) -> AsyncClient:
-    """The asynchronous twin: `async with quiver.connect_async(...) as q`."""
+def connect_async(address: str | Sequence[str] = DEFAULT_ADDRESS, *, timeout: Duration = 30) -> AsyncClient:
+    """The asynchronous twin: `async with quiver.connect_async() as q`, or `q = await quiver.connect_async()`."""
     return AsyncClient(parse_bootstrap(address), timeout=timeout)

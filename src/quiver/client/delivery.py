@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from quiver.client.fork import current_pid
 from quiver.client.published import (
     Published,
     PublishedBefore,
@@ -214,7 +215,7 @@ class Placement:
 class Delivery:
     """What became of a set of messages, for those who hold its tickets."""
 
-    __slots__ = ("count", "error", "error_seen", "is_complete", "placements", "topic", "watchers")
+    __slots__ = ("count", "error", "error_seen", "is_complete", "pid", "placements", "topic", "watchers")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -225,6 +226,8 @@ class Delivery:
         self.is_complete = False
         """No further placement will come."""
         self.count = 0
+        self.pid = current_pid()
+        """Whose messages they are: a forked child is never told of their outcome."""
         self.watchers = Watchers()
 
     def place(self, placement: Placement) -> None:

@@ -20,6 +20,10 @@ class Leases:
         self._runs: dict[HeldRun, None] = {}
         self._renew_at = math.inf
 
+    def after_fork(self) -> None:
+        """Another thread of the parent may have held it."""
+        self._mutex = threading.Lock()
+
     def __len__(self) -> int:
         return len(self._runs)
 

@@ -1,7 +1,7 @@
 """Dead letters as users ask for them and get them."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import timedelta
 from typing import Any, NamedTuple, TypedDict
 
 import msgspec
@@ -10,7 +10,7 @@ from quiver.client.payload import key_bytes
 from quiver.model.dead_letter import DeadLetter, LetterCursor, LetterFilter, LetterId, parse_letter_id
 from quiver.model.errors import InvalidRequest
 from quiver.model.position import parse_position
-from quiver.model.times import parse_time_ms
+from quiver.model.times import Time, parse_time_ms
 
 LetterName = DeadLetter | LetterId | str
 
@@ -27,8 +27,8 @@ class LetterWords(TypedDict, total=False):
     key: bytes | str
     contains: bytes | str
     """Is in the value, or in the last error."""
-    from_time: datetime | int | str
-    to_time: datetime | int | str
+    from_time: Time | timedelta
+    to_time: Time | timedelta
     """By time of death, inclusive: RFC 3339, epoch milliseconds, or a time ago (`-2h`)."""
 
 
@@ -88,6 +88,6 @@ def _ids(ids: Any) -> list[LetterId]:
 
 
 def _time_ms(value: Any, now_ms: int, what: str) -> int:
-    if isinstance(value, str) and value.startswith("-"):
+    if isinstance(value, timedelta) or (isinstance(value, str) and value.startswith("-")):
         return parse_position(value, now_ms, what).value
     return parse_time_ms(value, what)

@@ -1,13 +1,16 @@
 """How a producer batches, waits and retries."""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import msgspec
 
+from quiver.client.size_option import size_option
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import KIB, MIB
-from quiver.model.times import parse_duration_ms
+from quiver.model.priority import PriorityLevel
+from quiver.model.sizes import Size
+from quiver.model.times import Duration, Time, parse_duration_ms
 from quiver.protocol.messages import ACKS_ALL, ACKS_LEADER, ACKS_NONE, CODECS
 
 _ACKS = {"none": ACKS_NONE, "leader": ACKS_LEADER, "all": ACKS_ALL}
@@ -24,17 +27,17 @@ class SendOptions(TypedDict, total=False):
     """What can be said about a message beside its value and key."""
 
     headers: Mapping[str, bytes | str] | None
-    timestamp: Any
-    """RFC 3339 or epoch milliseconds; the time of sending if absent."""
+    timestamp: Time | None
+    """RFC 3339, epoch milliseconds or a datetime; the time of sending if absent."""
     partition: int | None
-    priority: str | int | None
-    ttl: str | float | None
-    delay: str | float | None
+    priority: PriorityLevel | None
+    ttl: Duration | None
+    delay: Duration | None
     """The message enters the topic that much later."""
     id: bytes | str | None
     """A second message with the same id within the topic's `dedup_window` is not stored."""
-    deliver_at: Any
-    """The message enters the topic at that time: RFC 3339 or epoch milliseconds."""
+    deliver_at: Time | None
+    """The message enters the topic at that time: RFC 3339, epoch milliseconds or a datetime."""
 
 
 class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,9 +61,9 @@ class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
 def producer_options(
     *,
     linger: object = "5ms",
-    batch_bytes: int = MIB,
+    batch_bytes: Size = MIB,
     batch_messages: int = 65_536,
-    max_buffer_bytes: int = 64 * MIB,
+    max_buffer_bytes: Size = 64 * MIB,
     timeout: object = 30,
     delivery_timeout: object = 120,
     acks: str = "all",
@@ -72,14 +75,12 @@ def producer_options(
         raise InvalidRequest(problem=f"acks {acks!r} is not one of {', '.join(_ACKS)}")
     if compression not in CODECS:
         raise InvalidRequest(problem=f"compression {compression!r} is not one of {', '.join(CODECS)}")
-    _check_number("batch_bytes", batch_bytes, 1, 8 * MIB)
     _check_number("batch_messages", batch_messages, 1, 1_000_000)
-    _check_number("max_buffer_bytes", max_buffer_bytes, 64 * KIB, 2**40)
     return ProducerOptions(
         linger_seconds=parse_duration_ms(linger, "linger") / 1000,
-        batch_bytes=batch_bytes,
+        batch_bytes=size_option("batch_bytes", batch_bytes, 1, 8 * MIB),
         batch_messages=batch_messages,
-        max_buffer_bytes=max_buffer_bytes,
+        max_buffer_bytes=size_option("max_buffer_bytes", max_buffer_bytes, 64 * KIB, 2**40),
         timeout_seconds=parse_duration_ms(timeout, "timeout") / 1000,
         delivery_seconds=parse_duration_ms(delivery_timeout, "delivery_timeout") / 1000,
         acks=_ACKS[acks],

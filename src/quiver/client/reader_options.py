@@ -6,9 +6,11 @@ from typing import Any
 import msgspec
 
 from quiver.client.isolation import READ_COMMITTED, is_committed
+from quiver.client.size_option import size_option
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.position import EARLIEST, Position, parse_position
+from quiver.model.sizes import Size
 from quiver.model.times import parse_duration_ms
 
 Place = Position | Mapping[int, Position]
@@ -34,13 +36,11 @@ def reader_options(
     start: Any = "earliest",
     end: Any = None,
     partitions: Sequence[int] | int | None = None,
-    max_bytes: int = 8 * MIB,
+    max_bytes: Size = 8 * MIB,
     max_wait: object = "500ms",
     isolation: str = READ_COMMITTED,
 ) -> ReaderOptions:
     """The options in users' words, checked. `start` and `end` may also be a mapping of partition to such a word."""
-    if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or not KIB <= max_bytes <= 64 * MIB:
-        raise InvalidRequest(problem=f"max_bytes {max_bytes!r} is not a whole number from {KIB} to {64 * MIB}")
     chosen = _partitions(partitions)
     if chosen is None and isinstance(start, Mapping):
         chosen = sorted(start)
@@ -48,7 +48,7 @@ def reader_options(
         start=_place(start, now_ms, "start"),
         end=None if end is None else _place(end, now_ms, "end"),
         partitions=chosen,
-        max_bytes=max_bytes,
+        max_bytes=size_option("max_bytes", max_bytes, KIB, 64 * MIB),
         max_wait_ms=parse_duration_ms(max_wait, "max_wait"),
         read_committed=is_committed(isolation),
     )

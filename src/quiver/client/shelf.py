@@ -59,6 +59,10 @@ class Shelf(Generic[_T]):
         self._stopped: set[tuple[LeaseKey, bytes]] = set()
         self.size_bytes = 0
 
+    def after_fork(self) -> None:
+        """Another thread of the parent may have held it."""
+        self._mutex = threading.Lock()
+
     @property
     def count(self) -> int:
         """Messages that were received and not handed out."""

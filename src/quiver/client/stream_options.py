@@ -6,11 +6,13 @@ from typing import Any, TypedDict
 import msgspec
 
 from quiver.client.isolation import READ_COMMITTED, is_committed
+from quiver.client.size_option import size_option
 from quiver.model.errors import InvalidRequest
-from quiver.model.limits import MIB, Limits
+from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.names import check_name
 from quiver.model.position import EARLIEST, Position, parse_position
-from quiver.model.times import parse_duration_ms
+from quiver.model.sizes import Size
+from quiver.model.times import Duration, parse_duration_ms
 
 OnPartitions = Callable[[list[tuple[str, int]]], Any]
 """Called with topics and partitions; what it returns is awaited if it can be (asynchronous client)."""
@@ -45,11 +47,11 @@ class StreamWords(TypedDict, total=False):
     instance_id: str | None
     assignor: str | None
     start: Any
-    auto_commit: bool | str | float
-    session_timeout: str | float
-    heartbeat: str | float
-    max_bytes: int
-    max_wait: str | float
+    auto_commit: bool | Duration
+    session_timeout: Duration
+    heartbeat: Duration
+    max_bytes: Size
+    max_wait: Duration
     isolation: str
     on_assign: OnPartitions | None
     on_revoke: OnPartitions | None
@@ -66,11 +68,11 @@ def stream_options(
     instance_id: str | None = None,
     assignor: str | None = None,
     start: Any = EARLIEST,
-    auto_commit: bool | str | float = "5s",
-    session_timeout: str | float = "30s",
-    heartbeat: str | float = "3s",
-    max_bytes: int = 8 * MIB,
-    max_wait: str | float = "500ms",
+    auto_commit: bool | Duration = "5s",
+    session_timeout: Duration = "30s",
+    heartbeat: Duration = "3s",
+    max_bytes: Size = 8 * MIB,
+    max_wait: Duration = "500ms",
     isolation: str = READ_COMMITTED,
     on_assign: OnPartitions | None = None,
     on_revoke: OnPartitions | None = None,
@@ -95,7 +97,7 @@ def stream_options(
         auto_commit_seconds=None if auto_commit is False else parse_duration_ms(auto_commit, "auto_commit") / 1000,
         session_ms=parse_duration_ms(session_timeout, "session_timeout"),
         heartbeat_ms=parse_duration_ms(heartbeat, "heartbeat"),
-        max_bytes=max_bytes,
+        max_bytes=size_option("max_bytes", max_bytes, KIB, 64 * MIB),
         max_wait_ms=parse_duration_ms(max_wait, "max_wait"),
         read_committed=is_committed(isolation),
         on_assign=on_assign,

@@ -5,13 +5,15 @@ from typing import Any, TypedDict, get_args
 
 import msgspec
 
+from quiver.client.size_option import size_option
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import MIB, Limits
 from quiver.model.names import check_name
 from quiver.model.position import Position, parse_position
-from quiver.model.priority import Priority, parse_priority
+from quiver.model.priority import Priority, PriorityLevel, parse_priority
 from quiver.model.queue import Ordering
-from quiver.model.times import parse_duration_ms
+from quiver.model.sizes import Size
+from quiver.model.times import Duration, parse_duration_ms
 
 MOST_PER_RECEIVE = 10_000
 _MOST_PREFETCHED = 100_000
@@ -43,12 +45,12 @@ class WorkWords(TypedDict, total=False):
 
     ordering: Ordering | None
     max_messages: int
-    visibility: str | float | None
-    priority: str | int | None
+    visibility: Duration | None
+    priority: PriorityLevel | None
     consumer: str | None
     prefetch: int | None
     start: Any
-    max_bytes: int
+    max_bytes: Size
 
 
 def work_options(
@@ -60,12 +62,12 @@ def work_options(
     concurrency: int = 1,
     ordering: Ordering | None = None,
     max_messages: int = 100,
-    visibility: str | float | None = None,
-    priority: str | int | None = None,
+    visibility: Duration | None = None,
+    priority: PriorityLevel | None = None,
     consumer: str | None = None,
     prefetch: int | None = None,
     start: Any = None,
-    max_bytes: int = 8 * MIB,
+    max_bytes: Size = 8 * MIB,
 ) -> WorkOptions:
     """The options in users' words, checked. `name` is the consumer's where the user gives none."""
     names = [topics] if isinstance(topics, str) else list(topics)
@@ -86,7 +88,7 @@ def work_options(
         consumer=consumer or name,
         prefetch=None if prefetch is None else _between(prefetch, 0, _MOST_PREFETCHED, "prefetch"),
         start=None if start is None else parse_position(start, now_ms),
-        max_bytes=_between(max_bytes, 1, Limits().fetch_bytes, "max_bytes"),
+        max_bytes=size_option("max_bytes", max_bytes, 1, Limits().fetch_bytes),
         concurrency=_between(concurrency, 1, 10_000, "concurrency"),
     )
 

@@ -1,6 +1,6 @@
 """Where a reader starts or stops: earliest, latest, an offset or a time."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
@@ -20,7 +20,7 @@ LATEST = Position("latest")
 
 
 def parse_position(value: object, now_ms: int, what: str = "start") -> Position:
-    """`earliest`, `latest`, an offset (int or digits), `-2h` (ago) or an RFC 3339 time.
+    """`earliest`, `latest`, an offset (int or digits), `-2h` or a negative timedelta (ago), or a time.
 
     Small whole numbers are offsets; to name a time by number use RFC 3339 instead.
     """
@@ -28,6 +28,8 @@ def parse_position(value: object, now_ms: int, what: str = "start") -> Position:
         return value
     if isinstance(value, datetime):
         return Position("time", parse_time_ms(value, what))
+    if isinstance(value, timedelta) and value <= timedelta():
+        return Position("time", max(0, now_ms - parse_duration_ms(-value, what)))
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return Position("offset", value)
     if isinstance(value, str):

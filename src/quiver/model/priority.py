@@ -1,6 +1,7 @@
 """The five priority levels, most urgent first."""
 
 from enum import IntEnum
+from typing import Literal
 
 from quiver.model.errors import InvalidRequest
 
@@ -12,6 +13,10 @@ class Priority(IntEnum):
     LOW = 3
     BACKGROUND = 4
 
+
+PriorityName = Literal["critical", "high", "normal", "low", "background"]
+PriorityLevel = PriorityName | Literal[0, 1, 2, 3, 4] | Priority
+"""As users write it."""
 
 _BY_NAME = {level.name.lower(): level for level in Priority}
 NAMES: tuple[str, ...] = tuple(_BY_NAME)

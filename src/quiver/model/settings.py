@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
 
 from quiver.model.errors import InvalidRequest, InvalidSetting
+from quiver.model.sizes import parse_size_bytes
 from quiver.model.times import parse_duration_ms
 
 
@@ -44,6 +45,13 @@ def whole(low: int, high: int, optional: bool = False) -> Callable[[object], int
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise ValueError(f"{value!r} is not a whole number from {low} to {high}")
         return value
+
+    return parse
+
+
+def size(low: int, high: int, optional: bool = False) -> Callable[[object], int | None]:
+    def parse(value: object) -> int | None:
+        return None if value is None and optional else parse_size_bytes(value, low, high)
 
     return parse
 

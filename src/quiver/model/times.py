@@ -1,7 +1,8 @@
 """Durations and times as users write them.
 
-Durations are strings such as `500ms`, `30s`, `1h30m`, `7d`, or numbers of seconds. Times are RFC 3339 or
-epoch milliseconds and are shown as RFC 3339 in UTC.
+Durations are strings such as `500ms`, `30s`, `1h30m`, `7d`, numbers of seconds, or `timedelta`. Times are RFC 3339,
+epoch milliseconds or `datetime`, and are shown as RFC 3339 in UTC. Text without a zone is UTC, which the broker and
+every client read alike; a `datetime` without a zone is local time, as Python has it.
 """
 
 import math
@@ -9,6 +10,11 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from quiver.model.errors import InvalidRequest
+
+Duration = str | float | timedelta
+"""As users write it; a number is seconds."""
+Time = str | int | datetime
+"""As users write it; a number is epoch milliseconds."""
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
@@ -18,7 +24,9 @@ _MAX_TIME_MS = 253_402_300_799_999  # the last millisecond of the year 9999
 
 
 def parse_duration_ms(value: object, what: str = "duration") -> int:
-    """Milliseconds of `30s`, `1h30m`, `500ms` or a number of seconds; never negative."""
+    """Milliseconds of `30s`, `1h30m`, `500ms`, a number of seconds or a timedelta; never negative."""
+    if isinstance(value, timedelta):
+        return _in_range(value / timedelta(milliseconds=1), what, str(value))
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _seconds_to_ms(float(value), what, value)
     if isinstance(value, str):
@@ -31,6 +39,18 @@ def parse_duration_ms(value: object, what: str = "duration") -> int:
         except ValueError:
             pass
     raise InvalidRequest(problem=f"{what} {value!r} is not a duration such as 500ms, 30s, 1h30m or 7d")
+
+
+def parse_seconds(value: object, what: str = "timeout") -> float:
+    """The same in seconds."""
+    return parse_duration_ms(value, what) / 1000
+
+
+def wait_seconds(value: Duration | None) -> float | None:
+    """How long a call may wait; None: without end. A number below zero, such as what is left of a time, is zero."""
+    if value is None or isinstance(value, float | int):
+        return value if value is None else max(0.0, value)
+    return parse_seconds(value)
 
 
 def _seconds_to_ms(seconds: float, what: str, shown: object) -> int:
@@ -56,12 +76,15 @@ def format_duration(ms: int) -> str:
 
 
 def parse_time_ms(value: object, what: str = "time") -> int:
-    """Epoch milliseconds of an RFC 3339 text or of epoch milliseconds."""
+    """Epoch milliseconds of an RFC 3339 text, of epoch milliseconds or of a datetime."""
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         if 0 <= value <= _MAX_TIME_MS:
             return int(value)
     elif isinstance(value, datetime):
-        return _since_epoch_ms(value)
+        try:
+            return parse_time_ms(_since_epoch_ms(value), what)
+        except (OverflowError, OSError, ValueError):  # a local time at the very edge of the calendar
+            pass
     elif isinstance(value, str):
         text = value.strip()
         if text.isdigit() and len(text) > 4:
@@ -71,16 +94,15 @@ def parse_time_ms(value: object, what: str = "time") -> int:
         except ValueError:
             pass
         else:
-            return parse_time_ms(_since_epoch_ms(moment), what)
+            return parse_time_ms(_since_epoch_ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC)), what)
     raise InvalidRequest(
         problem=f"{what} {value!r} is neither RFC 3339 (2026-01-31T12:00:00Z) nor epoch milliseconds"
     )
 
 
 def _since_epoch_ms(moment: datetime) -> int:
-    """Whole milliseconds, in integers: a float cannot hold every one of them. Without a zone it is UTC."""
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    """Whole milliseconds, in integers: a float cannot hold every one of them. Without a zone it is local time."""
+    return (moment.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
 
 
 def format_time(ms: int) -> str:

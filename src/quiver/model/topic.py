@@ -8,7 +8,7 @@ import msgspec
 from quiver.model.limits import KIB, MIB
 from quiver.model.names import TopicId
 from quiver.model.queue import QUEUE_SETTINGS, QueueSettings
-from quiver.model.settings import Setting, duration, one_of, optional_duration, parse_settings, whole
+from quiver.model.settings import Setting, duration, one_of, optional_duration, parse_settings, size, whole
 from quiver.model.times import format_duration
 
 Durability = Literal["fsync", "interval", "memory"]
@@ -100,13 +100,13 @@ def _weights(value: object) -> tuple[int, ...]:
 _SETTINGS: dict[str, Setting] = {
     "partitions": Setting("partitions", whole(1, 10_000)),
     "retention": Setting("retention_ms", optional_duration),
-    "retention_bytes": Setting("retention_bytes", whole(1, 2**62, optional=True)),
-    "segment_bytes": Setting("segment_bytes", whole(64 * KIB, 1024 * MIB)),
+    "retention_bytes": Setting("retention_bytes", size(1, 2**62, optional=True)),
+    "segment_bytes": Setting("segment_bytes", size(64 * KIB, 1024 * MIB)),
     "durability": Setting("durability", one_of(Durability)),
     "cleanup": Setting("cleanup", one_of(Cleanup)),
     "tombstone_retention": Setting("tombstone_retention_ms", duration(0, 3650 * _DAY_MS)),
     "dedup_window": Setting("dedup_window_ms", duration(0, 7 * _DAY_MS)),
-    "max_message_bytes": Setting("max_message_bytes", whole(1, 64 * MIB, optional=True)),
+    "max_message_bytes": Setting("max_message_bytes", size(1, 64 * MIB, optional=True)),
     "ttl": Setting("ttl_ms", optional_duration),
     "priority_weights": Setting("priority_weights", _weights),
     **QUEUE_SETTINGS,

@@ -71,7 +71,7 @@ def test_keys_decide_the_partition(q, broker):
 
 
 def test_values_of_every_kind_and_all_options(q, broker):
-    with q.producer("single") as out:
+    with q.producer("single", linger="1m") as out:
         out.send({"id": 1}, key="k", headers={"source": "web", "raw": b"\x00"}, timestamp=1000, ttl="1h")
         out.send("text", priority="high")
         out.send(None, b"k")

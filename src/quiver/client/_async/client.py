@@ -1,9 +1,9 @@
 """The client: what `quiver.connect` and `quiver.open` give."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from quiver.client._async.dead_letters import AsyncDeadLetters
 from quiver.client._async.delayed import AsyncDelayed
@@ -35,11 +35,13 @@ from quiver.model.errors import PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.limits import MIB
 from quiver.model.names import check_name
 from quiver.model.position import parse_position
-from quiver.model.times import parse_duration_ms
+from quiver.model.sizes import Size
+from quiver.model.times import Duration, parse_duration_ms, parse_seconds
 from quiver.protocol.transaction_messages import ProducerKey
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
 
+_Handler = TypeVar("_Handler", bound=Handler)
 _PUBLISHERS_KEPT = 1000
 _LAST_SECONDS = 1.0
 """How long a client that is given up waits for messages that are still on their way."""
@@ -54,11 +56,11 @@ class AsyncClient:
         self,
         target: Target,
         *,
-        timeout: float | str = 30,
+        timeout: Duration = 30,
         clock: Clock | None = None,
         randomness: Randomness | None = None,
     ) -> None:
-        seconds = parse_duration_ms(timeout, "timeout") / 1000
+        seconds = parse_seconds(timeout)
         self._link = AsyncLink(target, timeout=seconds, clock=clock, randomness=randomness)
         self._fetch_link = AsyncLink(target, timeout=seconds, clock=clock, randomness=randomness)
         self._publishers: dict[str, AsyncProducer] = {}
@@ -83,17 +85,21 @@ class AsyncClient:
         await self._link.connection()
         return self
 
+    def __await__(self) -> Generator[Any, None, "AsyncClient"]:
+        return self.connect().__await__()
+
     async def publish(
-        self, topic: str, value: Any, key: bytes | str | None = None, *, timeout: float | None = None,
+        self, topic: str, value: Any, key: bytes | str | None = None, *, timeout: Duration | None = None,
         **options: Unpack[SendOptions],
     ) -> Published:  # fmt: skip
         """Sends one message and waits until it is stored; returns topic, partition and offset.
 
         Options: headers, timestamp, partition, priority, ttl, delay or deliver_at: the message then enters the topic
         at its time, and the offset is its id in `delayed`. A message that the broker kept refusing for the client's
-        timeout raises the refusal. RequestTimeout when there was no answer, or after `timeout` seconds if
-        given: the message may or may not be stored then.
+        timeout raises the refusal. RequestTimeout when there was no answer, or after `timeout` if given: the
+        message may or may not be stored then.
         """
+        self._link.check_fork()
         producer = self._publishers.get(topic) or await self._publisher(topic)
         ticket = await producer.send(value, key, **options)
         try:
@@ -106,12 +112,12 @@ class AsyncClient:
         self,
         topic: str,
         *,
-        linger: float | str = "5ms",
-        batch_bytes: int = MIB,
+        linger: Duration = "5ms",
+        batch_bytes: Size = MIB,
         batch_messages: int = 65_536,
-        max_buffer_bytes: int = 64 * MIB,
-        timeout: float | str = 30,
-        delivery_timeout: float | str = 120,
+        max_buffer_bytes: Size = 64 * MIB,
+        timeout: Duration = 30,
+        delivery_timeout: Duration = 120,
         acks: str = "all",
         compression: str = "none",
         idempotent: bool = True,
@@ -144,8 +150,8 @@ class AsyncClient:
         end: Any = None,
         partitions: Sequence[int] | int | None = None,
         *,
-        max_bytes: int = 8 * MIB,
-        max_wait: float | str = "500ms",
+        max_bytes: Size = 8 * MIB,
+        max_wait: Duration = "500ms",
         isolation: str = READ_COMMITTED,
     ) -> AsyncReader:
         """Reads without a group: iterate for messages, or over `.batches()`.
@@ -192,13 +198,18 @@ class AsyncClient:
 
     def worker(
         self, topics: str | Sequence[str], *, group: str, concurrency: int = 1, **options: Unpack[WorkWords]
-    ) -> Callable[[Handler], Handler]:
+    ) -> Callable[[_Handler], _Handler]:
         """Decorator: `run_workers` calls the function with every job, `concurrency` at a time.
 
         Returning acks, an exception gives the message back with its text, `quiver.Reject` sends it to the dead
         letters. Options are those of `work`.
         """
-        return lambda handler: self._workshop.register(WorkerOptions(handler, topics, group, concurrency, options))
+
+        def register(handler: _Handler) -> _Handler:
+            self._workshop.register(WorkerOptions(handler, topics, group, concurrency, options))
+            return handler
+
+        return register
 
     async def run_workers(self) -> None:
         """Runs all registered handlers until `stop_workers`, or an error; those that run then may finish."""
@@ -213,7 +224,7 @@ class AsyncClient:
         """What the handlers have done: processed, failed, rejected, lost, in_hand."""
         return self._workshop.tally
 
-    def transaction(self, transactional_id: str | None = None, *, timeout: float | str = "60s") -> AsyncTransaction:
+    def transaction(self, transactional_id: str | None = None, *, timeout: Duration = "60s") -> AsyncTransaction:
         """Messages, offsets and acks that count together: `with q.transaction("id") as tx`.
 
         Leaving the block commits, an exception aborts. The id names whoever runs transactions one after the other;
@@ -222,9 +233,7 @@ class AsyncClient:
         timeout_ms = parse_duration_ms(timeout, "timeout")
         return AsyncTransaction(lambda: self._transactionals.choose(transactional_id, timeout_ms))
 
-    def transactional(
-        self, transactional_id: str | None = None, *, timeout: float | str = "60s"
-    ) -> AsyncTransactional:
+    def transactional(self, transactional_id: str | None = None, *, timeout: Duration = "60s") -> AsyncTransactional:
         """Begins transactions by hand: `begin`, `commit`, `abort`. With an id, it is what `transaction` uses."""
         return self._transactionals.get(transactional_id, parse_duration_ms(timeout, "timeout"))
 
@@ -263,12 +272,13 @@ class AsyncClient:
         positions = dict.fromkeys(numbers, position)
         return await find_offsets(self._link, info, positions, read_committed=read_committed) if numbers else {}
 
-    async def close(self, timeout: float | None = None) -> None:
-        """Closes streams, producers and connections. Producers are flushed first, for at most `timeout` seconds.
+    async def close(self, timeout: Duration | None = None) -> None:
+        """Closes streams, producers and connections. Producers are flushed first, for at most `timeout`.
 
-        Raises the first failure there was. Safe to call again.
+        Raises the first failure there was. Safe to call again. In a forked child it does nothing.
         """
-        if self._is_closed:
+        if self._is_closed or self._link.is_forked:
+            self._is_closed = True
             return
         self._is_closed = True
         first_error: QuiverError | None = None

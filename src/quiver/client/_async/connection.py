@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from quiver.client._backend_async import Buffer, Lock, Stream, Task, Waiter
+from quiver.client.fork import watch_forks
 from quiver.model.errors import (
     ConnectionLost,
+    ForkRefused,
     ProtocolError,
     QuiverError,
     RequestTimeout,
@@ -76,6 +78,7 @@ class AsyncConnection:
         self._sending = Lock()
         self._error: QuiverError | None = None
         self._task: Task | None = None
+        watch_forks(self)
 
     async def open(self, client: str, timeout: float) -> None:
         """Shakes hands; ConnectionLost, or the broker's own refusal."""
@@ -163,6 +166,12 @@ class AsyncConnection:
             self._task.cancel()
             await self._task.join(_END_SECONDS)
             self._task = None
+        self._stream.close()
+
+    def after_fork(self, parent_pid: int) -> None:
+        """In the child it is over. Only the descriptor is closed: the parent goes on with the same socket."""
+        self._error = ForkRefused(pid=parent_pid)
+        self._waiting, self._sending, self._task = {}, Lock(), None
         self._stream.close()
 
     async def _receive(self) -> None:

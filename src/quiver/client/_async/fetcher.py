@@ -75,6 +75,7 @@ class AsyncFetcher:
 
         An error comes behind the frames that were read before it.
         """
+        self._link.check_fork()
         error, self._error = self._error, None
         if error is not None:
             raise error

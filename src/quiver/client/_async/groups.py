@@ -1,9 +1,10 @@
 """Groups from outside: looking at them, moving them, removing them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from quiver.client._async.link import AsyncLink, unexpected
+from quiver.client.settings import GroupSettings, sent_settings
 from quiver.model.errors import InvalidRequest
 from quiver.model.position import parse_position
 from quiver.protocol.group_messages import (
@@ -50,10 +51,10 @@ class AsyncGroups:
             raise unexpected(answer)
         return answer.partitions
 
-    async def alter(self, group: str, **settings: Any) -> None:
+    async def alter(self, group: str, **settings: Unpack[GroupSettings]) -> None:
         """Changes settings: offsets_retention, and those of queues: max_attempts, backoff, backoff_max, visibility,
         max_unacked, starvation. None gives one of those back to the topic."""
-        await self._link.call(AlterGroup(group, settings))
+        await self._link.call(AlterGroup(group, sent_settings(settings)))
 
     async def delete(self, group: str) -> None:
         """Removes a group without members, and its offsets."""

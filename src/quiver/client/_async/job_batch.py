@@ -14,7 +14,7 @@ from quiver.client.reject import Reject
 from quiver.client.settlement import Decision, Span
 from quiver.client.shelf import Portion
 from quiver.client.transaction_acks import ABORTED, Enlisted
-from quiver.model.times import parse_duration_ms
+from quiver.model.times import Duration, parse_duration_ms
 from quiver.protocol.queue_messages import ACK, NACK, REJECT
 
 
@@ -59,7 +59,7 @@ class AsyncJobBatch:
         """All of it is done: on return that is on disk. LeaseLost when some was given to somebody else meanwhile."""
         await self._settle(Decision(ACK, self._take_open()))
 
-    async def nack(self, delay: str | float | None = None, error: str = "", *, counted: bool = True) -> None:
+    async def nack(self, delay: Duration | None = None, error: str = "", *, counted: bool = True) -> None:
         """Gives it back, to be delivered again after `delay` (by default the group's backoff)."""
         delay_ms = None if delay is None else parse_duration_ms(delay, "delay")
         spans = self._take_open()

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from quiver.client._async.link import AsyncLink, unexpected
 from quiver.client.payload import header_bytes, key_bytes, value_bytes
 from quiver.model.names import check_name
-from quiver.model.priority import parse_priority
+from quiver.model.priority import PriorityLevel, parse_priority
 from quiver.model.schedule import ScheduleChanges
 from quiver.protocol.message import Message
 from quiver.protocol.schedule_messages import (
@@ -35,7 +35,7 @@ class AsyncSchedules:
         name: str | None = None,
         key: bytes | str | None = None,
         headers: Mapping[str, bytes | str] | None = None,
-        priority: str | int | None = None,
+        priority: PriorityLevel | None = None,
         timezone: str = "UTC",
         paused: bool = False,
     ) -> ScheduleInfo:

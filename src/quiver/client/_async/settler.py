@@ -81,7 +81,9 @@ class AsyncSettler:
         return 1 if self.is_ordered else _MOST_FLIGHTS
 
     def decide(self, decision: Decision) -> None:
-        """To be sent soon; nobody waits for it."""
+        """To be sent soon; nobody waits for it. A forked child decides nothing."""
+        if self._link.is_forked:
+            return
         self._append(decision)
         if self.is_asleep:
             self.wake()
@@ -91,6 +93,7 @@ class AsyncSettler:
 
         When there was none in time, raises what kept it from being answered, or RequestTimeout: it is still tried.
         """
+        self._link.check_fork()
         waiter: Waiter[Decision] = Waiter()
         decision.on_done = waiter.set
         self._append(decision)
@@ -150,6 +153,8 @@ class AsyncSettler:
 
     def is_doubtful(self, run: HeldRun) -> bool:
         """Whether an ack must be waited for: it may be refused, or not be sent at all."""
+        if self._link.is_forked:
+            return False
         return run.lost is not None or self.is_closed or self.clock.monotonic() >= run.expires_at
 
     def close(self, error: QuiverError) -> None:

@@ -33,6 +33,7 @@ class AsyncStream:
     """
 
     def __init__(self, link: AsyncLink, fetch_link: AsyncLink, options: StreamOptions) -> None:
+        self._link = link
         self._options = options
         self._fetcher = AsyncFetcher(
             fetch_link,
@@ -129,8 +130,12 @@ class AsyncStream:
         self._fetcher.wake()
 
     async def close(self, *, done: bool = True) -> None:
-        """Lets go of everything, commits and leaves. With `done` the message at hand counts as processed."""
-        if self.is_closed:
+        """Lets go of everything, commits and leaves. With `done` the message at hand counts as processed.
+
+        In a forked child it does nothing: the membership is the parent's.
+        """
+        if self.is_closed or self._link.is_forked:
+            self.is_closed = True
             return
         self.is_closed = True
         self._holdings.put_down(done=done)
@@ -166,6 +171,7 @@ class AsyncStream:
         async for source, stored in self._reading:
             if self._holdings.pick_up(Hand(source, stored.cursor, [], stored.end)):
                 yield arrow_batch(stored.open(source.topic, self._options.limits))
+                self._link.check_fork()
                 self._holdings.put_down()
                 await self._keep_up()
 
@@ -178,6 +184,7 @@ class AsyncStream:
             hand: Hand | None = Hand(source, stored.cursor, messages, stored.end)
             while hand is not None and not self.is_closed and self._holdings.pick_up(hand):
                 yield hand.left
+                self._link.check_fork()
                 hand = self._holdings.put_down()
                 await self._keep_up()
 
@@ -226,6 +233,7 @@ class AsyncStream:
         return reading
 
     def _check_membership(self) -> None:
+        self._link.check_fork()
         if self._membership.error is not None and not self.is_closed:
             raise self._membership.error
 
@@ -234,6 +242,7 @@ class AsyncStream:
         self._fetcher.wake()
 
     async def _commit_message(self, source: PartitionSource, message: Message) -> None:
+        self._check_membership()
         await self._membership.commit_offset(source, message.offset + 1)
 
     async def _tell(self, callback: OnPartitions | None, sources: list[PartitionSource]) -> None:
@@ -241,6 +250,7 @@ class AsyncStream:
             await finished(callback(named(sources)))
 
     def _source(self, topic: str, partition: int) -> PartitionSource:
+        self._link.check_fork()
         source = self._holdings.find(topic, partition)
         if source is None:
             raise InvalidRequest(problem=f"{topic}-{partition} is not assigned to this member now")

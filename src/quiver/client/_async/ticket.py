@@ -7,8 +7,10 @@ import msgspec
 
 from quiver.client._backend_async import Waiter
 from quiver.client.delivery import Delivery, fresh
+from quiver.client.fork import current_pid
 from quiver.client.published import Published, Span
-from quiver.model.errors import QuiverError, RequestTimeout
+from quiver.model.errors import ForkRefused, QuiverError, RequestTimeout
+from quiver.model.times import Duration, wait_seconds
 from quiver.system.clock import SystemClock
 
 _clock = SystemClock()
@@ -25,10 +27,10 @@ class AsyncTicket(msgspec.Struct, gc=False, eq=False):
     def done(self) -> bool:
         return self.delivery.is_known(self.row)
 
-    async def result(self, timeout: float | None = None) -> Published:
+    async def result(self, timeout: Duration | None = None) -> Published:
         """Topic, partition and offset once the broker has the message; raises why it has not.
 
-        RequestTimeout after `timeout` seconds: the message stays on its way.
+        RequestTimeout after `timeout`: the message stays on its way.
         """
         await wait_until(lambda: self.done, self.delivery, timeout)
         outcome = self.delivery.outcome(self.row)
@@ -58,7 +60,7 @@ class AsyncBulkTicket:
     def count(self) -> int:
         return self.delivery.count
 
-    async def result(self, timeout: float | None = None) -> list[Span]:
+    async def result(self, timeout: Duration | None = None) -> list[Span]:
         """Where the messages are, a span for each run stored together; raises the first error there was."""
         await wait_until(lambda: self.done, self.delivery, timeout)
         outcome = self.delivery.spans()
@@ -70,9 +72,12 @@ class AsyncBulkTicket:
         self.delivery.when_known(lambda: self.done, lambda: callback(self))
 
 
-async def wait_until(is_known: Callable[[], bool], delivery: Delivery, timeout: float | None) -> None:
-    deadline = None if timeout is None else _clock.monotonic() + timeout
+async def wait_until(is_known: Callable[[], bool], delivery: Delivery, timeout: Duration | None) -> None:
+    seconds = wait_seconds(timeout)
+    deadline = None if seconds is None else _clock.monotonic() + seconds
     while not is_known():
+        if delivery.pid != current_pid():
+            raise ForkRefused(pid=delivery.pid)
         waiter: Waiter[None] = Waiter()
         delivery.watchers.add(waiter.set)
         if is_known():
@@ -80,4 +85,4 @@ async def wait_until(is_known: Callable[[], bool], delivery: Delivery, timeout: 
         try:
             await waiter.wait(None if deadline is None else deadline - _clock.monotonic())
         except TimeoutError:
-            raise RequestTimeout(seconds=timeout) from None
+            raise RequestTimeout(seconds=seconds) from None

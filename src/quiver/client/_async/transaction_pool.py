@@ -21,6 +21,7 @@ class AsyncTransactionPool:
 
     def get(self, transactional_id: str | None, timeout_ms: int) -> AsyncTransactional:
         """The one of an id; without an id, a new one."""
+        self._link.check_fork()
         with self._mutex:
             if transactional_id is None:
                 own = AsyncTransactional(self._link, None, timeout_ms)
@@ -34,6 +35,7 @@ class AsyncTransactionPool:
 
     def choose(self, transactional_id: str | None, timeout_ms: int) -> AsyncTransactional:
         """For one transaction: without an id, one that is idle."""
+        self._link.check_fork()
         if transactional_id is not None:
             return self.get(transactional_id, timeout_ms)
         with self._mutex:

@@ -58,6 +58,7 @@ class AsyncTransactional:
 
     async def init(self) -> "AsyncTransactional":
         """Takes the transactional id over: what it has open elsewhere is aborted, and whoever used it is fenced."""
+        self.link.check_fork()
         async with self._beginning:
             self._check_free()
             self._fenced_by = None
@@ -84,7 +85,8 @@ class AsyncTransactional:
 
     async def close(self) -> None:
         """Aborts what is open, as far as the broker can be reached at once, and ends."""
-        if self.is_closed:
+        if self.is_closed or self.link.is_forked:
+            self.is_closed = True
             return
         current = self._current
         if current is not None:
@@ -97,6 +99,7 @@ class AsyncTransactional:
 
     async def enter(self, transaction: AsyncTransaction) -> ProducerKey:
         """Whose messages the transaction's are."""
+        self.link.check_fork()
         try:
             return await self._enter(transaction)
         except BaseException:

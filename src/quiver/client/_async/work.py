@@ -14,10 +14,12 @@ from quiver.client._async.picker import AsyncPicker
 from quiver.client._async.receiver import AsyncReceiver
 from quiver.client._async.settler import AsyncSettler
 from quiver.client._backend_async import Lock, Signal, flatten, sleep
+from quiver.client.fork import watch_forks
 from quiver.client.leases import Leases
 from quiver.client.shelf import Portion, Shelf
 from quiver.client.work_options import WorkOptions
 from quiver.model.errors import Closed, GroupNotFound, QuiverError
+from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.group_messages import DescribeGroup, GroupDescription
 
 _PORTION = 256
@@ -83,9 +85,11 @@ class AsyncWork:
         self._errors: deque[QuiverError] = deque(maxlen=_ERRORS_KEPT)
         self.is_stopped = False
         self.is_closed = False
+        watch_forks(self)
 
     async def open(self) -> "AsyncWork":
         """Finds the topics; TopicNotFound. Receiving begins with the first job asked for."""
+        self._link.check_fork()
         if self.is_closed:
             raise Closed(what="the work")
         async with self._opening:
@@ -113,6 +117,7 @@ class AsyncWork:
 
     async def next_batch(self) -> AsyncJobBatch | None:
         """Waits for messages; None when the work was stopped or closed."""
+        self._link.check_fork()
         async with self._taking:
             portions: list[Portion[AsyncOpenedRun]] = []
             left = self._options.max_messages
@@ -138,6 +143,8 @@ class AsyncWork:
     def stop(self) -> None:
         """Hands out nothing more, and gives back what was not handed out. Jobs that are worked on stay leased."""
         self.is_stopped = True
+        if self._link.is_forked:
+            return
         self._receiver.stop()
         self._shelf.clear_counter()
         self._news.set()
@@ -147,26 +154,38 @@ class AsyncWork:
         """Returns jobs that were not begun: others get them at once, and the delivery does not count."""
         self._keeper.give_back([(job.source.run, job.offset, job.offset + 1) for job in jobs])
 
-    async def close(self, timeout: float | None = None) -> None:
+    async def close(self, timeout: Duration | None = None) -> None:
         """Gives back what was not handed out, waits until everything decided is settled, and ends.
 
-        It takes at most `timeout` seconds. Raises the first refusal that nobody was told of. Jobs that are still open
-        are delivered again after their visibility time.
+        It takes at most `timeout`. Raises the first refusal that nobody was told of. Jobs that are still open
+        are delivered again after their visibility time. In a forked child it does nothing: leases are the parent's.
         """
-        if self.is_closed:
+        if self.is_closed or self._link.is_forked:
+            self.is_closed = True
             return
+        seconds = wait_seconds(timeout)
         self.is_closed = True
         self.stop()
         try:
             if self._keeper.is_running:
                 await self._keeper.put_away()
-                await self._keeper.flush(self._link.timeout if timeout is None else timeout)
+                await self._keeper.flush(self._link.timeout if seconds is None else seconds)
         finally:
             await self._keeper.end()
             await self._link.close()
             self._settler.close(Closed(what="the work"))
         if self._errors:
             raise self._errors.popleft()
+
+    def check_fork(self) -> None:
+        self._link.check_fork()
+
+    def after_fork(self, parent_pid: int) -> None:
+        """The child is handed nothing: every job is the parent's."""
+        self._shelf.after_fork()
+        self._leases.after_fork()
+        for _ in self._counter:
+            pass
 
     async def __aenter__(self) -> "AsyncWork":
         return await self.open()
@@ -189,6 +208,7 @@ class AsyncWork:
 
     async def _lay_out(self) -> bool:
         """Puts jobs on the counter, unless somebody else just did; False at the end."""
+        self._link.check_fork()
         seen = self._counter
         async with self._taking:
             if self._counter is not seen:

@@ -57,6 +57,7 @@ class AsyncWorker:
             job = await self._next(tally)
             while job is not None:
                 await self._handle(job, tally)
+                self._work.check_fork()
                 job = self._next_of_key(job) or await self._next(tally)
         except Exception as error:
             self.error = self.error or error

@@ -11,9 +11,10 @@ from quiver.client._async.work import AsyncWork
 from quiver.client._async.worker import AsyncWorker, check_handler
 from quiver.client._backend_async import Signal
 from quiver.client.work_options import WorkWords, work_options
-from quiver.client.worker_options import WORKER_MARK, Handler, WorkerOptions
+from quiver.client.worker_options import WORKER_MARK, WorkerOptions
 from quiver.client.worker_tally import WorkerTally, total
 from quiver.model.errors import InvalidRequest, QuiverError
+from quiver.model.times import Duration
 
 
 class AsyncWorkshop:
@@ -38,13 +39,12 @@ class AsyncWorkshop:
         self._works.append(work)
         return work
 
-    def register(self, options: WorkerOptions) -> Handler:
-        """Adds a handler to those that `run` runs; it is returned, and keeps a note of its options."""
+    def register(self, options: WorkerOptions) -> None:
+        """Adds a handler to those that `run` runs; it keeps a note of its options."""
         handler = check_handler(options.handler)
         self._registered.append(options)
         with contextlib.suppress(AttributeError):  # not every callable takes notes
             setattr(handler, WORKER_MARK, options)
-        return handler
 
     @property
     def tally(self) -> WorkerTally:
@@ -76,7 +76,7 @@ class AsyncWorkshop:
             worker.stop()
         self._over.set()
 
-    async def close(self, timeout: float | None) -> QuiverError | None:
+    async def close(self, timeout: Duration | None) -> QuiverError | None:
         """Closes every consumer; returns the first error there was."""
         self.stop()
         first_error: QuiverError | None = None

@@ -13,7 +13,7 @@ from quiver.client.shelf import Shelf
 from quiver.client.transaction_acks import ABORTED, Enlisted
 from quiver.model.errors import LeaseLost, QuiverError
 from quiver.model.receipt import Receipt
-from quiver.model.times import parse_duration_ms
+from quiver.model.times import Duration, parse_duration_ms
 from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
 from quiver.records.read import OpenFrame
 
@@ -74,7 +74,7 @@ class Job(Message, gc=False, eq=False):
         """It is done: on return that is on disk. LeaseLost when it was given to somebody else meanwhile."""
         self._settle(ACK)
 
-    def nack(self, delay: str | float | None = None, error: str = "", *, counted: bool = True) -> None:
+    def nack(self, delay: Duration | None = None, error: str = "", *, counted: bool = True) -> None:
         """Gives it back, to be delivered again after `delay` (by default the group's backoff).
 
         `error` is kept as its last error. With `counted` off, this delivery is not counted as an attempt.
@@ -86,7 +86,7 @@ class Job(Message, gc=False, eq=False):
         """It can never be processed: it goes to the dead letters at once."""
         self._settle(REJECT, reason=reason)
 
-    def extend(self, duration: str | float | None = None) -> int:
+    def extend(self, duration: Duration | None = None) -> int:
         """The lease ends `duration` (by default the visibility time) from now; returns when, epoch milliseconds.
 
         Leases are renewed by themselves while a job is open: this is for times in which nothing runs here.

@@ -15,7 +15,7 @@ from quiver.client.reject import Reject
 from quiver.client.settlement import Decision, Span
 from quiver.client.shelf import Portion
 from quiver.client.transaction_acks import ABORTED, Enlisted
-from quiver.model.times import parse_duration_ms
+from quiver.model.times import Duration, parse_duration_ms
 from quiver.protocol.queue_messages import ACK, NACK, REJECT
 
 
@@ -60,7 +60,7 @@ class JobBatch:
         """All of it is done: on return that is on disk. LeaseLost when some was given to somebody else meanwhile."""
         self._settle(Decision(ACK, self._take_open()))
 
-    def nack(self, delay: str | float | None = None, error: str = "", *, counted: bool = True) -> None:
+    def nack(self, delay: Duration | None = None, error: str = "", *, counted: bool = True) -> None:
         """Gives it back, to be delivered again after `delay` (by default the group's backoff)."""
         delay_ms = None if delay is None else parse_duration_ms(delay, "delay")
         spans = self._take_open()

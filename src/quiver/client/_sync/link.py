@@ -123,6 +123,11 @@ class Link:
     def after_fork(self, parent_pid: int) -> None:
         self._forked_from = parent_pid
 
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a child of the process that made it: nothing is sent, closing does nothing."""
+        return self._forked_from is not None
+
     def check_fork(self) -> None:
         if self._forked_from is not None:
             raise ForkRefused(pid=self._forked_from)

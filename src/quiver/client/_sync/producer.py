@@ -22,6 +22,7 @@ from quiver.client.payload import message_bytes
 from quiver.client.producer_options import DELAYED_BATCH_BYTES, DELAYED_BATCH_MESSAGES, ProducerOptions, SendOptions
 from quiver.client.rows import Rows
 from quiver.model.errors import BufferFull, Closed, MessageTooLarge, PartitionNotFound, QuiverError, RequestTimeout
+from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.messages import TopicInfo
 
 _logger = logging.getLogger(__name__)
@@ -138,21 +139,27 @@ class Producer:
             self._complete(delivery)
         return BulkTicket(delivery)
 
-    def flush(self, timeout: float | None = None) -> None:
+    def flush(self, timeout: Duration | None = None) -> None:
         """Returns when every message taken so far is stored; raises the first failure that no ticket has shown."""
+        self._link.check_fork()
+        seconds = wait_seconds(timeout)
         self._flushing += 1
         try:
             self._dispatch.pump()
-            self._wait_for(lambda: self._dispatch.unsettled_count == 0 and not self._open, timeout)
+            self._wait_for(lambda: self._dispatch.unsettled_count == 0 and not self._open, seconds)
         except TimeoutError:
-            raise RequestTimeout(seconds=timeout) from None
+            raise RequestTimeout(seconds=seconds) from None
         finally:
             self._flushing -= 1
         self._dispatch.raise_unseen()
 
-    def close(self, timeout: float | None = None) -> None:
-        """Flushes and ends; what cannot be delivered within `timeout` seconds fails. Safe to call again."""
-        if self.is_closed:
+    def close(self, timeout: Duration | None = None) -> None:
+        """Flushes and ends; what cannot be delivered within `timeout` fails. Safe to call again.
+
+        In a forked child it does nothing: the messages are the parent's.
+        """
+        if self.is_closed or self._link.is_forked:
+            self.is_closed = True
             return
         with self._mutex:
             self.is_closed = True

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from quiver.client._sync.link import Link, unexpected
 from quiver.client.payload import header_bytes, key_bytes, value_bytes
 from quiver.model.names import check_name
-from quiver.model.priority import parse_priority
+from quiver.model.priority import PriorityLevel, parse_priority
 from quiver.model.schedule import ScheduleChanges
 from quiver.protocol.message import Message
 from quiver.protocol.schedule_messages import (
@@ -36,7 +36,7 @@ class Schedules:
         name: str | None = None,
         key: bytes | str | None = None,
         headers: Mapping[str, bytes | str] | None = None,
-        priority: str | int | None = None,
+        priority: PriorityLevel | None = None,
         timezone: str = "UTC",
         paused: bool = False,
     ) -> ScheduleInfo:

@@ -34,6 +34,7 @@ class Stream:
     """
 
     def __init__(self, link: Link, fetch_link: Link, options: StreamOptions) -> None:
+        self._link = link
         self._options = options
         self._fetcher = Fetcher(
             fetch_link,
@@ -130,8 +131,12 @@ class Stream:
         self._fetcher.wake()
 
     def close(self, *, done: bool = True) -> None:
-        """Lets go of everything, commits and leaves. With `done` the message at hand counts as processed."""
-        if self.is_closed:
+        """Lets go of everything, commits and leaves. With `done` the message at hand counts as processed.
+
+        In a forked child it does nothing: the membership is the parent's.
+        """
+        if self.is_closed or self._link.is_forked:
+            self.is_closed = True
             return
         self.is_closed = True
         self._holdings.put_down(done=done)
@@ -167,6 +172,7 @@ class Stream:
         for source, stored in self._reading:
             if self._holdings.pick_up(Hand(source, stored.cursor, [], stored.end)):
                 yield arrow_batch(stored.open(source.topic, self._options.limits))
+                self._link.check_fork()
                 self._holdings.put_down()
                 self._keep_up()
 
@@ -179,6 +185,7 @@ class Stream:
             hand: Hand | None = Hand(source, stored.cursor, messages, stored.end)
             while hand is not None and not self.is_closed and self._holdings.pick_up(hand):
                 yield hand.left
+                self._link.check_fork()
                 hand = self._holdings.put_down()
                 self._keep_up()
 
@@ -227,6 +234,7 @@ class Stream:
         return reading
 
     def _check_membership(self) -> None:
+        self._link.check_fork()
         if self._membership.error is not None and not self.is_closed:
             raise self._membership.error
 
@@ -235,6 +243,7 @@ class Stream:
         self._fetcher.wake()
 
     def _commit_message(self, source: PartitionSource, message: Message) -> None:
+        self._check_membership()
         self._membership.commit_offset(source, message.offset + 1)
 
     def _tell(self, callback: OnPartitions | None, sources: list[PartitionSource]) -> None:
@@ -242,6 +251,7 @@ class Stream:
             finished(callback(named(sources)))
 
     def _source(self, topic: str, partition: int) -> PartitionSource:
+        self._link.check_fork()
         source = self._holdings.find(topic, partition)
         if source is None:
             raise InvalidRequest(problem=f"{topic}-{partition} is not assigned to this member now")

@@ -8,8 +8,10 @@ import msgspec
 
 from quiver.client._backend_sync import Waiter
 from quiver.client.delivery import Delivery, fresh
+from quiver.client.fork import current_pid
 from quiver.client.published import Published, Span
-from quiver.model.errors import QuiverError, RequestTimeout
+from quiver.model.errors import ForkRefused, QuiverError, RequestTimeout
+from quiver.model.times import Duration, wait_seconds
 from quiver.system.clock import SystemClock
 
 _clock = SystemClock()
@@ -26,10 +28,10 @@ class Ticket(msgspec.Struct, gc=False, eq=False):
     def done(self) -> bool:
         return self.delivery.is_known(self.row)
 
-    def result(self, timeout: float | None = None) -> Published:
+    def result(self, timeout: Duration | None = None) -> Published:
         """Topic, partition and offset once the broker has the message; raises why it has not.
 
-        RequestTimeout after `timeout` seconds: the message stays on its way.
+        RequestTimeout after `timeout`: the message stays on its way.
         """
         wait_until(lambda: self.done, self.delivery, timeout)
         outcome = self.delivery.outcome(self.row)
@@ -59,7 +61,7 @@ class BulkTicket:
     def count(self) -> int:
         return self.delivery.count
 
-    def result(self, timeout: float | None = None) -> list[Span]:
+    def result(self, timeout: Duration | None = None) -> list[Span]:
         """Where the messages are, a span for each run stored together; raises the first error there was."""
         wait_until(lambda: self.done, self.delivery, timeout)
         outcome = self.delivery.spans()
@@ -71,9 +73,12 @@ class BulkTicket:
         self.delivery.when_known(lambda: self.done, lambda: callback(self))
 
 
-def wait_until(is_known: Callable[[], bool], delivery: Delivery, timeout: float | None) -> None:
-    deadline = None if timeout is None else _clock.monotonic() + timeout
+def wait_until(is_known: Callable[[], bool], delivery: Delivery, timeout: Duration | None) -> None:
+    seconds = wait_seconds(timeout)
+    deadline = None if seconds is None else _clock.monotonic() + seconds
     while not is_known():
+        if delivery.pid != current_pid():
+            raise ForkRefused(pid=delivery.pid)
         waiter: Waiter[None] = Waiter()
         delivery.watchers.add(waiter.set)
         if is_known():
@@ -81,4 +86,4 @@ def wait_until(is_known: Callable[[], bool], delivery: Delivery, timeout: float 
         try:
             waiter.wait(None if deadline is None else deadline - _clock.monotonic())
         except TimeoutError:
-            raise RequestTimeout(seconds=timeout) from None
+            raise RequestTimeout(seconds=seconds) from None

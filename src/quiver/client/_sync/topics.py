@@ -3,11 +3,13 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 from quiver.client._sync.link import Link, unexpected
+from quiver.client.settings import TopicSettings, sent_settings
 from quiver.model.errors import TopicExists, TopicNotFound
 from quiver.model.names import check_name
+from quiver.model.times import Duration, wait_seconds
 from quiver.model.topic import settings_that_differ
 from quiver.protocol.compaction_messages import CompactedTopic, CompactTopic
 from quiver.protocol.messages import (
@@ -31,15 +33,22 @@ class Topics:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    def create(self, name: str, *, exist_ok: bool = False, **settings: Any) -> TopicDescription:
-        """Creates a topic: partitions, retention, retention_bytes, segment_bytes, durability, cleanup, ...
+    def create(self, name: str, *, exist_ok: bool = False, **settings: Unpack[TopicSettings]) -> TopicDescription:
+        """Creates a topic; settings that are not named have the broker's default.
+
+        partitions (3), retention (`7d`; None: for ever), retention_bytes (of a partition; None: no limit),
+        segment_bytes (`64MiB`), durability (fsync, interval, memory), cleanup (delete, compact, `compact,delete`),
+        tombstone_retention (`24h`), dedup_window (`10m`), max_message_bytes, ttl, priority_weights, and for
+        its queue groups max_attempts (4), backoff (`1s`), backoff_max (`60s`), visibility (`30s`),
+        max_unacked (1,000), starvation (`30s`). Durations are text, seconds or timedelta, sizes are bytes or text.
 
         TopicExists, InvalidName, InvalidSetting. With `exist_ok` a topic that exists is left as it is, and a warning
         is logged for settings that it has otherwise; `alter` changes them.
         """
+        sent = sent_settings(settings)
         while True:
             try:
-                self._link.call(CreateTopic(check_name(name), settings), repeatable=exist_ok)
+                self._link.call(CreateTopic(check_name(name), sent), repeatable=exist_ok)
                 return self.describe(name)
             except TopicExists:
                 if not exist_ok:
@@ -48,7 +57,7 @@ class Topics:
                 present = self.describe(name)
             except TopicNotFound:
                 continue  # deleted between the two requests
-            differences = settings_that_differ(present.settings, settings)
+            differences = settings_that_differ(present.settings, sent)
             if differences:
                 logger.warning("topic %s exists and stays as it is: %s", name, ", ".join(differences))
             return present
@@ -67,9 +76,9 @@ class Topics:
             raise unexpected(answer)
         return answer
 
-    def alter(self, name: str, **settings: Any) -> TopicDescription:
-        """Changes settings, those not named stay; `partitions` may only grow, which moves keys."""
-        self._link.call(AlterTopic(check_name(name), settings))
+    def alter(self, name: str, **settings: Unpack[TopicSettings]) -> TopicDescription:
+        """Changes settings (see `create`), those not named stay; `partitions` may only grow, which moves keys."""
+        self._link.call(AlterTopic(check_name(name), sent_settings(settings)))
         return self.describe(name)
 
     def add_partitions(self, name: str, count: int) -> TopicDescription:
@@ -91,14 +100,14 @@ class Topics:
         *,
         partitions: Sequence[int] | None = None,
         dry_run: bool = False,
-        timeout: float = _COMPACTION_SECONDS,
+        timeout: Duration = _COMPACTION_SECONDS,
     ) -> CompactedTopic:
         """Compacts a topic now: of each key only the last message stays. With `dry_run` nothing changes.
 
         InvalidRequest when the topic's `cleanup` is delete. The broker goes on when the timeout is over.
         """
-        wanted = None if partitions is None else [*partitions]
-        answer = (self._link.call(CompactTopic(check_name(name), wanted, dry_run), timeout=timeout)).answer
+        request = CompactTopic(check_name(name), None if partitions is None else [*partitions], dry_run)
+        answer = (self._link.call(request, timeout=wait_seconds(timeout))).answer
         if not isinstance(answer, CompactedTopic):
             raise unexpected(answer)
         return answer

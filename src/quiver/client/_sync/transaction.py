@@ -155,6 +155,7 @@ class Transaction:
         """
         if self._state is TransactionState.COMMITTED:
             return
+        self._check_fork()
         if self._state is not TransactionState.UNCERTAIN:
             try:
                 self.flush()
@@ -180,12 +181,16 @@ class Transaction:
         """Takes everything back; whoever acked a job here has it again. Safe to call again."""
         if self._state is TransactionState.ABORTED:
             return
+        self._check_fork()
         self._state.check(TransactionState.OPEN, TransactionState.UNCERTAIN)
         self._abort(None)
 
     def give_up(self) -> None:
-        """Aborts, if that can be done soon; otherwise the broker does so by the timeout. Raises nothing."""
-        if self._state is not TransactionState.OPEN:
+        """Aborts, if that can be done soon; otherwise the broker does so by the timeout. Raises nothing.
+
+        In a forked child it does nothing: the transaction is the parent's.
+        """
+        if self._state is not TransactionState.OPEN or self._transactional.link.is_forked:
             return
         try:
             self._abort(min(_GIVE_UP_SECONDS, self._transactional.link.timeout))
@@ -231,7 +236,12 @@ class Transaction:
             return found
 
     def _check_open(self) -> None:
+        self._check_fork()
         self._state.check(TransactionState.OPEN)
+
+    def _check_fork(self) -> None:
+        if self._state is not TransactionState.NEW:
+            self._transactional.link.check_fork()
 
     def _commit(self) -> ProducerKey:
         acks = leased_acks(self._enlisted)

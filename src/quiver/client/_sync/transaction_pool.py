@@ -22,6 +22,7 @@ class TransactionPool:
 
     def get(self, transactional_id: str | None, timeout_ms: int) -> Transactional:
         """The one of an id; without an id, a new one."""
+        self._link.check_fork()
         with self._mutex:
             if transactional_id is None:
                 own = Transactional(self._link, None, timeout_ms)
@@ -35,6 +36,7 @@ class TransactionPool:
 
     def choose(self, transactional_id: str | None, timeout_ms: int) -> Transactional:
         """For one transaction: without an id, one that is idle."""
+        self._link.check_fork()
         if transactional_id is not None:
             return self.get(transactional_id, timeout_ms)
         with self._mutex:

@@ -59,6 +59,7 @@ class Transactional:
 
     def init(self) -> "Transactional":
         """Takes the transactional id over: what it has open elsewhere is aborted, and whoever used it is fenced."""
+        self.link.check_fork()
         with self._beginning:
             self._check_free()
             self._fenced_by = None
@@ -85,7 +86,8 @@ class Transactional:
 
     def close(self) -> None:
         """Aborts what is open, as far as the broker can be reached at once, and ends."""
-        if self.is_closed:
+        if self.is_closed or self.link.is_forked:
+            self.is_closed = True
             return
         current = self._current
         if current is not None:
@@ -98,6 +100,7 @@ class Transactional:
 
     def enter(self, transaction: Transaction) -> ProducerKey:
         """Whose messages the transaction's are."""
+        self.link.check_fork()
         try:
             return self._enter(transaction)
         except BaseException:

@@ -15,10 +15,12 @@ from quiver.client._sync.opened_run import OpenedRun, jobs_of
 from quiver.client._sync.picker import Picker
 from quiver.client._sync.receiver import Receiver
 from quiver.client._sync.settler import Settler
+from quiver.client.fork import watch_forks
 from quiver.client.leases import Leases
 from quiver.client.shelf import Portion, Shelf
 from quiver.client.work_options import WorkOptions
 from quiver.model.errors import Closed, GroupNotFound, QuiverError
+from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.group_messages import DescribeGroup, GroupDescription
 
 _PORTION = 256
@@ -84,9 +86,11 @@ class Work:
         self._errors: deque[QuiverError] = deque(maxlen=_ERRORS_KEPT)
         self.is_stopped = False
         self.is_closed = False
+        watch_forks(self)
 
     def open(self) -> "Work":
         """Finds the topics; TopicNotFound. Receiving begins with the first job asked for."""
+        self._link.check_fork()
         if self.is_closed:
             raise Closed(what="the work")
         with self._opening:
@@ -114,6 +118,7 @@ class Work:
 
     def next_batch(self) -> JobBatch | None:
         """Waits for messages; None when the work was stopped or closed."""
+        self._link.check_fork()
         with self._taking:
             portions: list[Portion[OpenedRun]] = []
             left = self._options.max_messages
@@ -139,6 +144,8 @@ class Work:
     def stop(self) -> None:
         """Hands out nothing more, and gives back what was not handed out. Jobs that are worked on stay leased."""
         self.is_stopped = True
+        if self._link.is_forked:
+            return
         self._receiver.stop()
         self._shelf.clear_counter()
         self._news.set()
@@ -148,26 +155,38 @@ class Work:
         """Returns jobs that were not begun: others get them at once, and the delivery does not count."""
         self._keeper.give_back([(job.source.run, job.offset, job.offset + 1) for job in jobs])
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self, timeout: Duration | None = None) -> None:
         """Gives back what was not handed out, waits until everything decided is settled, and ends.
 
-        It takes at most `timeout` seconds. Raises the first refusal that nobody was told of. Jobs that are still open
-        are delivered again after their visibility time.
+        It takes at most `timeout`. Raises the first refusal that nobody was told of. Jobs that are still open
+        are delivered again after their visibility time. In a forked child it does nothing: leases are the parent's.
         """
-        if self.is_closed:
+        if self.is_closed or self._link.is_forked:
+            self.is_closed = True
             return
+        seconds = wait_seconds(timeout)
         self.is_closed = True
         self.stop()
         try:
             if self._keeper.is_running:
                 self._keeper.put_away()
-                self._keeper.flush(self._link.timeout if timeout is None else timeout)
+                self._keeper.flush(self._link.timeout if seconds is None else seconds)
         finally:
             self._keeper.end()
             self._link.close()
             self._settler.close(Closed(what="the work"))
         if self._errors:
             raise self._errors.popleft()
+
+    def check_fork(self) -> None:
+        self._link.check_fork()
+
+    def after_fork(self, parent_pid: int) -> None:
+        """The child is handed nothing: every job is the parent's."""
+        self._shelf.after_fork()
+        self._leases.after_fork()
+        for _ in self._counter:
+            pass
 
     def __enter__(self) -> "Work":
         return self.open()
@@ -190,6 +209,7 @@ class Work:
 
     def _lay_out(self) -> bool:
         """Puts jobs on the counter, unless somebody else just did; False at the end."""
+        self._link.check_fork()
         seen = self._counter
         with self._taking:
             if self._counter is not seen:

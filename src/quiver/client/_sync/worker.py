@@ -58,6 +58,7 @@ class Worker:
             job = self._next(tally)
             while job is not None:
                 self._handle(job, tally)
+                self._work.check_fork()
                 job = self._next_of_key(job) or self._next(tally)
         except Exception as error:
             self.error = self.error or error

@@ -12,9 +12,10 @@ from quiver.client._sync.link import Link
 from quiver.client._sync.work import Work
 from quiver.client._sync.worker import Worker, check_handler
 from quiver.client.work_options import WorkWords, work_options
-from quiver.client.worker_options import WORKER_MARK, Handler, WorkerOptions
+from quiver.client.worker_options import WORKER_MARK, WorkerOptions
 from quiver.client.worker_tally import WorkerTally, total
 from quiver.model.errors import InvalidRequest, QuiverError
+from quiver.model.times import Duration
 
 
 class Workshop:
@@ -39,13 +40,12 @@ class Workshop:
         self._works.append(work)
         return work
 
-    def register(self, options: WorkerOptions) -> Handler:
-        """Adds a handler to those that `run` runs; it is returned, and keeps a note of its options."""
+    def register(self, options: WorkerOptions) -> None:
+        """Adds a handler to those that `run` runs; it keeps a note of its options."""
         handler = check_handler(options.handler)
         self._registered.append(options)
         with contextlib.suppress(AttributeError):  # not every callable takes notes
             setattr(handler, WORKER_MARK, options)
-        return handler
 
     @property
     def tally(self) -> WorkerTally:
@@ -77,7 +77,7 @@ class Workshop:
             worker.stop()
         self._over.set()
 
-    def close(self, timeout: float | None) -> QuiverError | None:
+    def close(self, timeout: Duration | None) -> QuiverError | None:
         """Closes every consumer; returns the first error there was."""
         self.stop()
         first_error: QuiverError | None = None

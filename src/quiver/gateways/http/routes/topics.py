@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from quiver.broker.broker import Broker
 
 Duration = Annotated[str | int | float | None, Meta(description="Such as 30s or 7d, or seconds; none: no limit.")]
-Count = Annotated[str | int | None, Meta(description="A whole number; none: no limit.")]
+Size = Annotated[str | int | None, Meta(description="Bytes, or with a unit such as 64KiB or 10GiB.")]
+SizeLimit = Annotated[str | int | None, Meta(description="Bytes, or with a unit such as 10GiB; none: no limit.")]
 _NO_LIMIT = "none"
 
 
@@ -28,8 +29,8 @@ class TopicSettings(QueueSettingsBody, kw_only=True):
     partitions: int | None = None
     retention_hours: float | None = None
     retention: Duration = None
-    retention_bytes: Count = None
-    segment_bytes: int | None = None
+    retention_bytes: SizeLimit = None
+    segment_bytes: Size = None
     durability: Annotated[str | None, Meta(description="fsync, interval or memory.")] = None
     cleanup: Annotated[str | None, Meta(description="delete, compact or compact,delete.")] = None
     tombstone_retention: Annotated[
@@ -38,7 +39,7 @@ class TopicSettings(QueueSettingsBody, kw_only=True):
     dedup_window: Annotated[
         str | int | float | None, Meta(description="How long message ids are remembered, such as 10m; 0: not at all.")
     ] = None
-    max_message_bytes: Count = None
+    max_message_bytes: SizeLimit = None
     ttl: Duration = None
     priority_weights: Annotated[list[int] | None, Meta(description="Five, from critical to background.")] = None
 
