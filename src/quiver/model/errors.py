@@ -76,6 +76,11 @@ class RequestTooLarge(QuiverError):
     sentence = "a request of {size} bytes is over the limit of {limit}; split it"
 
 
+class SlowClient(QuiverError):
+    code, status, retryable = "slow_client", 408, True
+    sentence = "{what} came more slowly than {rate}; send it faster, or in smaller requests"
+
+
 class ProtocolError(QuiverError):
     code, status = "protocol_error", 400
     sentence = "this is not the Quiver protocol: {problem}"

@@ -87,8 +87,8 @@ ANSWERS += [
         "9878a16d0102a46e6f6e65919401a17402039192010405",
     ),
     (
-        g.GroupList([g.GroupSummary("g", "stream", "stable", 1, 2, ["t"], 3)]),
-        "92799197a167a673747265616da6737461626c65010291a17403",
+        g.GroupList([g.GroupSummary("g", "queue", "stable", 1, 2, ["t"], 3, 4, 5)]),
+        "92799199a167a57175657565a6737461626c65010291a174030405",
     ),
     (
         g.GroupDescription(
