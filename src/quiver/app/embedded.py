@@ -19,6 +19,7 @@ from quiver.client import AsyncClient, Client
 from quiver.gateways.native.gateway import NativeGateway
 from quiver.model.errors import Closed, ForkRefused
 from quiver.model.times import Duration
+from quiver.system.memory_budget import MemoryBudget
 
 _GRACE_SECONDS = 5.0
 _IN_MEMORY = ":memory:"
@@ -123,7 +124,8 @@ class EmbeddedBroker:
     async def _serve(self) -> None:
         running: RunningBroker = await start_broker(self._config, in_memory=self._in_memory)
         try:
-            gateway = NativeGateway(running.broker, limits=self._config.limits)
+            budget = MemoryBudget(self._config.memory_budget)
+            gateway = NativeGateway(running.broker, limits=self._config.limits, budget=budget)
             self._ending = asyncio.Event()
             self._loop, self._gateway = asyncio.get_running_loop(), gateway
             self._started.set()

@@ -1,6 +1,7 @@
 """Browse: messages one by one, for people and small clients."""
 
 import asyncio
+from collections.abc import Callable
 from itertools import compress
 from typing import NamedTuple
 
@@ -10,12 +11,17 @@ from quiver.model.limits import MIB
 from quiver.model.message import StoredMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import Topic
+from quiver.partition.fusion import message_bytes
 from quiver.records.expiry import past_rows
 from quiver.records.read import open_frame, split_frames
 from quiver.system.clock import Clock
 
 _READ_BYTES = MIB
 _PAGE_BYTES = 16 * MIB
+
+
+def message_size(message: StoredMessage) -> int:
+    return message_bytes(message.value, message.key, message.headers)
 
 
 class MessagePage(NamedTuple):
@@ -42,15 +48,19 @@ class Browse:
         to_time_ms: int | None,
         read_committed: bool = True,
         include_expired: bool = False,
+        hold: Callable[[int], None] | None = None,
     ) -> MessagePage:
-        """Up to `limit` messages and about 16 MiB, those included that are past their time and left out unless
-        `include_expired`; below the earliest offset it begins at the earliest."""
+        """Up to `limit` messages and about 16 MiB; below the earliest offset it begins at the earliest.
+
+        What is past its time to live is left out unless `include_expired`, and counts for the 16 MiB all the same.
+        `hold` is told of every byte that the page takes, and may refuse it.
+        """
         count = len(self._partitions.of(topic.id))
         if not 0 <= number < count:
             raise PartitionNotFound(topic=topic.name, count=count, partition=number)
         partition = self._partitions.get(topic.id, number)
         log = partition.log
-        end = partition.last_stable if read_committed else log.readable_offset
+        end = partition.last_stable if read_committed else partition.high_watermark
         position = max(log.start_offset, offset or 0)
         if from_time_ms is not None:
             position = max(position, min(await log.offset_for_time(from_time_ms), end))
@@ -73,8 +83,10 @@ class Browse:
                 _decode, data, number, position, limit - len(messages), to_time_ms, hidden, expires
             )
             messages += found.messages
-            size += sum(len(message.value or b"") for message in found.messages)
-            size += len(data) if found.expired_count else 0
+            more = sum(map(message_size, found.messages))
+            if hold is not None:
+                hold(more)
+            size += more + (len(data) if found.expired_count else 0)
             expired_count += found.expired_count
             position = found.next_offset
             if found.is_last:

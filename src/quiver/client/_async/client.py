@@ -241,13 +241,18 @@ class AsyncClient:
         return self._transactionals.get(transactional_id, parse_duration_ms(timeout, "timeout"))
 
     async def commit_transactions(
-        self, keys: Iterable[ProducerKey | tuple[int, int]], *, key: str | None = None
+        self,
+        keys: Iterable[ProducerKey | tuple[int, int]],
+        *,
+        key: str | None = None,
+        description: str | None = None,
     ) -> bool:
         """Commits open transactions of several producers (their `producer_key`) as one.
 
-        A second commit with the same `key` does nothing, whatever it names. Returns whether this one did.
+        A second commit with the same `key` does nothing, whatever it names. Returns whether this one did. The
+        `description` says what the key stands for; CommitKeyConflict if the first commit had another one.
         """
-        return await self.transactions.commit(keys, key=key)
+        return await self.transactions.commit(keys, key=key, description=description)
 
     async def abort_transactions(self, keys: Iterable[ProducerKey | tuple[int, int]]) -> None:
         """Aborts open transactions of several producers; ProducerFenced if one of them was committed before."""

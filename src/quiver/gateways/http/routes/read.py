@@ -73,12 +73,12 @@ class ReadRoute:
             to_time_ms=None if query.to_time is None else parse_time_ms(query.to_time, "to_time"),
             read_committed=query.isolation == "read_committed",
             include_expired=query.include_expired,
+            hold=request.hold,
         )
         size = sum(_size(message) for message in page.messages)
         if size <= _PIECE_BYTES and len(page.messages) <= _PIECE_MESSAGES:
             messages = [message_answer(message) for message in page.messages]
             return Answer(PageAnswer(messages, page.next_offset, page.expired_count))
-        request.hold(size)
         media = request.answer_media
         write = _json_page if media is JSON else _packed_page
         return StreamedAnswer(write(media, page), media)
