@@ -21,6 +21,7 @@ from quiver.model.errors import QuiverError
 from quiver.model.limits import MIB
 from quiver.model.topic import Topic
 from quiver.system.clock import Clock
+from quiver.system.pace import paced
 
 _ANSWER_EARLY_SECONDS = 0.1
 """A poll answers this much before its timeout, so that the client's own timeout does not come first."""
@@ -107,7 +108,7 @@ class Poll:
         """Adds to what was found. A partition that cannot be read does not keep the others from being read."""
         problem: QuiverError | None = None
         size = 0
-        for partition in reader.in_turn(view.assigned):
+        async for partition in paced(reader.in_turn(view.assigned)):
             if limit <= 0 or size >= _POLL_BYTES:
                 break
             try:
@@ -134,7 +135,7 @@ class Poll:
         group_id, settings = self._groups.service.group(group).id, self._queues.settings_of(topic.id, group)
         if not (await delivery.read_ahead(group_id, count=limit))[_LEVEL]:
             return []
-        lease, deadline_ms = delivery.new_lease_id(), self._clock.now_ms() + settings.visibility_ms
+        lease, deadline_ms = delivery.new_lease_id(), self._queues.lease_clock.now_ms() + settings.visibility_ms
         taken = delivery.take(group_id, _LEVEL, limit, lease=lease, consumer=member_id, deadline_ms=deadline_ms)
         self._queues.note_time(delivery, deadline_ms)
         given = await delivery.deliver(
@@ -147,7 +148,7 @@ class Poll:
         delivery = self._queues.known_deliveries(partition.topic_id).get(partition.partition)
         if delivery is not None and delivery.state(self._groups.service.group(group).id) is not None:
             return True
-        return self._groups.next_offset(group, partition) < self._partitions.get(*partition).log.readable_offset
+        return self._groups.next_offset(group, partition) < self._partitions.get(*partition).high_watermark
 
     async def _take_over(
         self, group: str, member_id: str, reader: Reader, partition: TopicPartition
@@ -168,7 +169,8 @@ class Poll:
             if holder != member_id or partition in reader.let_go:
                 await delivery.end_leases(group_id, holder)
         reader.let_go.discard(partition)
-        if (state.next_time_ms() or self._clock.now_ms()) < self._clock.now_ms():
+        now_ms = self._queues.lease_clock.now_ms()
+        if (state.next_time_ms() or now_ms) < now_ms:
             await self._queues.attend(delivery)
         return delivery
 
@@ -185,7 +187,8 @@ class Poll:
             time_ms = None if state is None else state.next_time_ms()
             if time_ms is not None and (nearest_ms is None or time_ms < nearest_ms):
                 nearest_ms = time_ms
-        return float("inf") if nearest_ms is None else max(0.01, (nearest_ms + 1 - self._clock.now_ms()) / 1000)
+        now_ms = self._queues.lease_clock.now_ms()
+        return float("inf") if nearest_ms is None else max(0.01, (nearest_ms + 1 - now_ms) / 1000)
 
 
 async def _first_of(one: asyncio.Event, other: asyncio.Event, seconds: float) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from quiver.delivery.queue_group import QueueGroup
+from quiver.delivery.replayed_times import ReplayedTimes
 from quiver.model.queue import Ordering
 from quiver.moves.outbox import Outbox
 from quiver.storage.image_pieces import piece, pieces
@@ -38,16 +39,24 @@ class OutboxImage(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """By group, the dead letters so far: those of the moves that the outbox has seen."""
 
 
+class TimeImage(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """The time by the clock of leases when the snapshot was begun."""
+
+    now_ms: int
+
+
 class Restored(NamedTuple):
     removed: IntervalSet
     groups: dict[int, QueueGroup]
     outbox: Outbox
 
 
-_decoder = msgspec.msgpack.Decoder(RemovedImage | GroupImage | StatePiece | OutboxImage)
+_EVER = 2**63
+_decoder = msgspec.msgpack.Decoder(RemovedImage | GroupImage | StatePiece | OutboxImage | TimeImage)
 
 
-def image(removed: IntervalSet, groups: Mapping[int, QueueGroup], outbox: Outbox) -> Iterator[bytes]:
+def image(removed: IntervalSet, groups: Mapping[int, QueueGroup], outbox: Outbox, *, now_ms: int) -> Iterator[bytes]:
+    yield piece(TimeImage(now_ms))
     yield piece(RemovedImage(removed.encode()))
     for group in list(groups.values()):
         yield piece(GroupImage(group.id, group.ordering, group.in_offset_order))
@@ -56,7 +65,9 @@ def image(removed: IntervalSet, groups: Mapping[int, QueueGroup], outbox: Outbox
     yield piece(OutboxImage(outbox.image(), {group.id: group.tally.dead for group in groups.values()}))
 
 
-def restored(data: bytes) -> Restored:
+def restored(data: bytes, times: ReplayedTimes | None = None) -> Restored:
+    """`times`: for whoever goes on with the leases."""
+    times = times or ReplayedTimes(_EVER)
     removed, outbox = IntervalSet(), Outbox()
     groups: dict[int, QueueGroup] = {}
     states: dict[int, list[bytes]] = {}
@@ -64,6 +75,8 @@ def restored(data: bytes) -> Restored:
     for stored in pieces(data):
         part = _decoder.decode(stored)
         match part:
+            case TimeImage():
+                times.written_at(part.now_ms)
             case RemovedImage():
                 removed = IntervalSet.decode(part.numbers)
             case GroupImage():
@@ -78,5 +91,5 @@ def restored(data: bytes) -> Restored:
                 for group_id in part.dead.keys() & groups.keys():
                     groups[group_id].tally.dead = part.dead[group_id]
     for group_id, group in groups.items():
-        group.state.restore(states.pop(group_id))
+        group.state.restore(states.pop(group_id), times.ahead_ms)
     return Restored(removed, groups, outbox)

@@ -8,10 +8,11 @@ import msgspec
 
 from quiver.delivery import delivery_image
 from quiver.delivery.death import begin_moves
-from quiver.delivery.events import Began, Died, Event, Forgotten, LettersRemoved, MoveDone
+from quiver.delivery.events import Began, Died, Event, Forgotten, LettersRemoved, MoveDone, WrittenAt
 from quiver.delivery.group_state import Dead
 from quiver.delivery.queue_group import QueueGroup
 from quiver.delivery.recorder import Recorder, decode_record
+from quiver.delivery.replayed_times import ReplayedTimes
 from quiver.model.dead_letter import is_dead_letter_topic
 from quiver.model.errors import QuiverError
 from quiver.moves.carrier import Carrier
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 _SNAPSHOT_AFTER_SECONDS = 300.0
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 30.0
+_WORTH_A_WARNING_MS = 1_000
 
 
 class DeliveryJournal:
@@ -51,10 +53,13 @@ class DeliveryJournal:
         *,
         epoch: int,
         clock: Clock,
+        lease_clock: Clock,
         carry: Callable[[Move], Awaitable[None]],
         history: History = NO_HISTORY,
     ) -> None:
         """Comes first, and brings back everything up to the last record."""
+        self._clock = lease_clock
+        self._times = ReplayedTimes(lease_clock.now_ms())
         self._journal = await Journal.open(
             storage,
             log_id,
@@ -65,7 +70,14 @@ class DeliveryJournal:
             options=OPTIONS_FOR_WRITE,
             history=history,
         )
-        self._recorder = Recorder(self._journal)
+        self._recorder = Recorder(self._journal, lease_clock)
+        if self._times.most_ahead_ms >= _WORTH_A_WARNING_MS:
+            logger.warning(
+                "the clock is %.0f s behind the one that the delivery journal of %s was written with: leases and"
+                " retries count from now on, for as long as was asked for",
+                self._times.most_ahead_ms / 1000,
+                self.name,
+            )
         self._carrier = Carrier(self.name, self.outbox, carry=carry, done=self._note_done)
 
     # writing
@@ -170,26 +182,37 @@ class DeliveryJournal:
         if not self._held:
             await self._journal.snapshot_beside(self._image)
 
-    async def close(self) -> None:
+    async def abandon(self) -> None:
+        """Ends all work; the log is about to be removed."""
+        await self._end_moves()
+        await self._journal.drain()
+
+    async def _end_moves(self) -> None:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._carrier.close()
+
+    async def close(self) -> None:
+        await self._end_moves()
         try:
             await self.written()
         finally:
             await self._journal.close()
 
     def _image(self) -> Iterator[bytes]:
-        return delivery_image.image(self.removed, self.groups, self.outbox)
+        now_ms = self._clock.now_ms()
+        return delivery_image.image(self.removed, self.groups, self.outbox, now_ms=now_ms)
 
     def _restore(self, data: bytes) -> None:
-        self.removed, self.groups, self.outbox = delivery_image.restored(data)
+        self.removed, self.groups, self.outbox = delivery_image.restored(data, self._times)
 
     def _apply(self, record: bytes) -> None:
         for event in decode_record(record):
             match event:
+                case WrittenAt(now_ms):
+                    self._times.written_at(now_ms)
                 case Began():
                     self._apply_began(event)
                 case Forgotten():
@@ -207,7 +230,7 @@ class DeliveryJournal:
                         if group is not None:
                             group.tally.dead += count
                     if group is not None:
-                        group.state.apply(event)
+                        group.state.apply(self._times.bounded(event))
 
     def _apply_began(self, event: Began) -> None:
         if event.group not in self.groups:

@@ -28,6 +28,7 @@ class Delivery(NamedTuple):
     end: int
     attempt: int
     deadline_ms: int
+    """By the wall clock."""
     first_delivered_ms: int
     last_error: str
     frame: bytes | memoryview
@@ -36,12 +37,20 @@ class Delivery(NamedTuple):
 
 class Dispatch:
     def __init__(
-        self, partition: Partition, number: int, journal: DeliveryJournal, frames: FrameCache, clock: Clock
+        self,
+        partition: Partition,
+        number: int,
+        journal: DeliveryJournal,
+        frames: FrameCache,
+        *,
+        clock: Clock,
+        lease_clock: Clock,
     ) -> None:
         self._log = partition.log
         self._number = number
         self._journal = journal
         self._clock = clock
+        self._lease_clock = lease_clock
         self._reading = Reading(partition, frames, journal.removed)
         self._packing = Packing(partition, frames, journal.removed, clock)
         self._deadlines: dict[int, int] = {}
@@ -52,7 +61,7 @@ class Dispatch:
             await self._journal.written()
         if self._log.start_offset > group.log_start:
             await self._pass_over_lost(group)
-        available = await self._reading.read_ahead(group, count, levels, self._clock.now_ms())
+        available = await self._reading.read_ahead(group, count, levels, self._lease_clock.now_ms())
         if group.state.events:
             self._journal.put(group)
         return available
@@ -61,7 +70,13 @@ class Dispatch:
         self, group: QueueGroup, level: int, count: int, *, lease: int, consumer: str, deadline_ms: int
     ) -> list[Taken]:
         taken = group.state.take(
-            level, count, lease=lease, consumer=consumer, now_ms=self._clock.now_ms(), deadline_ms=deadline_ms
+            level,
+            count,
+            lease=lease,
+            consumer=consumer,
+            now_ms=self._lease_clock.now_ms(),
+            deadline_ms=deadline_ms,
+            delivered_ms=self._clock.now_ms(),
         )
         if taken:
             self._deadlines.setdefault(lease, deadline_ms)
@@ -90,6 +105,7 @@ class Dispatch:
             self._journal.put(group)
             raise
         self._note_delivered(group.tally, parcel)
+        shown_ms = deadline_ms + self._clock.now_ms() - self._lease_clock.now_ms()
         return [
             Delivery(
                 self._number,
@@ -98,7 +114,7 @@ class Dispatch:
                 run.start,
                 run.end,
                 run.taken.attempt,
-                deadline_ms,
+                shown_ms,
                 run.taken.first_delivered_ms,
                 run.taken.last_error,
                 run.frame,
@@ -126,7 +142,7 @@ class Dispatch:
         group.state.nack(
             lease,
             runs,
-            now_ms=self._clock.now_ms(),
+            now_ms=self._lease_clock.now_ms(),
             delay_ms=0,
             is_counted=False,
             error="",

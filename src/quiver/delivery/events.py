@@ -93,6 +93,12 @@ class MoveDone(msgspec.Struct, frozen=True, array_like=True, tag=9):
     move_id: int
 
 
+class WrittenAt(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    """The time by the clock of leases when the events after it were written: first in every record."""
+
+    now_ms: int
+
+
 class LettersRemoved(msgspec.Struct, frozen=True, array_like=True, tag=10):
     """In a dead-letter topic: these were sent back, or purged (without moves)."""
 
@@ -112,4 +118,5 @@ Event = (
     | Forgotten
     | MoveDone
     | LettersRemoved
+    | WrittenAt
 )

@@ -100,11 +100,20 @@ class GroupState(Protocol):
         ...
 
     def take(
-        self, level: int, count: int, *, lease: int, consumer: str, now_ms: int, deadline_ms: int
+        self,
+        level: int,
+        count: int,
+        *,
+        lease: int,
+        consumer: str,
+        now_ms: int,
+        deadline_ms: int,
+        delivered_ms: int | None = None,
     ) -> list[Taken]:
         """Leases up to `count` messages of a level, due retries first, then in offset order.
 
-        Several calls may add to one lease. The event is left by `lease_taken`.
+        `delivered_ms` is the time to be shown; all others are those of the clock of leases. Several calls may add to
+        one lease. The event is left by `lease_taken`.
         """
         ...
 
@@ -160,8 +169,12 @@ class GroupState(Protocol):
         """Everything below is settled, leased or not; returns how many messages that were unsettled are gone."""
         ...
 
-    def lowest_unsettled(self) -> int:
-        """Everything below is settled: the group's committed offset."""
+    def lowest_unsettled(self, *, newest: Sequence[int] | None = None, end: int = 0) -> int:
+        """Everything below is settled: the group's committed offset.
+
+        With `newest`, a level that is read by itself and was read up to there has nothing below `end`, and does not
+        hold it back. Looks, and changes nothing.
+        """
         ...
 
     def held_by(self) -> dict[str, int]:
@@ -182,4 +195,6 @@ class GroupState(Protocol):
         """The state for a snapshot, in pieces of bounded size; changes may happen between them."""
         ...
 
-    def restore(self, pieces: Sequence[bytes]) -> None: ...
+    def restore(self, pieces: Sequence[bytes], ahead_ms: int = 0) -> None:
+        """The times in the pieces are too late by so much."""
+        ...

@@ -85,12 +85,21 @@ class LaneState:
         return list(self._open().available)
 
     def take(
-        self, level: int, count: int, *, lease: int, consumer: str, now_ms: int, deadline_ms: int
+        self,
+        level: int,
+        count: int,
+        *,
+        lease: int,
+        consumer: str,
+        now_ms: int,
+        deadline_ms: int,
+        delivered_ms: int | None = None,
     ) -> list[Taken]:
         book = self._open()
         book.wake(now_ms)
         held = book.leases.get(lease) or Lease(lease, consumer)
-        taken = Taking(book, held, now_ms=now_ms, deadline_ms=deadline_ms).take(level, count)
+        delivered_ms = now_ms if delivered_ms is None else delivered_ms
+        taken = Taking(book, held, delivered_ms=delivered_ms, deadline_ms=deadline_ms).take(level, count)
         if taken:
             self._unwritten[lease] = held
         return taken
@@ -194,7 +203,7 @@ class LaneState:
         self._read_up_to(offset)
         return gone
 
-    def lowest_unsettled(self) -> int:
+    def lowest_unsettled(self, *, newest: Sequence[int] | None = None, end: int = 0) -> int:
         floor, lowest = self._floor(), self._lanes.unsettled.lowest
         return floor if lowest == NOTHING else min(floor, lowest)
 
@@ -224,5 +233,5 @@ class LaneState:
     def image(self) -> Iterator[bytes]:
         return image(self._open(), self._position, self._passed)
 
-    def restore(self, pieces: Sequence[bytes]) -> None:
-        self._recovery = restored(pieces)
+    def restore(self, pieces: Sequence[bytes], ahead_ms: int = 0) -> None:
+        self._recovery = restored(pieces, ahead_ms)

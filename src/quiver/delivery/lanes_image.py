@@ -16,6 +16,7 @@ from quiver.delivery.group_state import Run
 from quiver.delivery.lanes_book import LaneBook
 from quiver.delivery.lanes_lane import HELD, LEVEL_BITS, Lane, Stretch
 from quiver.delivery.lanes_recovery import COUNTED, EXPIRED, NO, LaneRecovery, Record
+from quiver.delivery.replayed_times import brought_back
 from quiver.structures.interval_set import IntervalSet
 
 _LANES = 500
@@ -54,7 +55,7 @@ def image(book: LaneBook, position: int, passed: IntervalSet) -> Iterator[bytes]
         yield from _lane_pieces(some)
 
 
-def restored(pieces: Sequence[bytes]) -> LaneRecovery:
+def restored(pieces: Sequence[bytes], ahead_ms: int = 0) -> LaneRecovery:
     recovery = LaneRecovery(0)
     for piece in map(_decoder.decode, pieces):
         if piece.position is not None:
@@ -65,8 +66,9 @@ def restored(pieces: Sequence[bytes]) -> LaneRecovery:
         recovery.waiting += [(offset, offset + 1) for offset in offsets]
         recovery.consumers |= piece.consumers
         for delivered in piece.delivered:
+            record = _brought_back(delivered.record, ahead_ms) if ahead_ms else delivered.record
             for offset in range(delivered.start, delivered.end):
-                recovery.records[offset] = delivered.record
+                recovery.records[offset] = record
     return recovery
 
 
@@ -108,6 +110,14 @@ def _record(lane: Lane, part: Stretch) -> Record:
         lane.deadline_ms,
         part.due_ms,
         expiry,
+    )
+
+
+def _brought_back(record: Record, ahead_ms: int) -> Record:
+    return msgspec.structs.replace(
+        record,
+        deadline_ms=brought_back(record.deadline_ms, ahead_ms),
+        due_ms=brought_back(record.due_ms, ahead_ms),
     )
 
 

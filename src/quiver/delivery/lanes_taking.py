@@ -21,19 +21,19 @@ class Taking:
     nothing to others. So when keys are few, one after the other gives its messages of the level as far as they go.
     """
 
-    __slots__ = ("_book", "_deadline_ms", "_lease", "_now_ms")
+    __slots__ = ("_book", "_deadline_ms", "_delivered_ms", "_lease")
 
-    def __init__(self, book: LaneBook, lease: Lease, *, now_ms: int, deadline_ms: int) -> None:
+    def __init__(self, book: LaneBook, lease: Lease, *, delivered_ms: int, deadline_ms: int) -> None:
         self._book = book
         self._lease = lease
-        self._now_ms = now_ms
+        self._delivered_ms = delivered_ms
         self._deadline_ms = lease.deadline_ms = lease.deadline_ms if lease.taken else deadline_ms
 
     def take(self, level: int, count: int) -> list[Taken]:
         book, lease = self._book, self._lease
         again = self._take_again(level, count)
         fresh = self._take_fresh(level, count - sum(run.end - run.start for run in again))
-        taken = again + [Taken(start, end, level, 1, self._now_ms, "") for start, end in merged(fresh)]
+        taken = again + [Taken(start, end, level, 1, self._delivered_ms, "") for start, end in merged(fresh)]
         if taken:
             book.leases[lease.id] = lease
             lease.stretches.sort(key=_start)
@@ -71,7 +71,7 @@ class Taking:
                 count -= part.count
                 self._book.leave(part)
                 self._book.retrying -= part.count
-                part.first_ms = part.first_ms if part.attempts else self._now_ms
+                part.first_ms = part.first_ms if part.attempts else self._delivered_ms
                 self._hold(part)
                 leased.append(part)
             part = following
@@ -151,7 +151,7 @@ class Taking:
         return runs
 
     def _deliver(self, lane: Lane, start: int, end: int, level: int, before: Stretch | None) -> Stretch:
-        part = Stretch(start, end - start, level, 0, self._now_ms, lane, is_unwritten=True)
+        part = Stretch(start, end - start, level, 0, self._delivered_ms, lane, is_unwritten=True)
         if before is None:
             lane.head = part
             self._book.unsettled.add(start, lane)

@@ -24,6 +24,7 @@ from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Storage
 from quiver.structures.interval_set import IntervalSet
 from quiver.system.clock import Clock
+from quiver.system.pace import paced
 from quiver.system.randomness import Randomness
 
 __all__ = ["Bury", "Delivery", "PartitionDelivery", "Tally"]
@@ -45,6 +46,7 @@ class PartitionDelivery:
         number: int,
         epoch: int,
         clock: Clock,
+        lease_clock: Clock,
         randomness: Randomness,
         frames: FrameCache,
     ) -> None:
@@ -52,10 +54,11 @@ class PartitionDelivery:
         self.topic_id = topic_id
         self.number = number
         self._journal = journal
+        self._clock, self._lease_clock = clock, lease_clock
         self._groups = journal.groups
         self._frames = frames
-        self._dispatch = Dispatch(partition, number, journal, frames, clock)
-        self._settling = Settling(journal, clock, randomness)
+        self._dispatch = Dispatch(partition, number, journal, frames, clock=clock, lease_clock=lease_clock)
+        self._settling = Settling(journal, lease_clock, randomness)
         self._lease_epoch = epoch << 40
 
     @classmethod
@@ -71,16 +74,22 @@ class PartitionDelivery:
         randomness: Randomness,
         frames: FrameCache,
         bury: "Bury",
+        lease_clock: Clock | None = None,
         history: History = NO_HISTORY,
     ) -> "PartitionDelivery":
-        """`bury` carries out a move, maybe more than once for the same one; `resume` begins with those left open."""
+        """All times of leases and retries are those of `lease_clock`; without one, of the wall clock.
+
+        `bury` carries out a move, maybe more than once for the same one; `resume` begins with those left open."""
         journal = DeliveryJournal(partition.name, number)
 
         async def carry(move: Move) -> None:
             await bury(delivery, move)
 
+        lease_clock = lease_clock or clock
         log_id = f"topics/{topic_id}/{number}-delivery"
-        await journal.open(storage, log_id, epoch=epoch, clock=clock, carry=carry, history=history)
+        await journal.open(
+            storage, log_id, epoch=epoch, clock=clock, lease_clock=lease_clock, carry=carry, history=history
+        )
         delivery = cls(
             partition,
             journal,
@@ -88,6 +97,7 @@ class PartitionDelivery:
             number=number,
             epoch=epoch,
             clock=clock,
+            lease_clock=lease_clock,
             randomness=randomness,
             frames=frames,
         )
@@ -109,6 +119,11 @@ class PartitionDelivery:
         self._frames.forget(self.partition)
         await self._journal.close()
 
+    async def abandon(self) -> None:
+        """Ends all work, for a partition that is about to be deleted."""
+        self._frames.forget(self.partition)
+        await self._journal.abandon()
+
     # what there is
 
     @property
@@ -128,13 +143,23 @@ class PartitionDelivery:
     def tallies(self) -> dict[int, Tally]:
         return {group_id: group.tally for group_id, group in self._groups.items()}
 
+    def tally(self, group_id: int) -> Tally | None:
+        group = self._groups.get(group_id)
+        return None if group is None else group.tally
+
     def state(self, group_id: int) -> GroupState | None:
         """To be looked at; changes go through here."""
         group = self._groups.get(group_id)
         return None if group is None else group.state
 
+    def shown_ms(self, lease_time_ms: int | None) -> int | None:
+        """A time of a lease or a retry by the wall clock."""
+        if lease_time_ms is None:
+            return None
+        return lease_time_ms + self._clock.now_ms() - self._lease_clock.now_ms()
+
     def next_time_ms(self) -> int | None:
-        """When `expire` has something to do."""
+        """When `expire` has something to do, by the clock of leases."""
         times = [group.state.next_time_ms() for group in self._groups.values()]
         return min((time for time in times if time is not None), default=None)
 
@@ -291,10 +316,17 @@ class PartitionDelivery:
         """Waits until the dead of a settlement have arrived, for 5 s at most; whether they have."""
         return await self._journal.arrived(settlement.moves, within_seconds=_BURIED_WITHIN_SECONDS)
 
-    async def expire(self, settings_of: Callable[[int], QueueSettings]) -> None:
-        """Ends leases whose time is over, and finds retries that are due."""
-        for group_id, group in list(self._groups.items()):
-            await self._settling.expire(group, settings_of(group_id))
+    async def expire(self, settings_of: Callable[[int], QueueSettings]) -> list[int]:
+        """Ends leases whose time is over, and finds retries that are due; returns the groups that may have some."""
+        now_ms, concerned = self._lease_clock.now_ms(), []
+        async for group_id, group in paced(list(self._groups.items())):
+            next_ms = group.state.next_time_ms()
+            if next_ms is not None and next_ms <= now_ms:
+                await self._settling.expire(group, settings_of(group_id))
+            elif not any(group.state.available(now_ms)):
+                continue
+            concerned.append(group_id)
+        return concerned
 
     async def remove_letters(self, runs: Sequence[Run], moves: Sequence[Move]) -> None:
         """Nobody gets these any more. The moves were begun in `outbox` just now, and are carried out."""

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from quiver.delivery.events import Event
+from quiver.delivery.events import Event, WrittenAt
 from quiver.model.limits import MIB
 from quiver.storage.journal import Journal
+from quiver.system.clock import Clock
 
 _RECORD_BYTES = MIB
 _encoder = msgspec.msgpack.Encoder()
@@ -28,11 +29,12 @@ class Recorder:
     """Changes gather while the journal is busy, and one write takes all of them.
 
     When a write fails, changes that can be undone are undone, the last first. The others stay and go with the next
-    write: nothing that was made after them reaches the journal before they do.
+    write: nothing that was made after them reaches the journal before they do. Records say when they were written.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
+        self._clock = clock
         self._changes: list[_Change] = []
         self._writing: asyncio.Task[None] | None = None
         self._outcome: asyncio.Future[None] | None = None
@@ -56,7 +58,8 @@ class Recorder:
             await self._journal.sync()
 
     def _write_at_once(self) -> bool:
-        record = _encoder.encode([event for change in self._changes for event in change.events])
+        events = [event for change in self._changes for event in change.events]
+        record = _encoder.encode([self._written_at(), *events])
         if len(record) > _RECORD_BYTES:
             return False
         changes, self._changes = self._changes, []
@@ -84,7 +87,7 @@ class Recorder:
                 outcome, self._outcome = self._outcome, None
                 changes, self._changes = self._changes, []
                 try:
-                    for record in _records(changes):
+                    for record in _records(changes, self._written_at()):
                         await self._journal.write(record, sync=False)
                 except Exception as error:
                     self._take_back(changes)
@@ -96,6 +99,9 @@ class Recorder:
         finally:
             self._writing = None
 
+    def _written_at(self) -> WrittenAt:
+        return WrittenAt(self._clock.now_ms())
+
     def _take_back(self, changes: Sequence[_Change]) -> None:
         self._has_failed = True
         for change in reversed(changes):
@@ -104,20 +110,21 @@ class Recorder:
         self._changes = [change for change in changes if change.undo is None] + self._changes
 
 
-def _records(changes: Sequence[_Change]) -> list[bytes]:
+def _records(changes: Sequence[_Change], written_at: WrittenAt) -> list[bytes]:
     """In pieces that the journal takes; an event is never divided."""
     records: list[bytes] = []
+    first = _encoder.encode([written_at])
     gathered: list[bytes] = []
     size = 0
     for change in changes:
         for event in change.events:
             encoded = _encoder.encode([event])
             if gathered and size + len(encoded) > _RECORD_BYTES:
-                records.append(_list_of(gathered))
+                records.append(_list_of([first, *gathered]))
                 gathered, size = [], 0
             gathered.append(encoded)
             size += len(encoded)
-    return [*records, _list_of(gathered)] if gathered else records
+    return [*records, _list_of([first, *gathered])] if gathered else records
 
 
 def _list_of(encoded: list[bytes]) -> bytes:

@@ -26,6 +26,7 @@ class PreparedAcks(NamedTuple):
 
     group: QueueGroup
     events: list[msgspec.Struct]
+    """Empty when nothing was acknowledged, and once they are on their way: until then snapshots are held back."""
     take_back: Callable[[], None]
 
 
@@ -140,7 +141,8 @@ class Settling:
             group.state.take_back(settlement.undo)
             _count(group.tally, ACK, -count)
 
-        self._journal.hold()
+        if events:
+            self._journal.hold()
         return PreparedAcks(group, events, take_back)
 
     async def finish_acks(self, prepared: PreparedAcks) -> None:
@@ -154,7 +156,8 @@ class Settling:
     def take_back_acks(self, prepared: PreparedAcks) -> None:
         """They never were."""
         prepared.take_back()
-        self._journal.let_go()
+        if prepared.events:
+            self._journal.let_go()
 
     async def expire(self, group: QueueGroup, settings: QueueSettings) -> None:
         """Ends leases whose time is over, and finds retries that are due."""

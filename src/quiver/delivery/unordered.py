@@ -75,9 +75,18 @@ class UnorderedState:
         return found + [0] * (LEVELS - len(found))
 
     def take(
-        self, level: int, count: int, *, lease: int, consumer: str, now_ms: int, deadline_ms: int
+        self,
+        level: int,
+        count: int,
+        *,
+        lease: int,
+        consumer: str,
+        now_ms: int,
+        deadline_ms: int,
+        delivered_ms: int | None = None,
     ) -> list[Taken]:
         self._ledger.wake(now_ms)
+        delivered_ms = now_ms if delivered_ms is None else delivered_ms
         consumer = intern(consumer)
         line = self._ledger.lines[self._line_of[level]]
         granted: list[Entry] = []
@@ -86,7 +95,7 @@ class UnorderedState:
             previous, fresh.lease = fresh.lease, lease
             count -= fresh.end - fresh.start
             fresh.error = fresh.last_error if previous else ""
-            fresh.first_delivered_ms = fresh.first_delivered_ms if fresh.attempts else now_ms
+            fresh.first_delivered_ms = fresh.first_delivered_ms if fresh.attempts else delivered_ms
             fresh.attempts += 1
             fresh.state, fresh.time_ms, fresh.consumer = LEASED, deadline_ms, consumer
             self._grant(granted, runs, fresh, previous)
@@ -261,9 +270,11 @@ class UnorderedState:
         self._floor = max(self._floor, offset)
         return gone
 
-    def lowest_unsettled(self) -> int:
+    def lowest_unsettled(self, *, newest: Sequence[int] | None = None, end: int = 0) -> int:
         lowest = self._ledger.unsettled.lowest
         positions = self._taken_positions()
+        if newest is not None and not self.in_offset_order:
+            positions = [max(at, end) if at >= last else at for at, last in zip(positions, newest, strict=True)]
         return min(positions) if lowest is None else min(lowest, *positions)
 
     # counts
@@ -310,8 +321,8 @@ class UnorderedState:
                     positions[line] = min(positions[line], run.start)
         return positions
 
-    def restore(self, pieces: Sequence[bytes]) -> None:
-        positions, entries = unordered_image.restored(pieces)
+    def restore(self, pieces: Sequence[bytes], ahead_ms: int = 0) -> None:
+        positions, entries = unordered_image.restored(pieces, ahead_ms)
         self._begin_at(0)
         self._positions = positions
         for piece in entries:

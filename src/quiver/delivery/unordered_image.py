@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from quiver.delivery.entry import LEASED, WAITING, Entry
+from quiver.delivery.replayed_times import brought_back
 from quiver.delivery.unsettled import Unsettled
 
 _positions = msgspec.msgpack.Decoder(list[int])
@@ -23,16 +24,17 @@ def image(positions: Sequence[int], line_of: Sequence[int], unsettled: Unsettled
         yield msgspec.msgpack.encode([entry for entry in entries if entry.start < positions[line_of[entry.level]]])
 
 
-def restored(pieces: Sequence[bytes]) -> tuple[list[int], Iterator[list[Entry]]]:
-    return _positions.decode(pieces[0]), _restored_entries(pieces[1:])
+def restored(pieces: Sequence[bytes], ahead_ms: int) -> tuple[list[int], Iterator[list[Entry]]]:
+    return _positions.decode(pieces[0]), _restored_entries(pieces[1:], ahead_ms)
 
 
-def _restored_entries(pieces: Sequence[bytes]) -> Iterator[list[Entry]]:
+def _restored_entries(pieces: Sequence[bytes], ahead_ms: int) -> Iterator[list[Entry]]:
     """What had expired or was due is so again as soon as somebody looks at the time."""
     texts: dict[str, str] = {}
     for piece in pieces:
         entries = _entries.decode(piece)
         for entry in entries:
+            entry.time_ms = brought_back(entry.time_ms, ahead_ms)
             entry.state = LEASED if entry.can_be_settled else WAITING
             entry.consumer = texts.setdefault(entry.consumer, entry.consumer)
             entry.error = texts.setdefault(entry.error, entry.error)

@@ -1,23 +1,18 @@
-"""When a schedule fires: at the times of a cron expression in a time zone, or at plain intervals. Pure.
+"""When a schedule fires: at the times of a cron expression in a time zone, or at plain intervals. Pure."""
 
-When the clocks change, a time of day that is skipped fires right behind the gap, and one that comes twice fires the
-first time; expressions with `*` in minute or hour, or with seconds, go by real time.
-"""
-
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, tzinfo
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim, CronSimError
+from cronsim import CronSimError
 
 from quiver.model.errors import InvalidRequest
 from quiver.model.times import parse_duration_ms
+from quiver.scheduling.cron import parse_cron
 
 SHORTEST_INTERVAL_MS = 100
 LONGEST_INTERVAL_MS = 10 * 366 * 86_400_000
 _LONGEST_TEXT = 200
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MS = timedelta(milliseconds=1)
 _EVERY = "@every"
 _FORM = (
     "it is minute, hour, day of month, month and day of week (*/5 * * * *), with seconds in front if you like, "
@@ -60,38 +55,6 @@ class Interval:
         return self._anchor_ms + passed * self._interval_ms if passed > 0 else None
 
 
-class Cron:
-    """Five fields, or six with seconds in front."""
-
-    def __init__(self, expression: str, zone: tzinfo) -> None:
-        self._expression = expression
-        self._zone = zone
-
-    def next_after(self, time_ms: int) -> int | None:
-        try:
-            for moment in CronSim(self._expression, self._local(time_ms)):
-                fires_ms = (moment - _EPOCH) // _MS
-                if fires_ms > time_ms:  # of an hour that comes twice, the simulation knows the first only
-                    return fires_ms
-        except OverflowError:
-            pass
-        return None
-
-    def latest(self, time_ms: int) -> int | None:
-        behind = self._local(time_ms - time_ms % 1000 + 1000)
-        try:
-            for moment in CronSim(self._expression, behind, reverse=True):
-                fired_ms = (moment - _EPOCH) // _MS
-                if fired_ms <= time_ms:
-                    return fired_ms
-        except OverflowError:
-            pass
-        return None
-
-    def _local(self, time_ms: int) -> datetime:
-        return (_EPOCH + time_ms * _MS).astimezone(self._zone)
-
-
 def parse_timetable(expression: str, timezone: str, anchor_ms: int) -> Timetable:
     """InvalidRequest says what is wrong with an expression or a time zone."""
     zone = _parse_zone(timezone)
@@ -102,11 +65,10 @@ def parse_timetable(expression: str, timezone: str, anchor_ms: int) -> Timetable
         return Interval(anchor_ms, _parse_interval(text))
     cron = _NICKNAMES.get(text.lower(), text)
     try:
-        CronSim(cron, _EPOCH)
+        return parse_cron(cron, zone)
     except (CronSimError, ValueError) as error:
         problem = f"cron {text!r}: {str(error).lower()}; {_FORM}"
         raise InvalidRequest(problem=problem) from None
-    return Cron(cron, zone)
 
 
 def due_time(timetable: Timetable, first_ms: int, now_ms: int) -> int:

@@ -14,6 +14,27 @@ class Clock(Protocol):
         ...
 
 
+class SteadyClock:
+    """Wall-clock time as it was at the start, and from then on as the monotonic clock runs: for durations.
+
+    Steps of the wall clock do not reach it, so what is to be shown or compared with other times needs the wall clock.
+    """
+
+    def __init__(self, wall: Clock) -> None:
+        self._wall = wall
+        self._start_ms = wall.now_ms() - _monotonic_ms(wall)
+
+    def now_ms(self) -> int:
+        return self._start_ms + _monotonic_ms(self._wall)
+
+    def monotonic(self) -> float:
+        return self._wall.monotonic()
+
+
+def _monotonic_ms(clock: Clock) -> int:
+    return round(clock.monotonic() * 1000)
+
+
 class SystemClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000

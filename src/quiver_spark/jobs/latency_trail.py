@@ -23,6 +23,7 @@ from quiver.delivery.events import (
     Returned,
     Rewound,
     SettledBelow,
+    WrittenAt,
 )
 
 UNKNOWN = -1
@@ -121,7 +122,7 @@ class DeliveryTrail:
 
     def apply(self, at_ms: int, events: Iterable[Event]) -> None:
         for event in events:
-            if isinstance(event, MoveDone | LettersRemoved):
+            if isinstance(event, MoveDone | LettersRemoved | WrittenAt):
                 continue
             if self._wanted is None or event.group in self._wanted:
                 held = self._held.get(event.group)

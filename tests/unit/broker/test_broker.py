@@ -220,6 +220,19 @@ async def test_positions(broker: Broker) -> None:
         await broker.find_offset(topic.id, 0, Position("offset", 3))
 
 
+async def test_two_who_add_partitions_at_once_are_told_what_each_added(broker: Broker) -> None:
+    await broker.create_topic("orders", {"partitions": 1})
+    added = await asyncio.gather(broker.add_partitions("orders", 2), broker.add_partitions("orders", 5))
+    assert added == [(1, 2), (2, 5)]
+
+
+async def test_changes_of_a_topic_at_once_are_all_made(broker: Broker) -> None:
+    await broker.create_topic("orders", {"partitions": 1})
+    settings = {"retention": "1h", "max_unacked": 7, "ttl": "2m", "cleanup": "compact", "partitions": 3}
+    await asyncio.gather(*(broker.alter_topic("orders", {name: value}) for name, value in settings.items()))
+    assert settings.items() <= broker.topic("orders").config.settings().items()
+
+
 async def test_topics_can_grow_be_purged_and_deleted_while_in_use(broker: Broker) -> None:
     topic = await broker.create_topic("orders", {"partitions": 1})
     await broker.produce(topic.id, 0, frame(b"a", b"b"))

@@ -210,3 +210,10 @@ async def test_a_heartbeat_waits_for_news_and_hears_it_at_once(broker: Broker) -
         None,
         first.member_id,
     )
+
+
+async def test_changes_of_settings_at_once_are_all_made(broker: Broker) -> None:
+    await broker.groups.join("billing", wants("orders"))
+    settings = {"offsets_retention": "1d", "visibility": "7s", "max_attempts": 9, "backoff": "2s", "max_unacked": 5}
+    await asyncio.gather(*(broker.groups.alter("billing", {name: value}) for name, value in settings.items()))
+    assert broker.groups.service.group("billing").settings.settings() == settings

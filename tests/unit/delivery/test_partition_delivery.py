@@ -509,3 +509,24 @@ async def test_many_runs_are_settled_in_one_call(jobs: QueuePartition) -> None:
     assert str(settlement.refused[0].error).startswith("the lease on jobs-0 offset 0 is over")
     await jobs.restart()
     assert offsets(await jobs.receive(5_000)) == list(range(0, 5_000, 2))
+
+
+@pytest.mark.parametrize("ending", ["finish", "take back"])
+async def test_a_transaction_that_acknowledges_nothing_holds_up_no_snapshot(
+    jobs: QueuePartition, ending: str
+) -> None:
+    await jobs.begin()
+    await jobs.publish(b"a")
+    (run,) = await jobs.receive()
+    for runs in ([], [(run.start, run.end)]):
+        prepared = jobs.delivery.prepare_acks(run.group_id, run.lease_id, runs)
+        if ending == "finish":
+            await jobs.delivery.finish_acks(prepared)
+            await jobs.delivery.finish_acks(prepared)
+        else:
+            jobs.delivery.take_back_acks(prepared)
+        before = jobs.delivery.journal.replay_bytes
+        await jobs.delivery.journal.snapshot()
+        assert jobs.delivery.journal.replay_bytes < before
+        await jobs.publish(b"b")
+        await jobs.receive()

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from quiver.delivery.events import Acked, Event, Forgotten, MoveDone
+from quiver.delivery.events import Acked, Event, Forgotten, MoveDone, WrittenAt
 from quiver.delivery.recorder import Recorder, decode_record
 from quiver.model.errors import DiskFull
 from quiver.storage.journal import OPTIONS_FOR_WRITE, Journal
 from quiver.system.clock import SystemClock
-from unit.delivery.queue_partition import MoodyStorage
+from unit.delivery.queue_partition import START_MS, HandClock, MoodyStorage
 
 
 class Book:
@@ -20,12 +20,14 @@ class Book:
 
     async def open(self) -> Recorder:
         journal = await self._journal([])
-        return Recorder(journal)
+        return Recorder(journal, HandClock())
 
     async def records(self) -> list[list[Event]]:
+        """Without the time that each begins with."""
         found: list[list[Event]] = []
         await self._journal(found)
-        return found
+        assert all(record[0] == WrittenAt(START_MS) for record in found)
+        return [record[1:] for record in found]
 
     async def _journal(self, found: list[list[Event]]) -> Journal:
         return await Journal.open(

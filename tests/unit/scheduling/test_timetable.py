@@ -1,6 +1,7 @@
 """When schedules fire: cron expressions, time zones, daylight saving, intervals."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -139,6 +140,37 @@ class TestDaylightSaving:
     def test_two_times_in_the_gap_fire_once(self) -> None:
         assert times("0,30 2 * * *", "2026-03-28T12:00:00Z", 2, BERLIN) == ["2026-03-29T01:00", "2026-03-30T00:00"]
 
+    @pytest.mark.parametrize(
+        ("expression", "start", "firings"),
+        [
+            # 02:00+11:00 on 4 April 2027 is 01:30+10:30 again
+            ("0 */2 * * *", "2027-04-03T13:00:00Z", ["2027-04-03T15:30", "2027-04-03T17:30"]),
+            ("*/20 1 * * *", "2027-04-03T14:30:00Z", ["2027-04-03T14:40", "2027-04-03T15:10", "2027-04-04T14:30"]),
+            ("45 * * * *", "2027-04-03T14:00:00Z", ["2027-04-03T14:45", "2027-04-03T15:15", "2027-04-03T16:15"]),
+            ("45 1 * * *", "2027-04-03T14:00:00Z", ["2027-04-03T14:45", "2027-04-04T15:15"]),
+            # 02:00+10:30 on 3 October 2027 is 02:30+11:00
+            ("*/15 2 * * *", "2027-10-02T15:00:00Z", ["2027-10-02T15:30", "2027-10-02T15:45", "2027-10-03T15:00"]),
+            ("15 2 * * *", "2027-10-02T15:00:00Z", ["2027-10-02T15:30", "2027-10-03T15:15"]),
+        ],
+    )
+    def test_clocks_that_are_moved_by_half_an_hour(self, expression: str, start: str, firings: list[str]) -> None:
+        assert times(expression, start, len(firings), "Australia/Lord_Howe") == firings
+
+    @pytest.mark.parametrize("zone", [BERLIN, "Australia/Lord_Howe", "America/St_Johns", "Africa/Casablanca"])
+    @pytest.mark.parametrize("expression", ["*/7 * * * *", "0 */2 * * *", "* 2 * * *", "0 30 1,2 * * *"])
+    def test_real_time_is_every_moment_at_which_the_wall_clock_fits(self, expression: str, zone: str) -> None:
+        timetable = parse_timetable(expression, zone, 0)
+        for change_ms in _changes_of_clocks(zone, 2026):
+            at_ms, end_ms, firings = change_ms - DAY_MS // 4, change_ms + DAY_MS // 4, []
+            wanted = [each for each in range(at_ms + 60_000, end_ms, 60_000) if _fits(expression, zone, each)]
+            while (following := timetable.next_after(at_ms)) is not None and following < end_ms:
+                at_ms = following
+                firings.append(at_ms)
+            assert firings == wanted
+            latest = [timetable.latest(each) for each in wanted]
+            assert latest == wanted
+            assert [timetable.latest(each - 1) for each in wanted[1:]] == wanted[:-1]
+
 
 class TestInterval:
     def test_it_is_counted_from_its_anchor(self) -> None:
@@ -195,7 +227,7 @@ class TestMissed:
         following = timetable.next_after(now_ms)
         assert following is not None
         assert following > now_ms
-        if zone == "UTC" or not _changes_clocks(zone, now_ms):
+        if zone == "UTC" or not _changes_clocks(zone, now_ms) or _goes_by_real_time(expression):
             assert at_ms == firings[-1]
 
     @staticmethod
@@ -208,6 +240,32 @@ class TestMissed:
             assert following > at_ms
             at_ms = following
         return found
+
+
+def _goes_by_real_time(expression: str) -> bool:
+    fields = expression.split()
+    return len(fields) == 6 or fields[0].startswith("*") or fields[1].startswith("*")
+
+
+def _changes_of_clocks(zone: str, year: int) -> list[int]:
+    """The times in a year at which the clocks of a zone are moved, to the minute."""
+    start = int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) * 1000
+    offsets = [(each, _wall(zone, each).utcoffset()) for each in range(start, start + 366 * DAY_MS, 1_800_000)]
+    return [each for (_, before), (each, after) in pairwise(offsets) if before != after]
+
+
+def _wall(zone: str, time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms / 1000, ZoneInfo(zone))
+
+
+def _fits(expression: str, zone: str, time_ms: int) -> bool:
+    """Whether an expression of lists and steps for minutes and hours fits what the wall clock shows."""
+    wall = _wall(zone, time_ms)
+    minute, hour = expression.split()[-5:-3]
+    return all(
+        field == "*" or (number % int(field[2:]) == 0 if field.startswith("*/") else str(number) in field.split(","))
+        for field, number in ((minute, wall.minute), (hour, wall.hour))
+    )
 
 
 def _changes_clocks(zone: str, now_ms: int) -> bool:

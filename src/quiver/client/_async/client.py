@@ -1,7 +1,7 @@
 """The client: what `quiver.connect` and `quiver.open` give."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
@@ -88,6 +88,9 @@ class AsyncClient:
         else:
             await self._link.reach(seconds)
         return self
+
+    def __await__(self) -> Generator[Any, None, "AsyncClient"]:
+        return self.connect().__await__()
 
     async def publish(
         self, topic: str, value: Any, key: bytes | str | None = None, *, timeout: Duration | None = None,
@@ -255,13 +258,18 @@ class AsyncClient:
         return self._transactionals.get(transactional_id, parse_duration_ms(timeout, "timeout"))
 
     async def commit_transactions(
-        self, keys: Iterable[ProducerKey | tuple[int, int]], *, key: str | None = None
+        self,
+        keys: Iterable[ProducerKey | tuple[int, int]],
+        *,
+        key: str | None = None,
+        description: str | None = None,
     ) -> bool:
         """Commits open transactions of several producers (their `producer_key`) as one.
 
-        A second commit with the same `key` does nothing, whatever it names. Returns whether this one did.
+        A second commit with the same `key` does nothing, whatever it names. Returns whether this one did. The
+        `description` says what the key stands for; CommitKeyConflict if the first commit had another one.
         """
-        return await self.transactions.commit(keys, key=key)
+        return await self.transactions.commit(keys, key=key, description=description)
 
     async def abort_transactions(self, keys: Iterable[ProducerKey | tuple[int, int]]) -> None:
         """Aborts open transactions of several producers; ProducerFenced if one of them was committed before."""

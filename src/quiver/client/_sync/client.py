@@ -255,12 +255,19 @@ class Client:
         """Begins transactions by hand: `begin`, `commit`, `abort`. With an id, it is what `transaction` uses."""
         return self._transactionals.get(transactional_id, parse_duration_ms(timeout, "timeout"))
 
-    def commit_transactions(self, keys: Iterable[ProducerKey | tuple[int, int]], *, key: str | None = None) -> bool:
+    def commit_transactions(
+        self,
+        keys: Iterable[ProducerKey | tuple[int, int]],
+        *,
+        key: str | None = None,
+        description: str | None = None,
+    ) -> bool:
         """Commits open transactions of several producers (their `producer_key`) as one.
 
-        A second commit with the same `key` does nothing, whatever it names. Returns whether this one did.
+        A second commit with the same `key` does nothing, whatever it names. Returns whether this one did. The
+        `description` says what the key stands for; CommitKeyConflict if the first commit had another one.
         """
-        return self.transactions.commit(keys, key=key)
+        return self.transactions.commit(keys, key=key, description=description)
 
     def abort_transactions(self, keys: Iterable[ProducerKey | tuple[int, int]]) -> None:
         """Aborts open transactions of several producers; ProducerFenced if one of them was committed before."""
