@@ -95,6 +95,19 @@ def test_a_commit_of_the_last_live_message_leaves_the_rest_to_be_passed_over(q, 
         assert (next(iter(stream)).value, stream.expired_count) == (b"c", 1)
 
 
+def test_waiting_for_a_message_is_waiting_for_one_whose_time_is_not_over(q, topic):
+    send(q, topic, "AB")
+    reader = q.read(topic, timeout="100ms")
+    with pytest.raises(quiver.errors.MessageTimeout):
+        next(iter(reader))
+    assert reader.expired_count == 2
+    with q.stream(topic, group=f"g-{topic}", timeout="100ms") as stream:
+        with pytest.raises(quiver.errors.MessageTimeout):
+            next(iter(stream))
+        assert (stream.expired_count, stream.positions) == (2, {(topic, 0): 2})
+    assert q.groups.describe(f"g-{topic}").partitions[0].committed == 2
+
+
 async def test_the_asynchronous_client(shared_broker: BrokerProcess, q, topic):
     send(q, topic, "AbC")
     async with quiver.connect_async(shared_broker.address) as client:

@@ -39,6 +39,11 @@ class ReadFrame(NamedTuple):
         return self.in_range if self.past is None else self.in_range & ~self.past
 
     @property
+    def is_empty(self) -> bool:
+        """Whether everything is left out because its time is over."""
+        return self.past is not None and not bool(self.wanted.any())
+
+    @property
     def expired_count(self) -> int:
         """Messages that are left out because their time is over."""
         return 0 if self.past is None else int(np.count_nonzero(self.in_range & self.past))

@@ -307,6 +307,13 @@ class RequestTimeout(QuiverError):
     sentence = "no answer within {seconds} s; the request may or may not have been carried out"
 
 
+class MessageTimeout(QuiverError):
+    """Client side: whoever waits for messages has said for how long. Asking again waits again."""
+
+    code, status, retryable = "message_timeout", 504, True
+    sentence = "no message came within {seconds:g} s{reason}"
+
+
 class BufferFull(QuiverError):
     """Client side: the producer's memory stayed full for as long as the caller was willing to wait."""
 
