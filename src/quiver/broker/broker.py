@@ -377,7 +377,9 @@ class Broker:
         """What was found damaged, though everything takes reads and writes."""
         found = self._storage.warnings
         schedule_logs = [schedule for _, schedule in self.delays.schedule_logs()]
-        found |= {p.name: p.memory_loss for p in (*self._partitions.all(), *schedule_logs) if p.memory_loss}
+        for partition in (*self._partitions.all(), *schedule_logs):
+            if problem := partition.memory_loss or partition.times_ahead:
+                found[partition.name] = problem
         return found
 
     async def stats(self) -> BrokerStats:
