@@ -95,10 +95,9 @@ class SavedState(Placing):
             self.memory_loss = _memory_loss(reach, offset, self.log.snapshot_problems)
             logger.error("%s: %s", self.name, self.memory_loss)
         await replay(self.log, max(offset, reach), self._record_stored, self._wants_ids)
-        self.message_ids.expire(self._now_ms())
-        newest_ms = max(self.log.last_append_time_ms, self.message_ids.newest_ms)
-        self._steady_clock = SteadyClock(self._clock, at_least_ms=newest_ms)
+        self._steady_clock = SteadyClock(self._clock, at_least_ms=self.message_ids.newest_ms)
         self.message_ids.go_by(self._steady_clock.now_ms)
+        self.message_ids.expire(self._now_ms())
 
     async def _restore(self) -> int:
         """Returns the offset behind what is restored."""
