@@ -1,7 +1,7 @@
 """Writes the synchronous SDK from the asynchronous one: `unasync.py` writes, `unasync.py --check` compares.
 
 src/quiver/client/_async/*.py -> src/quiver/client/_sync/*.py. The two differ only in words: `await` and `async` go,
-`Async` goes from the names of classes, and the back end is the one with threads.
+`Async` goes from the names of classes, `__await__` goes whole, and the back end is the one with threads.
 """
 
 import re
@@ -14,6 +14,7 @@ _SOURCE, _TARGET = _CLIENT / "_async", _CLIENT / "_sync"
 _NOTICE = "# Generated from quiver/client/_async by scripts/unasync.py: do not edit.\n"
 
 _WORDS = [
+    (r"^    def __await__\(self\).*\n(?: {8}.*\n)+\n", ""),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
     (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
@@ -33,8 +34,8 @@ def translated(text: str) -> str:
 
 
 def formatted(text: str) -> str:
-    """As `ruff format` and import sorting leave it, so that checks of the tree pass."""
-    for arguments in (["check", "--select", "I", "--fix", "--quiet"], ["format", "--quiet"]):
+    """As `ruff format` leaves it, imports sorted and none unused, so that checks of the tree pass."""
+    for arguments in (["check", "--select", "I,F401", "--fix", "--quiet"], ["format", "--quiet"]):
         command = [sys.executable, "-m", "ruff", *arguments, "--stdin-filename", str(_TARGET / "module.py"), "-"]
         text = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
     return text

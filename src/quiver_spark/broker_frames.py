@@ -96,8 +96,8 @@ class _SliceFetch:
             got = waiter.wait(self._options.timeout_seconds)
         except TimeoutError:
             raise RequestTimeout(
-                f"the broker at {self._link.address} did not answer within {self._options.timeout_seconds:g} s while"
-                f" {self._piece} were read"
+                f"the broker at {self._link.address} did not answer within {self._options.timeout_seconds:g} s"
+                f" while reading {self._piece}"
             ) from None
         assert got is not None
         answer, payload = got

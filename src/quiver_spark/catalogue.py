@@ -7,7 +7,6 @@ from quiver.groups.topic_pattern import check_pattern, matching
 from quiver.model.errors import OffsetOutOfRange
 from quiver.model.position import LATEST, Position
 from quiver_spark.data_loss import lost
-from quiver_spark.filters import NO_FILTERS, Filters
 from quiver_spark.options import ReadOptions
 from quiver_spark.ranges import Slice, cut
 
@@ -65,12 +64,20 @@ def chosen_topics(catalogue: Catalogue, options: ReadOptions) -> list[str]:
     return sorted(matching(options.pattern, catalogue.names()))
 
 
-def plan(options: ReadOptions, *, cores: int, filters: Filters = NO_FILTERS) -> list[Slice]:
+def chosen_extents(catalogue: Catalogue, options: ReadOptions) -> list[TopicExtent]:
+    """What there is of these topics; InvalidRequest when start or end names anything else."""
+    topics = [catalogue.extent(name) for name in chosen_topics(catalogue, options)]
+    options.check_places({topic.name: len(topic.earliest) for topic in topics})
+    return topics
+
+
+def plan(options: ReadOptions, *, cores: int) -> list[Slice]:
     """The slices of a batch read: what the options name as it is now, cut for so many cores."""
     catalogue = open_catalogue(options)
     try:
-        ranges = [piece for name in chosen_topics(catalogue, options) for piece in _ranges(catalogue, name, options)]
-        slices = cut(filters.slices(ranges), cores=cores, min_slices=options.min_partitions)
+        topics = chosen_extents(catalogue, options)
+        ranges = [piece for topic in topics for piece in _ranges(catalogue, topic, options)]
+        slices = cut(ranges, cores=cores, min_slices=options.min_partitions)
         return [catalogue.completed(piece) for piece in slices]
     finally:
         catalogue.close()
@@ -91,9 +98,8 @@ def resolve(catalogue: Catalogue, topic: TopicExtent, positions: Mapping[int, Po
     return found | (catalogue.find(topic, times) if times else {})
 
 
-def _ranges(catalogue: Catalogue, name: str, options: ReadOptions) -> list[Slice]:
-    topic = catalogue.extent(name)
-    numbers = range(len(topic.earliest))
+def _ranges(catalogue: Catalogue, topic: TopicExtent, options: ReadOptions) -> list[Slice]:
+    name, numbers = topic.name, range(len(topic.earliest))
     starts = resolve(catalogue, topic, {n: options.start.at(name, n) for n in numbers})
     ends = resolve(catalogue, topic, {n: options.end.at(name, n) if options.end else LATEST for n in numbers})
     return [

@@ -10,7 +10,6 @@ from quiver.model.limits import MIB
 from quiver.records.header import HEADER_BYTES, FrameHeader, body_crc
 from quiver.records.read import OpenFrame, open_frame
 from quiver_spark.columns import COLUMNS, BatchBuilder, FrameRows, needs_body, rows_between
-from quiver_spark.filters import NO_FILTERS, Filters
 from quiver_spark.options import ReadOptions
 from quiver_spark.ranges import Slice
 from quiver_spark.unreadable import corrupt
@@ -28,15 +27,11 @@ class StoredFrame(NamedTuple):
     header: FrameHeader
 
 
-def read_slice(
-    piece: Slice, options: ReadOptions, columns: Sequence[str] = COLUMNS, filters: Filters = NO_FILTERS
-) -> Iterator[pa.RecordBatch]:
+def read_slice(piece: Slice, options: ReadOptions, columns: Sequence[str] = COLUMNS) -> Iterator[pa.RecordBatch]:
     """The messages of a slice in batches of some ten thousand rows with the asked-for columns, in order of offset."""
     builder = BatchBuilder(piece, columns)
-    for parts in _gathered(piece, options, (*columns, *filters.columns), filters):
+    for parts in _gathered(piece, options, columns):
         batch = builder.batch(parts)
-        if filters:
-            batch = filters.rows(batch)
         if batch.num_rows:
             yield batch
 
@@ -55,20 +50,12 @@ def stored_frames(
     return broker_frames(piece, options)
 
 
-def _gathered(
-    piece: Slice, options: ReadOptions, columns: Sequence[str], filters: Filters
-) -> Iterator[list[FrameRows]]:
+def _gathered(piece: Slice, options: ReadOptions, columns: Sequence[str]) -> Iterator[list[FrameRows]]:
     """Rows of frames, as many at a time as make a batch."""
     parts: list[FrameRows] = []
     rows = size = 0
-
-    def wants_body(header: FrameHeader) -> bool:
-        return needs_body(header, columns) and not filters.skips(header)
-
-    for stored in stored_frames(piece, options, wants_body):
+    for stored in stored_frames(piece, options, lambda header: needs_body(header, columns)):
         header = stored.header
-        if filters.skips(header):
-            continue
         frame = opened(piece, stored) if needs_body(header, columns) else None
         part = rows_between(header, frame, piece.start, piece.stop)
         if rows and (rows + part.rows > MAX_BATCH_ROWS or size + header.uncompressed_length > BATCH_BYTES):

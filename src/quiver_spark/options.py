@@ -98,6 +98,12 @@ class ReadOptions(NamedTuple):
     """How long a broker that does not answer is waited for."""
     fetch_bytes: int = 8 * MIB
 
+    def check_places(self, partitions: Mapping[str, int]) -> None:
+        """InvalidRequest when start or end names what is not among the topics that are read and their partitions."""
+        self.start.check(partitions, "start")
+        if self.end is not None:
+            self.end.check(partitions, "end")
+
 
 def read_options(options: Mapping[str, str], *, now_ms: int, streaming: bool = False) -> ReadOptions:
     """The options of a read, checked. Times ago count from `now_ms`."""

@@ -1,6 +1,7 @@
 """Where a read starts or ends in each partition, as users write it."""
 
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from quiver.model.errors import InvalidRequest
@@ -22,11 +23,27 @@ class Places(NamedTuple):
                 return position
         return self.everywhere
 
+    def check(self, partitions: Mapping[str, int], what: str) -> None:
+        """InvalidRequest when a place is for a topic that is not read or for a partition that does not exist.
+
+        `partitions` has the number of partitions of each topic that is read.
+        """
+        read = ", ".join(sorted(partitions)) or "no topic"
+        for topic, number, _ in self.exceptions:
+            if topic is not None and topic not in partitions:
+                raise InvalidRequest(problem=f"option {what!r} names the topic {topic!r}, and what is read is {read}")
+            last = (partitions[topic] if topic is not None else max(partitions.values(), default=0)) - 1
+            if number > last:
+                there = f"{topic or read} has only partition 0" if last == 0 else f"{topic or read}: 0 to {last}"
+                raise InvalidRequest(
+                    problem=f"option {what!r} names partition {number}, which does not exist; {there}"
+                )
+
 
 def parse_places(text: str, default: Position, now_ms: int, what: str) -> Places:
     """One position, or JSON by partition or by topic and partition; partitions that JSON leaves out get `default`."""
     if not text.startswith("{"):
-        return Places(parse_position(text, now_ms, f"option {what!r}"))
+        return Places(_position(text, now_ms, what))
     try:
         given = json.loads(text)
     except ValueError as error:
@@ -44,4 +61,14 @@ def parse_places(text: str, default: Position, now_ms: int, what: str) -> Places
 def _place(partition: str, value: Any, now_ms: int, what: str) -> tuple[int, Position]:
     if not partition.isdigit():
         raise InvalidRequest(problem=f"option {what!r}: {partition!r} is not a partition; it takes {_FORM}")
-    return int(partition), parse_position(value, now_ms, f"option {what!r}")
+    return int(partition), _position(value, now_ms, what)
+
+
+def _position(value: Any, now_ms: int, what: str) -> Position:
+    """A number below zero is no time ago: -2 means earliest elsewhere, and who writes seconds writes -2s."""
+    if str(value).startswith("-") and str(value)[1:].isdigit():
+        raise InvalidRequest(
+            problem=f"option {what!r}: {value} is not an offset; write earliest or latest, or a time ago with its"
+            f" unit ({value}s)"
+        )
+    return parse_position(value, now_ms, f"option {what!r}")

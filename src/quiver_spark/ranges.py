@@ -34,7 +34,9 @@ class Slice(NamedTuple):
         return max(0, self.stop - self.start)
 
     def __str__(self) -> str:
-        return f"offsets {self.start} to {self.stop} of {self.topic}-{self.partition}"
+        """For people, who read `5 to 9` as with 9: so the last offset is named, not the one after it."""
+        named = f"offset {self.start}" if self.offsets == 1 else f"offsets {self.start} to {self.stop - 1}"
+        return f"{named} of {self.topic}-{self.partition}"
 
 
 def cut(slices: Iterable[Slice], *, cores: int, min_slices: int | None = None) -> list[Slice]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from quiver.model.errors import InvalidRequest
 from quiver_spark.cluster import address_towards, is_local, join
 from quiver_spark.failures import spark_failures
+from quiver_spark.query_plans import plan_each_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 SHUFFLE_SETTING = "spark.sql.shuffle.partitions"
 _QUERY_SETTINGS = {
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
 }
@@ -58,6 +58,7 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
     if not is_local(master):
         join(spark)
         spark.conf.set(SHUFFLE_SETTING, given.get(SHUFFLE_SETTING, str(spark.sparkContext.defaultParallelism)))
+    plan_each_query(spark)
     return spark
 
 
@@ -68,15 +69,19 @@ def _adopted(spark: "SparkSession", given: Mapping[str, str]) -> "SparkSession":
             spark.conf.set(key, value)
     if not is_local(spark.sparkContext.master or ""):
         join(spark)
+    plan_each_query(spark)
     return spark
 
 
 def register(spark: "SparkSession") -> None:
-    """Makes the format `quiver` known to a session at once. One that finds `pyspark_quiver` by itself, which every
-    session does where the package is installed, needs no call; it looks when a format is first used."""
+    """Makes the format `quiver` known to a session of your own, and has each of its queries plan its reads anew.
+
+    A session finds the format by itself where the package is installed, but then plans a DataFrame or view only once:
+    it shows the topic as it was at its first action."""
     from quiver_spark.source import QuiverSource
 
     spark.dataSource.register(QuiverSource)
+    plan_each_query(spark)
 
 
 def java_home() -> str:

@@ -4,13 +4,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
-from quiver_spark.worker_modules import is_worker
-
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
     from pyspark.sql.types import StructType
-
-_PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class QuiverSource(DataSource):
@@ -26,12 +22,9 @@ class QuiverSource(DataSource):
         return SPARK_SCHEMA
 
     def reader(self, schema: "StructType") -> DataSourceReader:
-        from quiver_spark.batch_reader import BatchReader, FilteringReader
+        from quiver_spark.batch_reader import BatchReader
 
-        # A reader that takes filters is refused where Spark pushes none (spark.sql.python.filterPushdown.enabled).
-        # That setting is not known in the process that plans; which planner runs there is.
-        kind = FilteringReader if is_worker(_PUSHING) else BatchReader
-        return kind(dict(self.options), schema)
+        return BatchReader(dict(self.options), schema)
 
     def streamReader(self, schema: "StructType") -> DataSourceStreamReader:
         from quiver_spark.stream_reader import StreamReader

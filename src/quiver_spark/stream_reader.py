@@ -40,11 +40,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What was there when it was last looked at."""
         self._target: Extents | None = None
         """With availableNow: what was there when the query began."""
+        self._gone: set[str] = set()
+        """Topics that are known to be missing."""
 
     def initialOffset(self) -> dict[str, Any]:
         options = self._slices.options
         offset: StreamOffset = {}
-        for name, topic in self._look().items():
+        topics = self._look(is_new=True)
+        options.check_places({name: len(topic.earliest) for name, topic in topics.items()})
+        for name, topic in topics.items():
             positions = {number: options.start.at(name, number) for number in range(len(topic.earliest))}
             offset[name] = TopicPlace(topic.id, resolve(self._opened(), topic, positions))
         return offset_json(offset)
@@ -133,11 +137,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._catalogue = open_catalogue(self._slices.options)
         return self._catalogue
 
-    def _look(self) -> Extents:
-        catalogue = self._opened()
-        names = chosen_topics(catalogue, self._slices.options)
-        self._extents = {name: catalogue.extent(name) for name in sorted(names)}
-        return self._extents
+    def _look(self, *, is_new: bool = False) -> Extents:
+        """What there is of the topics; those that are gone are left out, unless the query is new."""
+        catalogue, found = self._opened(), Extents()
+        for name in sorted(chosen_topics(catalogue, self._slices.options)):
+            try:
+                found[name] = catalogue.extent(name)
+            except TopicNotFound:
+                if is_new:
+                    raise
+        self._extents = found
+        return found
 
     def _knows(self, end: StreamOffset) -> bool:
         """Whether the last look reaches as far as an offset."""
@@ -150,13 +160,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return True
 
     def _check_gone(self, offset: StreamOffset, extents: Extents) -> None:
-        """A topic that a query has read and that is no longer there."""
-        for name in offset:
-            if name not in extents and self._slices.options.fail_on_data_loss:
-                raise TopicNotFound(
-                    f"topic {name!r} of this query is gone; set failOnDataLoss to false to go on without it",
-                    topic=name,
-                )
+        """A topic that a query has read or is to read, and that is not there."""
+        options = self._slices.options
+        gone = {*offset, *options.topics} - extents.keys()
+        if gone and options.fail_on_data_loss:
+            name = min(gone)
+            raise TopicNotFound(
+                f"topic {name!r} of this query is gone; set failOnDataLoss to false to go on without it", topic=name
+            )
+        for name in sorted(gone - self._gone):
+            _logger.warning("topic %r of this query is gone, it goes on without it", name)
+        self._gone = gone
 
 
 def _begin(place: TopicPlace | None, topic: TopicExtent, number: int) -> int:

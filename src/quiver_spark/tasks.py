@@ -9,7 +9,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from quiver_spark.columns import check_columns
-from quiver_spark.filters import NO_FILTERS, Filters
 from quiver_spark.frames import read_slice
 from quiver_spark.options import ReadOptions
 from quiver_spark.ranges import Slice, pack
@@ -43,10 +42,10 @@ class SliceReader:
         self._columns = check_columns([(field.name, field.dataType.simpleString()) for field in schema.fields])
         self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
 
-    def read(self, partition: InputPartition, filters: Filters = NO_FILTERS) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, SlicePartition):  # Spark's way to say that there is nothing to read
             return
         for piece in partition.slices:
-            for batch in read_slice(piece, self.options, self._columns, filters):
+            for batch in read_slice(piece, self.options, self._columns):
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
         settle_modules()

@@ -33,6 +33,49 @@ async def test_the_asynchronous_twin(tmp_path: Path):
         assert [message.value async for message in q.read("orders", end="latest")] == [b"x"]
 
 
+def test_in_memory_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    with quiver.open(":memory:", auto_create=True) as q, quiver.open(":memory:") as other:
+        other.topics.create("orders", partitions=1, cleanup="compact")
+        assert q.topics.list() == []
+        q.publish("orders", {"id": 1}, key="customer-7")
+        with q.producer("orders") as out:
+            out.send_many([b"x"] * 10_000)
+        assert sum(1 for _ in q.read("orders", end="latest")) == 10_001
+        for n in range(3):
+            other.publish("orders", b"%d" % n, key="same")
+        other.topics.compact("orders")
+        assert [message.value for message in other.read("orders", end="latest")] == [b"2"]
+        with q.transaction("tx") as tx, q.work("orders", group="g", prefetch=0) as jobs:
+            job = jobs.next_job()
+            tx.ack(job)
+            tx.publish("out", b"done")
+        assert [message.value for message in q.read("out", end="latest")] == [b"done"]
+        with q.stream("out", group="s") as messages:
+            assert next(iter(messages)).value == b"done"
+        q.publish("later", b"x", delay="1h")
+        assert len(list(q.delayed.list("later"))) == 1
+    assert list(tmp_path.iterdir()) == []
+    with quiver.open(":memory:") as q:
+        assert q.topics.list() == []
+
+
+async def test_in_memory_asynchronously(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    q = await quiver.open_async(":memory:")
+    await q.topics.create("orders")
+    await q.publish("orders", b"x")
+    assert [message.value async for message in q.read("orders", end="latest")] == [b"x"]
+    await q.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_may_be_named_like_that(tmp_path: Path):
+    with quiver.open(tmp_path / ":memory:") as q:
+        q.topics.create("orders")
+    assert (tmp_path / ":memory:").is_dir()
+
+
 def test_a_second_process_is_told_who_holds_the_data(tmp_path: Path):
     script = f"import quiver; quiver.open({str(tmp_path / 'data')!r})"
     with quiver.open(tmp_path / "data"):

@@ -328,15 +328,16 @@ class TestStorage:
             await storage.open_log(log_id, under_test.options)
         assert await storage.list_logs() == ["internal/metadata", "topics/1/0", "topics/1/1", "topics/12/0"]
         assert await storage.list_logs("topics/1/") == ["topics/1/0", "topics/1/1"]
-        await storage.delete_log("topics/1/0")
-        await storage.delete_log("topics/1/0")
-        await storage.delete_log("topics/12/0")
-        assert await storage.list_logs("topics") == ["topics/1/1"]
+        await storage.delete_logs("topics/1")
+        await storage.delete_logs("topics/1")
+        assert await storage.list_logs("topics") == ["topics/12/0"]
+        await storage.delete_logs("topics/12")
+        assert await storage.list_logs() == ["internal/metadata"]
 
     async def test_a_deleted_log_starts_anew(self, storage: Storage, under_test: EngineUnderTest) -> None:
         log = await storage.open_log("topics/1/0", under_test.options)
         await log.append(run_of(3))
-        await storage.delete_log("topics/1/0")
+        await storage.delete_logs("topics/1")
         log = await storage.open_log("topics/1/0", under_test.options)
         assert (log.end_offset, log.size_bytes) == (0, 0)
 

@@ -112,7 +112,7 @@ def test_retention_during_a_query(follow: Callable[..., Following], spark_broker
         publish(spark_broker, topic, 7)
 
     running = follow(topic=topic, maxRowsPerTrigger=12, after_batch=remove)
-    with pytest.raises(StreamingQueryException, match=rf"offsets 12 to 20 of {topic}-0 are gone: retention removed"):
+    with pytest.raises(StreamingQueryException, match=rf"offsets 12 to 19 of {topic}-0 are gone: retention removed"):
         running.to_the_end()
     assert [row.offset for row in running.rows] == list(range(12))
     rest = sdk_rows(spark_broker, topic)
@@ -192,3 +192,38 @@ def test_a_topic_made_anew_while_a_batch_is_planned(spark_broker: BrokerProcess)
 
         assert query.offsets(before_slices=make_anew) == []
     assert query.offsets() == list(range(7))
+
+
+@pytest.mark.parametrize("while_planned", [False, True], ids=["between batches", "while a batch is planned"])
+def test_a_named_topic_that_is_deleted(spark_broker: BrokerProcess, while_planned: bool) -> None:
+    kept, topic = new_topic(spark_broker, partitions=1), new_topic(spark_broker, partitions=1)
+    names = f"{kept},{topic}"
+    query = Planned(spark_broker, topics=names, failOnDataLoss="false").begin()
+    publish(spark_broker, topic, 20)
+    publish(spark_broker, kept, 5)
+    assert sorted(query.offsets()) == sorted([*range(20), *range(5)])
+    publish(spark_broker, topic, 3)
+    publish(spark_broker, kept, 2)
+    with quiver.connect(spark_broker.address) as client:
+        if while_planned:
+            assert query.offsets(before_slices=lambda: client.topics.delete(topic)) == [5, 6]
+        else:
+            client.topics.delete(topic)
+            assert query.offsets() == [5, 6]
+        publish(spark_broker, kept, 1)
+        assert query.offsets() == [7]
+        strict = Planned(spark_broker, topics=names)
+        strict.at = query.at
+        with pytest.raises(quiver.errors.TopicNotFound, match=f"topic '{topic}' of this query is gone; set failOn"):
+            strict.offsets()
+        with pytest.raises(quiver.errors.TopicNotFound, match=f"there is no topic '{topic}'"):
+            Planned(spark_broker, topics=names, failOnDataLoss="false").begin()
+        client.topics.create(topic, partitions=1)
+        publish(spark_broker, topic, 4)
+        assert query.offsets() == [0, 1, 2, 3]
+
+
+def test_a_stream_starts_at_places_that_exist(spark_broker: BrokerProcess) -> None:
+    topic = new_topic(spark_broker, partitions=1)
+    with pytest.raises(quiver.errors.InvalidRequest, match="option 'start' names partition 7, which does not exist"):
+        Planned(spark_broker, topic=topic, start='{"7": 4}').begin()

@@ -66,8 +66,8 @@ EMPTY_WORDS = {"utils", "util", "manager", "helper", "helpers", "impl", "base", 
 UNEXPLAINED = re.compile(r"#\s*(?:type:\s*ignore(?!\[)|noqa(?!:)|pragma: no cover\s*$)")
 RULER = re.compile(r"^\s*#\s*[-=#*~_]{4,}|[\u2500-\u257f]")
 
-DOORS = {"quiver.storage.memory", "pyspark_quiver"}
-"""Imported by nobody, and alive: the engine for tests and for users of the storage port, and what Spark looks for."""
+DOORS = {"pyspark_quiver"}
+"""Imported by nobody, and alive: what Spark looks for."""
 
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60

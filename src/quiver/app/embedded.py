@@ -21,22 +21,24 @@ from quiver.model.errors import Closed, ForkRefused
 from quiver.model.times import Duration
 
 _GRACE_SECONDS = 5.0
+_IN_MEMORY = ":memory:"
 
 
 def open(path: str | os.PathLike[str], *, timeout: Duration = 30, **settings: Any) -> Client:
-    """A client with the broker inside this process, on the data directory `path`.
+    """A client with the broker inside this process, on the data directory `path`, or in memory: `:memory:`.
 
+    Every broker in memory is one of its own; nothing is written, and what it has ends with it.
     DataDirectoryInUse names the process that holds the directory. `settings` are those of `quiver serve`, such as
     auto_create=True. Closing the client stops the broker; after a fork, open another directory in the child.
     """
-    client = EmbeddedClient(EmbeddedBroker(_config(path, settings)), timeout=timeout)
+    client = EmbeddedClient(_broker(path, settings), timeout=timeout)
     client.connect()
     return client
 
 
 def open_async(path: str | os.PathLike[str], *, timeout: Duration = 30, **settings: Any) -> AsyncClient:
-    """The asynchronous twin: `async with quiver.open_async(path) as q`."""
-    return AsyncEmbeddedClient(EmbeddedBroker(_config(path, settings)), timeout=timeout)
+    """The asynchronous twin: `async with quiver.open_async(path) as q`, or `q = await quiver.open_async(path)`."""
+    return AsyncEmbeddedClient(_broker(path, settings), timeout=timeout)
 
 
 _running: "weakref.WeakSet[EmbeddedBroker]" = weakref.WeakSet()
@@ -55,8 +57,9 @@ getattr(threading, "_register_atexit", atexit.register)(_stop_all)
 class EmbeddedBroker:
     """A broker in a thread. `start` and `stop` block until it runs and until it has ended; both are idempotent."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, in_memory: bool = False) -> None:
         self._config = config
+        self._in_memory = in_memory
         self._pid = os.getpid()
         self._mutex = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -118,7 +121,7 @@ class EmbeddedBroker:
             self._started.set()
 
     async def _serve(self) -> None:
-        running: RunningBroker = await start_broker(self._config)
+        running: RunningBroker = await start_broker(self._config, in_memory=self._in_memory)
         try:
             gateway = NativeGateway(running.broker, limits=self._config.limits)
             self._ending = asyncio.Event()
@@ -164,5 +167,6 @@ class AsyncEmbeddedClient(AsyncClient):
                 await asyncio.to_thread(self._broker.stop)
 
 
-def _config(path: str | os.PathLike[str], settings: dict[str, Any]) -> Config:
-    return load_config({"data_dir": str(Path(path)), **settings}, environment={}).config
+def _broker(path: str | os.PathLike[str], settings: dict[str, Any]) -> EmbeddedBroker:
+    config = load_config({"data_dir": str(Path(path)), **settings}, environment={}).config
+    return EmbeddedBroker(config, in_memory=path == _IN_MEMORY)

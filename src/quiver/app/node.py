@@ -8,6 +8,8 @@ from quiver.broker.broker import Broker, BrokerSettings
 from quiver.model.errors import InvalidSetting
 from quiver.storage.history import History
 from quiver.storage.local import LocalStorage
+from quiver.storage.memory import MemoryStorage
+from quiver.storage.port import Storage
 
 _log = logging.getLogger(__name__)
 
@@ -16,7 +18,7 @@ _log = logging.getLogger(__name__)
 class RunningBroker:
     """A started broker and the storage under it."""
 
-    storage: LocalStorage
+    storage: Storage
     broker: Broker
 
     async def stop(self) -> None:
@@ -27,18 +29,13 @@ class RunningBroker:
             await self.storage.close()
 
 
-async def start_broker(config: Config) -> RunningBroker:
-    """Opens the data directory and starts a broker on it.
+async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBroker:
+    """Opens the data directory and starts a broker on it; one in memory touches no directory.
 
     Raises DataDirectoryInUse when another process holds the directory, InvalidSetting when it cannot be used;
     nothing stays open after a failure.
     """
-    storage = _storage(config)
-    try:
-        await storage.open()
-    except OSError as error:
-        problem = f"cannot use {config.data_dir}: {error.strerror or error}"
-        raise InvalidSetting(setting="data_dir", problem=problem) from error
+    storage: Storage = MemoryStorage() if in_memory else await _open_directory(config)
     broker = Broker(
         storage,
         limits=config.limits,
@@ -56,16 +53,22 @@ async def start_broker(config: Config) -> RunningBroker:
     return RunningBroker(storage, broker)
 
 
-def _storage(config: Config) -> LocalStorage:
-    return LocalStorage(
+async def _open_directory(config: Config) -> LocalStorage:
+    storage = LocalStorage(
         config.data_dir,
         max_open_files=config.max_open_files or None,
         min_free_bytes=config.min_free_bytes,
         sync_threads=config.sync_threads,
     )
+    try:
+        await storage.open()
+    except OSError as error:
+        problem = f"cannot use {config.data_dir}: {error.strerror or error}"
+        raise InvalidSetting(setting="data_dir", problem=problem) from error
+    return storage
 
 
-async def _abandon(broker: Broker, storage: LocalStorage) -> None:
+async def _abandon(broker: Broker, storage: Storage) -> None:
     """Closes a broker whose start failed; the first error is the one worth reporting."""
     for end in (broker.stop, storage.close):
         try:

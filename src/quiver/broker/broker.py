@@ -24,6 +24,7 @@ from quiver.broker.queue_stats import QueueStats
 from quiver.broker.queues import Queues
 from quiver.broker.schedules import Schedules
 from quiver.broker.topic_details import TopicDetails, topic_details
+from quiver.broker.topic_removal import TopicRemovals
 from quiver.broker.transactions import Transactions
 from quiver.broker.upkeep import Upkeep
 from quiver.groups.service import GroupService
@@ -34,10 +35,11 @@ from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.position import Position
 from quiver.model.topic import Topic, TopicConfig
-from quiver.partition.partition import Appended, Frame
+from quiver.partition.partition import Appended, Frame, Partition
 from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SteadyClock, SystemClock
+from quiver.system.pace import bounded_gather
 from quiver.system.randomness import Randomness, SystemRandomness
 from quiver.transactions.coordinator import Coordinator
 
@@ -121,6 +123,9 @@ class Broker:
         self._compactions = Compactions(
             self._metadata, self._partitions, clock=self.clock, every_seconds=self.settings.upkeep_seconds
         )
+        self._removals = TopicRemovals(
+            self._metadata, self._partitions, self.queues, self.delays, self._group_service
+        )
         self._admin = asyncio.Lock()
         self._unowned: set[int] = set()
         self._running = False
@@ -160,10 +165,9 @@ class Broker:
         """Recovers everything and begins to work."""
         self._partitions.epoch = await self._storage.next_epoch()
         await self._metadata.open(self._storage, self._partitions.epoch)
-        for topic in self._metadata.deleting():
-            await self._remove_files(topic)
         topics = self._metadata.topics()
-        self._unowned = await self._partitions.unowned_topic_ids({topic.id for topic in topics})
+        known = {topic.id for topic in (*topics, *self._metadata.deleting())}
+        self._unowned = await self._partitions.unowned_topic_ids(known)
         for topic_id in self._unowned:
             logger.error("the files of topic id %d belong to no topic; they are kept", topic_id)
         await self._partitions.open_topics(topics)
@@ -181,10 +185,12 @@ class Broker:
         else:
             self.transactions.refuse(groups_lost)
         await self.schedules.start(self._storage, self._partitions.epoch)
+        self._removals.resume()
 
     async def stop(self) -> None:
         """Refuses new work and finishes what was accepted. The storage is closed by whoever opened it."""
         self._running = False
+        await self._removals.stop()
         await self._compactions.stop()
         await self._upkeep.stop()
         await self.schedules.stop()
@@ -214,14 +220,16 @@ class Broker:
             free_id = max(self._unowned, default=0) + 1
             topic = await self._metadata.create(name, settings, free_id=free_id)
             await self._partitions.open_topic(topic)
-            await self._group_service.topics_changed()
-            return topic
+        await self._group_service.topic_changed(name)
+        return topic
 
     async def alter_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         """Changes settings while the topic is in use; `partitions` may only grow."""
         self._check_running()
         async with self._admin:
-            return await self._alter_topic(name, settings)
+            topic = await self._alter_topic(name, settings)
+        await self._group_service.topic_changed(name)
+        return topic
 
     async def add_partitions(self, name: str, count: int) -> tuple[int, int]:
         """Returns the old and the new count."""
@@ -229,16 +237,16 @@ class Broker:
         async with self._admin:
             old = self._metadata.topic(name).config.partitions
             topic = await self._alter_topic(name, {"partitions": count})
-            return old, topic.config.partitions
+        await self._group_service.topic_changed(name)
+        return old, topic.config.partitions
 
     async def _alter_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         # New partitions are open before anybody can hear of them.
         await self._partitions.open_topic(self._metadata.altered(name, settings))
         topic = await self._metadata.alter(name, settings)
-        self._partitions.reconfigure(topic)
-        self.delays.reconfigure(topic)
-        self.queues.topic_changed(topic)
-        await self._group_service.topics_changed()
+        await self._partitions.reconfigure(topic)
+        await self.delays.reconfigure(topic)
+        await self.queues.topic_changed(topic)
         return topic
 
     async def delete_topic(self, name: str) -> None:
@@ -246,18 +254,13 @@ class Broker:
         self._check_running()
         async with self._admin:
             topic = await self._metadata.delete(name)
-            await self.queues.topic_deleted(topic.id)
-            await self.delays.forget_topic(topic.id)
-            await self._group_service.topics_changed()
-            await self._group_service.forget_topic(topic.id)
-            await self._remove_files(topic)
+        await self._removals.remove(topic)
 
     async def purge_topic(self, name: str) -> None:
         """Removes all messages; offsets go on."""
         self._check_running()
         topic = self._metadata.topic(name)
-        for partition in self._partitions.of(topic.id):
-            await partition.purge()
+        await bounded_gather(Partition.purge, self._partitions.of(topic.id))
         await self.queues.topic_purged(topic.id)
         await self.delays.purge(topic.id)
 
@@ -393,7 +396,3 @@ class Broker:
     def _check_running(self) -> None:
         if not self._running:
             raise ShuttingDown()
-
-    async def _remove_files(self, topic: Topic) -> None:
-        await self._partitions.remove_topic(topic)
-        await self._metadata.files_removed(topic.id)

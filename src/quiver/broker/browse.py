@@ -43,7 +43,7 @@ class Browse:
             raise PartitionNotFound(topic=topic.name, count=count, partition=number)
         partition = self._partitions.get(topic.id, number)
         log = partition.log
-        end = partition.last_stable if read_committed else log.readable_offset
+        end = partition.last_stable if read_committed else partition.high_watermark
         position = max(log.start_offset, offset or 0)
         if from_time_ms is not None:
             position = max(position, min(await log.offset_for_time(from_time_ms), end))

@@ -14,6 +14,7 @@ from quiver.partition.compaction import compact, is_due
 from quiver.partition.partition import Partition
 from quiver.storage.port import Compacted
 from quiver.system.clock import Clock
+from quiver.system.pace import paced
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ class Compactions:
                     await self._compact_due(topic)
 
     async def _compact_due(self, topic: Topic) -> None:
-        for partition in self._partitions.of(topic.id):
+        async for partition in paced(self._partitions.of(topic.id)):
             if self._clock.monotonic() < self._not_before.get(partition, 0.0):
                 continue
             self._not_before.pop(partition, None)

@@ -21,6 +21,7 @@ from quiver.scheduling.lateness import Lateness
 from quiver.scheduling.partition_delays import PartitionDelays
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
+from quiver.system.pace import bounded_gather, paced
 
 logger = logging.getLogger(__name__)
 
@@ -97,12 +98,12 @@ class Delays:
     def pending_count(self, topic_id: int) -> int:
         return sum(len(delays.state.pending) for delays in self._partitions.of(topic_id))
 
-    def page(self, topic_name: str, *, skip: int, limit: int) -> DelayedPage:
+    async def page(self, topic_name: str, *, skip: int, limit: int) -> DelayedPage:
         """Pending messages in order of time."""
         topic = self._metadata.topic(topic_name)
         opened = [delays for delays in self._partitions.of(topic.id) if len(delays.state.pending)]
         numbers = [delays.number for delays in opened]
-        found = delay_page([delays.state.pending for delays in opened], skip, limit)
+        found = await delay_page([delays.state.pending for delays in opened], skip, limit)
         messages = [
             DelayedMessage(numbers[index], id, time_ms, _PRIORITIES[priority], "pending")
             for time_ms, index, id, priority in found
@@ -123,22 +124,21 @@ class Delays:
         delays = self._find(topic_name, partition)
         return set() if delays is None else await delays.cancel(ids)
 
-    def stats(self) -> DelayStats:
-        opened = self._partitions.all()
-        totals = [delays.state.totals for delays in opened]
+    async def stats(self) -> DelayStats:
+        pending = scheduled = delivered = cancelled = expired = lost = delay_ms = 0
         lateness = Lateness()
-        for delays in opened:
+        async for delays in paced(self._partitions.all()):
+            totals = delays.state.totals
+            pending += len(delays.state.pending)
+            scheduled += totals.scheduled
+            delivered += totals.delivered
+            cancelled += totals.cancelled
+            expired += totals.expired
+            lost += totals.lost
+            delay_ms += delays.transit.delay_ms_total
             lateness.add(delays.transit.lateness)
-        return DelayStats(
-            pending=sum(len(delays.state.pending) for delays in opened),
-            scheduled=sum(each.scheduled for each in totals),
-            delivered=sum(each.delivered for each in totals),
-            cancelled=sum(each.cancelled for each in totals),
-            expired=sum(each.expired for each in totals),
-            lost=sum(each.lost for each in totals),
-            average_delay_ms=sum(delays.transit.delay_ms_total for delays in opened) / max(1, lateness.count),
-            lateness=lateness,
-        )
+        average_ms = delay_ms / max(1, lateness.count)
+        return DelayStats(pending, scheduled, delivered, cancelled, expired, lost, average_ms, lateness)
 
     def problems(self) -> dict[str, str]:
         """What takes no delayed messages, and why."""
@@ -152,11 +152,10 @@ class Delays:
     # topics
 
     async def purge(self, topic_id: int) -> None:
-        for delays in list(self._partitions.of(topic_id)):
-            await delays.purge()
+        await bounded_gather(PartitionDelays.purge, self._partitions.of(topic_id))
 
-    def reconfigure(self, topic: Topic) -> None:
-        self._partitions.reconfigure(topic)
+    async def reconfigure(self, topic: Topic) -> None:
+        await self._partitions.reconfigure(topic)
 
     async def forget_topic(self, topic_id: int) -> None:
         """Ends all work on a topic, whose files are about to be removed."""
@@ -182,7 +181,7 @@ class Delays:
     async def _keep_up(self) -> None:
         while True:
             await asyncio.sleep(_UPKEEP_SECONDS)
-            for delays in self._partitions.all():
+            async for delays in paced(self._partitions.all()):
                 try:
                     await delays.upkeep()
                 except (QuiverError, OSError) as error:
@@ -191,10 +190,14 @@ class Delays:
 
     async def _shorten_replay(self) -> None:
         """Limits what the next start has to look at, of all partitions together."""
-        found = sorted(self._partitions.all(), key=lambda delays: -delays.unsaved_messages)
-        limit = max(_UNSAVED_MESSAGES, sum(len(delays.state.pending) for delays in found) // 2)
-        total = sum(delays.unsaved_messages for delays in found)
-        for delays in found:
+        total = pending = 0
+        async for delays in paced(self._partitions.all()):
+            total += delays.unsaved_messages
+            pending += len(delays.state.pending)
+        limit = max(_UNSAVED_MESSAGES, pending // 2)
+        if total <= limit:
+            return
+        for delays in sorted(self._partitions.all(), key=lambda delays: -delays.unsaved_messages):
             if total <= limit:
                 return
             total -= delays.unsaved_messages

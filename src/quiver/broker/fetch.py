@@ -11,6 +11,7 @@ from quiver.model.position import Position
 from quiver.partition.partition import Partition
 from quiver.storage.port import FrameSlice
 from quiver.system.clock import Clock
+from quiver.system.pace import Turnstile, paced
 
 
 class FetchPart(NamedTuple):
@@ -38,6 +39,7 @@ class Fetch:
         self._partitions = partitions
         self._clock = clock
         self._limits = limits
+        self._turnstile = Turnstile()
 
     async def fetch(
         self,
@@ -69,6 +71,7 @@ class Fetch:
                         fetched.slice.release()
                 if not await _within(news, remaining):
                     min_bytes = 0
+                await self._turnstile.enter()
         finally:
             for partition in watched:
                 partition.unwatch(news.set)
@@ -79,7 +82,7 @@ class Fetch:
         """The offset a position means now, for readers of committed messages or of all."""
         found = self._partitions.get(topic_id, partition)
         log = found.log
-        end = found.last_stable if read_committed else log.readable_offset
+        end = found.last_stable if read_committed else found.high_watermark
         match position.kind:
             case "earliest":
                 return log.start_offset
@@ -88,7 +91,7 @@ class Fetch:
             case "time":
                 return min(await log.offset_for_time(position.value), end)
             case "offset":
-                if log.start_offset <= position.value <= log.readable_offset:
+                if log.start_offset <= position.value <= found.high_watermark:
                     return position.value
                 raise _out_of_range(found, partition, position.value)
 
@@ -107,7 +110,7 @@ class Fetch:
         answer: list[FetchedSlice] = []
         budget = max_bytes
         try:
-            for part in parts:
+            async for part in paced(parts):
                 is_first = budget == max_bytes
                 fetched = await self._read_part(part, min(part.max_bytes, budget), is_first, read_committed)
                 answer.append(fetched)
@@ -124,7 +127,7 @@ class Fetch:
         try:
             partition = self._partitions.get(part.topic_id, part.partition)
             log = partition.log
-            high_watermark, last_stable = log.readable_offset, partition.last_stable
+            high_watermark, last_stable = partition.high_watermark, partition.last_stable
             if part.offset > high_watermark:
                 raise _out_of_range(partition, part.partition, part.offset)
             # A slice holds one frame at the least; once the answer has something, a full budget means no more.
@@ -156,11 +159,10 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
 
 
 def _out_of_range(partition: Partition, number: int, offset: int) -> OffsetOutOfRange:
-    log = partition.log
     return OffsetOutOfRange(
         offset=offset,
         topic=partition.name.rpartition("-")[0],
         partition=number,
-        earliest=log.start_offset,
-        latest=log.readable_offset,
+        earliest=partition.log.start_offset,
+        latest=partition.high_watermark,
     )

@@ -1,6 +1,5 @@
 """Stream groups as gateways use them: with topic names, start positions, lag and resets."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -20,10 +19,8 @@ from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
 from quiver.partition.partition import Partition
 from quiver.records.header import HEADER_BYTES, read_stamped_header
-from quiver.storage.port import Log
 from quiver.system.clock import Clock
-
-_SUMMARIES_AT_ONCE = 100
+from quiver.system.pace import paced
 
 
 class PartitionLag(NamedTuple):
@@ -160,13 +157,13 @@ class Groups:
         """Commits next offsets, with metadata."""
         self.check_offsets({partition: offset for partition, (offset, _) in offsets.items()})
         await self.service.commit(group, offsets, member_id=member_id, generation=generation)
-        for partition, (offset, _) in offsets.items():
+        async for partition, (offset, _) in paced(offsets.items()):
             await self._queues.committed(*partition, group, offset, may_go_back=member_id is None)
 
     def check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Whether each is one that the log has reached."""
         for partition, offset in offsets.items():
-            end = self._partitions.get(*partition).log.end_offset
+            end = self._partitions.get(*partition).high_watermark
             if not 0 <= offset <= end:
                 where = f"{self.topic_name(partition.topic_id)}-{partition.partition}"
                 raise InvalidRequest(problem=f"offset {offset} of {where} is not one of 0 to {end}")
@@ -180,7 +177,7 @@ class Groups:
         if self.service.group(group).kind == "queue":
             return await self._reset_queue(group, topic, to, dry_run=dry_run)
         changes: list[ResetOffset] = []
-        for number, partition in enumerate(self._partitions.of(topic.id)):
+        async for number, partition in paced(enumerate(self._partitions.of(topic.id))):
             committed = self.service.group(group).offsets.get(TopicPartition(topic.id, number))
             old = None if committed is None else committed.offset
             new = await _resolve(partition, to, old)
@@ -197,7 +194,7 @@ class Groups:
         old = self._queues.settled_offsets(topic, group)
         changes = [
             ResetOffset(number, old.get(number), await _resolve(partition, to, old.get(number)))
-            for number, partition in enumerate(self._partitions.of(topic.id))
+            async for number, partition in paced(enumerate(self._partitions.of(topic.id)))
         ]
         if not dry_run:
             await self._queues.rewind(topic, group, {change.partition: change.new for change in changes})
@@ -215,7 +212,8 @@ class Groups:
         found = []
         for topic_id in sorted({partition.topic_id for partition in (*state.offsets, *owners)}):
             name = self.topic_name(topic_id)
-            for number, partition in enumerate(self._partitions.of(topic_id) if name is not None else ()):
+            partitions = self._partitions.of(topic_id) if name is not None else []
+            async for number, partition in paced(enumerate(partitions)):
                 place, log = TopicPartition(topic_id, number), partition.log
                 committed = state.offsets.get(place)
                 at = max(log.start_offset, committed.offset if committed else 0)
@@ -227,7 +225,7 @@ class Groups:
                         None if committed is None else committed.offset,
                         partition.last_stable,
                         behind,
-                        await self._age_ms(log, at) if with_age and behind else 0,
+                        await self._age_ms(partition, at) if with_age and behind else 0,
                         owners.get(place),
                         committed.metadata if committed else "",
                     )
@@ -243,13 +241,7 @@ class Groups:
     async def summaries(self, skip: int = 0, limit: int | None = None) -> list[GroupSummary]:
         """The groups by name, or a page of them."""
         names = sorted(self.service.groups())[skip : None if limit is None else skip + limit]
-        found = []
-        for place, name in enumerate(names):
-            if place % _SUMMARIES_AT_ONCE == _SUMMARIES_AT_ONCE - 1:
-                await asyncio.sleep(0)
-            if name in self.service.groups():
-                found.append(await self._summary(name))
-        return found
+        return [await self._summary(name) async for name in paced(names) if name in self.service.groups()]
 
     async def _summary(self, name: str) -> GroupSummary:
         group = self.service.group(name)
@@ -315,11 +307,11 @@ class Groups:
         except QuiverError:
             return None
 
-    async def _age_ms(self, log: Log, offset: int) -> int:
-        if offset >= log.readable_offset:
+    async def _age_ms(self, partition: Partition, offset: int) -> int:
+        if offset >= partition.high_watermark:
             return 0
         try:
-            piece = await log.read(offset, max_bytes=1)
+            piece = await partition.log.read(offset, max_bytes=1)
         except QuiverError:
             return 0
         if piece is None:
@@ -341,7 +333,7 @@ class Groups:
     async def _begin_at(self, group: str, topic_ids: frozenset[int], start: Position) -> None:
         first: dict[TopicPartition, int] = {}
         for topic_id in topic_ids:
-            for number, partition in enumerate(self._partitions.of(topic_id)):
+            async for number, partition in paced(enumerate(self._partitions.of(topic_id))):
                 first[TopicPartition(topic_id, number)] = await _resolve(partition, start, None)
         await self.service.begin_at(group, first)
 

@@ -21,6 +21,7 @@ from quiver.model.errors import QuiverError
 from quiver.model.limits import MIB
 from quiver.model.topic import Topic
 from quiver.system.clock import Clock
+from quiver.system.pace import paced
 
 _ANSWER_EARLY_SECONDS = 0.1
 """A poll answers this much before its timeout, so that the client's own timeout does not come first."""
@@ -107,7 +108,7 @@ class Poll:
         """Adds to what was found. A partition that cannot be read does not keep the others from being read."""
         problem: QuiverError | None = None
         size = 0
-        for partition in reader.in_turn(view.assigned):
+        async for partition in paced(reader.in_turn(view.assigned)):
             if limit <= 0 or size >= _POLL_BYTES:
                 break
             try:
@@ -147,7 +148,7 @@ class Poll:
         delivery = self._queues.known_deliveries(partition.topic_id).get(partition.partition)
         if delivery is not None and delivery.state(self._groups.service.group(group).id) is not None:
             return True
-        return self._groups.next_offset(group, partition) < self._partitions.get(*partition).log.readable_offset
+        return self._groups.next_offset(group, partition) < self._partitions.get(*partition).high_watermark
 
     async def _take_over(
         self, group: str, member_id: str, reader: Reader, partition: TopicPartition

@@ -10,7 +10,6 @@ from quiver.groups.table import Group
 from quiver.model.errors import QuiverError
 from quiver.partition.partition import Partition
 from quiver.records.header import HEADER_BYTES, read_stamped_header
-from quiver.storage.port import Log
 
 _BLOCKED_KEYS_SHOWN = 20
 
@@ -82,12 +81,12 @@ async def partition_depth(
     state = None if delivery is None else delivery.state(group.id)
     if delivery is None or state is None:
         ready = await _unread(partition, [log.start_offset] * LEVELS)
-        oldest_ms = await _append_time_ms(log, log.start_offset) if with_age else None
+        oldest_ms = await _append_time_ms(partition, log.start_offset) if with_age else None
         return PartitionDepth(topic, number, None, partition.last_stable, ready, oldest_ms=oldest_ms)
-    tally, counts, available = delivery.tallies.get(group.id), state.counts(), state.available(now_ms)
+    tally, counts, available = delivery.tally(group.id), state.counts(), state.available(now_ms)
     ready = [sum(pair) for pair in zip(available, await _unread(partition, _positions(state)), strict=True)]
     due = max(0, sum(available) - counts.read_ahead)
-    lowest = settled_offset(delivery, state, group)
+    lowest = settled_offset(partition, state, group)
     return PartitionDepth(
         topic,
         number,
@@ -97,7 +96,7 @@ async def partition_depth(
         counts.leased,
         max(0, counts.retrying - due),
         0 if tally is None else tally.dead,
-        await _append_time_ms(log, lowest) if with_age else None,
+        await _append_time_ms(partition, lowest) if with_age else None,
         state.blocked_keys(now_ms, _BLOCKED_KEYS_SHOWN),
         state.held_by(),
     )
@@ -110,7 +109,9 @@ def _positions(state: GroupState) -> list[int]:
 async def _unread(partition: Partition, positions: Sequence[int]) -> list[int]:
     """Committed messages by level that lie behind the position of theirs."""
     log, stable = partition.log, partition.last_stable
-    open_ones = await log.count_by_priority(stable) if stable < log.readable_offset else [0] * LEVELS
+    # Counted first: what comes meanwhile is counted too much then, and never too little. The log counts what is being
+    # written, which no reader sees yet.
+    open_ones = await log.count_by_priority(stable) if stable < log.end_offset else [0] * LEVELS
     counted: dict[int, list[int]] = {}
     for position in positions:
         if position not in counted:
@@ -121,11 +122,11 @@ async def _unread(partition: Partition, positions: Sequence[int]) -> list[int]:
     return [counted[position][level] for level, position in enumerate(positions)]
 
 
-async def _append_time_ms(log: Log, offset: int) -> int | None:
+async def _append_time_ms(partition: Partition, offset: int) -> int | None:
     """Of the message at an offset, or of the next one; None when there is none."""
     try:
-        at = max(offset, log.start_offset)
-        piece = await log.read(at, max_bytes=1) if at < log.readable_offset else None
+        at = max(offset, partition.log.start_offset)
+        piece = await partition.log.read(at, max_bytes=1) if at < partition.high_watermark else None
     except QuiverError:
         return None
     if piece is None:

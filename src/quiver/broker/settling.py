@@ -191,7 +191,7 @@ class Settling:
         name = self._groups.name_of(part.group_id)
         if delivery is None or state is None or name is None:
             return None
-        return settled_offset(delivery, state, self._groups.group(name))
+        return settled_offset(delivery.partition, state, self._groups.group(name))
 
     def _lost(self, part: SettlePart, offset: int) -> LeaseLost:
         try:

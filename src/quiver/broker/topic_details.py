@@ -6,6 +6,7 @@ from typing import NamedTuple
 from quiver.model.errors import QuiverError
 from quiver.model.topic import Topic
 from quiver.partition.partition import Partition
+from quiver.system.pace import paced
 
 
 class PartitionDetails(NamedTuple):
@@ -36,7 +37,7 @@ class TopicDetails(NamedTuple):
 
 
 async def topic_details(topic: Topic, partitions: Sequence[Partition]) -> TopicDetails:
-    return TopicDetails(topic, [await _details(number, each) for number, each in enumerate(partitions)])
+    return TopicDetails(topic, [await _details(*place) async for place in paced(enumerate(partitions))])
 
 
 async def _details(number: int, partition: Partition) -> PartitionDetails:
@@ -44,8 +45,8 @@ async def _details(number: int, partition: Partition) -> PartitionDetails:
     try:
         count = sum(await log.count_by_priority(log.start_offset))
     except QuiverError:  # it is being closed, or cannot be read
-        count = log.readable_offset - log.start_offset
+        count = partition.high_watermark - log.start_offset
     compacted_to = max(log.start_offset, log.clean_to) if partition.is_compacted else None
     return PartitionDetails(
-        number, log.start_offset, log.readable_offset, count, log.size_bytes, log.failure, compacted_to
+        number, log.start_offset, partition.high_watermark, count, log.size_bytes, log.failure, compacted_to
     )

@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from quiver.broker.partitions import Partitions
 from quiver.metadata.service import MetadataService
 from quiver.model.errors import QuiverError
+from quiver.system.pace import paced
 
 logger = logging.getLogger(__name__)
 
@@ -50,10 +51,10 @@ class Upkeep:
 
     async def _apply_retention(self) -> None:
         for topic in self._metadata.topics():
-            for partition in self._partitions.of(topic.id):
+            async for partition in paced(self._partitions.of(topic.id)):
                 if partition.log.failure is None:
                     await partition.retain(topic.config)
 
     async def _snapshot_partitions(self) -> None:
-        for partition in self._partitions.all():
+        async for partition in paced(self._partitions.all()):
             await partition.snapshot()

@@ -75,5 +75,5 @@ def connect(address: str | Sequence[str] = DEFAULT_ADDRESS, *, timeout: Duration
 
 
 def connect_async(address: str | Sequence[str] = DEFAULT_ADDRESS, *, timeout: Duration = 30) -> AsyncClient:
-    """The asynchronous twin: `async with quiver.connect_async(...) as q`."""
+    """The asynchronous twin: `async with quiver.connect_async() as q`, or `q = await quiver.connect_async()`."""
     return AsyncClient(parse_bootstrap(address), timeout=timeout)

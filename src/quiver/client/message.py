@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Iterable
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import msgspec
 
+from quiver.client.json_value import decode_json
 from quiver.model.errors import InvalidRequest
 from quiver.model.priority import Priority
 from quiver.records.header import COLUMN_HEADERS, COLUMN_TIMESTAMP
 from quiver.records.read import OpenFrame
 
+_T = TypeVar("_T")
 _LEVELS = tuple(level.name.lower() for level in Priority)
 
 
@@ -80,13 +82,25 @@ class Message(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
     def priority(self) -> str:
         return self.source.priority
 
-    def json(self) -> Any:
-        """The value read as JSON; InvalidRequest when it is not."""
+    @overload
+    def json(self) -> Any: ...
+    @overload
+    def json(self, type: type[_T]) -> _T: ...
+    @overload
+    def json(self, type: Any) -> Any: ...
+    def json(self, type: Any = Any) -> Any:
+        """The value read as JSON, and as a `type` if that is given; InvalidRequest when it is not that.
+
+        A type is a dataclass, a msgspec struct, a pydantic model, or anything made of them, such as `list[Order]`.
+        """
+        where = f"{self.topic}-{self.partition} offset {self.offset}"
+        if self.value is None:
+            raise InvalidRequest(problem=f"the message at {where} is a tombstone: it has no value to read as JSON")
         try:
-            return msgspec.json.decode(self.value or b"")
-        except msgspec.DecodeError as error:
-            where = f"{self.topic}-{self.partition} offset {self.offset}"
-            raise InvalidRequest(problem=f"the message at {where} is not JSON: {error}") from None
+            return decode_json(self.value, type)
+        except ValueError as error:
+            wanted = "JSON" if type is Any else f"a {getattr(type, '__name__', None) or type} in JSON"
+            raise InvalidRequest(problem=f"the message at {where} is not {wanted}: {error}") from error
 
     def commit(self) -> Any:
         """Commits this message and all before it in its partition; to be awaited with the asynchronous client."""

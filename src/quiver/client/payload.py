@@ -2,16 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
+from quiver.client.json_value import encode_json
 from quiver.model.errors import InvalidRequest
 from quiver.model.message import check_message_id
 
-_encode_json = msgspec.json.Encoder().encode
-
 
 def value_bytes(value: object) -> bytes | None:
-    """Bytes as they are, text as UTF-8, None as a tombstone, anything else as JSON."""
+    """Bytes as they are, text as UTF-8, None as a tombstone, anything else as JSON: also dataclasses and models."""
     if type(value) is bytes or value is None:
         return value
     if isinstance(value, str):
@@ -19,7 +16,7 @@ def value_bytes(value: object) -> bytes | None:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     try:
-        return _encode_json(value)
+        return encode_json(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRequest(
             problem=f"a value of type {type(value).__name__} does not become JSON: {error}"

@@ -169,8 +169,12 @@ class GroupState(Protocol):
         """Everything below is settled, leased or not; returns how many messages that were unsettled are gone."""
         ...
 
-    def lowest_unsettled(self) -> int:
-        """Everything below is settled: the group's committed offset."""
+    def lowest_unsettled(self, *, newest: Sequence[int] | None = None, end: int = 0) -> int:
+        """Everything below is settled: the group's committed offset.
+
+        With `newest`, a level that is read by itself and was read up to there has nothing below `end`, and does not
+        hold it back. Looks, and changes nothing.
+        """
         ...
 
     def held_by(self) -> dict[str, int]:

@@ -203,7 +203,7 @@ class LaneState:
         self._read_up_to(offset)
         return gone
 
-    def lowest_unsettled(self) -> int:
+    def lowest_unsettled(self, *, newest: Sequence[int] | None = None, end: int = 0) -> int:
         floor, lowest = self._floor(), self._lanes.unsettled.lowest
         return floor if lowest == NOTHING else min(floor, lowest)
 

@@ -79,7 +79,7 @@ class Reading:
             state.settle_below(self._log.start_offset)
             return True
         except CorruptData as damage:
-            behind = max(at + 1, int(damage.details["next_offset"]))
+            behind = max(at + 1, min(end, int(damage.details["next_offset"])))  # what came since was not looked at
             self._note_damage(group, at, behind, damage)
             return self._feed(group, level, at, [], behind)
         stable = [frame for frame in frames or () if frame.start < end]

@@ -270,9 +270,11 @@ class UnorderedState:
         self._floor = max(self._floor, offset)
         return gone
 
-    def lowest_unsettled(self) -> int:
+    def lowest_unsettled(self, *, newest: Sequence[int] | None = None, end: int = 0) -> int:
         lowest = self._ledger.unsettled.lowest
         positions = self._taken_positions()
+        if newest is not None and not self.in_offset_order:
+            positions = [max(at, end) if at >= last else at for at, last in zip(positions, newest, strict=True)]
         return min(positions) if lowest is None else min(lowest, *positions)
 
     # counts

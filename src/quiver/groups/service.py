@@ -36,6 +36,7 @@ from quiver.model.queue import Ordering
 from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
+from quiver.system.pace import paced
 from quiver.system.randomness import Randomness
 
 logger = logging.getLogger(__name__)
@@ -253,15 +254,15 @@ class GroupService(GroupOffsets):
                 raise GroupNotEmpty(group=name, members=len(group.membership.members))
             await self._append(GroupDeleted(name))
 
-    async def topics_changed(self) -> None:
-        """New topics and partitions reach the groups that asked for them."""
-        topics = self._topics()
-        for name, group in list(self._table.groups.items()):
-            if group.membership.members:
-                async with self._alone(name):
-                    draft = self._draft(name) if name in self._table.groups else Membership()
-                    if draft.topics_changed(topics, self._now_ms()):
-                        await self._install(name, draft)
+    async def topic_changed(self, topic: str) -> None:
+        """A new topic, more partitions of one or its end reach the groups that asked for it."""
+        async for name, group in paced(list(self._table.groups.items())):
+            if not group.membership.asks_for(topic):
+                continue
+            async with self._alone(name):
+                draft = self._draft(name) if name in self._table.groups else Membership()
+                if draft.topics_changed(self._topics(), self._now_ms()):
+                    await self._install(name, draft)
 
     # inside
 
@@ -376,10 +377,11 @@ class GroupService(GroupOffsets):
         if self._clock.monotonic() - self._offsets_checked_at < _OFFSET_EXPIRY_EVERY_SECONDS:
             return
         self._offsets_checked_at = self._clock.monotonic()
-        for name, group in list(self._table.groups.items()):
+        async for name, group in paced(list(self._table.groups.items())):
             if not group.has_expired(self._clock.now_ms()):
                 continue
             async with self._alone(name):
-                if self.group(name).has_expired(self._clock.now_ms()):
+                current = self._table.groups.get(name)
+                if current is not None and current.has_expired(self._clock.now_ms()):
                     logger.info("group %s: unused for longer than its offsets are kept, forgotten", name)
                     await self._append(GroupDeleted(name))

@@ -77,16 +77,21 @@ class SegmentView:
         """As read, but only what needs no search and was appended or read just now; None otherwise. Never blocks."""
         tail = self.tail
         known = self._positions.get(offset)
-        if known is None or self.damage or (end_offset is not None and end_offset < tail.end_offset):
+        end: tuple[Segment | None, int] | None = tail.segment, tail.size
+        if end_offset is not None and end_offset < tail.end_offset:
+            end = self._positions.get(end_offset)
+        if known is None or end is None or self.damage:
             return None
-        segment, position = known
-        if segment is not tail.segment or segment.file.fd < 0 or not position < tail.size <= position + max_bytes:
+        (segment, position), (end_segment, end_position) = known, end
+        if segment is not tail.segment or segment is not end_segment or segment.file.fd < 0:
+            return None
+        if not position < end_position <= position + max_bytes:
             return None
         with segment.frames(window_bytes=HEADER_BYTES) as frames:
             header = frames.header_at(position)
             if header is None or header.base_offset != offset:
                 return None
-            return Extent(segment.file, self.open_files.pin(segment.file), position, tail.size - position)
+            return Extent(segment.file, self.open_files.pin(segment.file), position, end_position - position)
 
     def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> Extent | None:
         """Bytes from the frame that holds an offset, or the first after it; None when there is none below the end."""

@@ -13,6 +13,9 @@ from quiver.storage.port import Log
 class CommittedView:
     def __init__(self, log: Log, config: TopicConfig) -> None:
         self.log = log
+        self.high_watermark = log.readable_offset
+        """Readers see what is below. Raised by the writer task alone, on the loop, together with `newest` and before
+        watchers wake; `log.readable_offset` is raised earlier, by the thread that writes, and is not for readers."""
         self.transactions = TransactionTable()
         self._config = config
 
@@ -25,8 +28,8 @@ class CommittedView:
     def last_stable(self) -> int:
         """Readers of committed messages see what is below: no transaction is open there."""
         first = self.transactions.first_open_offset()
-        readable = self.log.readable_offset
-        return readable if first is None else max(self.log.start_offset, min(first, readable))
+        end = self.high_watermark
+        return end if first is None else max(self.log.start_offset, min(first, end))
 
     @property
     def visible_end(self) -> int:

@@ -58,9 +58,9 @@ class Partition(SavedState):
         is_schedule: bool = False,
     ) -> None:
         super().__init__(name, log, config, epoch=epoch, clock=clock, limits=limits, is_schedule=is_schedule)
-        self.newest = [log.end_offset] * len(Priority)
+        self.newest = [self.high_watermark] * len(Priority)
         """By priority, the offset behind the last frame of it that was appended since opening: a level that was read
-        up to there has nothing new."""
+        up to there has nothing new below `high_watermark`. Both are raised in one step, by the writer task."""
         self._knows_newest = False
         self._fused_bytes = fused_bytes
         self._writer = SerialWriter(self._write, batch_bytes=_BATCH_BYTES)
@@ -70,10 +70,6 @@ class Partition(SavedState):
         self._has_warned = False
         self.aborted_gone_below = 0
         """The last compaction left no data of aborted transactions below."""
-
-    @property
-    def high_watermark(self) -> int:
-        return self.log.readable_offset
 
     def next_sequence(self, producer_id: int, epoch: int) -> int:
         """Of a producer that has nothing under way."""
@@ -304,8 +300,10 @@ class Partition(SavedState):
         return True
 
     def _finish(self, placed: Placed) -> None:
+        """The frames are written: from here on readers see them. No await: nobody sees a part of this."""
         for header, _, _ in placed.frames:
             self.newest[header.priority] = header.next_offset
+        self.high_watermark = self.log.readable_offset
         for pending, appended in placed.outcomes:
             answer(pending, appended)
         if placed.id_changes:

@@ -54,7 +54,7 @@ class Placing(CommittedView):
         self._producers = ProducerTable()
         self.message_ids = MessageIds(
             config.dedup_window_ms,
-            settled_below=lambda: self.log.readable_offset,
+            settled_below=lambda: self.high_watermark,
             columns=COLUMN_ID | COLUMN_DELIVER_AT if is_schedule else COLUMN_ID,  # copies have no time
             delayed=is_schedule,
         )

@@ -24,6 +24,7 @@ from quiver.storage.work import Work
 from quiver.storage.write_behind import WriteBehind
 from quiver.system.clock import Clock, SystemClock
 from quiver.system.files import Files
+from quiver.system.pace import bounded_gather, paced
 from quiver.system.randomness import Randomness, SystemRandomness
 
 MIN_FREE_BYTES = 256 * MIB
@@ -32,6 +33,7 @@ _MANY_FILES = 1 << 20
 _SHOWN = 3
 READ_THREADS = 4
 BACKGROUND_THREADS = 4
+_REMOVED_AT_ONCE = 64
 _logger = logging.getLogger(__name__)
 
 
@@ -127,7 +129,8 @@ class LocalStorage:
                 disk = await self.writes.run(self._open_segment_log, log_id, options)
                 log = self._logs[log_id] = LocalLog(self, disk, options)
             log.configure(options)
-            return log
+        self._opening.pop(log_id, None)  # whoever waits for the lock finds the log
+        return log
 
     def _open_segment_log(self, log_id: str, options: LogOptions) -> SegmentLog:
         try:
@@ -143,25 +146,27 @@ class LocalStorage:
         except OSError as error:
             raise storage_error(log_id, error) from error
 
-    async def delete_log(self, log_id: str) -> None:
-        check_log_id(log_id)
-        async with self._opening.setdefault(log_id, asyncio.Lock()):
-            log = self._logs.get(log_id)
-            if log is not None:
-                await log.close()
-            await self.writes.run(self._remove_log, self._logs_path / log_id)
-        self._opening.pop(log_id, None)
+    async def delete_logs(self, directory: str) -> None:
+        prefix = f"{check_log_id(directory)}/"
+        async for log in paced([log for log_id, log in self._logs.items() if log_id.startswith(prefix)]):
+            await log.discard()
+        path = self._logs_path / directory
+        names = await self.background.run(self._files.names, path)
+        for first in range(0, len(names), _REMOVED_AT_ONCE):
+            await self.background.run(self._remove_trees, path, names[first : first + _REMOVED_AT_ONCE])
+        if names:
+            await self.background.run(self._remove_directory, path)
 
-    def _remove_log(self, path: Path) -> None:
-        if not self._is_log(self._files.names(path)):
-            return
-        self._files.remove_tree(path)
-        while True:
-            path = path.parent
-            self._files.sync_directory(path)
-            if path == self._logs_path or self._files.names(path):
-                return
+    def _remove_trees(self, path: Path, names: list[str]) -> None:
+        for name in names:
+            self._files.remove_tree(path / name)
+
+    def _remove_directory(self, path: Path) -> None:
+        """Makes the removal of its logs durable, and removes those above it that are empty then."""
+        while path != self._logs_path and not self._files.names(path):
             self._files.remove_tree(path)
+            path = path.parent
+        self._files.sync_directory(path)
 
     async def list_logs(self, prefix: str = "") -> list[str]:
         found = await self.reads.run(self._find_logs)
@@ -206,15 +211,14 @@ class LocalStorage:
             self._flusher.cancel()
             await asyncio.wait([self._flusher])
             self._flusher = None
-        results = await asyncio.gather(*[log.close() for log in self._logs.values()], return_exceptions=True)
+        problems = [problem for problem in await bounded_gather(_close, list(self._logs.values())) if problem]
         for work in (self.writes, self.reads, self.background):
             work.close()
         if self._lock_fd >= 0:
             self._files.close(self._lock_fd)
             self._lock_fd = -1
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        for problem in problems:
+            raise problem
 
     def needs_flush(self, log: WriteBehind) -> None:
         self._dirty.add(log)
@@ -225,9 +229,7 @@ class LocalStorage:
     async def flush(self) -> None:
         """Syncs every log that has written since the last time, many at once."""
         dirty, self._dirty = self._dirty, set()
-        for result in await asyncio.gather(*[log.flush() for log in dirty], return_exceptions=True):
-            if isinstance(result, Exception):
-                _logger.error("a log could not be flushed", exc_info=result)
+        await bounded_gather(_flush, dirty)
 
     async def _flush_forever(self) -> None:
         while True:
@@ -237,3 +239,18 @@ class LocalStorage:
             except OSError as error:
                 _logger.warning("the free space of %s is not known: %s", self._root, error)
             await self.flush()
+
+
+async def _close(log: LocalLog) -> Exception | None:
+    try:
+        await log.close()
+    except Exception as problem:
+        return problem
+    return None
+
+
+async def _flush(log: WriteBehind) -> None:
+    try:
+        await log.flush()
+    except Exception:
+        _logger.exception("a log could not be flushed")

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 from quiver.model.errors import InvalidRequest, TopicNotFound
 from quiver.model.position import LATEST, Position
 from quiver_spark.broker_catalogue import BrokerCatalogue
-from quiver_spark.catalogue import Catalogue, TopicExtent, chosen_topics, resolve
+from quiver_spark.catalogue import Catalogue, TopicExtent, chosen_extents, resolve
 from quiver_spark.direct_catalogue import DirectCatalogue
 from quiver_spark.direct_log import DirectLog
 from quiver_spark.options import ReadOptions
@@ -60,10 +60,10 @@ class AuditedTopic(NamedTuple):
 def audited_topics(catalogue: AuditCatalogue, options: ReadOptions) -> list[AuditedTopic]:
     if options.internal is not None:
         raise InvalidRequest(problem="an audit is about topics; leave 'internal' out")
-    names = chosen_topics(catalogue, options)
-    if not names:
+    topics = chosen_extents(catalogue, options)
+    if not topics:
         raise InvalidRequest(problem=f"no topic matches {options.pattern!r}")
-    return [_audited(catalogue, catalogue.extent(name), options) for name in names]
+    return [_audited(catalogue, topic, options) for topic in topics]
 
 
 def _audited(catalogue: AuditCatalogue, extent: TopicExtent, options: ReadOptions) -> AuditedTopic:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from quiver.model.errors import OffsetOutOfRange
 from quiver.model.limits import MIB
-from quiver_spark.catalogue import Catalogue, TopicExtent, bounded, chosen_topics, resolve
+from quiver_spark.catalogue import Catalogue, TopicExtent, bounded, chosen_extents, resolve
 from quiver_spark.data_loss import lost
 from quiver_spark.lake.table import Advance, Lake
 from quiver_spark.options import ReadOptions
@@ -30,14 +30,13 @@ class Round(NamedTuple):
 def remaining(lake: Lake, catalogue: Catalogue, options: ReadOptions) -> list[tuple[Advance, Slice]]:
     """Every partition with what is left of it. What is gone before it was archived is an error, or left out."""
     found = []
-    for name in chosen_topics(catalogue, options):
-        topic = catalogue.extent(name)
-        lake.check_archive(name)
+    for topic in chosen_extents(catalogue, options):
+        lake.check_archive(topic.name)
         _check_same(lake, topic, fails=options.fail_on_data_loss)
         for piece, position in _places(lake, catalogue, topic, options):
             whole = bounded(piece, topic, fails=options.fail_on_data_loss)
             if whole.stop > whole.start or whole.stop != (position or 0):
-                found.append((Advance(name, topic.id, piece.partition, position, whole.stop), whole))
+                found.append((Advance(topic.name, topic.id, piece.partition, position, whole.stop), whole))
     return found
 
 

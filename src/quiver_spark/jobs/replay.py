@@ -22,6 +22,7 @@ from quiver_spark.jobs.run_record import RunRecord, RunRecords, default_director
 from quiver_spark.lake.table import open_lake
 from quiver_spark.options import DEFAULT_BOOTSTRAP, ReadOptions
 from quiver_spark.progress import Stopwatch, Summary, progress_bar
+from quiver_spark.ranges import Slice
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -127,7 +128,7 @@ def _write_all(
 def _counted(spark: "SparkSession", job: Replay, watch: Stopwatch) -> Summary:
     ranges = job.source.ranges()
     rows = job.rows(spark, ranges, job.source.times()).count() if ranges else 0
-    names = [f"{each.topic}-{each.partition}:{each.start}-{each.stop}" for each in ranges]
+    names = [str(Slice(*each)) for each in ranges if each.stop > each.start]
     details = {"to": job.to["topic"], "dry_run": True, "ranges": names}
     return Summary(job="replay", rows=rows, seconds=watch.seconds(), details=details)
 

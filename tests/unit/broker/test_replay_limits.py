@@ -41,5 +41,5 @@ async def test_of_the_delays_of_all_partitions(monkeypatch: pytest.MonkeyPatch) 
     await host.broker.delays._shorten_replay()
     assert sum(each.unsaved_messages for each in found()) <= 60
     await host.restart()
-    assert host.broker.delays.page("later", skip=0, limit=1).total == 120
+    assert (await host.broker.delays.page("later", skip=0, limit=1)).total == 120
     await host.broker.stop()

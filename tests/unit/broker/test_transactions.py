@@ -440,15 +440,15 @@ async def test_delayed_messages_wait_for_the_commit_too(bank: Bank) -> None:
     published = await bank.say(one, "b", b"never", deliver_at_ms=due)
     assert published.delayed
     await bank.say(two, "b", b"late", deliver_at_ms=due)
-    assert bank.broker.delays.page("b", skip=0, limit=9).total == 0
+    assert (await bank.broker.delays.page("b", skip=0, limit=9)).total == 0
     await bank.abort(one)
     await bank.commit(two)
-    page = bank.broker.delays.page("b", skip=0, limit=9)
+    page = await bank.broker.delays.page("b", skip=0, limit=9)
     assert (page.total, [message.id for message in page.messages]) == (1, [1])
     three = await bank.init("three")
     await bank.say(three, "b", b"open", deliver_at_ms=due)
     await bank.restart()
-    assert bank.broker.delays.page("b", skip=0, limit=9).total == 1
+    assert (await bank.broker.delays.page("b", skip=0, limit=9)).total == 1
     bank.clock.ms += 1000
     delays = bank.broker.delays
     while not await bank.read("b"):

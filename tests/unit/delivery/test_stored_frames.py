@@ -55,7 +55,7 @@ async def append(jobs: QueuePartition, frame: StoredFrame) -> None:
         append_time_ms=jobs.clock.ms,
     )
     await jobs.partition.log.append([done])
-    jobs.partition.newest[done.header.priority] = done.header.next_offset
+    jobs.partition.newest[done.header.priority] = jobs.partition.high_watermark = done.header.next_offset
 
 
 def test_a_compacted_frame_has_runs() -> None:

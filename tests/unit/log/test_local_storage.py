@@ -318,7 +318,7 @@ class TestHandles:
         storage = await start()
         log = await storage.open_log("topics/1/0", LogOptions())
         await log.append([frame_at(0)])
-        await storage.delete_log("topics/1/0")
+        await storage.delete_logs("topics/1")
         assert list((tmp_path / "data/logs").iterdir()) == []
         assert len(storage._open_files) == 0
 

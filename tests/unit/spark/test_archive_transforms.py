@@ -191,7 +191,7 @@ def test_a_run_begins_where_the_lake_ends(lake: Lake) -> None:
 
 def test_what_is_gone_before_it_was_archived(lake: Lake) -> None:
     archived(lake, None, 40)
-    with pytest.raises(OffsetOutOfRange, match="offsets 40 to 60 of t-0 are gone"):
+    with pytest.raises(OffsetOutOfRange, match="offsets 40 to 59 of t-0 are gone"):
         left(lake, extent([60], [100]))
     assert left(lake, extent([60], [100]), failOnDataLoss=False) == [(0, 40, 60, 100)]
     assert left(lake, extent([60], [60]), failOnDataLoss=False) == [(0, 40, 60, 60)]

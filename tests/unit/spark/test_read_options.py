@@ -47,6 +47,25 @@ def test_the_exception_for_a_topic_counts_more_than_that_for_all() -> None:
 
 
 @pytest.mark.parametrize(
+    ("start", "says"),
+    [
+        ('{"order": {"0": 4}}', "'start' names the topic 'order', and what is read is orders, prices"),
+        ('{"7": 4}', "'start' names partition 7, which does not exist; orders, prices: 0 to 2"),
+        ('{"prices": {"1": 4}}', "names partition 1, which does not exist; prices has only partition 0"),
+    ],
+)
+def test_places_of_what_is_not_read(start: str, says: str) -> None:
+    there = {"orders": 3, "prices": 1}
+    options = read_options({"topics": "orders,prices", "start": start}, now_ms=NOW)
+    with pytest.raises(InvalidRequest, match=says):
+        options.check_places(there)
+    with pytest.raises(InvalidRequest, match=says.replace("start", "end")):
+        read_options({"topics": "orders,prices", "end": start}, now_ms=NOW).check_places(there)
+    known = '{"2": 7, "prices": {"0": "latest"}}'
+    read_options({"topics": "orders,prices", "start": known}, now_ms=NOW).check_places(there)
+
+
+@pytest.mark.parametrize(
     ("options", "says"),
     [
         ({"topik": "a"}, "option 'topik' is not one of the quiver source for reading; there are bootstrap, path"),
@@ -56,6 +75,9 @@ def test_the_exception_for_a_topic_counts_more_than_that_for_all() -> None:
         ({"topic": "a", "start": "yesterday"}, "option 'start' 'yesterday'"),
         ({"topic": "a", "start": "{0: 1}"}, "option 'start' is not JSON"),
         ({"topic": "a", "end": '{"x": 1}'}, "'x' is not a partition"),
+        ({"topic": "a", "start": "-2"}, r"-2 is not an offset; write earliest or latest, or a time ago .*\(-2s\)"),
+        ({"topic": "a", "end": '{"0": -1}'}, "-1 is not an offset; write earliest or latest"),
+        ({"topic": "a", "start": '{"a": {"0": "-2"}}'}, "-2 is not an offset"),
         ({"topic": "a", "failOnDataLoss": "maybe"}, "'maybe' is neither true nor false"),
         ({"topic": "a", "minPartitions": "0"}, "not a whole number from 1"),
         ({"topic": "a", "maxRowsPerTrigger": "5"}, "is for streams"),

@@ -1,9 +1,12 @@
 """Cutting, packing and limiting slices: the same offsets come out that went in."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quiver.model.errors import OffsetOutOfRange
 from quiver.model.limits import MIB
+from quiver_spark.data_loss import lost
 from quiver_spark.ranges import SLICE_BYTES, WORTHWHILE_BYTES, Slice, cut, limit_rows, pack
 
 
@@ -80,3 +83,10 @@ def test_a_limit_is_kept_and_shared(slices: list[Slice], most: int) -> None:
 def test_a_limit_below_the_number_of_partitions_takes_the_longest() -> None:
     slices = [Slice("t", n, 0, 10 + n) for n in range(5)]
     assert [each.offsets for each in limit_rows(slices, 2)] == [0, 0, 0, 1, 1]
+
+
+def test_what_people_read_names_the_last_offset() -> None:
+    assert str(Slice("orders", 0, 10, 12)) == "offsets 10 to 11 of orders-0"
+    assert str(Slice("orders", 0, 10, 11)) == "offset 10 of orders-0"
+    with pytest.raises(OffsetOutOfRange, match=r"^offset 10 of orders-0 is gone: retention; start at 11, keep"):
+        lost(Slice("orders", 0, 10, 50), 11, "retention", fails=True)

@@ -1,7 +1,7 @@
 """The client: what `quiver.connect` and `quiver.open` give."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
@@ -84,6 +84,9 @@ class AsyncClient:
         """Makes sure that the broker answers; ConnectionLost when it does not."""
         await self._link.connection()
         return self
+
+    def __await__(self) -> Generator[Any, None, "AsyncClient"]:
+        return self.connect().__await__()
 
     async def publish(
         self, topic: str, value: Any, key: bytes | str | None = None, *, timeout: Duration | None = None,

@@ -1,0 +1,99 @@
+"""The memory engine with yield points: a test stops a log in the middle of a call, and lets it go on when it likes.
+
+What runs in a thread, or between two awaits, comes in every order in real use, and in one order in a test. Here the
+test says which. The points of a call:
+
+- `append`: nothing is written yet;
+- `appended`: the frames are in the log and its `readable_offset` is raised, and whoever appended does not know yet;
+- `sync`, `synced`: the same for a sync.
+"""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from typing import Literal
+
+from quiver.records.header import StampedFrame
+from quiver.storage.memory import MemoryLog, MemoryStorage
+from quiver.storage.port import LogOptions
+
+Point = Literal["append", "appended", "sync", "synced"]
+
+
+class Hold:
+    """One call that waits at a point."""
+
+    def __init__(self) -> None:
+        self._reached = asyncio.Event()
+        self._released = asyncio.Event()
+        self._error: Exception | None = None
+
+    async def reached(self) -> None:
+        """Returns when a call has come to the point."""
+        await self._reached.wait()
+
+    def release(self, error: Exception | None = None) -> None:
+        """The call goes on, or fails with an error at this point."""
+        self._error = error
+        self._released.set()
+
+    async def stop(self) -> None:
+        self._reached.set()
+        await self._released.wait()
+        if self._error is not None:
+            raise self._error
+
+
+class HeldStorage(MemoryStorage):
+    """Without holds it does what the memory engine does, but durable appends are awaited, as those of files are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._holds: defaultdict[tuple[str, Point], deque[Hold]] = defaultdict(deque)
+        self._all: list[Hold] = []
+
+    def hold(self, log_id: str, point: Point) -> Hold:
+        """The next call of a log that comes to a point stops there; of several holds each gets a call, in order."""
+        hold = Hold()
+        self._holds[log_id, point].append(hold)
+        self._all.append(hold)
+        return hold
+
+    def release_all(self) -> None:
+        """Nothing stops any more."""
+        self._holds.clear()
+        for hold in self._all:
+            hold.release()
+
+    def is_held(self, log_id: str, *points: Point) -> bool:
+        return any(self._holds[log_id, point] for point in points)
+
+    async def come_to(self, log_id: str, point: Point) -> None:
+        holds = self._holds[log_id, point]
+        if holds:
+            await holds.popleft().stop()
+
+    def _new_log(self, log_id: str, options: LogOptions) -> MemoryLog:
+        return HeldLog(log_id, options, self)
+
+
+class HeldLog(MemoryLog):
+    def __init__(self, log_id: str, options: LogOptions, storage: HeldStorage) -> None:
+        super().__init__(log_id, options)
+        self._storage = storage
+        self._is_synced = options.durability == "fsync"
+
+    def append_at_once(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> bool:
+        if (self._is_synced and sync) or self._storage.is_held(self._log_id, "append", "appended"):
+            return False
+        return super().append_at_once(frames)
+
+    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
+        await self._storage.come_to(self._log_id, "append")
+        super().append_at_once(frames)
+        await self._storage.come_to(self._log_id, "appended")
+
+    async def sync(self) -> None:
+        await self._storage.come_to(self._log_id, "sync")
+        await super().sync()
+        await self._storage.come_to(self._log_id, "synced")

@@ -1,0 +1,48 @@
+package quiver.spark;
+
+import java.lang.reflect.Field;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import scala.collection.Iterator;
+
+/**
+ * Has Spark ask the quiver source for its slices in every query.
+ *
+ * Spark 4.3 asks a Python source once and keeps the answer with the relation, so a DataFrame or view would show the
+ * topic as it was at its first action. The rule changes no plan: it drops the answer while a query is optimized, and
+ * the query's physical plan asks again. All uses of a relation in one query get the same slices.
+ */
+public final class PlanEachQuery extends Rule {
+    private final Field source;
+
+    public PlanEachQuery() throws Exception {
+        source = PythonTable.class.getDeclaredField("ds");
+        source.setAccessible(true);
+    }
+
+    public TreeNode apply(TreeNode plan) {
+        Iterator leaves = plan.collectLeaves().iterator();
+        while (leaves.hasNext()) {
+            Object leaf = leaves.next();
+            if (leaf instanceof DataSourceV2ScanRelation) {
+                Table table = ((DataSourceV2ScanRelation) leaf).relation().table();
+                if (table instanceof PythonTable && "quiver".equalsIgnoreCase(table.name())) {
+                    forgetSlices(table);
+                }
+            }
+        }
+        return plan;
+    }
+
+    private void forgetSlices(Table table) {
+        try {
+            ((PythonDataSourceV2) source.get(table)).setReadInfo(null);
+        } catch (IllegalAccessException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+}
