@@ -28,6 +28,8 @@ from quiver.protocol.transaction_messages import (
 )
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
+from quiver.telemetry.failures import Failures
+from quiver.telemetry.supervised_task import SupervisedTask
 from quiver.transactions.coordinator import Coordinator, check_init
 from quiver.transactions.events import Decided, Place, Reason
 from quiver.transactions.open_transaction import OpenTransaction, by_group
@@ -38,6 +40,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _TICK_SECONDS = 0.25
 _UPKEEP_TICKS = 4
+_RETRY_SECONDS = 1.0
 
 
 class TransactionStats(NamedTuple):
@@ -69,8 +72,8 @@ class Transactions:
         self._queues = queues
         self._publishing = TransactionPublishing(coordinator, publish, metadata, partitions, clock=clock)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._upkeep: asyncio.Task[None] | None = None
-        self._timing_out: asyncio.Future[Any] | None = None
+        self.task = SupervisedTask("transactions", self._keep_up)
+        self._timing_out: dict[OpenTransaction, asyncio.Task[None]] = {}
 
     async def start(self, storage: Storage, epoch: int) -> None:
         """Finishes what was decided, aborts what was open. Groups and leases are known, and nobody uses them yet."""
@@ -80,14 +83,12 @@ class Transactions:
             logger.error("there are no transactions until this is repaired: %s", error)
             return
         await recover(self._coordinator, self._finishing)
-        self._upkeep = asyncio.get_running_loop().create_task(self._keep_up())
+        self.task.start()
 
     async def stop(self) -> None:
         """Finishes what is being decided. What is open stays open, and is aborted at the next start."""
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.gather(self._upkeep, return_exceptions=True)
-        await asyncio.gather(*self._tasks, *filter(None, (self._timing_out,)), return_exceptions=True)
+        await self.task.stop()
+        await asyncio.gather(*self._tasks, *self._timing_out.values(), return_exceptions=True)
         await self._finishing.stop()
         await self._coordinator.close()
 
@@ -366,27 +367,36 @@ class Transactions:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             ticks += 1
-            try:
+            failures = Failures()
+            with failures.of("the timeout of transactions"):
                 self._time_out_overdue()
-                if ticks % _UPKEEP_TICKS == 0:
+            if ticks % _UPKEEP_TICKS == 0:
+                with failures.of("the end of transactions"):
                     await self._finishing.settle()
+                with failures.of("upkeep of transactions"):
                     await self._coordinator.keep_up()
-            except (QuiverError, OSError) as error:
-                logger.warning("transactions could not be kept up, will try again: %s", error)
+            failures.check()
 
     def _time_out_overdue(self) -> None:
-        if self._timing_out is not None and not self._timing_out.done():
-            return
-        if overdue := self._coordinator.overdue():
-            work = asyncio.gather(*(self._time_out(each) for each in overdue), return_exceptions=True)
-            self._timing_out = asyncio.ensure_future(work)
+        """Each by itself: one that has to wait holds up no other."""
+        for transaction in self._coordinator.overdue():
+            if transaction not in self._timing_out:
+                task = asyncio.get_running_loop().create_task(self._time_out(transaction))
+                self._timing_out[transaction] = task
 
     async def _time_out(self, transaction: OpenTransaction) -> None:
-        async with self._coordinator.alone(transaction.producer_id):
-            if transaction in self._coordinator.overdue():
-                logger.info("transaction %s was open for too long and is aborted", transaction.id)
-                transaction.is_ending = True
-                await self._abort_now([transaction], "restart" if transaction.is_left_over else "timeout")
+        try:
+            async with self._coordinator.alone(transaction.producer_id):
+                if transaction in self._coordinator.overdue():
+                    logger.info("transaction %s was open for too long and is aborted", transaction.id)
+                    transaction.is_ending = True
+                    await self._abort_now([transaction], "restart" if transaction.is_left_over else "timeout")
+        except Exception as error:
+            unexpected = not isinstance(error, QuiverError | OSError)
+            logger.warning("transaction %s could not be aborted: %s", transaction.id, error, exc_info=unexpected)
+            await asyncio.sleep(_RETRY_SECONDS)
+        finally:
+            del self._timing_out[transaction]
 
 
 def _answer(decided: Decided) -> Answer:

@@ -253,7 +253,7 @@ async def test_a_transaction_that_takes_too_long_is_aborted(bank: Bank) -> None:
     assert bank.broker.transactions.stats().active == 1
     bank.clock.ms += 101
     bank.broker.transactions._time_out_overdue()
-    await bank.broker.transactions._timing_out  # type: ignore[misc]
+    await asyncio.gather(*bank.broker.transactions._timing_out.values())
     assert bank.broker.transactions.stats()[:3] == (0, 0, 1)
     assert bank.partition("b").last_stable == 2
     with pytest.raises(ProducerFenced):
