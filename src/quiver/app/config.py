@@ -25,6 +25,7 @@ from quiver.model.errors import InvalidSetting, QuiverError
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.times import format_duration, parse_duration_ms
 from quiver.model.topic import SETTING_NAMES, TopicConfig
+from quiver.system.memory_budget import DEFAULT_BYTES
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
@@ -49,7 +50,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     sync_threads: int = 8
     delivery_history_ms: int = 7 * 86_400_000
     delivery_history_bytes: int = 16 * MIB
+    memory_budget: int = DEFAULT_BYTES
     slow_client_timeout_ms: int = 30_000
+    slow_client_rate: int = KIB
     shutdown_timeout_ms: int = 10_000
     log_level: str = "info"
     log_format: str = "text"
@@ -102,8 +105,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("delivery_history", parse_duration_ms, "How long deliveries and acks of queues are kept for reports.",
             "delivery_history_ms"),
     Setting("delivery_history_bytes", size_bytes(0, 2**50), "What a partition keeps of them at most; 0: nothing."),
-    Setting("slow_client_timeout", parse_duration_ms, "A client that does not read for this long is dropped.",
+    Setting("memory_budget", size_bytes(MIB, 2**50), "What requests and answers of all clients may hold together."),
+    Setting("slow_client_timeout", parse_duration_ms, "The span over which a client's rate is looked at.",
             "slow_client_timeout_ms"),
+    Setting("slow_client_rate", size_bytes(0, 1024 * MIB), "Bytes per second; a slower client is dropped."),
     Setting("shutdown_timeout", parse_duration_ms, "How long a clean stop may take.", "shutdown_timeout_ms"),
     Setting("log_level", one_of(LOG_LEVELS), f"One of {', '.join(LOG_LEVELS)}."),
     Setting("log_format", one_of(LOG_FORMATS), f"One of {', '.join(LOG_FORMATS)}."),

@@ -22,6 +22,7 @@ from quiver.gateways.native.settings import NativeSettings
 from quiver.model.errors import Closed, InvalidSetting
 from quiver.system.clock import Clock, SystemClock
 from quiver.system.files import Files
+from quiver.system.memory_budget import MemoryBudget
 
 _log = logging.getLogger(__name__)
 
@@ -76,13 +77,17 @@ class Server:
     async def _start_parts(self) -> None:
         config = self._config
         slow_client_seconds = config.slow_client_timeout_ms / 1000
+        budget = MemoryBudget(config.memory_budget)
         self._running = await start_broker(config)
         self._native = NativeGateway(
             self._running.broker,
             limits=config.limits,
             host=config.host,
             port=config.native_port,
-            settings=NativeSettings(stall_seconds=slow_client_seconds),
+            settings=NativeSettings(
+                stall_seconds=slow_client_seconds, least_bytes_per_second=config.slow_client_rate
+            ),
+            budget=budget,
         )
         await _bind("native_port", config.native_port, self._native.start)
         self._http = HttpGateway(
@@ -94,6 +99,8 @@ class Server:
             data_dir=config.data_dir,
             min_free_bytes=config.min_free_bytes,
             slow_client_s=slow_client_seconds,
+            least_bytes_per_s=config.slow_client_rate,
+            budget=budget,
         )
         await _bind("http_port", config.http_port, self._http.start)
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from quiver.broker.browse import Browse, MessagePage
@@ -345,6 +345,7 @@ class Broker:
         from_time_ms: int | None = None,
         to_time_ms: int | None = None,
         read_committed: bool = True,
+        hold: Callable[[int], None] | None = None,
     ) -> MessagePage:
         return await self._browse.read(
             self._metadata.topic(topic),
@@ -354,6 +355,7 @@ class Broker:
             from_time_ms=from_time_ms,
             to_time_ms=to_time_ms,
             read_committed=read_committed,
+            hold=hold,
         )
 
     async def init_producer(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:

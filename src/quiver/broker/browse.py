@@ -1,6 +1,7 @@
 """Browse: messages one by one, for people and small clients."""
 
 import asyncio
+from collections.abc import Callable
 from typing import NamedTuple
 
 from quiver.broker.partitions import Partitions
@@ -9,11 +10,16 @@ from quiver.model.limits import MIB
 from quiver.model.message import StoredMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import Topic
+from quiver.partition.fusion import message_bytes
 from quiver.records.header import FrameHeader
 from quiver.records.read import open_frame, split_frames
 
 _READ_BYTES = MIB
 _PAGE_BYTES = 16 * MIB
+
+
+def message_size(message: StoredMessage) -> int:
+    return message_bytes(message.value, message.key, message.headers)
 
 
 class MessagePage(NamedTuple):
@@ -36,8 +42,12 @@ class Browse:
         from_time_ms: int | None,
         to_time_ms: int | None,
         read_committed: bool = True,
+        hold: Callable[[int], None] | None = None,
     ) -> MessagePage:
-        """Up to `limit` messages and about 16 MiB; below the earliest offset it begins at the earliest."""
+        """Up to `limit` messages and about 16 MiB; below the earliest offset it begins at the earliest.
+
+        `hold` is told of every byte that the page takes, and may refuse it.
+        """
         count = len(self._partitions.of(topic.id))
         if not 0 <= number < count:
             raise PartitionNotFound(topic=topic.name, count=count, partition=number)
@@ -65,7 +75,10 @@ class Browse:
                 _decode, data, number, position, limit - len(messages), to_time_ms, hidden
             )
             messages += found.messages
-            size += sum(len(message.value or b"") for message in found.messages)
+            more = sum(map(message_size, found.messages))
+            if hold is not None:
+                hold(more)
+            size += more
             position = found.next_offset
             if found.is_last:
                 break

@@ -11,7 +11,7 @@ from quiver.broker.partitions import Partitions
 from quiver.broker.publish import Publish, Published
 from quiver.broker.queues import Queues
 from quiver.broker.settling import TransactionAcks
-from quiver.broker.transaction_limits import check_key, check_offset_count, check_producers, check_runs
+from quiver.broker.transaction_limits import check_offset_count, check_producers, check_runs, commit_key
 from quiver.broker.transaction_list import describe, list_transactions
 from quiver.broker.transaction_publishing import TransactionPublishing
 from quiver.broker.transaction_recovery import recover
@@ -30,6 +30,7 @@ from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.supervised_task import SupervisedTask
+from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.coordinator import Coordinator, check_init
 from quiver.transactions.events import Decided, Place, Reason
 from quiver.transactions.open_transaction import OpenTransaction, by_group
@@ -197,27 +198,27 @@ class Transactions:
         producers: Sequence[ProducerKey],
         *,
         key: str | None = None,
+        description: str | None = None,
         offsets: Sequence[GroupOffsets] = (),
         acks: Sequence[LeasedAcks] = (),
     ) -> Answer:
         """Makes everything of these producers count at once; answers when readers see it.
 
         LeaseLost and errors of groups leave the transaction open: it is to be aborted. The same request again, or
-        another with the same key, gets the same answer.
+        another with the same key, gets the same answer; CommitKeyConflict if the key stands for something else.
         """
         check_producers(producers)
-        check_key(key)
-        return await self._through(self._commit(producers, key, offsets, acks))
+        return await self._through(self._commit(producers, commit_key(key, description), offsets, acks))
 
     async def _commit(
         self,
         producers: Sequence[ProducerKey],
-        key: str | None,
+        key: CommitKey | None,
         offsets: Sequence[GroupOffsets],
         acks: Sequence[LeasedAcks],
     ) -> Answer:
         state = self._coordinator.state
-        names = [] if key is None else [f"key {key}"]
+        names = [] if key is None else [f"key {key.name}"]
         async with self._coordinator.alone(*names, *(each.producer_id for each in producers)):
             before = None if key is None else state.keyed(key)
             if before is None:
@@ -241,7 +242,7 @@ class Transactions:
     async def _decide_commit(
         self,
         transactions: Sequence[OpenTransaction],
-        key: str | None,
+        key: CommitKey | None,
         offsets: Sequence[GroupOffsets],
         acks: Sequence[LeasedAcks],
     ) -> Decided:
@@ -263,7 +264,7 @@ class Transactions:
     async def _decide(
         self,
         transactions: Sequence[OpenTransaction],
-        key: str | None,
+        key: CommitKey | None,
         joint: OpenTransaction,
         prepared: TransactionAcks | None,
     ) -> Decided:

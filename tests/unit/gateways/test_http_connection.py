@@ -11,8 +11,9 @@ import pytest
 
 from quiver.gateways.http import HttpGateway
 from quiver.gateways.http.connection import MAX_HEAD_BYTES, BoundedConnection
-from quiver.model.limits import KIB, Limits
+from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.message import NewMessage
+from quiver.system.memory_budget import MemoryBudget
 from unit.gateways.fake_broker import FakeBroker
 
 PUBLISH = b'{"messages": [{"value": "a"}]}'
@@ -201,13 +202,13 @@ async def test_a_slow_reader_gets_everything_as_long_as_it_reads(broker):
 
 
 async def test_answers_that_wait_for_slow_readers_are_bounded_in_all(broker):
-    """1 MiB may be held (four bodies of 256 KiB): the page one client leaves unread takes more than that."""
+    """1 MiB may be held: the page one client leaves unread takes more than that."""
     await fill(broker, 500, 10_000)
-    async with serving(broker) as gateway:
+    budget = MemoryBudget(MIB)
+    async with serving(broker, budget=budget) as gateway:
         slow = await Client.connect(gateway.port, receive_bytes=4096)
         slow.writer.transport.pause_reading()
         await slow.send(GET_MUCH)
-        budget = gateway._application._budget
         await until(lambda: budget.held_bytes)
         other = await Client.connect(gateway.port)
         await other.send(GET_MUCH)

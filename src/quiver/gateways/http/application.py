@@ -7,26 +7,24 @@ from typing import Any
 from starlette.routing import Route, Router
 
 from quiver.gateways.http.answer import error_answer, send_answer
-from quiver.gateways.http.budget import MemoryBudget
 from quiver.gateways.http.operation import REQUEST_KEY, Resource, Routes
 from quiver.gateways.http.request import ClientGone, Receive, Request, Scope, Send
 from quiver.model.errors import InvalidRequest, QuiverError, RouteNotFound
 from quiver.model.limits import Limits
+from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
 
 _log = logging.getLogger("quiver.http")
 
 _PREFIX = "/v1"
-_BUDGET_IN_BODIES = 4
-"""All requests together may hold this many times the largest body."""
 _SHOWN_PATH = 200
 
 
 class Application:
     """Serves the routes, each also under /v1. Routes are tried in their order: the busiest come first."""
 
-    def __init__(self, routes: Routes, limits: Limits) -> None:
+    def __init__(self, routes: Routes, limits: Limits, budget: MemoryBudget | None = None) -> None:
         self._max_body_bytes = limits.request_bytes
-        self._budget = MemoryBudget(_BUDGET_IN_BODIES * limits.request_bytes)
+        self._budget = budget or MemoryBudget(DEFAULT_BYTES)
         self._router = Router(
             [Route(path, Resource(path, operations)) for path, operations in routes.items()],
             redirect_slashes=False,

@@ -69,11 +69,11 @@ class ReadRoute:
             from_time_ms=None if query.from_time is None else parse_time_ms(query.from_time, "from_time"),
             to_time_ms=None if query.to_time is None else parse_time_ms(query.to_time, "to_time"),
             read_committed=query.isolation == "read_committed",
+            hold=request.hold,
         )
         size = sum(_size(message) for message in page.messages)
         if size <= _PIECE_BYTES and len(page.messages) <= _PIECE_MESSAGES:
             return Answer(PageAnswer([message_answer(message) for message in page.messages], page.next_offset))
-        request.hold(size)
         media = request.answer_media
         write = _json_page if media is JSON else _packed_page
         return StreamedAnswer(write(media, page.messages, page.next_offset), media)
