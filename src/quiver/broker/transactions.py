@@ -15,6 +15,7 @@ from quiver.broker.transaction_limits import check_offset_count, check_producers
 from quiver.broker.transaction_list import describe, list_transactions
 from quiver.broker.transaction_publishing import TransactionPublishing
 from quiver.broker.transaction_recovery import recover
+from quiver.broker.transaction_timeouts import TransactionTimeouts
 from quiver.groups.assignors import TopicPartition
 from quiver.metadata.service import MetadataService
 from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
@@ -41,7 +42,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _TICK_SECONDS = 0.25
 _UPKEEP_TICKS = 4
-_RETRY_SECONDS = 1.0
 
 
 class TransactionStats(NamedTuple):
@@ -74,7 +74,7 @@ class Transactions:
         self._publishing = TransactionPublishing(coordinator, publish, metadata, partitions, clock=clock)
         self._tasks: set[asyncio.Task[Any]] = set()
         self.task = SupervisedTask("transactions", self._keep_up)
-        self._timing_out: dict[OpenTransaction, asyncio.Task[None]] = {}
+        self._timeouts = TransactionTimeouts(coordinator, self._abort_overdue)
 
     async def start(self, storage: Storage, epoch: int) -> None:
         """Finishes what was decided, aborts what was open. Groups and leases are known, and nobody uses them yet."""
@@ -89,7 +89,7 @@ class Transactions:
     async def stop(self) -> None:
         """Finishes what is being decided. What is open stays open, and is aborted at the next start."""
         await self.task.stop()
-        await asyncio.gather(*self._tasks, *self._timing_out.values(), return_exceptions=True)
+        await asyncio.gather(self._timeouts.finish(), *self._tasks, return_exceptions=True)
         await self._finishing.stop()
         await self._coordinator.close()
 
@@ -370,7 +370,7 @@ class Transactions:
             ticks += 1
             failures = Failures()
             with failures.of("the timeout of transactions"):
-                self._time_out_overdue()
+                self._timeouts.begin()
             if ticks % _UPKEEP_TICKS == 0:
                 with failures.of("the end of transactions"):
                     await self._finishing.settle()
@@ -378,26 +378,9 @@ class Transactions:
                     await self._coordinator.keep_up()
             failures.check()
 
-    def _time_out_overdue(self) -> None:
-        """Each by itself: one that has to wait holds up no other."""
-        for transaction in self._coordinator.overdue():
-            if transaction not in self._timing_out:
-                task = asyncio.get_running_loop().create_task(self._time_out(transaction))
-                self._timing_out[transaction] = task
-
-    async def _time_out(self, transaction: OpenTransaction) -> None:
-        try:
-            async with self._coordinator.alone(transaction.producer_id):
-                if transaction in self._coordinator.overdue():
-                    logger.info("transaction %s was open for too long and is aborted", transaction.id)
-                    transaction.is_ending = True
-                    await self._abort_now([transaction], "restart" if transaction.is_left_over else "timeout")
-        except Exception as error:
-            unexpected = not isinstance(error, QuiverError | OSError)
-            logger.warning("transaction %s could not be aborted: %s", transaction.id, error, exc_info=unexpected)
-            await asyncio.sleep(_RETRY_SECONDS)
-        finally:
-            del self._timing_out[transaction]
+    async def _abort_overdue(self, transaction: OpenTransaction) -> None:
+        transaction.is_ending = True
+        await self._abort_now([transaction], "restart" if transaction.is_left_over else "timeout")
 
 
 def _answer(decided: Decided) -> Answer:

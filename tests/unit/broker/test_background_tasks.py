@@ -131,7 +131,7 @@ async def test_a_timeout_that_hangs_holds_up_no_other(broker: Broker, monkeypatc
         [b"x"], timestamp_ms=1, producer_id=first.producer_id, producer_epoch=0, base_sequence=0, transactional=True
     )
     await broker.produce(broker.topic("jobs").id, 0, frame)
-    await until(lambda: broker.transactions._timing_out)
+    await until(lambda: broker.transactions._timeouts.tasks)
     broker.transactions.begin(second.producer_id, second.epoch)
     await until(lambda: broker.transactions.stats().aborted == 1)
     gate.set()
