@@ -50,7 +50,7 @@ def fail_once(monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> list[Ex
 async def until(check: Callable[[], Any]) -> None:
     async with asyncio.timeout(SECONDS):
         while not check():
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0)
 
 
 async def test_upkeep_goes_on_with_the_other_partitions(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
