@@ -180,6 +180,15 @@ class TransactionAborted(QuiverError):
     sentence = "transaction {transaction} was aborted: {problem}; do it again"
 
 
+class CommitKeyConflict(QuiverError):
+    """A commit under a key that stands for something else: nothing of it was committed."""
+
+    code, status = "commit_key_conflict", 409
+    sentence = (
+        "the key {key!r} was committed with {committed!r} and now comes with {asked!r}; what is new needs a new key"
+    )
+
+
 class TransactionNotFound(QuiverError):
     code, status = "transaction_not_found", 404
     sentence = "there is no producer {producer!r} with transactions; quiver txn list shows them"
@@ -309,6 +318,13 @@ class ConnectionLost(QuiverError):
 class RequestTimeout(QuiverError):
     code, status, retryable = "timeout", 504, True
     sentence = "no answer within {seconds} s; the request may or may not have been carried out"
+
+
+class MessageTimeout(QuiverError):
+    """Client side: whoever waits for messages has said for how long. Asking again waits again."""
+
+    code, status, retryable = "message_timeout", 504, True
+    sentence = "no message came within {seconds:g} s{reason}"
 
 
 class BufferFull(QuiverError):

@@ -221,15 +221,16 @@ REQUESTS += [
         "945207029194a167919403002aa16da26d6507",
     ),
     (t.AddAcks(7, 2, [t.LeasedAcks(3, 1, 9, 10, [(0, 5)])]), "9453070291950301090a91920005"),
-    (t.CommitTransaction([t.ProducerKey(7, 2)]), "955491920702c09090"),
+    (t.CommitTransaction([t.ProducerKey(7, 2)]), "965491920702c09090c0"),
     (
         t.CommitTransaction(
             [t.ProducerKey(7, 2), t.ProducerKey(8, 0)],
             "batch 1",
             [t.GroupOffsets("g", [g.CommitPart(3, 0, 42, "m")], "me", 7)],
             [t.LeasedAcks(3, 1, 9, 10, [(0, 5)])],
+            "3 rows",
         ),
-        "955492920702920800a7626174636820319194a167919403002aa16da26d650791950301090a91920005",
+        "965492920702920800a7626174636820319194a167919403002aa16da26d650791950301090a91920005a63320726f7773",
     ),
     (t.AbortTransaction([t.ProducerKey(7, 2)]), "925591920702"),
     (t.ListTransactions(), "9356cd03e800"),

@@ -60,6 +60,7 @@ class Fetcher:
         self._unread_count = 0
         self._silent_since = 0.0
         self._failures = 0
+        self._deadline: float | None = None
         self._error: QuiverError | None = None
         self.lost_count = 0
         """Messages that retention removed before they were read."""
@@ -71,18 +72,20 @@ class Fetcher:
         """Makes `next_frames` return soon. The only call that may come from elsewhere."""
         self._news.set()
 
-    def next_frames(self) -> list[FetchedFrame]:
+    def next_frames(self, timeout: float | None = None) -> list[FetchedFrame]:
         """Frames of one answer; none after a wait without any, or when woken. The next request is under way then.
 
-        An error comes behind the frames that were read before it.
+        It waits for at most `timeout` seconds, also for a connection. An error comes behind the frames that were
+        read before it.
         """
         self._link.check_fork()
+        self._deadline = None if timeout is None else self._link.clock.monotonic() + timeout
         error, self._error = self._error, None
         if error is not None:
             raise error
         self._begin()
         if not self._arrived:
-            self._news.wait(self._silence_seconds)
+            self._news.wait(self._within(self._silence_seconds))
             self._check_silence()
         self._news.clear()
         if not self._arrived:
@@ -97,8 +100,13 @@ class Fetcher:
         if self._error is None:
             self._begin()
         elif not frames:
-            return self.next_frames()
+            return self.next_frames(timeout)
         return frames
+
+    def _within(self, seconds: float) -> float:
+        """As long as that, but not beyond the deadline."""
+        left = seconds if self._deadline is None else self._deadline - self._link.clock.monotonic()
+        return max(0.001, min(seconds, left))
 
     @property
     def _silence_seconds(self) -> float:
@@ -137,7 +145,7 @@ class Fetcher:
             self._news.set()
 
         try:
-            self._connection = self._link.connection()
+            self._connection = self._link.connection(self._within(self._link.timeout))
         except QuiverError as error:
             on_answer(error, memoryview(b""))
             return
@@ -188,7 +196,8 @@ class Fetcher:
         self._pause_after(error)
 
     def _earliest(self, source: PartitionSource) -> int:
-        answer = (self._link.call(ListOffsets([OffsetPart(*source.key, EARLIEST)]))).answer
+        request = ListOffsets([OffsetPart(*source.key, EARLIEST)])
+        answer = (self._link.call(request, timeout=self._within(self._link.timeout))).answer
         if not isinstance(answer, Offsets):
             raise unexpected(answer)
         return answer.offsets[0].offset
@@ -196,5 +205,7 @@ class Fetcher:
     def _pause_after(self, error: QuiverError) -> None:
         if not error.retryable or self._link.is_closed:
             raise error
-        sleep(backoff_seconds(self._failures, self._link.randomness.jitter()))
+        wait = backoff_seconds(self._failures, self._link.randomness.jitter())
         self._failures += 1
+        self._link.log.retrying("fetching", error, self._failures, wait)
+        sleep(self._within(wait))
