@@ -249,11 +249,11 @@ async def test_a_transaction_that_takes_too_long_is_aborted(bank: Bank) -> None:
     bank.clock.ms += 900
     bank.broker.transactions.heartbeat(key.producer_id, key.epoch)
     bank.clock.ms += 900
-    bank.broker.transactions._time_out_overdue()
+    bank.broker.transactions._timeouts.begin()
     assert bank.broker.transactions.stats().active == 1
     bank.clock.ms += 101
-    bank.broker.transactions._time_out_overdue()
-    await bank.broker.transactions._timing_out  # type: ignore[misc]
+    bank.broker.transactions._timeouts.begin()
+    await asyncio.gather(*bank.broker.transactions._timeouts.tasks.values())
     assert bank.broker.transactions.stats()[:3] == (0, 0, 1)
     assert bank.partition("b").last_stable == 2
     with pytest.raises(ProducerFenced):
