@@ -81,7 +81,7 @@ class Broker:
         )
         self._publish = Publish(self._metadata, self._partitions, self.delays, coordinator, clock=self.clock)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
-        self._browse = Browse(self._partitions)
+        self._browse = Browse(self._partitions, clock=self.clock)
         self._group_service = GroupService(clock=self.clock, randomness=randomness, topics=self._topic_sizes)
         self.queues = self._new_queues(randomness)
         self.queue_stats = QueueStats(
@@ -349,6 +349,7 @@ class Broker:
         from_time_ms: int | None = None,
         to_time_ms: int | None = None,
         read_committed: bool = True,
+        include_expired: bool = False,
         hold: Callable[[int], None] | None = None,
     ) -> MessagePage:
         return await self._browse.read(
@@ -359,6 +360,7 @@ class Broker:
             from_time_ms=from_time_ms,
             to_time_ms=to_time_ms,
             read_committed=read_committed,
+            include_expired=include_expired,
             hold=hold,
         )
 

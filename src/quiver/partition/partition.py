@@ -145,6 +145,11 @@ class Partition(SavedState):
     def unwatch(self, wake: Callable[[], None]) -> None:
         self._watchers.discard(wake)
 
+    @property
+    def ttl_ms(self) -> int | None:
+        """The topic's time to live, for messages that have none of their own."""
+        return self._config.ttl_ms
+
     def reconfigure(self, config: TopicConfig, limits: Limits) -> None:
         self._config, self._limits = config, limits
         self.message_ids.configure(config.dedup_window_ms)
