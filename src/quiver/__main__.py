@@ -25,8 +25,7 @@ def main() -> None:
         if package not in _EXTRAS:
             raise
         extra = "server" if "serve" in sys.argv[1:] else _EXTRAS[package]
-        print(f"quiver: {package} is not installed here; pip install 'quivermq[{extra}]'", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(f"quiver: {package} is not installed here; pip install 'quivermq[{extra}]'")
 
 
 if __name__ == "__main__":
