@@ -108,6 +108,10 @@ class MessageIds:
         """Whether the frame has ids that matter."""
         return header.columns & self._columns == self._columns and self.window_ms > 0
 
+    def let_go(self) -> None:
+        """The partition is gone: it is not referred to any more, nor is a sibling of it."""
+        self._settled_below, self.beside = lambda: 0, None
+
     def configure(self, window_ms: int) -> None:
         """A longer window does not bring back what is forgotten."""
         self.window_ms = window_ms

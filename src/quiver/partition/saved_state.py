@@ -131,9 +131,9 @@ class SavedState(Placing):
         """Append times never go backwards, also when the clock does."""
         return max(self._clock.now_ms(), self.log.last_append_time_ms)
 
-    async def snapshot(self) -> None:
-        """Saves what is known, so that the next start does not read the log."""
-        if self._bytes_since_snapshot and self.log.failure is None:
+    async def snapshot(self, *, beyond_bytes: int = 0) -> None:
+        """Saves what is known, so that the next start does not read the log; not if it has so little to read."""
+        if self._bytes_since_snapshot > beyond_bytes and self.log.failure is None:
             await self._writer.exclusive(self._begin_snapshot_in_turn)
         if self._snapshot_task is not None:
             await self._snapshot_task
