@@ -200,7 +200,7 @@ class Partition(SavedState):
         """Finishes what was accepted, then closes the log."""
         self._closing = True
         await self._writer.drain()
-        await self.snapshot(beyond_bytes=_UNSAVED_AT_CLOSE_BYTES)
+        await self.snapshot(beyond_bytes=0 if self._has_left_out else _UNSAVED_AT_CLOSE_BYTES)
         self._wake_watchers()
         await self.log.close()
 
@@ -294,6 +294,8 @@ class Partition(SavedState):
             self.newest[header.priority] = header.next_offset
         self.high_watermark = self.log.readable_offset
         for pending, appended in placed.outcomes:
+            if appended.duplicates:
+                self._has_left_out = True
             answer(pending, appended)
         if placed.id_changes:
             self.message_ids.written()

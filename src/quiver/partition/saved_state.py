@@ -75,6 +75,8 @@ class SavedState(Placing):
         self._clock = clock
         self._bytes_since_snapshot = 0
         self._snapshot_bytes = 0
+        self._has_left_out = False
+        """Messages were left out of frames since the last snapshot: the log does not tell how many."""
         self._snapshot_at = clock.monotonic()
         self._snapshot_task: asyncio.Task[None] | None = None
         self.memory_loss: str | None = None
@@ -182,6 +184,7 @@ class SavedState(Placing):
         transactions = msgspec.Raw(msgspec.msgpack.encode(self.transactions.image()))
         image = _SavedImage(self._producers.encode(), transactions, self.message_ids.image())
         self._bytes_since_snapshot, self._snapshot_at = 0, self._clock.monotonic()
+        self._has_left_out = False
         self._snapshot_task = asyncio.get_running_loop().create_task(self._save_snapshot(offset, image))
 
     async def _save_snapshot(self, offset: int, image: _SavedImage) -> None:

@@ -334,12 +334,20 @@ class PartitionDelays:
             await self.transit.close()
             await self.arrivals.finish()
             try:
-                if self.unsaved_messages > _UNSAVED_AT_CLOSE or self._journal.replay_bytes > _REPLAY_AT_CLOSE_BYTES:
+                if self._is_worth_saving:
                     await self._snapshot()
             except (QuiverError, OSError) as error:
                 logger.warning("no snapshot of the delays of %s: %s", self._target.name, error)
             await self.schedule.close()
             await self._journal.close()
+
+    @property
+    def _is_worth_saving(self) -> bool:
+        """Whether the next start would have much to go through, or a log without what was counted at its front."""
+        unsaved, replay_bytes = self.unsaved_messages, self._journal.replay_bytes
+        if unsaved > _UNSAVED_AT_CLOSE or replay_bytes > _REPLAY_AT_CLOSE_BYTES:
+            return True
+        return bool(unsaved or replay_bytes) and self.schedule.log.start_offset > 0
 
     async def abandon(self) -> None:
         """Ends all work, for a partition that is about to be deleted."""
