@@ -33,6 +33,9 @@ class PartitionLag(NamedTuple):
     """Age of the oldest message that the group has not committed; 0 when there is none."""
     owner: str | None
     metadata: str = ""
+    leased: int = 0
+    """Held by consumers of a queue group, and so not part of the lag."""
+    retrying: int = 0
 
 
 class MemberDetails(NamedTuple):
@@ -55,6 +58,8 @@ class GroupSummary(NamedTuple):
     topics: list[str]
     lag: int
     """Messages, over all partitions."""
+    leased: int = 0
+    retrying: int = 0
 
 
 class GroupDetails(NamedTuple):
@@ -236,7 +241,17 @@ class Groups:
         """What is ready counts: what consumers hold is on its way."""
         age_ms = 0 if part.oldest_ms is None else max(0, self._clock.now_ms() - part.oldest_ms)
         ready = sum(part.ready_by_level)
-        return PartitionLag(part.topic, part.partition, part.committed, part.end_offset, ready, age_ms, None)
+        return PartitionLag(
+            part.topic,
+            part.partition,
+            part.committed,
+            part.end_offset,
+            ready,
+            age_ms,
+            None,
+            leased=part.leased,
+            retrying=part.retrying,
+        )
 
     async def summaries(self, skip: int = 0, limit: int | None = None) -> list[GroupSummary]:
         """The groups by name, or a page of them."""
@@ -256,6 +271,8 @@ class Groups:
             group.membership.generation,
             sorted(topics | {part.topic for part in lag}),
             sum(part.messages for part in lag),
+            sum(part.leased for part in lag),
+            sum(part.retrying for part in lag),
         )
 
     async def describe(self, name: str) -> GroupDetails:
