@@ -74,7 +74,11 @@ class Broker:
         )
         self._partitions = Partitions(storage, clock=self.clock, limits=self.limits)
         self.delays = Delays(storage, self._metadata, self._partitions, clock=self.clock)
-        coordinator = Coordinator(clock=self.clock, new_producer_id=self._metadata.new_producer_id)
+        coordinator = Coordinator(
+            clock=self.clock,
+            new_producer_id=self._metadata.new_producer_id,
+            open_max_ms=self.settings.transaction_max_ms,
+        )
         self._publish = Publish(self._metadata, self._partitions, self.delays, coordinator, clock=self.clock)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
         self._browse = Browse(self._partitions, clock=self.clock)
@@ -254,7 +258,7 @@ class Broker:
         return topic
 
     async def delete_topic(self, name: str) -> None:
-        """Returns when the files are gone."""
+        """Returns when the topic is gone for everybody, and its files too unless there are very many."""
         self._check_running()
         async with self._admin:
             topic = await self._metadata.delete(name)
