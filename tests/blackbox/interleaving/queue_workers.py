@@ -91,9 +91,12 @@ def work_over_http(world: World, actor: str, group: Group) -> None:
     if group.is_ordered:
         wanted["ordering"] = "key"
     while not world.stopping.is_set():
+        body = {**wanted, "max_messages": chance.choice([1, 3, 10, 50])}
+        if not world.quiet.is_set() and chance.random() < 0.02:
+            call.lose("POST", f"/topics/{group.topic}/receive", body)
+            continue
         request = world.recorder.begin("receive", actor, group=group.name)
         try:
-            body = {**wanted, "max_messages": chance.choice([1, 3, 10, 50])}
             answer = call("POST", f"/topics/{group.topic}/receive", body)
         except Unanswered:
             world.rest()

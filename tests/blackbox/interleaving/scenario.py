@@ -44,8 +44,14 @@ COPYING_TAKERS = Group("copying-takers", JOBS, "queue", copies_to=COPIES)
 READERS = Group("readers", ORDERS, "stream")
 COPYING_READERS = Group("copying-readers", ORDERS, "stream", copies_to=COPIES)
 POLLERS = Group("pollers", ORDERS, "poll")
+COPYING_POLLERS = Group("copying-pollers", JOBS, "poll", copies_to=COPIES)
 REWINDERS = Group("rewinders", JOBS, "poll")
-GROUPS = (LANES, TAKERS, PLAIN, COPYING_TAKERS, READERS, COPYING_READERS, POLLERS, REWINDERS)
+REPEATERS = Group("repeaters", JOBS, "queue")
+"""Rewinders and repeaters are sent back from time to time."""
+STREAM_GROUPS = (READERS, COPYING_READERS)
+POLL_GROUPS = (POLLERS, COPYING_POLLERS, REWINDERS)
+QUEUE_GROUPS = (LANES, TAKERS, PLAIN, COPYING_TAKERS, REPEATERS)
+GROUPS = (*QUEUE_GROUPS, *STREAM_GROUPS, *POLL_GROUPS)
 
 
 @dataclass(slots=True)

@@ -109,12 +109,13 @@ def copy_over_http(world: World, actor: str, group: Group) -> None:
         world.recorder.end(request)
         deliveries = [settler.delivered(one, request.began, lease=True) for one in answer.body["messages"]]
         if deliveries:
-            _copy_deliveries(world, actor, group, call, deliveries, chance)
+            copy_deliveries(world, actor, group, call, deliveries, chance)
 
 
-def _copy_deliveries(
+def copy_deliveries(
     world: World, actor: str, group: Group, call: HttpCaller, deliveries: list[Event], chance: random.Random
 ) -> None:
+    """A copy of each message, and all acks, in one transaction."""
     copies = [f"{group.name}:{delivery.message}" for delivery in deliveries]
     acks = [
         world.recorder.begin(

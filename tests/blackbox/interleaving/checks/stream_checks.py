@@ -11,11 +11,13 @@ from blackbox.interleaving.scenario import Group
 
 def check_all_read(evidence: Evidence) -> Iterator[Violation]:
     """Every message came at least once, and once more after every reset to a place before it."""
-    for group in _with_positions(evidence):
+    for group in evidence.groups:
         resets = [event for event in evidence.resets(group.name) if event.outcome == "ok"]
+        if group.kind == "queue" and not resets:
+            continue
         for one in evidence.stored_in(group.topic):
             deliveries = [event for event in evidence.by_group[group.name][one.value] if event.what == "deliver"]
-            is_dead = group.kind == "poll" and evidence.letters.get((group.name, one.value))
+            is_dead = group.kind != "stream" and evidence.letters.get((group.name, one.value))
             if not deliveries and not is_dead:
                 yield Violation(one.value, f"never came to {group.name}: {one.partition}@{one.offset}")
             if not deliveries or is_dead:
