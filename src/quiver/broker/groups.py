@@ -117,17 +117,18 @@ class Groups:
     def committed(self, group: str) -> dict[str, dict[int, int]]:
         """The next offset to read, by topic and partition."""
         found: dict[str, dict[int, int]] = {}
-        for partition, committed in self.service.group(group).offsets.items():
-            name = self.topic_name(partition.topic_id)
-            if name is not None:
-                found.setdefault(name, {})[partition.partition] = committed.offset
+        known = self.service.group(group)
+        for partition in known.offsets:
+            name, position = self.topic_name(partition.topic_id), self._queues.positions.shown(known, partition)
+            if name is not None and position is not None:
+                found.setdefault(name, {})[partition.partition] = position
         return found
 
     def next_offset(self, group: str, partition: TopicPartition) -> int:
         """Where a new owner begins: at the group's position, or at the earliest there is."""
         log = self._partitions.get(*partition).log
-        committed = self.service.group(group).offsets.get(partition)
-        return log.start_offset if committed is None else max(committed.offset, log.start_offset)
+        position = self._queues.positions.position(self.service.group(group), partition)
+        return log.start_offset if position is None else max(position, log.start_offset)
 
     async def commit(
         self,
@@ -156,11 +157,10 @@ class Groups:
         member_id: str | None = None,
         generation: int | None = None,
     ) -> None:
-        """Commits next offsets, with metadata."""
+        """Commits next offsets, with metadata. What members hold below is settled; an offset that lies back is where
+        the group goes on, and what was acked behind it comes again."""
         self.check_offsets({partition: offset for partition, (offset, _) in offsets.items()})
         await self.service.commit(group, offsets, member_id=member_id, generation=generation)
-        for partition, (offset, _) in offsets.items():
-            await self._queues.committed(*partition, group, offset, may_go_back=member_id is None)
 
     def check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Whether each is one that the log has reached."""
@@ -180,8 +180,7 @@ class Groups:
             return await self._reset_queue(group, topic, to, dry_run=dry_run)
         changes: list[ResetOffset] = []
         for number, partition in enumerate(self._partitions.of(topic.id)):
-            committed = self.service.group(group).offsets.get(TopicPartition(topic.id, number))
-            old = None if committed is None else committed.offset
+            old = self._queues.positions.shown(self.service.group(group), TopicPartition(topic.id, number))
             new = await _resolve(partition, to, old)
             changes.append(ResetOffset(number, old, new))
         if not dry_run:
@@ -216,14 +215,14 @@ class Groups:
             name = self.topic_name(topic_id)
             for number, partition in enumerate(self._partitions.of(topic_id) if name is not None else ()):
                 place, log = TopicPartition(topic_id, number), partition.log
-                committed = state.offsets.get(place)
-                at = max(log.start_offset, committed.offset if committed else 0)
+                committed, position = state.offsets.get(place), self._queues.positions.shown(state, place)
+                at = max(log.start_offset, position or 0)
                 behind = max(0, partition.visible_end - at)
                 found.append(
                     PartitionLag(
                         name or "",
                         number,
-                        None if committed is None else committed.offset,
+                        position,
                         partition.last_stable,
                         behind,
                         await self._age_ms(partition, at) if with_age and behind else 0,

@@ -15,6 +15,7 @@ from quiver.groups.events import (
     GroupCreated,
     GroupDeleted,
     MembershipChanged,
+    OffsetsCommitted,
     SettingsChanged,
 )
 from quiver.groups.group_offsets import GroupOffsets
@@ -317,6 +318,8 @@ class GroupService(GroupOffsets):
         self._table.apply(event)
         if isinstance(event, MembershipChanged):
             self._note_deadline(event.group)
+        elif isinstance(event, OffsetsCommitted):
+            self.on_committed(event.group, [partition for partition, _ in event.offsets])
 
     def _note_deadline(self, name: str) -> None:
         group = self._table.groups.get(name)
