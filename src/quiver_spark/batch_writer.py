@@ -7,10 +7,12 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from quiver.model.errors import InvalidRequest
+from quiver.model.errors import CommitKeyConflict, InvalidRequest
 from quiver.system.randomness import SystemRandomness
+from quiver_spark.batch_offsets import describe
 from quiver_spark.sink import (
     Attempt,
+    Commit,
     Written,
     abort_left,
     check_target,
@@ -52,8 +54,15 @@ class BatchWriter(DataSourceArrowWriter):
         return write_rows(iterator, self._columns, self._options, attempt, self._mark)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        key = self._options.commit_key or f"spark/{self._write}"
-        commit_written(written_of(messages), self._options, write=f"{self._write}/", key=key, mark=self._mark)
+        written, key = written_of(messages), self._options.commit_key or f"spark/{self._write}"
+        rows = describe(sum(each.rows for each in written))
+        try:
+            commit_written(Commit(written, f"{self._write}/", key, rows, self._mark), self._options)
+        except CommitKeyConflict as error:
+            raise CommitKeyConflict(
+                f"a write with commitKey {key!r} was committed before and had other rows ({error.message}); nothing"
+                " of this one was written: give other rows a key of their own"
+            ) from None
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         abort_left(self._options, f"{self._write}/", self._mark)

@@ -1,6 +1,5 @@
 """Errors that cross Spark: what a worker raised comes back as a traceback in text, and is an error of ours again."""
 
-import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +18,10 @@ def spark_failures(what: str) -> Iterator[None]:
     """Raises what failed inside as an error that says it in a sentence; `what` is what was being done."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
+    from pyspark.logger import PySparkLogger
 
-    told_twice = logging.getLogger("SQLQueryContextLogger")
+    # Made by Spark: a plain logger under this name would fail where Spark writes to it.
+    told_twice = PySparkLogger.getLogger("SQLQueryContextLogger")
     before, told_twice.disabled = told_twice.disabled, True
     try:
         yield

@@ -45,6 +45,10 @@ class OptionMap:
                     problem=f"option {name!r} is not one of the quiver source for {use}; there are {', '.join(known)}"
                 )
 
+    @property
+    def is_empty(self) -> bool:
+        return not any(self._options.values())
+
     def text(self, name: str) -> str | None:
         """None when it is not given, or empty."""
         return self._options.get(name.lower()) or None
@@ -155,6 +159,12 @@ def _check_topics(given: OptionMap) -> None:
         if named:
             raise InvalidRequest(problem=f"option 'internal' {internal!r} names a log; leave {named[0]!r} out")
         return
+    if given.is_empty:
+        raise InvalidRequest(
+            problem="no option has arrived. If this is a table made by CREATE TABLE: Spark does not pass its options"
+            " on; use CREATE TEMPORARY VIEW name USING quiver OPTIONS (bootstrap 'host:7481', topic 'orders')."
+            " Otherwise name what to read by one of the options topic, topics (a,b,c) and topicPattern"
+        )
     if len(named) != 1:
         problem = "name what to read by one of the options topic, topics (a,b,c) and topicPattern"
         raise InvalidRequest(problem=problem if not named else f"{problem}, not {' and '.join(named)}")

@@ -13,16 +13,17 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from quiver.client._sync.link import Link
+from quiver.client._sync.link import Link, unexpected
 from quiver.client._sync.producer import Producer
 from quiver.client._sync.transaction_producer import TransactionProducer
-from quiver.client._sync.transactional import Transactional
+from quiver.client._sync.transactional import Transactional, ask
 from quiver.client._sync.transactions import Transactions
 from quiver.client.producer_options import ProducerOptions
 from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, QuiverError, TransactionAborted
 from quiver.model.limits import MIB
 from quiver.model.priority import Priority
-from quiver.protocol.transaction_messages import MOST_PRODUCERS, ProducerKey, TransactionInfo
+from quiver.protocol.messages import ProducerIdentity
+from quiver.protocol.transaction_messages import MOST_PRODUCERS, InitTransactions, ProducerKey, TransactionInfo
 from quiver_spark.broker_link import broker_link
 from quiver_spark.write_mark import WriteMark, is_set, planned_mark, set_mark
 from quiver_spark.write_options import WriteOptions
@@ -120,20 +121,35 @@ def write_rows(
     return Written(attempt, (key.producer_id, key.epoch), rows)
 
 
-def commit_written(
-    written: Sequence[Written], options: WriteOptions, *, write: str, key: str, mark: WriteMark | None = None
-) -> bool:
+class Commit(NamedTuple):
+    """What is committed at once."""
+
+    written: Sequence[Written]
+    write: str
+    """What the names of its transactions begin with."""
+    key: str
+    description: str
+    """What the key stands for: the same rows, when it comes again."""
+    mark: WriteMark | None = None
+    """With one, the write is over."""
+    keeps_empty: bool = False
+    """Whether the key is known from then on even if there are no rows."""
+
+
+def commit_written(commit: Commit, options: WriteOptions) -> bool:
     """Makes everything that the tasks have written count at once. Returns whether this call did so.
 
     If a commit with the same key came before, the rows are those of then, and what was written again is aborted.
-    With a mark, the write is over.
+    CommitKeyConflict when they cannot be the same: then nothing of it counts.
     """
-    producers = [ProducerKey(*each.producer) for each in written if each.producer is not None]
+    producers = [ProducerKey(*each.producer) for each in commit.written if each.producer is not None]
     transactions = Transactions(_link(options))
     is_first = False
+    if not producers and commit.keeps_empty:
+        producers = [_empty_transaction(options, f"{_PREFIX}{commit.write}driver")]
     if producers:
         try:
-            is_first = transactions.commit(producers, key=key)
+            is_first = transactions.commit(producers, key=commit.key, description=commit.description)
         except ConnectionLost as error:
             raise _unreachable(error) from None
         except ProducerFenced as error:
@@ -142,8 +158,16 @@ def commit_written(
                 "restarted, the batch took longer than transactionTimeout, or the query runs twice. Nothing of it "
                 "was written: write it again, or start the query again"
             ) from None
-    abort_left(options, write, mark)
+    abort_left(options, commit.write, commit.mark)
     return is_first
+
+
+def _empty_transaction(options: WriteOptions, name: str) -> ProducerKey:
+    """A producer whose transaction has nothing in it: to commit a key."""
+    found = ask(_link(options), InitTransactions(name))
+    if not isinstance(found, ProducerIdentity):
+        raise unexpected(found)
+    return ProducerKey(found.producer_id, found.epoch)
 
 
 def abort_left(options: WriteOptions, write: str, mark: WriteMark | None = None) -> None:

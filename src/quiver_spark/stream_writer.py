@@ -9,9 +9,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from quiver.model.errors import InvalidRequest, NotSupported
+from quiver.model.errors import CommitKeyConflict, InvalidRequest, NotSupported
+from quiver_spark.batch_offsets import describe, source_offsets
 from quiver_spark.sink import (
     Attempt,
+    Commit,
     Written,
     abort_left,
     check_target,
@@ -77,7 +79,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
             known = {each.attempt for each in written}
             raise NotSupported(f"Spark {pyspark.__version__} commits micro-batch {batchId} with rows of {known}")
         key = f"spark/{write.partition('.')[2]}/{batchId}"
-        commit_written(written, self._options, write=f"{write}/", key=key)
+        rows = sum(each.rows for each in written)
+        description = describe(rows, source_offsets(self._options.checkpoint, batchId))
+        try:
+            commit_written(Commit(written, f"{write}/", key, description, keeps_empty=True), self._options)
+        except CommitKeyConflict as error:
+            raise CommitKeyConflict(
+                f"micro-batch {batchId} of this query was written before and was not the same ({error.message}): the"
+                " checkpoint was put back to an earlier state, or a part of it was removed. Nothing of this batch was"
+                " written. Put the latest checkpoint back; or start the query with a new checkpoint, and start at the"
+                " offsets up to which the topic it writes has everything"
+            ) from None
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if self._family:

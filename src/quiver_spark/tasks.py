@@ -12,7 +12,7 @@ from quiver_spark.columns import check_columns
 from quiver_spark.frames import read_slice
 from quiver_spark.options import ReadOptions
 from quiver_spark.ranges import Slice, pack
-from quiver_spark.worker_modules import settle_modules
+from quiver_spark.worker_modules import expect_to_be_cut_off, settle_modules
 
 
 class SlicePartition(InputPartition):
@@ -45,6 +45,7 @@ class SliceReader:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, SlicePartition):  # Spark's way to say that there is nothing to read
             return
+        expect_to_be_cut_off()
         for piece in partition.slices:
             for batch in read_slice(piece, self.options, self._columns):
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)

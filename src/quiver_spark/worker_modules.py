@@ -1,9 +1,12 @@
-"""What a Python worker of Spark has loaded."""
+"""What a Python worker of Spark has loaded, and what it prints when it ends."""
 
 import gc
 import sys
+import traceback
 from functools import cache
 from typing import Any
+
+_DAEMON = "pyspark.daemon"
 
 
 def is_worker(module: str) -> bool:
@@ -22,3 +25,24 @@ def settle_modules() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@cache
+def expect_to_be_cut_off() -> None:
+    """Call it in a worker that reads more than Spark may want: after `limit`, `take` or `show` Spark just closes the
+    connection, the worker ends with that, and its parent would print the traceback for every such query."""
+    main: Any = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name == _DAEMON:
+        main.traceback = _Tracebacks()
+
+
+class _Tracebacks:
+    """The module `traceback` for the process that Spark forks its workers from."""
+
+    def print_exc(self) -> None:
+        if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):
+            traceback.print_exc()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(traceback, name)

@@ -12,6 +12,7 @@ from blackbox.cli_process import Cli
 
 @pytest.fixture
 def cli(shared_broker: BrokerProcess) -> Cli:
+    """Of five messages two are leased; one of these is given back for later."""
     with quiver.connect(shared_broker.address) as q:
         q.topics.create("emails", partitions=1)
         for number in range(5):
@@ -19,6 +20,8 @@ def cli(shared_broker: BrokerProcess) -> Cli:
     body = {"group": "senders", "consumer": "me", "max_messages": 2}
     status, answer = shared_broker.request("POST", "/topics/emails/receive", body)
     assert (status, len(answer["messages"])) == (200, 2)
+    nack = {"receipt_handle": answer["messages"][1]["receipt_handle"], "delay": "1h"}
+    assert shared_broker.request("POST", "/messages/nack", nack)[0] == 200
     return Cli(shared_broker.address)
 
 
@@ -36,6 +39,8 @@ def test_the_life_of_a_queue_group(cli: Cli) -> None:
         "generation": 0,
         "topics": ["emails"],
         "lag": 3,
+        "leased": 1,
+        "retrying": 1,
     }
     described = shown(cli, "describe", "senders")
     assert [member["id"] for member in described["members"]] == ["me"]

@@ -292,6 +292,28 @@ def test_workers_prepare_and_a_driver_commits_all_of_it_once(q, other, topic):
     assert values(q, topic) == [b"winner"] * 30
 
 
+def test_a_key_with_another_description_is_refused_and_commits_nothing(q, other, topic, shared_broker):
+    def prepare(value: bytes) -> quiver.ProducerKey:
+        tx = q.transactional().begin()
+        tx.publish(topic, value)
+        return tx.detach()
+
+    assert other.commit_transactions([prepare(b"a")], key="described/1", description="1 row")
+    assert not other.commit_transactions([prepare(b"b")], key="described/1", description="1 row")
+    assert not other.commit_transactions([prepare(b"b")], key="described/1")
+    left = prepare(b"c")
+    said = "'described/1' was committed with '1 row' and now comes with '2 rows'"
+    with pytest.raises(quiver.errors.CommitKeyConflict, match=said):
+        other.commit_transactions([left], key="described/1", description="2 rows")
+    body = {"producer_id": left.producer_id, "epoch": left.epoch, "key": "described/1", "description": "2 rows"}
+    status, answer = shared_broker.request("POST", "/transactions/commit", body)
+    assert (status, answer["code"]) == (409, "commit_key_conflict")
+    with pytest.raises(quiver.errors.InvalidRequest, match="give a key too"):
+        other.commit_transactions([left], description="2 rows")
+    q.abort_transactions([left])
+    assert values(q, topic) == [b"a"]
+
+
 def test_a_joint_commit_fails_as_a_whole(q, topic):
     good, gone = q.transactional().begin(), q.transactional().begin()
     for tx in (good, gone):

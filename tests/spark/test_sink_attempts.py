@@ -15,7 +15,7 @@ import quiver
 from blackbox.broker_process import BrokerProcess, free_port, wait_until
 from quiver.model.errors import NotSupported, ProducerFenced
 from quiver_spark.batch_writer import BatchWriter
-from quiver_spark.sink import commit_written
+from quiver_spark.sink import Commit, commit_written
 from quiver_spark.stream_writer import BATCH_PROPERTY, QUERY_PROPERTY, StreamWriter
 from quiver_spark.write_options import write_options
 from spark.topic_rows import new_topic
@@ -104,7 +104,7 @@ def test_of_two_attempts_only_the_one_that_is_committed_counts(
     assert _read(spark_broker, topic) == [b"a", b"b"]
     assert _open(spark_broker, topic) == []
     with pytest.raises(ProducerFenced):
-        commit_written([loser], write_options(sink.options), write="none/", key="another")
+        commit_written(Commit([loser], "none/", "another", "1 row"), write_options(sink.options))
 
 
 def test_a_replayed_batch_counts_once_and_leaves_nothing_open(

@@ -19,6 +19,7 @@ from quiver.client import AsyncClient, Client
 from quiver.gateways.native.gateway import NativeGateway
 from quiver.model.errors import Closed, ForkRefused
 from quiver.model.times import Duration
+from quiver.system.memory_budget import MemoryBudget
 
 _GRACE_SECONDS = 5.0
 _IN_MEMORY = ":memory:"
@@ -123,7 +124,8 @@ class EmbeddedBroker:
     async def _serve(self) -> None:
         running: RunningBroker = await start_broker(self._config, in_memory=self._in_memory)
         try:
-            gateway = NativeGateway(running.broker, limits=self._config.limits)
+            budget = MemoryBudget(self._config.memory_budget)
+            gateway = NativeGateway(running.broker, limits=self._config.limits, budget=budget)
             self._ending = asyncio.Event()
             self._loop, self._gateway = asyncio.get_running_loop(), gateway
             self._started.set()
@@ -138,9 +140,9 @@ class EmbeddedClient(Client):
         super().__init__(broker.connect, timeout=timeout)
         self._broker = broker
 
-    def connect(self) -> Client:
+    def connect(self, timeout: Duration | None = None) -> Client:
         self._broker.start()
-        return super().connect()
+        return super().connect(timeout)
 
     def close(self, timeout: Duration | None = None) -> None:
         try:
@@ -154,10 +156,10 @@ class AsyncEmbeddedClient(AsyncClient):
         super().__init__(broker.connect, timeout=timeout)
         self._broker = broker
 
-    async def connect(self) -> AsyncClient:
+    async def connect(self, timeout: Duration | None = None) -> AsyncClient:
         self._broker.check_process()
         await asyncio.to_thread(self._broker.start)
-        return await super().connect()
+        return await super().connect(timeout)
 
     async def close(self, timeout: Duration | None = None) -> None:
         try:

@@ -3,10 +3,8 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
-
-import msgspec
 
 from quiver.broker.browse import Browse, MessagePage
 from quiver.broker.burial import Burial
@@ -16,6 +14,7 @@ from quiver.broker.delays import Delays
 from quiver.broker.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.broker.finishing import Finishing
 from quiver.broker.groups import Groups
+from quiver.broker.health import Health
 from quiver.broker.members import Members
 from quiver.broker.partitions import Partitions
 from quiver.broker.poll import Poll
@@ -23,7 +22,9 @@ from quiver.broker.publish import Publish, Published
 from quiver.broker.queue_stats import QueueStats
 from quiver.broker.queues import Queues
 from quiver.broker.schedules import Schedules
+from quiver.broker.settings import BrokerSettings as BrokerSettings
 from quiver.broker.topic_details import TopicDetails, topic_details
+from quiver.broker.topic_removal import TopicRemovals
 from quiver.broker.transactions import Transactions
 from quiver.broker.upkeep import Upkeep
 from quiver.groups.service import GroupService
@@ -33,28 +34,15 @@ from quiver.model.errors import QuiverError, ShuttingDown, TopicExists, TopicNot
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.position import Position
-from quiver.model.topic import Topic, TopicConfig
-from quiver.partition.partition import Appended, Frame
-from quiver.storage.history import NO_HISTORY, History
+from quiver.model.topic import Topic
+from quiver.partition.partition import Appended, Frame, Partition
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SteadyClock, SystemClock
+from quiver.system.pace import bounded_gather
 from quiver.system.randomness import Randomness, SystemRandomness
 from quiver.transactions.coordinator import Coordinator
 
 logger = logging.getLogger(__name__)
-
-
-_PARTS: dict[type, str] = {GroupService: "groups", Transactions: "transactions", Schedules: "schedules"}
-
-
-class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    auto_create: bool = False
-    """Whether publishing to a topic that does not exist creates it."""
-    topic_defaults: TopicConfig = TopicConfig()
-    upkeep_seconds: float = 5.0
-    """How often retention is applied, and compaction where it is due."""
-    delivery_history: History = NO_HISTORY
-    """What delivery journals keep beyond what they need."""
 
 
 class BrokerStats(NamedTuple):
@@ -89,7 +77,7 @@ class Broker:
         coordinator = Coordinator(clock=self.clock, new_producer_id=self._metadata.new_producer_id)
         self._publish = Publish(self._metadata, self._partitions, self.delays, coordinator, clock=self.clock)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
-        self._browse = Browse(self._partitions)
+        self._browse = Browse(self._partitions, clock=self.clock)
         self._group_service = GroupService(clock=self.clock, randomness=randomness, topics=self._topic_sizes)
         self.queues = self._new_queues(randomness)
         self.queue_stats = QueueStats(
@@ -121,6 +109,10 @@ class Broker:
         self._compactions = Compactions(
             self._metadata, self._partitions, clock=self.clock, every_seconds=self.settings.upkeep_seconds
         )
+        self._removals = TopicRemovals(
+            self._metadata, self._partitions, self.queues, self.delays, self._group_service
+        )
+        self._health = self._new_health()
         self._admin = asyncio.Lock()
         self._unowned: set[int] = set()
         self._running = False
@@ -156,14 +148,30 @@ class Broker:
             clock=self.clock,
         )
 
+    def _new_health(self) -> Health:
+        return Health(
+            self._storage,
+            self._partitions,
+            self.delays,
+            self.queues,
+            parts={"groups": self._group_service, "transactions": self.transactions, "schedules": self.schedules},
+            tasks=[
+                self._upkeep.task,
+                self._compactions.task,
+                self.queues.task,
+                *self.delays.tasks,
+                self._group_service.task,
+                self.transactions.task,
+            ],
+        )
+
     async def start(self) -> None:
         """Recovers everything and begins to work."""
         self._partitions.epoch = await self._storage.next_epoch()
         await self._metadata.open(self._storage, self._partitions.epoch)
-        for topic in self._metadata.deleting():
-            await self._remove_files(topic)
         topics = self._metadata.topics()
-        self._unowned = await self._partitions.unowned_topic_ids({topic.id for topic in topics})
+        known = {topic.id for topic in (*topics, *self._metadata.deleting())}
+        self._unowned = await self._partitions.unowned_topic_ids(known)
         for topic_id in self._unowned:
             logger.error("the files of topic id %d belong to no topic; they are kept", topic_id)
         await self._partitions.open_topics(topics)
@@ -181,10 +189,12 @@ class Broker:
         else:
             self.transactions.refuse(groups_lost)
         await self.schedules.start(self._storage, self._partitions.epoch)
+        self._removals.resume()
 
     async def stop(self) -> None:
         """Refuses new work and finishes what was accepted. The storage is closed by whoever opened it."""
         self._running = False
+        await self._removals.stop()
         await self._compactions.stop()
         await self._upkeep.stop()
         await self.schedules.stop()
@@ -214,14 +224,16 @@ class Broker:
             free_id = max(self._unowned, default=0) + 1
             topic = await self._metadata.create(name, settings, free_id=free_id)
             await self._partitions.open_topic(topic)
-            await self._group_service.topics_changed()
-            return topic
+        await self._group_service.topic_changed(name)
+        return topic
 
     async def alter_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         """Changes settings while the topic is in use; `partitions` may only grow."""
         self._check_running()
         async with self._admin:
-            return await self._alter_topic(name, settings)
+            topic = await self._alter_topic(name, settings)
+        await self._group_service.topic_changed(name)
+        return topic
 
     async def add_partitions(self, name: str, count: int) -> tuple[int, int]:
         """Returns the old and the new count."""
@@ -229,16 +241,16 @@ class Broker:
         async with self._admin:
             old = self._metadata.topic(name).config.partitions
             topic = await self._alter_topic(name, {"partitions": count})
-            return old, topic.config.partitions
+        await self._group_service.topic_changed(name)
+        return old, topic.config.partitions
 
     async def _alter_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         # New partitions are open before anybody can hear of them.
         await self._partitions.open_topic(self._metadata.altered(name, settings))
         topic = await self._metadata.alter(name, settings)
-        self._partitions.reconfigure(topic)
-        self.delays.reconfigure(topic)
-        self.queues.topic_changed(topic)
-        await self._group_service.topics_changed()
+        await self._partitions.reconfigure(topic)
+        await self.delays.reconfigure(topic)
+        await self.queues.topic_changed(topic)
         return topic
 
     async def delete_topic(self, name: str) -> None:
@@ -246,18 +258,13 @@ class Broker:
         self._check_running()
         async with self._admin:
             topic = await self._metadata.delete(name)
-            await self.queues.topic_deleted(topic.id)
-            await self.delays.forget_topic(topic.id)
-            await self._group_service.topics_changed()
-            await self._group_service.forget_topic(topic.id)
-            await self._remove_files(topic)
+        await self._removals.remove(topic)
 
     async def purge_topic(self, name: str) -> None:
         """Removes all messages; offsets go on."""
         self._check_running()
         topic = self._metadata.topic(name)
-        for partition in self._partitions.of(topic.id):
-            await partition.purge()
+        await bounded_gather(Partition.purge, self._partitions.of(topic.id))
         await self.queues.topic_purged(topic.id)
         await self.delays.purge(topic.id)
 
@@ -338,6 +345,8 @@ class Broker:
         from_time_ms: int | None = None,
         to_time_ms: int | None = None,
         read_committed: bool = True,
+        include_expired: bool = False,
+        hold: Callable[[int], None] | None = None,
     ) -> MessagePage:
         return await self._browse.read(
             self._metadata.topic(topic),
@@ -347,6 +356,8 @@ class Broker:
             from_time_ms=from_time_ms,
             to_time_ms=to_time_ms,
             read_committed=read_committed,
+            include_expired=include_expired,
+            hold=hold,
         )
 
     async def init_producer(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
@@ -361,24 +372,14 @@ class Broker:
 
     def problems(self) -> dict[str, str]:
         """What takes no writes or cannot be read, and why; empty when all is well."""
-        found = {p.name: p.log.failure for p in self._partitions.all() if p.log.failure is not None}
-        found |= self.delays.problems()
-        found |= self.queues.problems()
-        for part in (self._group_service, self.transactions, self.schedules):
-            if part.problem is not None:
-                found[_PARTS[type(part)]] = str(part.problem)
-        if self._storage.problem is not None:
-            found["storage"] = self._storage.problem
+        found = self._health.problems()
         if self._unowned:
             found["catalogue"] = f"topic ids {sorted(self._unowned)} have files but no entry; restore the metadata"
         return found
 
     def warnings(self) -> dict[str, str]:
         """What was found damaged, though everything takes reads and writes."""
-        found = self._storage.warnings
-        schedule_logs = [schedule for _, schedule in self.delays.schedule_logs()]
-        found |= {p.name: p.memory_loss for p in (*self._partitions.all(), *schedule_logs) if p.memory_loss}
-        return found
+        return self._health.warnings()
 
     async def stats(self) -> BrokerStats:
         uptime = self.clock.monotonic() - self._started_at
@@ -391,7 +392,3 @@ class Broker:
     def _check_running(self) -> None:
         if not self._running:
             raise ShuttingDown()
-
-    async def _remove_files(self, topic: Topic) -> None:
-        await self._partitions.remove_topic(topic)
-        await self._metadata.files_removed(topic.id)

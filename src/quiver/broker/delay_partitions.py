@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 from quiver.broker.partitions import Partitions
@@ -12,13 +12,13 @@ from quiver.scheduling.partition_delays import PartitionDelays, schedule_config
 from quiver.scheduling.read_ahead import MemoryShare
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
+from quiver.system.pace import bounded_gather, paced
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Key = tuple[int, int]
 """Topic id and partition."""
-_OPEN_AT_ONCE = 64
 _SUFFIX = "-schedule"
 
 
@@ -41,20 +41,19 @@ class DelayPartitions:
 
     async def open_existing(self, topics: list[Topic]) -> None:
         known: dict[int, Topic] = {topic.id: topic for topic in topics}
-        gate = asyncio.Semaphore(_OPEN_AT_ONCE)
 
-        async def open_one(topic: Topic, number: int) -> None:
-            async with gate:
-                try:
-                    await self._begin_opening(topic, number)
-                except (QuiverError, OSError) as error:
-                    logger.error("the delays of %s-%d are not available: %s", topic.name, number, error)
-                    self.problems[f"delays of {topic.name}-{number}"] = str(error)
+        async def open_one(place: tuple[Topic, int]) -> None:
+            topic, number = place
+            try:
+                await self._begin_opening(topic, number)
+            except (QuiverError, OSError) as error:
+                logger.error("the delays of %s-%d are not available: %s", topic.name, number, error)
+                self.problems[f"delays of {topic.name}-{number}"] = str(error)
 
-        found = [log_id.split("/") for log_id in await self._storage.list_logs("topics/")]
+        found = [log_id.split("/") for log_id in await self._storage.list_logs("topics")]
         named = [(int(words[1]), words[2]) for words in found if len(words) == 3 and words[2].endswith(_SUFFIX)]
         wanted = [(known[id], int(name.removesuffix(_SUFFIX))) for id, name in named if id in known]
-        await asyncio.gather(*(open_one(topic, number) for topic, number in wanted))
+        await bounded_gather(open_one, wanted)
 
     def get(self, key: Key) -> PartitionDelays | None:
         return self._open.get(key)
@@ -62,11 +61,10 @@ class DelayPartitions:
     def all(self) -> list[PartitionDelays]:
         return list(self._open.values())
 
-    def of(self, topic_id: int) -> Iterator[PartitionDelays]:
+    def of(self, topic_id: int) -> list[PartitionDelays]:
         """Those of a topic that are open, in order."""
-        for number in range(len(self._partitions.of(topic_id))):
-            if (delays := self._open.get((topic_id, number))) is not None:
-                yield delays
+        count = len(self._partitions.of(topic_id)) if self._open else 0
+        return [delays for number in range(count) if (delays := self._open.get((topic_id, number))) is not None]
 
     def when_open(
         self, topic: Topic, number: int, call: "Callable[[PartitionDelays], asyncio.Future[T]]"
@@ -88,25 +86,22 @@ class DelayPartitions:
         self._begin_opening(topic, number).add_done_callback(lambda task: _give_up(task, answer))
         return answer
 
-    def reconfigure(self, topic: Topic) -> None:
-        for delays in self.of(topic.id):
-            limits = self._partitions.limits_for(topic.config)
-            delays.schedule.reconfigure(schedule_config(topic.config), limits)
+    async def reconfigure(self, topic: Topic) -> None:
+        limits, config = self._partitions.limits_for(topic.config), schedule_config(topic.config)
+        async for delays in paced(self.of(topic.id)):
+            delays.schedule.reconfigure(config, limits)
 
     async def forget_topic(self, topic_id: int) -> None:
         """Ends all work on a topic, whose files are about to be removed."""
         opening = [task for key, task in self._opening.items() if key[0] == topic_id]
         await asyncio.gather(*opening, return_exceptions=True)
-        for key in [key for key in self._open if key[0] == topic_id]:
-            await self._open.pop(key).abandon()
+        gone = [key for key in self._open if key[0] == topic_id]
+        await bounded_gather(lambda key: self._open.pop(key).abandon(), gone)
 
     async def close(self) -> None:
         opening = list(self._opening.values())
         await asyncio.gather(*opening, return_exceptions=True)
-        results = await asyncio.gather(*(delays.close() for delays in self.all()), return_exceptions=True)
-        for problem in results:
-            if problem is not None:
-                logger.error("delays did not close cleanly: %s", problem)
+        await bounded_gather(_close, self.all())
         self._open.clear()
 
     def _begin_opening(self, topic: Topic, number: int) -> "asyncio.Task[PartitionDelays]":
@@ -139,6 +134,13 @@ class DelayPartitions:
             call(delays)
         self._on_news(key)
         return delays
+
+
+async def _close(delays: PartitionDelays) -> None:
+    try:
+        await delays.close()
+    except Exception as problem:
+        logger.error("delays did not close cleanly: %s", problem)
 
 
 def _pass_on(done: "asyncio.Future[T]", answer: "asyncio.Future[T]") -> None:

@@ -10,7 +10,7 @@ from quiver.broker.due_clock import DueClock
 from quiver.broker.partitions import Partitions
 from quiver.metadata.service import MetadataService
 from quiver.model.delayed import DelayedMessage
-from quiver.model.errors import DelayedNotFound, PartitionNotFound, QuiverError
+from quiver.model.errors import DelayedNotFound, PartitionNotFound
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import Topic
@@ -21,6 +21,9 @@ from quiver.scheduling.lateness import Lateness
 from quiver.scheduling.partition_delays import PartitionDelays
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
+from quiver.system.pace import bounded_gather, paced
+from quiver.telemetry.failures import Failures
+from quiver.telemetry.supervised_task import SupervisedTask
 
 logger = logging.getLogger(__name__)
 
@@ -54,19 +57,17 @@ class Delays:
         self._metadata = metadata
         self._clock = DueClock(clock, next_ms=self._next_ms, call=self._deliver)
         self._partitions = DelayPartitions(storage, partitions, clock=clock, on_news=self._clock.note)
-        self._upkeep: asyncio.Task[None] | None = None
+        self.task = SupervisedTask("delays", self._keep_up)
 
     async def start(self) -> None:
         """Opens the delays that there are, and begins to deliver."""
         await self._partitions.open_existing(self._metadata.topics())
         self._clock.start()
-        self._upkeep = asyncio.get_running_loop().create_task(self._keep_up())
+        self.task.start()
 
     async def stop(self) -> None:
         """Finishes what was accepted. Comes before the partitions are closed."""
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.gather(self._upkeep, return_exceptions=True)
+        await self.task.stop()
         for delays in self._partitions.all():
             delays.hold()
         await self._clock.stop()
@@ -94,15 +95,19 @@ class Delays:
 
     # looking and cancelling
 
+    @property
+    def tasks(self) -> list[SupervisedTask]:
+        return [self.task, self._clock.task]
+
     def pending_count(self, topic_id: int) -> int:
         return sum(len(delays.state.pending) for delays in self._partitions.of(topic_id))
 
-    def page(self, topic_name: str, *, skip: int, limit: int) -> DelayedPage:
+    async def page(self, topic_name: str, *, skip: int, limit: int) -> DelayedPage:
         """Pending messages in order of time."""
         topic = self._metadata.topic(topic_name)
         opened = [delays for delays in self._partitions.of(topic.id) if len(delays.state.pending)]
         numbers = [delays.number for delays in opened]
-        found = delay_page([delays.state.pending for delays in opened], skip, limit)
+        found = await delay_page([delays.state.pending for delays in opened], skip, limit)
         messages = [
             DelayedMessage(numbers[index], id, time_ms, _PRIORITIES[priority], "pending")
             for time_ms, index, id, priority in found
@@ -123,22 +128,21 @@ class Delays:
         delays = self._find(topic_name, partition)
         return set() if delays is None else await delays.cancel(ids)
 
-    def stats(self) -> DelayStats:
-        opened = self._partitions.all()
-        totals = [delays.state.totals for delays in opened]
+    async def stats(self) -> DelayStats:
+        pending = scheduled = delivered = cancelled = expired = lost = delay_ms = 0
         lateness = Lateness()
-        for delays in opened:
+        async for delays in paced(self._partitions.all()):
+            totals = delays.state.totals
+            pending += len(delays.state.pending)
+            scheduled += totals.scheduled
+            delivered += totals.delivered
+            cancelled += totals.cancelled
+            expired += totals.expired
+            lost += totals.lost
+            delay_ms += delays.transit.delay_ms_total
             lateness.add(delays.transit.lateness)
-        return DelayStats(
-            pending=sum(len(delays.state.pending) for delays in opened),
-            scheduled=sum(each.scheduled for each in totals),
-            delivered=sum(each.delivered for each in totals),
-            cancelled=sum(each.cancelled for each in totals),
-            expired=sum(each.expired for each in totals),
-            lost=sum(each.lost for each in totals),
-            average_delay_ms=sum(delays.transit.delay_ms_total for delays in opened) / max(1, lateness.count),
-            lateness=lateness,
-        )
+        average_ms = delay_ms / max(1, lateness.count)
+        return DelayStats(pending, scheduled, delivered, cancelled, expired, lost, average_ms, lateness)
 
     def problems(self) -> dict[str, str]:
         """What takes no delayed messages, and why."""
@@ -152,11 +156,10 @@ class Delays:
     # topics
 
     async def purge(self, topic_id: int) -> None:
-        for delays in list(self._partitions.of(topic_id)):
-            await delays.purge()
+        await bounded_gather(PartitionDelays.purge, self._partitions.of(topic_id))
 
-    def reconfigure(self, topic: Topic) -> None:
-        self._partitions.reconfigure(topic)
+    async def reconfigure(self, topic: Topic) -> None:
+        await self._partitions.reconfigure(topic)
 
     async def forget_topic(self, topic_id: int) -> None:
         """Ends all work on a topic, whose files are about to be removed."""
@@ -182,26 +185,28 @@ class Delays:
     async def _keep_up(self) -> None:
         while True:
             await asyncio.sleep(_UPKEEP_SECONDS)
-            for delays in self._partitions.all():
-                try:
+            failures = Failures()
+            async for delays in paced(self._partitions.all()):
+                with failures.of(f"upkeep of {delays.schedule.name}"):
                     await delays.upkeep()
-                except (QuiverError, OSError) as error:
-                    logger.warning("upkeep of %s failed, will try again: %s", delays.schedule.name, error)
-            await self._shorten_replay()
+            await self._shorten_replay(failures)
+            failures.check()
 
-    async def _shorten_replay(self) -> None:
+    async def _shorten_replay(self, failures: Failures) -> None:
         """Limits what the next start has to look at, of all partitions together."""
-        found = sorted(self._partitions.all(), key=lambda delays: -delays.unsaved_messages)
-        limit = max(_UNSAVED_MESSAGES, sum(len(delays.state.pending) for delays in found) // 2)
-        total = sum(delays.unsaved_messages for delays in found)
-        for delays in found:
+        total = pending = 0
+        async for delays in paced(self._partitions.all()):
+            total += delays.unsaved_messages
+            pending += len(delays.state.pending)
+        limit = max(_UNSAVED_MESSAGES, pending // 2)
+        if total <= limit:
+            return
+        for delays in sorted(self._partitions.all(), key=lambda delays: -delays.unsaved_messages):
             if total <= limit:
                 return
             total -= delays.unsaved_messages
-            try:
+            with failures.of(f"a snapshot of {delays.schedule.name}"):
                 await delays.save()
-            except (QuiverError, OSError) as error:
-                logger.warning("no snapshot of %s, will try again: %s", delays.schedule.name, error)
 
 
 def _schedule_of(delays: PartitionDelays) -> "asyncio.Future[Partition]":

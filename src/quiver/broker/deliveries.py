@@ -1,7 +1,6 @@
 """The delivery state of partitions: opened on need, and at start-up where there is one; its times and snapshots."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
@@ -15,12 +14,14 @@ from quiver.model.topic import Topic
 from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
+from quiver.system.pace import bounded_gather, paced
 from quiver.system.randomness import Randomness
+from quiver.telemetry.failures import Failures
+from quiver.telemetry.supervised_task import SupervisedTask
 
 logger = logging.getLogger(__name__)
 
 _SUFFIX = "-delivery"
-_OPEN_AT_ONCE = 64
 _SHORTEST_PAUSE_MS = 20
 """Times that come within this are attended to together."""
 _LONGEST_PAUSE_MS = 1_000
@@ -68,50 +69,41 @@ class Deliveries:
         self._deadlines: Deadlines[Place] = Deadlines()
         self._sooner = asyncio.Event()
         self._pause_until_ms = 0
-        self._task: asyncio.Task[None] | None = None
+        self.task = SupervisedTask("deliveries", self._run)
         self._is_closed = False
 
     async def open_existing(self, topics: Iterable[Topic]) -> None:
         """One that cannot be opened is told of, and holds up nothing but its own partition."""
         ids = {topic.id for topic in topics}
-        gate = asyncio.Semaphore(_OPEN_AT_ONCE)
 
-        async def open_one(topic_id: int, number: int) -> None:
-            async with gate:
-                try:
-                    await self.get(topic_id, number)
-                except (QuiverError, OSError) as error:
-                    logger.error("the delivery state of topic id %d, partition %d: %s", topic_id, number, error)
+        async def open_one(place: Place) -> None:
+            try:
+                await self.get(*place)
+            except (QuiverError, OSError) as error:
+                logger.error("the delivery state of topic id %d, partition %d: %s", *place, error)
 
-        places = [place for log_id in await self._storage.list_logs("topics/") if (place := _place(log_id))]
-        await asyncio.gather(*(open_one(*place) for place in places if place[0] in ids))
+        places = (place for log_id in await self._storage.list_logs("topics") if (place := _place(log_id)))
+        await bounded_gather(open_one, (place for place in places if place[0] in ids))
 
     async def start(self) -> None:
         """Carries out the moves that were left open, and attends to times from now on."""
-        for delivery in self.all():
+        async for delivery in paced(self.all()):
             await self._forget_groups(delivery)
             delivery.resume()
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self.task.start()
 
     async def close(self) -> None:
         self._is_closed = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self.task.stop()
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
-        results = await asyncio.gather(*(delivery.close() for delivery in self.all()), return_exceptions=True)
-        for problem in results:
-            if problem is not None:
-                logger.error("the delivery state of a partition did not close cleanly: %s", problem)
+        await bounded_gather(_close, self.all())
 
     async def close_topic(self, topic_id: int) -> None:
         """The topic is gone: nothing of it is written any more, its logs may be removed."""
         opening = [task for place, task in self._opening.items() if place[0] == topic_id]
         await asyncio.gather(*opening, return_exceptions=True)
         self.broken = {place: problem for place, problem in self.broken.items() if place[0] != topic_id}
-        for delivery in self._known.pop(topic_id, {}).values():
-            with contextlib.suppress(QuiverError, OSError):
-                await delivery.close()
+        await bounded_gather(PartitionDelivery.abandon, self._known.pop(topic_id, {}).values())
 
     async def get(self, topic_id: int, number: int) -> PartitionDelivery:
         """The one of a partition, opened if need be; TopicNotFound, PartitionNotFound."""
@@ -149,18 +141,17 @@ class Deliveries:
 
     async def attend_to_times(self) -> None:
         """Everything whose time has come by now."""
-        now_ms = self._lease_clock.now_ms()
+        now_ms, failures = self._lease_clock.now_ms(), Failures()
         while (place := self._deadlines.take(now_ms)) is not None:
             delivery = self.known(place[0]).get(place[1])
             if delivery is None:
                 continue
-            try:
+            next_ms: int | None = now_ms + _LONGEST_PAUSE_MS
+            with failures.of(f"the end of leases of {delivery.partition.name}"):
                 await self._attend(delivery)
-            except (QuiverError, OSError) as error:
-                logger.warning("leases of %s could not be ended, will try again: %s", delivery.partition.name, error)
-                self._deadlines.note(place, now_ms + _LONGEST_PAUSE_MS)
-            else:
-                self.note(delivery, delivery.next_time_ms())
+                next_ms = delivery.next_time_ms()
+            self.note(delivery, next_ms)
+        failures.check()
 
     async def _open(self, topic_id: int, number: int) -> PartitionDelivery:
         partition = self._partitions.get(topic_id, number)
@@ -182,7 +173,7 @@ class Deliveries:
             self.broken[topic_id, number] = str(error)
             raise
         self.broken.pop((topic_id, number), None)
-        if partition not in self._partitions.of(topic_id):
+        if self._partitions.of(topic_id)[number : number + 1] != [partition]:
             await delivery.close()
             raise TopicNotFound(f"topic id {topic_id} was deleted", topic=topic_id)
         self._known.setdefault(topic_id, {})[number] = delivery
@@ -215,32 +206,41 @@ class Deliveries:
                 return
 
     async def _keep_up(self) -> None:
-        for delivery in self.all():
-            try:
+        failures = Failures()
+        async for delivery in paced(self.all()):
+            with failures.of(f"a snapshot of the deliveries of {delivery.partition.name}"):
                 await self._forget_groups(delivery)
                 await delivery.snapshot_if_due()
-            except (QuiverError, OSError) as error:
-                logger.warning("no snapshot of %s, will try again: %s", delivery.partition.name, error)
-        await self._shorten_replay()
+        await self._shorten_replay(failures)
+        failures.check()
 
-    async def _shorten_replay(self) -> None:
+    async def _shorten_replay(self, failures: Failures) -> None:
         """However many partitions there are: what the next start has to replay of all of them together is limited."""
-        journals = sorted((delivery.journal for delivery in self.all()), key=lambda each: -each.replay_bytes)
-        limit = max(_REPLAY_BYTES, sum(each.snapshot_bytes for each in journals))
-        total = sum(each.replay_bytes for each in journals)
-        for journal in journals:
+        total = snapshots = 0
+        async for delivery in paced(self.all()):
+            total += delivery.journal.replay_bytes
+            snapshots += delivery.journal.snapshot_bytes
+        limit = max(_REPLAY_BYTES, snapshots)
+        if total <= limit:
+            return
+        for journal in sorted((delivery.journal for delivery in self.all()), key=lambda each: -each.replay_bytes):
             if total <= limit:
                 return
             total -= journal.replay_bytes
-            try:
+            with failures.of(f"a snapshot of the deliveries of {journal.name}"):
                 await journal.snapshot()
-            except (QuiverError, OSError) as error:
-                logger.warning("no snapshot of %s, will try again: %s", journal.name, error)
 
     async def _forget_groups(self, delivery: PartitionDelivery) -> None:
-        for group_id in delivery.group_ids:
+        async for group_id in paced(delivery.group_ids):
             if not self._is_known(group_id):
                 await delivery.forget(group_id)
+
+
+async def _close(delivery: PartitionDelivery) -> None:
+    try:
+        await delivery.close()
+    except Exception as problem:
+        logger.error("the delivery state of %s did not close cleanly: %s", delivery.partition.name, problem)
 
 
 def _place(log_id: str) -> Place | None:

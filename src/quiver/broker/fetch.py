@@ -11,6 +11,7 @@ from quiver.model.position import Position
 from quiver.partition.partition import Partition
 from quiver.storage.port import FrameSlice
 from quiver.system.clock import Clock
+from quiver.system.pace import Turnstile, paced
 
 
 class FetchPart(NamedTuple):
@@ -31,6 +32,7 @@ class FetchedSlice(NamedTuple):
     epoch: int = 0
     aborted: tuple[tuple[int, int], ...] = ()
     error: QuiverError | None = None
+    ttl_ms: int | None = None
 
 
 class Fetch:
@@ -38,6 +40,7 @@ class Fetch:
         self._partitions = partitions
         self._clock = clock
         self._limits = limits
+        self._turnstile = Turnstile()
 
     async def fetch(
         self,
@@ -69,6 +72,7 @@ class Fetch:
                         fetched.slice.release()
                 if not await _within(news, remaining):
                     min_bytes = 0
+                await self._turnstile.enter()
         finally:
             for partition in watched:
                 partition.unwatch(news.set)
@@ -107,7 +111,7 @@ class Fetch:
         answer: list[FetchedSlice] = []
         budget = max_bytes
         try:
-            for part in parts:
+            async for part in paced(parts):
                 is_first = budget == max_bytes
                 fetched = await self._read_part(part, min(part.max_bytes, budget), is_first, read_committed)
                 answer.append(fetched)
@@ -143,6 +147,7 @@ class Fetch:
             last_stable=last_stable,
             epoch=partition.epoch,
             aborted=tuple((each.producer_id, each.first_offset) for each in aborted),
+            ttl_ms=partition.ttl_ms,
         )
 
 

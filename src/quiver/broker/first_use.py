@@ -8,8 +8,7 @@ from quiver.broker.position_offset import position_offset
 from quiver.delivery.partition_delivery import PartitionDelivery
 from quiver.groups.table import Group
 from quiver.model.position import EARLIEST, Position
-
-_BEGIN_AT_ONCE = 64
+from quiver.system.pace import bounded_gather
 
 
 class FirstUse:
@@ -37,9 +36,8 @@ class FirstUse:
             if self.has_begun:
                 return
             if start != EARLIEST:
-                gate = asyncio.Semaphore(_BEGIN_AT_ONCE)
                 others = range(1, len(self._partitions.of(self._topic_id)))
-                await asyncio.gather(*(self._begin_behind(number, start, gate) for number in others))
+                await bounded_gather(lambda number: self._begin_behind(number, start), others)
             await self.begun(0, await position_offset(self._partitions.get(self._topic_id, 0), start))
 
     async def begun(self, number: int, start: int | None = None) -> PartitionDelivery:
@@ -50,9 +48,8 @@ class FirstUse:
             await delivery.begin(self._group_id, ordering=self._ordering, start=offset)
         return delivery
 
-    async def _begin_behind(self, number: int, start: Position, gate: asyncio.Semaphore) -> None:
-        async with gate:
-            partition = self._partitions.get(self._topic_id, number)
-            offset = await position_offset(partition, start)
-            if offset > partition.log.start_offset:
-                await self.begun(number, offset)
+    async def _begin_behind(self, number: int, start: Position) -> None:
+        partition = self._partitions.get(self._topic_id, number)
+        offset = await position_offset(partition, start)
+        if offset > partition.log.start_offset:
+            await self.begun(number, offset)

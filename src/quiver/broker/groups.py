@@ -1,6 +1,5 @@
 """Stream groups as gateways use them: with topic names, start positions, lag and resets."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -21,8 +20,7 @@ from quiver.model.topic import Topic
 from quiver.partition.partition import Partition
 from quiver.records.header import HEADER_BYTES, read_stamped_header
 from quiver.system.clock import Clock
-
-_SUMMARIES_AT_ONCE = 100
+from quiver.system.pace import paced
 
 
 class PartitionLag(NamedTuple):
@@ -35,6 +33,9 @@ class PartitionLag(NamedTuple):
     """Age of the oldest message that the group has not committed; 0 when there is none."""
     owner: str | None
     metadata: str = ""
+    leased: int = 0
+    """Held by consumers of a queue group, and so not part of the lag."""
+    retrying: int = 0
 
 
 class MemberDetails(NamedTuple):
@@ -57,6 +58,8 @@ class GroupSummary(NamedTuple):
     topics: list[str]
     lag: int
     """Messages, over all partitions."""
+    leased: int = 0
+    retrying: int = 0
 
 
 class GroupDetails(NamedTuple):
@@ -179,7 +182,7 @@ class Groups:
         if self.service.group(group).kind == "queue":
             return await self._reset_queue(group, topic, to, dry_run=dry_run)
         changes: list[ResetOffset] = []
-        for number, partition in enumerate(self._partitions.of(topic.id)):
+        async for number, partition in paced(enumerate(self._partitions.of(topic.id))):
             old = self._queues.positions.shown(self.service.group(group), TopicPartition(topic.id, number))
             new = await _resolve(partition, to, old)
             changes.append(ResetOffset(number, old, new))
@@ -195,7 +198,7 @@ class Groups:
         old = self._queues.settled_offsets(topic, group)
         changes = [
             ResetOffset(number, old.get(number), await _resolve(partition, to, old.get(number)))
-            for number, partition in enumerate(self._partitions.of(topic.id))
+            async for number, partition in paced(enumerate(self._partitions.of(topic.id)))
         ]
         if not dry_run:
             await self._queues.rewind(topic, group, {change.partition: change.new for change in changes})
@@ -213,7 +216,8 @@ class Groups:
         found = []
         for topic_id in sorted({partition.topic_id for partition in (*state.offsets, *owners)}):
             name = self.topic_name(topic_id)
-            for number, partition in enumerate(self._partitions.of(topic_id) if name is not None else ()):
+            partitions = self._partitions.of(topic_id) if name is not None else []
+            async for number, partition in paced(enumerate(partitions)):
                 place, log = TopicPartition(topic_id, number), partition.log
                 committed, position = state.offsets.get(place), self._queues.positions.shown(state, place)
                 at = max(log.start_offset, position or 0)
@@ -236,18 +240,22 @@ class Groups:
         """What is ready counts: what consumers hold is on its way."""
         age_ms = 0 if part.oldest_ms is None else max(0, self._clock.now_ms() - part.oldest_ms)
         ready = sum(part.ready_by_level)
-        return PartitionLag(part.topic, part.partition, part.committed, part.end_offset, ready, age_ms, None)
+        return PartitionLag(
+            part.topic,
+            part.partition,
+            part.committed,
+            part.end_offset,
+            ready,
+            age_ms,
+            None,
+            leased=part.leased,
+            retrying=part.retrying,
+        )
 
     async def summaries(self, skip: int = 0, limit: int | None = None) -> list[GroupSummary]:
         """The groups by name, or a page of them."""
         names = sorted(self.service.groups())[skip : None if limit is None else skip + limit]
-        found = []
-        for place, name in enumerate(names):
-            if place % _SUMMARIES_AT_ONCE == _SUMMARIES_AT_ONCE - 1:
-                await asyncio.sleep(0)
-            if name in self.service.groups():
-                found.append(await self._summary(name))
-        return found
+        return [await self._summary(name) async for name in paced(names) if name in self.service.groups()]
 
     async def _summary(self, name: str) -> GroupSummary:
         group = self.service.group(name)
@@ -262,6 +270,8 @@ class Groups:
             group.membership.generation,
             sorted(topics | {part.topic for part in lag}),
             sum(part.messages for part in lag),
+            sum(part.leased for part in lag),
+            sum(part.retrying for part in lag),
         )
 
     async def describe(self, name: str) -> GroupDetails:
@@ -339,7 +349,7 @@ class Groups:
     async def _begin_at(self, group: str, topic_ids: frozenset[int], start: Position) -> None:
         first: dict[TopicPartition, int] = {}
         for topic_id in topic_ids:
-            for number, partition in enumerate(self._partitions.of(topic_id)):
+            async for number, partition in paced(enumerate(self._partitions.of(topic_id))):
                 first[TopicPartition(topic_id, number)] = await _resolve(partition, start, None)
         await self.service.begin_at(group, first)
 

@@ -1,7 +1,8 @@
 """The partitions this broker owns."""
 
-import asyncio
 import logging
+from collections import deque
+from itertools import islice
 
 from quiver.model.errors import PartitionNotFound, TopicNotFound
 from quiver.model.limits import Limits
@@ -10,18 +11,17 @@ from quiver.model.topic import Topic, TopicConfig
 from quiver.partition.partition import Partition, log_options
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
+from quiver.system.pace import Pace, bounded_gather, paced
 
 logger = logging.getLogger(__name__)
 
-_OPEN_AT_ONCE = 64
 
-
-def topic_log_prefix(topic_id: int) -> str:
-    return f"topics/{topic_id}/"
+def topic_directory(topic_id: int) -> str:
+    return f"topics/{topic_id}"
 
 
 def partition_log_id(topic_id: int, partition: int) -> str:
-    return f"{topic_log_prefix(topic_id)}{partition}"
+    return f"{topic_directory(topic_id)}/{partition}"
 
 
 class Partitions:
@@ -32,27 +32,23 @@ class Partitions:
         self._clock = clock
         self._limits = limits
         self._by_topic: dict[TopicId, list[Partition]] = {}
+        self._withdrawn: dict[TopicId, deque[Partition]] = {}
+        """Of deleted topics, until their files are removed."""
         self.epoch = 0
 
     async def open_topic(self, topic: Topic) -> None:
         """Opens the partitions of a topic that are not open yet."""
         have = self._by_topic.get(topic.id, [])
-        gate = asyncio.Semaphore(_OPEN_AT_ONCE)
-        numbers = range(len(have), topic.config.partitions)
-        opened = await asyncio.gather(*(self._open(topic, number, gate) for number in numbers))
+        missing = ((topic, number) for number in range(len(have), topic.config.partitions))
+        opened = await bounded_gather(self._open, missing)
         self._by_topic[topic.id] = [*have, *opened]
 
     async def open_topics(self, topics: list[Topic]) -> None:
         """Opens every topic, at start-up."""
-        gate = asyncio.Semaphore(_OPEN_AT_ONCE)
-
-        async def open_one(topic: Topic) -> None:
-            numbers = range(topic.config.partitions)
-            self._by_topic[topic.id] = list(
-                await asyncio.gather(*(self._open(topic, number, gate) for number in numbers))
-            )
-
-        await asyncio.gather(*(open_one(topic) for topic in topics))
+        places = ((topic, number) for topic in topics for number in range(topic.config.partitions))
+        opened = iter(await bounded_gather(self._open, places))
+        for topic in topics:
+            self._by_topic[topic.id] = list(islice(opened, topic.config.partitions))
 
     def of(self, topic_id: int) -> list[Partition]:
         return self._by_topic.get(TopicId(topic_id), [])
@@ -72,44 +68,57 @@ class Partitions:
         """All of them, with topic id and number."""
         return [(id, number, found) for id, all in self._by_topic.items() for number, found in enumerate(all)]
 
-    def reconfigure(self, topic: Topic) -> None:
-        for partition in self.of(topic.id):
-            partition.reconfigure(topic.config, self.limits_for(topic.config))
+    async def reconfigure(self, topic: Topic) -> None:
+        limits = self.limits_for(topic.config)
+        async for partition in paced(self.of(topic.id)):
+            partition.reconfigure(topic.config, limits)
 
-    async def remove_topic(self, topic: Topic) -> None:
-        """Refuses further work, waits for what runs, and removes the files."""
-        partitions = self._by_topic.pop(topic.id, [])
-        for partition in partitions:
+    def withdraw(self, topic_id: TopicId) -> None:
+        """From now on nobody finds the partitions of a topic that was deleted."""
+        self._withdrawn[topic_id] = deque(self._by_topic.pop(topic_id, ()))
+
+    async def remove_files(self, topic_id: TopicId) -> None:
+        """Refuses further work, waits for what runs, and removes the files of a topic that was withdrawn."""
+        partitions = self._withdrawn.get(topic_id, deque())
+        async for partition in paced(list(partitions)):
             partition.abandon()
-        await asyncio.gather(*(partition.drain() for partition in partitions))
-        for log_id in await self._storage.list_logs(topic_log_prefix(topic.id)):
-            await self._storage.delete_log(log_id)
+        await bounded_gather(Partition.drain, list(partitions))
+        await self._storage.delete_logs(topic_directory(topic_id))
+        pace = Pace()
+        while partitions:  # thousands that are freed at once would hold the loop
+            partitions.popleft()
+            await pace.turn()
+        self._withdrawn.pop(topic_id, None)
 
     async def unowned_topic_ids(self, known: set[TopicId]) -> set[int]:
         """Topic ids that have files and no topic: left by a damaged catalogue, never removed by Quiver."""
-        found = {int(log_id.split("/")[1]) for log_id in await self._storage.list_logs("topics/")}
+        found = {int(log_id.split("/")[1]) for log_id in await self._storage.list_logs("topics")}
         return found - known
 
     async def close(self) -> None:
-        results = await asyncio.gather(*(p.close() for p in self.all()), return_exceptions=True)
-        for problem in results:
-            if problem is not None:
-                logger.error("a partition did not close cleanly: %s", problem)
+        await bounded_gather(_close, self.all())
 
     def limits_for(self, config: TopicConfig) -> Limits:
         """The broker's limits with the topic's own message size."""
         return self._limits.for_messages(config.max_message_bytes)
 
-    async def _open(self, topic: Topic, number: int, gate: asyncio.Semaphore) -> Partition:
-        async with gate:
-            log = await self._storage.open_log(partition_log_id(topic.id, number), log_options(topic.config))
-            partition = Partition(
-                f"{topic.name}-{number}",
-                log,
-                config=topic.config,
-                epoch=self.epoch,
-                clock=self._clock,
-                limits=self.limits_for(topic.config),
-            )
-            await partition.recover()
-            return partition
+    async def _open(self, place: tuple[Topic, int]) -> Partition:
+        topic, number = place
+        log = await self._storage.open_log(partition_log_id(topic.id, number), log_options(topic.config))
+        partition = Partition(
+            f"{topic.name}-{number}",
+            log,
+            config=topic.config,
+            epoch=self.epoch,
+            clock=self._clock,
+            limits=self.limits_for(topic.config),
+        )
+        await partition.recover()
+        return partition
+
+
+async def _close(partition: Partition) -> None:
+    try:
+        await partition.close()
+    except Exception as problem:
+        logger.error("a partition did not close cleanly: %s", problem)

@@ -22,6 +22,7 @@ from quiver.model.errors import QuiverError
 from quiver.model.limits import MIB
 from quiver.model.topic import Topic
 from quiver.system.clock import Clock
+from quiver.system.pace import paced
 
 _ANSWER_EARLY_SECONDS = 0.1
 """A poll answers this much before its timeout, so that the client's own timeout does not come first."""
@@ -109,7 +110,7 @@ class Poll:
         """Adds to what was found. A partition that cannot be read does not keep the others from being read."""
         problem: QuiverError | None = None
         size = 0
-        for partition in reader.in_turn(view.assigned):
+        async for partition in paced(reader.in_turn(view.assigned)):
             if limit <= 0 or size >= _POLL_BYTES:
                 break
             try:

@@ -26,6 +26,7 @@ from quiver.records.check import KEY_NEEDED, check_frame
 from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, FrameHeader
 from quiver.structures.murmur2 import partition_for
 from quiver.system.clock import Clock
+from quiver.system.pace import AT_ONCE
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.events import Place
 
@@ -108,7 +109,16 @@ class Publish:
         """Publishes each message by itself: the answer for one is its place, or why it was refused."""
         topic = self._metadata.topic(topic_name)
         partitions = self._partitions.of(topic.id)
-        started = [self._start(topic, partitions, message) for message in messages]
+        started: list[_Begun | QuiverError] = []
+        begun_at_once: set[int] = set()
+        for message in messages:
+            begun = self._start(topic, partitions, message)
+            started.append(begun)
+            if isinstance(begun, _Begun):
+                begun_at_once.add(begun.partition)
+            if len(begun_at_once) >= AT_ONCE:  # each of them builds a frame when the loop comes to it
+                begun_at_once.clear()
+                await asyncio.sleep(0)
         return [await _outcome(begun) for begun in started]
 
     def _start(self, topic: Topic, partitions: list[Partition], message: NewMessage) -> _Begun | QuiverError:

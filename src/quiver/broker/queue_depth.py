@@ -82,7 +82,7 @@ async def partition_depth(
         ready = await _unread(partition, [log.start_offset] * LEVELS)
         oldest_ms = await _append_time_ms(partition, log.start_offset) if with_age else None
         return PartitionDepth(topic, number, None, partition.last_stable, ready, oldest_ms=oldest_ms)
-    tally, counts, available = delivery.tallies.get(group.id), state.counts(), state.available(now_ms)
+    tally, counts, available = delivery.tally(group.id), state.counts(), state.available(now_ms)
     ready = [sum(pair) for pair in zip(available, await _unread(partition, _positions(state)), strict=True)]
     due = max(0, sum(available) - counts.read_ahead)
     lowest = delivery.settled_offset(group.id) or 0

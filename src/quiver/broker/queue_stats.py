@@ -1,6 +1,5 @@
 """Counters of queues: what was settled, by topic and group, and how the priorities are served."""
 
-import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import NamedTuple
@@ -13,15 +12,15 @@ from quiver.delivery.group_state import LEVELS
 from quiver.delivery.partition_delivery import PartitionDelivery
 from quiver.groups.service import GroupService
 from quiver.metadata.service import MetadataService
+from quiver.model.errors import Closed
 from quiver.model.topic import Topic
 from quiver.partition.partition import Partition
 from quiver.system.clock import Clock
+from quiver.system.pace import Pace, paced
 
 _WINDOW_MS = 60_000
 """Rates are of about the last minute."""
 _SAMPLE_MS = 5_000
-_SLICE = 200
-"""Partitions that are looked at before others may run."""
 
 
 class Settled(msgspec.Struct, kw_only=True):
@@ -99,7 +98,7 @@ class QueueStats:
             if delivery is None:
                 continue
             of_topic, of_groups = found.topics.setdefault(topic.name, (Settled(), {}))
-            for group_id in delivery.group_ids & names.keys():
+            async for group_id in paced(delivery.group_ids & names.keys()):
                 settled = _settled(delivery, group_id)
                 for sum_ in (found.total, of_topic, of_groups.setdefault(names[group_id], Settled())):
                     sum_.add(settled)
@@ -108,12 +107,18 @@ class QueueStats:
     async def priorities(self) -> Priorities:
         found = Priorities([0] * LEVELS, [0.0] * LEVELS, {})
         delivered, waited_ms = [0] * LEVELS, [0] * LEVELS
+        group_ids: dict[str, set[int]] = {}
         async for topic, number, partition, delivery in self._all():
-            shown = await self._partition(topic, number, partition, delivery, self._queue_ids(topic))
+            if topic.name not in group_ids:
+                group_ids[topic.name] = self._queue_ids(topic)
+            shown = await self._partition(topic, number, partition, delivery, group_ids[topic.name])
+            if shown is None:
+                continue
             found.topics.setdefault(topic.name, {})[number] = shown
             _add(found.stored, shown.stored)
-            if delivery is not None:
-                for tally in delivery.tallies.values():
+            async for group_id in paced(() if delivery is None else delivery.group_ids):
+                tally = None if delivery is None else delivery.tally(group_id)
+                if tally is not None:
                     _add(delivered, tally.delivered_by_level)
                     _add(waited_ms, tally.waited_ms_by_level)
         ids = {topic.id for topic in self._metadata.topics()}
@@ -122,14 +127,12 @@ class QueueStats:
         return found
 
     async def _all(self) -> "AsyncIterator[tuple[Topic, int, Partition, PartitionDelivery | None]]":
-        seen = 0
-        for topic in sorted(self._metadata.topics(), key=lambda topic: topic.name):
+        pace = Pace()
+        for topic in self._metadata.topics():
             known: Mapping[int, PartitionDelivery] = self._queues.known_deliveries(topic.id)
             for number, partition in enumerate(self._partitions.of(topic.id)):
+                await pace.turn()
                 yield topic, number, partition, known.get(number)
-                seen += 1
-                if not seen % _SLICE:
-                    await asyncio.sleep(0)
 
     def _queue_ids(self, topic: Topic) -> set[int]:
         """Groups that use the topic; that they do is in partition 0, whatever other partitions they have begun."""
@@ -143,17 +146,22 @@ class QueueStats:
         partition: Partition,
         delivery: PartitionDelivery | None,
         group_ids: set[int],
-    ) -> PartitionPriorities:
+    ) -> PartitionPriorities | None:
+        """None when the topic was deleted meanwhile."""
         log, now_ms = partition.log, self._clock.now_ms()
-        stored = await log.count_by_priority(log.start_offset)
-        recent = [0] * LEVELS
-        if any(stored):
-            recent = await log.count_by_priority(await log.offset_for_time(now_ms - _WINDOW_MS))
+        try:
+            stored = await log.count_by_priority(log.start_offset)
+            recent = [0] * LEVELS
+            if any(stored):
+                recent = await log.count_by_priority(await log.offset_for_time(now_ms - _WINDOW_MS))
+            ready = await _ready(partition, delivery, group_ids, stored, self._queues.lease_clock.now_ms())
+        except Closed:
+            return None
         window_ms = min(_WINDOW_MS, max(1_000, now_ms - self._started_ms))
-        served = _Served() if delivery is None else _served(delivery)
+        served = _Served() if delivery is None else await _served(delivery)
         return PartitionPriorities(
             stored=stored,
-            ready=await _ready(partition, delivery, group_ids, stored, self._queues.lease_clock.now_ms()),
+            ready=ready,
             in_flight=served.in_flight,
             enqueue_rate=[count * 1000 / window_ms for count in recent],
             dequeue_rate=self._rate((topic.id, number), served.messages, now_ms),
@@ -173,7 +181,7 @@ class QueueStats:
 
 
 def _settled(delivery: PartitionDelivery, group_id: int) -> Settled:
-    state, tally = delivery.state(group_id), delivery.tallies.get(group_id)
+    state, tally = delivery.state(group_id), delivery.tally(group_id)
     settled = Settled(in_flight=0 if state is None else state.counts().leased)
     if tally is not None:
         for name in ("delivered", "acks", "nacks", "rejects", "extensions", "dead", "expired_leases", "lost"):
@@ -181,10 +189,10 @@ def _settled(delivery: PartitionDelivery, group_id: int) -> Settled:
     return settled
 
 
-def _served(delivery: PartitionDelivery) -> _Served:
+async def _served(delivery: PartitionDelivery) -> _Served:
     served = _Served()
-    for group_id in delivery.group_ids:
-        state, tally = delivery.state(group_id), delivery.tallies.get(group_id)
+    async for group_id in paced(delivery.group_ids):
+        state, tally = delivery.state(group_id), delivery.tally(group_id)
         if state is not None:
             _add(served.in_flight, state.counts().by_level_leased)
         if tally is not None:
@@ -203,7 +211,7 @@ async def _ready(
 ) -> list[int]:
     """What could be received now, over all groups; where there is none yet, by the first that comes."""
     ready = [0] * LEVELS if group_ids else list(stored)
-    for group_id in group_ids:
+    async for group_id in paced(group_ids):
         state = None if delivery is None else delivery.state(group_id)
         if state is None:
             _add(ready, stored)

@@ -1,6 +1,5 @@
 """Queues: receive and settle, for groups whose consumers share messages instead of partitions."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from quiver.broker.consumers import Consumer
@@ -16,7 +15,7 @@ from quiver.delivery.group_state import Settlement
 from quiver.delivery.partition_delivery import Bury, PartitionDelivery
 from quiver.groups.service import GroupService
 from quiver.metadata.service import MetadataService
-from quiver.model.errors import GroupNotEmpty, GroupNotFound, ShuttingDown, TopicNotFound
+from quiver.model.errors import Closed, GroupNotEmpty, GroupNotFound, ShuttingDown, TopicNotFound
 from quiver.model.limits import MIB, Limits
 from quiver.model.position import Position
 from quiver.model.priority import Priority
@@ -28,12 +27,11 @@ from quiver.protocol.transaction_messages import LeasedAcks
 from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
+from quiver.system.pace import bounded_gather, paced
 from quiver.system.randomness import Randomness
+from quiver.telemetry.supervised_task import SupervisedTask
 
 __all__ = ["QueueDepth", "Queues", "ReceiptOutcome", "Received"]
-
-_LOOKED_AT_ONCE = 100
-"""Partitions whose depth is asked for before others may run."""
 
 
 class Queues:
@@ -91,7 +89,7 @@ class Queues:
     async def stop(self) -> None:
         """Whoever waits is told; what was given to nobody is to be had again."""
         self._is_closed = True
-        for queue in self._queues.values():
+        async for queue in paced(list(self._queues.values())):
             queue.close(ShuttingDown())
         await self._receiving.stop()
         await self._deliveries.close()
@@ -203,6 +201,10 @@ class Queues:
         """CorruptData while the delivery state of a partition cannot be read."""
         self._deliveries.check_open(topic_id, partition)
 
+    @property
+    def task(self) -> SupervisedTask:
+        return self._deliveries.task
+
     def problems(self) -> dict[str, str]:
         """Partitions whose delivery state cannot be read, and why."""
         return {
@@ -215,12 +217,14 @@ class Queues:
     async def depths(self, topic: str) -> list[QueueDepth]:
         """Of every queue group that has used the topic, by name."""
         found = self._metadata.topic(topic)
-        return [await self._depth(found, name) for name in sorted(self._groups_of(found.id))]
+        names = sorted(self._groups_of(found.id))
+        # A group may be deleted while others are looked at.
+        return [await self._depth(found, name) async for name in paced(names) if self._uses(name, found.id)]
 
     async def depth(self, topic: str, group: str) -> QueueDepth:
         """GroupNotFound also when the group has never used the topic."""
         found = self._metadata.topic(topic)
-        if group not in self._groups_of(found.id):
+        if not self._uses(group, found.id):
             raise GroupNotFound(
                 f"there is no queue group {group!r} in topic {topic!r}; it begins with its first receive", group=group
             )
@@ -230,7 +234,7 @@ class Queues:
         """Of a queue group in every partition of the topics that it has used."""
         found = []
         for topic in self._metadata.topics():
-            if group in self._groups_of(topic.id):
+            if self._uses(group, topic.id):
                 found += await self._parts(topic, group, with_age=with_age)
         return found
 
@@ -245,10 +249,10 @@ class Queues:
 
     # what happens to topics and groups
 
-    def topic_changed(self, topic: Topic) -> None:
+    async def topic_changed(self, topic: Topic) -> None:
         """Settings, or more partitions."""
-        for (topic_id, _), queue in list(self._queues.items()):
-            if topic_id == topic.id:
+        async for (topic_id, group_id), queue in paced(list(self._queues.items())):
+            if topic_id == topic.id and self._groups.name_of(group_id) == queue.name:
                 queue.partitions_added()
                 queue.configure(topic, self._groups.group(queue.name))
 
@@ -256,12 +260,15 @@ class Queues:
         """What was removed is settled for every group."""
         known = self.known_deliveries(topic_id).values()
         places = [(delivery, group_id) for delivery in known for group_id in delivery.group_ids]
-        await asyncio.gather(*(one.settle_below(id, one.partition.log.start_offset) for one, id in places))
-        for delivery, group_id in places:
-            self._note_change(delivery, group_id)
+        await bounded_gather(self._settle_purged, places)
+
+    async def _settle_purged(self, place: tuple[PartitionDelivery, int]) -> None:
+        delivery, group_id = place
+        await delivery.settle_below(group_id, delivery.partition.log.start_offset)
+        self._note_change(delivery, group_id)
 
     async def topic_deleted(self, topic_id: int) -> None:
-        for place in [place for place in self._queues if place[0] == topic_id]:
+        async for place in paced([place for place in self._queues if place[0] == topic_id]):
             queue = self._queues.pop(place)
             queue.close(TopicNotFound(topic=queue.topic.name))
         await self._deliveries.close_topic(topic_id)
@@ -301,7 +308,7 @@ class Queues:
             queue = self._queues.pop(place)
             queue.close(GroupNotFound(group=queue.name))
         using = [delivery for delivery in self._deliveries.all() if delivery.state(group_id) is not None]
-        await asyncio.gather(*(delivery.forget(group_id) for delivery in using))
+        await bounded_gather(lambda delivery: delivery.forget(group_id), using)
 
     # inside
 
@@ -327,8 +334,7 @@ class Queues:
 
     async def _attend(self, delivery: PartitionDelivery) -> None:
         topic_id = delivery.topic_id
-        await delivery.expire(lambda group_id: self._settling.settings_of(topic_id, group_id))
-        for group_id in delivery.group_ids:
+        for group_id in await delivery.expire(lambda group_id: self._settling.settings_of(topic_id, group_id)):
             self._note_change(delivery, group_id)
 
     def _groups_of(self, topic_id: int) -> set[str]:
@@ -338,19 +344,27 @@ class Queues:
         names = {name for group_id in ids if (name := self._groups.name_of(group_id)) is not None}
         return {name for name in names if self._groups.group(name).kind == "queue"}
 
+    def _uses(self, group: str, topic_id: int) -> bool:
+        """Whether it is a queue group that has used a topic."""
+        found, first = self._groups.groups().get(group), self.known_deliveries(topic_id).get(0)
+        if found is None or found.kind != "queue" or first is None:
+            return False
+        return first.state(found.id) is not None
+
     async def _depth(self, topic: Topic, group: str) -> QueueDepth:
         parts = await self._parts(topic, group, with_age=True)
+        self._metadata.topic_by_id(topic.id)
         return queue_depth(group, parts, now_ms=self._clock.now_ms(), delayed=self._pending_delays(topic.id))
 
     async def _parts(self, topic: Topic, group: str, *, with_age: bool) -> list[PartitionDepth]:
         known, found = self.known_deliveries(topic.id), []
         of, now_ms = self._groups.group(group), self.lease_clock.now_ms()
-        for number, partition in enumerate(self._partitions.of(topic.id)):
-            if number % _LOOKED_AT_ONCE == _LOOKED_AT_ONCE - 1:
-                await asyncio.sleep(0)
-            found.append(
-                await partition_depth(
+        async for number, partition in paced(enumerate(self._partitions.of(topic.id))):
+            try:
+                depth = await partition_depth(
                     topic.name, number, partition, known.get(number), of, now_ms=now_ms, with_age=with_age
                 )
-            )
+            except Closed:  # the topic was deleted meanwhile
+                return []
+            found.append(depth)
         return found

@@ -20,6 +20,7 @@ from quiver.model.priority import Priority
 from quiver.model.topic import Topic
 from quiver.protocol.queue_messages import NACK, SettlePart
 from quiver.system.clock import Clock
+from quiver.system.pace import Pace, Turnstile
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +29,6 @@ MAX_TOPICS = 1_000
 MAX_WAIT_MS = 300_000
 MAX_VISIBILITY_MS = 7 * 86_400_000
 _MAX_CONSUMER_LENGTH = 240
-_LOTS_AT_ONCE = 32
-"""Partitions that are delivered from before others may run."""
 
 
 class Receiving:
@@ -53,6 +52,7 @@ class Receiving:
         self._limits = limits
         self.queues: dict[tuple[int, int], TopicQueue] = {}
         """By topic id and group id: those that were received from since the start."""
+        self._turnstile = Turnstile()
         self._first = 0
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -118,6 +118,7 @@ class Receiving:
                     group,
                     self._partitions,
                     self._deliveries,
+                    turnstile=self._turnstile,
                     clock=self._clock,
                     lease_clock=self._lease_clock,
                 )
@@ -154,7 +155,7 @@ class Receiving:
     async def _deliver(self, receiver: Receiver, max_bytes: int) -> list[Received]:
         """Journals the leases and loads the messages; those beyond `max_bytes` are to be had again."""
         found: list[tuple[int, Received]] = []
-        lots = deque(receiver.lots.values())
+        lots, pace = deque(receiver.lots.values()), Pace()
         try:
             is_full = False
             while lots and not is_full:
@@ -167,8 +168,7 @@ class Receiving:
                     continue
                 found += zip(lot.places_of(received), received, strict=True)
                 max_bytes -= sum(len(one.delivery.frame) for one in received)
-                if len(lots) % _LOTS_AT_ONCE == _LOTS_AT_ONCE - 1:
-                    await asyncio.sleep(0)
+                await pace.turn()
                 is_full = max_bytes <= 0 or not received or received[-1].delivery.end != lot.taken[-1].end
         except BaseException:
             self.give_back_later([one for _, one in found])

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from quiver.model.errors import QuiverError
 from quiver.model.topic import Topic
 from quiver.partition.partition import Partition
+from quiver.system.pace import paced
 
 
 class PartitionDetails(NamedTuple):
@@ -36,7 +37,7 @@ class TopicDetails(NamedTuple):
 
 
 async def topic_details(topic: Topic, partitions: Sequence[Partition]) -> TopicDetails:
-    return TopicDetails(topic, [await _details(number, each) for number, each in enumerate(partitions)])
+    return TopicDetails(topic, [await _details(*place) async for place in paced(enumerate(partitions))])
 
 
 async def _details(number: int, partition: Partition) -> PartitionDetails:

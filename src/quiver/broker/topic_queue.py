@@ -18,12 +18,11 @@ from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
 from quiver.partition.partition import Partition
 from quiver.system.clock import Clock
+from quiver.system.pace import Pace, Turnstile
 
 logger = logging.getLogger(__name__)
 
 _SCOUTED_AT_ONCE = 64
-_TURNS_AT_ONCE = 128
-"""Turns before others may run."""
 _NOTHING = [0] * LEVELS
 _LONGEST_PAUSE_SECONDS = 60.0
 
@@ -43,6 +42,7 @@ class TopicQueue:
         partitions: Partitions,
         deliveries: Deliveries,
         *,
+        turnstile: Turnstile,
         clock: Clock,
         lease_clock: Clock,
     ) -> None:
@@ -52,6 +52,7 @@ class TopicQueue:
         self.settings = group.settings.for_topic(topic.config.queue)
         self._partitions = partitions
         self._deliveries = deliveries
+        self._turnstile = turnstile
         self._clock = clock
         self._lease_clock = lease_clock
         self._first_use = FirstUse(topic.id, group, partitions, deliveries)
@@ -186,6 +187,7 @@ class TopicQueue:
             self._waker = asyncio.get_running_loop().create_task(self._serve_in_turn())
 
     async def _serve_in_turn(self) -> None:
+        await self._turnstile.enter()
         async with self._lock:
             self._waker = None
             await self._serve()
@@ -195,7 +197,7 @@ class TopicQueue:
         is_done = False
         while not is_done:
             self._is_full = False
-            self._sort_news()
+            await self._sort_news()
             await self._scout()
             for receiver in list(self._receivers) if self._turns.any else ():
                 await self._fill(receiver)
@@ -205,10 +207,13 @@ class TopicQueue:
                     break
             is_done = not self._unscouted or not any(receiver.is_open for receiver in self._receivers)
 
-    def _sort_news(self) -> None:
+    async def _sort_news(self) -> None:
         """Partitions that have something go where their turn will come."""
-        now_ms = self._lease_clock.now_ms()
+        now_ms, pace = self._lease_clock.now_ms(), Pace()
         while self._news:
+            await pace.turn()
+            if not self._news:
+                return
             number = self._news.pop()
             state = self._state(number)
             available = _NOTHING if state is None else state.available(now_ms)
@@ -249,22 +254,20 @@ class TopicQueue:
             except Exception as error:
                 self._failed(number, error)
             self._unscouted.pop(number, None)
-            self._sort_news()
+            await self._sort_news()
 
     async def _fill(self, receiver: Receiver) -> None:
         want = self.consumers.room(receiver.consumer, limit=self.settings.max_unacked, want=receiver.remaining)
         if want < 1 and receiver.is_open:
             self._is_full = True
-        turns = 0
+        pace = Pace()
         while want > 0 and receiver.is_open and self._closed_by is None:
-            turns += 1
-            if turns % _TURNS_AT_ONCE == 0:
-                await asyncio.sleep(0)
+            await pace.turn()
             turn = self._turns.next(want, self._lease_clock.now_ms(), receiver.levels)
             if turn is not None:
                 want -= await self._take(turn, receiver)
             elif self._news:
-                self._sort_news()
+                await self._sort_news()
             else:
                 return
 

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 from quiver.model.errors import InvalidRequest
 from quiver.protocol.transaction_messages import MOST_PRODUCERS, GroupOffsets, LeasedAcks, ProducerKey
+from quiver.transactions.commit_key import CommitKey
 
 _MOST_OFFSETS = 10_000
 _MOST_RUNS = 100_000
 _KEY_LENGTH = 1_000
+_DESCRIPTION_LENGTH = 500
 
 
 def check_producers(producers: Sequence[ProducerKey]) -> None:
@@ -17,9 +19,17 @@ def check_producers(producers: Sequence[ProducerKey]) -> None:
         raise InvalidRequest(problem="a producer is named twice")
 
 
-def check_key(key: str | None) -> None:
-    if key is not None and not 1 <= len(key) <= _KEY_LENGTH:
+def commit_key(name: str | None, description: str | None) -> CommitKey | None:
+    """InvalidRequest if it cannot be one."""
+    if name is None:
+        if description is not None:
+            raise InvalidRequest(problem="the description of a commit says what its key stands for: give a key too")
+        return None
+    if not 1 <= len(name) <= _KEY_LENGTH:
         raise InvalidRequest(problem=f"the key of a commit has 1 to {_KEY_LENGTH} characters")
+    if description is not None and len(description) > _DESCRIPTION_LENGTH:
+        raise InvalidRequest(problem=f"the description of a commit has at most {_DESCRIPTION_LENGTH} characters")
+    return CommitKey(name, description)
 
 
 def check_offset_count(groups: Sequence[GroupOffsets]) -> None:

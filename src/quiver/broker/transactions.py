@@ -11,10 +11,11 @@ from quiver.broker.partitions import Partitions
 from quiver.broker.publish import Publish, Published
 from quiver.broker.queues import Queues
 from quiver.broker.settling import TransactionAcks
-from quiver.broker.transaction_limits import check_key, check_offset_count, check_producers, check_runs
+from quiver.broker.transaction_limits import check_offset_count, check_producers, check_runs, commit_key
 from quiver.broker.transaction_list import describe, list_transactions
 from quiver.broker.transaction_publishing import TransactionPublishing
 from quiver.broker.transaction_recovery import recover
+from quiver.broker.transaction_timeouts import TransactionTimeouts
 from quiver.groups.assignors import TopicPartition
 from quiver.metadata.service import MetadataService
 from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
@@ -28,6 +29,9 @@ from quiver.protocol.transaction_messages import (
 )
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
+from quiver.telemetry.failures import Failures
+from quiver.telemetry.supervised_task import SupervisedTask
+from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.coordinator import Coordinator, check_init
 from quiver.transactions.events import Decided, Place, Reason
 from quiver.transactions.open_transaction import OpenTransaction, by_group
@@ -69,8 +73,8 @@ class Transactions:
         self._queues = queues
         self._publishing = TransactionPublishing(coordinator, publish, metadata, partitions, clock=clock)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._upkeep: asyncio.Task[None] | None = None
-        self._timing_out: asyncio.Future[Any] | None = None
+        self.task = SupervisedTask("transactions", self._keep_up)
+        self._timeouts = TransactionTimeouts(coordinator, self._abort_overdue)
 
     async def start(self, storage: Storage, epoch: int) -> None:
         """Finishes what was decided, aborts what was open. Groups and leases are known, and nobody uses them yet."""
@@ -80,14 +84,12 @@ class Transactions:
             logger.error("there are no transactions until this is repaired: %s", error)
             return
         await recover(self._coordinator, self._finishing)
-        self._upkeep = asyncio.get_running_loop().create_task(self._keep_up())
+        self.task.start()
 
     async def stop(self) -> None:
         """Finishes what is being decided. What is open stays open, and is aborted at the next start."""
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.gather(self._upkeep, return_exceptions=True)
-        await asyncio.gather(*self._tasks, *filter(None, (self._timing_out,)), return_exceptions=True)
+        await self.task.stop()
+        await asyncio.gather(self._timeouts.finish(), *self._tasks, return_exceptions=True)
         await self._finishing.stop()
         await self._coordinator.close()
 
@@ -196,27 +198,27 @@ class Transactions:
         producers: Sequence[ProducerKey],
         *,
         key: str | None = None,
+        description: str | None = None,
         offsets: Sequence[GroupOffsets] = (),
         acks: Sequence[LeasedAcks] = (),
     ) -> Answer:
         """Makes everything of these producers count at once; answers when readers see it.
 
         LeaseLost and errors of groups leave the transaction open: it is to be aborted. The same request again, or
-        another with the same key, gets the same answer.
+        another with the same key, gets the same answer; CommitKeyConflict if the key stands for something else.
         """
         check_producers(producers)
-        check_key(key)
-        return await self._through(self._commit(producers, key, offsets, acks))
+        return await self._through(self._commit(producers, commit_key(key, description), offsets, acks))
 
     async def _commit(
         self,
         producers: Sequence[ProducerKey],
-        key: str | None,
+        key: CommitKey | None,
         offsets: Sequence[GroupOffsets],
         acks: Sequence[LeasedAcks],
     ) -> Answer:
         state = self._coordinator.state
-        names = [] if key is None else [f"key {key}"]
+        names = [] if key is None else [f"key {key.name}"]
         async with self._coordinator.alone(*names, *(each.producer_id for each in producers)):
             before = None if key is None else state.keyed(key)
             if before is None:
@@ -238,7 +240,7 @@ class Transactions:
     async def _decide_commit(
         self,
         transactions: Sequence[OpenTransaction],
-        key: str | None,
+        key: CommitKey | None,
         offsets: Sequence[GroupOffsets],
         acks: Sequence[LeasedAcks],
     ) -> Decided:
@@ -260,7 +262,7 @@ class Transactions:
     async def _decide(
         self,
         transactions: Sequence[OpenTransaction],
-        key: str | None,
+        key: CommitKey | None,
         joint: OpenTransaction,
         prepared: TransactionAcks | None,
     ) -> Decided:
@@ -366,27 +368,19 @@ class Transactions:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             ticks += 1
-            try:
-                self._time_out_overdue()
-                if ticks % _UPKEEP_TICKS == 0:
+            failures = Failures()
+            with failures.of("the timeout of transactions"):
+                self._timeouts.begin()
+            if ticks % _UPKEEP_TICKS == 0:
+                with failures.of("the end of transactions"):
                     await self._finishing.settle()
+                with failures.of("upkeep of transactions"):
                     await self._coordinator.keep_up()
-            except (QuiverError, OSError) as error:
-                logger.warning("transactions could not be kept up, will try again: %s", error)
+            failures.check()
 
-    def _time_out_overdue(self) -> None:
-        if self._timing_out is not None and not self._timing_out.done():
-            return
-        if overdue := self._coordinator.overdue():
-            work = asyncio.gather(*(self._time_out(each) for each in overdue), return_exceptions=True)
-            self._timing_out = asyncio.ensure_future(work)
-
-    async def _time_out(self, transaction: OpenTransaction) -> None:
-        async with self._coordinator.alone(transaction.producer_id):
-            if transaction in self._coordinator.overdue():
-                logger.info("transaction %s was open for too long and is aborted", transaction.id)
-                transaction.is_ending = True
-                await self._abort_now([transaction], "restart" if transaction.is_left_over else "timeout")
+    async def _abort_overdue(self, transaction: OpenTransaction) -> None:
+        transaction.is_ending = True
+        await self._abort_now([transaction], "restart" if transaction.is_left_over else "timeout")
 
 
 def _answer(decided: Decided) -> Answer:

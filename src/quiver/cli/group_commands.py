@@ -26,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-_LISTED = ("id", "state", "members", "lag", "topics")
+_LISTED = ("id", "kind", "state", "members", "lag", "leased", "retrying", "topics")
 _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1000)
 _SHORT_LENGTH = 8
 
@@ -53,10 +53,10 @@ TopicOption = Annotated[
 
 @app.command("list")
 def list_groups(address: AddressOption = DEFAULT_ADDRESS, output: OutputOption = Output.TABLE) -> None:
-    """List the groups with their lag in messages."""
+    """List the groups with their lag in messages, and what consumers of queue groups hold or will get again."""
     with connect(address) as q:
         groups = q.groups.list()
-    names = ("id", "kind", "state", "members", "generation", "topics", "lag")
+    names = ("id", "kind", "state", "members", "generation", "topics", "lag", "leased", "retrying")
     show_rows([{name: getattr(group, name) for name in names} for group in groups], output, columns=_columns(output))
 
 

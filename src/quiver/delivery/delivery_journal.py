@@ -201,12 +201,20 @@ class DeliveryJournal:
         if not self._held:
             await self._journal.snapshot_beside(self._image)
 
-    async def close(self) -> None:
+    async def abandon(self) -> None:
+        """Ends all work; the log is about to be removed."""
+        await self._end_moves()
+        await self._journal.drain()
+
+    async def _end_moves(self) -> None:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._carrier.close()
+
+    async def close(self) -> None:
+        await self._end_moves()
         try:
             await self.written()
         finally:

@@ -25,6 +25,7 @@ from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Storage
 from quiver.structures.interval_set import IntervalSet
 from quiver.system.clock import Clock
+from quiver.system.pace import paced
 from quiver.system.randomness import Randomness
 
 __all__ = ["Bury", "Delivery", "PartitionDelivery", "Tally"]
@@ -119,6 +120,11 @@ class PartitionDelivery:
         self._frames.forget(self.partition)
         await self._journal.close()
 
+    async def abandon(self) -> None:
+        """Ends all work, for a partition that is about to be deleted."""
+        self._frames.forget(self.partition)
+        await self._journal.abandon()
+
     # what there is
 
     @property
@@ -137,6 +143,10 @@ class PartitionDelivery:
     @property
     def tallies(self) -> dict[int, Tally]:
         return {group_id: group.tally for group_id, group in self._groups.items()}
+
+    def tally(self, group_id: int) -> Tally | None:
+        group = self._groups.get(group_id)
+        return None if group is None else group.tally
 
     def state(self, group_id: int) -> GroupState | None:
         """To be looked at; changes go through here."""
@@ -367,10 +377,17 @@ class PartitionDelivery:
         """Waits until the dead of a settlement have arrived, for 5 s at most; whether they have."""
         return await self._journal.arrived(settlement.moves, within_seconds=_BURIED_WITHIN_SECONDS)
 
-    async def expire(self, settings_of: Callable[[int], QueueSettings]) -> None:
-        """Ends leases whose time is over, and finds retries that are due."""
-        for group_id, group in list(self._groups.items()):
-            await self._settling.expire(group, settings_of(group_id))
+    async def expire(self, settings_of: Callable[[int], QueueSettings]) -> list[int]:
+        """Ends leases whose time is over, and finds retries that are due; returns the groups that may have some."""
+        now_ms, concerned = self._lease_clock.now_ms(), []
+        async for group_id, group in paced(list(self._groups.items())):
+            next_ms = group.state.next_time_ms()
+            if next_ms is not None and next_ms <= now_ms:
+                await self._settling.expire(group, settings_of(group_id))
+            elif not any(group.state.available(now_ms)):
+                continue
+            concerned.append(group_id)
+        return concerned
 
     async def remove_letters(self, runs: Sequence[Run], moves: Sequence[Move]) -> None:
         """Nobody gets these any more. The moves were begun in `outbox` just now, and are carried out."""

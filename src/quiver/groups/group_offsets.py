@@ -13,6 +13,7 @@ from quiver.groups.live_group import LiveGroup
 from quiver.groups.table import Group, GroupTable
 from quiver.model.errors import GroupNotEmpty
 from quiver.system.clock import Clock
+from quiver.system.pace import paced
 
 
 class GroupOffsets(abc.ABC):
@@ -88,6 +89,6 @@ class GroupOffsets(abc.ABC):
 
     async def forget_topic(self, topic_id: int) -> None:
         """The topic is gone, and with it every group's place in it."""
-        for name, group in list(self._table.groups.items()):
+        async for name, group in paced(list(self._table.groups.items())):
             if any(partition.topic_id == topic_id for partition in group.offsets):
                 await self._append(OffsetsForgotten(name, topic_id))

@@ -186,6 +186,14 @@ class Membership(msgspec.Struct, kw_only=True):
             raise MemberFenced(member=member_id)
         raise MemberNotFound(member=member_id)
 
+    def asks_for(self, topic: str) -> bool:
+        """Whether a member subscribes to a topic of this name."""
+        return any(
+            topic in member.subscription.topics
+            or (member.subscription.pattern is not None and topic in matching(member.subscription.pattern, [topic]))
+            for member in self.members.values()
+        )
+
     # what time and topics do
 
     def restarted(self, now_ms: int) -> None:
@@ -245,13 +253,13 @@ class Membership(msgspec.Struct, kw_only=True):
 
     def topics_changed(self, topics: Topics, now_ms: int) -> bool:
         """New topics, added partitions, deleted topics: a new generation if the group is concerned."""
-        existing = {TopicPartition(topic.id, n) for topic in topics.values() for n in range(topic.partitions)}
         subscribed = set().union(*(topic_ids(m.subscription, topics) for m in self.members.values()))
-        wanted = {partition for partition in existing if partition.topic_id in subscribed}
+        sizes = {topic.id: topic.partitions for topic in topics.values()}
+        wanted = {TopicPartition(id, number) for id in subscribed for number in range(sizes[id])}
         if wanted == set().union(*(member.target for member in self.members.values())):
             return False
         for member in self.members.values():
-            member.release(member.owned - existing)
+            member.release({part for part in member.owned if part.partition >= sizes.get(part.topic_id, 0)})
         self.rebalance(topics, now_ms)
         return True
 

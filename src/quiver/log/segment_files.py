@@ -201,6 +201,11 @@ class SegmentFiles(PriorityView):
         finally:
             self.forget_files()
 
+    def discard(self) -> None:
+        """Nothing of the log is needed any more: whoever syncs it from now on has nothing to do."""
+        self._synced_tail = self.tail
+        self.forget_files()
+
     def forget_files(self) -> None:
         for segment in self.segments:
             segment.forget()

@@ -120,6 +120,8 @@ class GroupSummary(msgspec.Struct, array_like=True, frozen=True):
     generation: int
     topics: list[str]
     lag: int
+    leased: int = 0
+    retrying: int = 0
 
 
 class GroupList(Message, tag=121, frozen=True):

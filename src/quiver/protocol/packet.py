@@ -119,6 +119,11 @@ class PacketReader:
         """Whether the stream may end here without cutting a packet off."""
         return self._large is None and self._start == self._end and not self._awaits_preface
 
+    @property
+    def held_bytes(self) -> int:
+        """What has arrived of a packet that is not whole."""
+        return self._end - self._start if self._large is None else self._large_filled
+
     def get_buffer(self) -> memoryview:
         """Where the next bytes go; never empty. Valid until the next call of `received`."""
         if self._error is not None:
@@ -150,6 +155,12 @@ class PacketReader:
             if not packets:
                 raise
         return packets
+
+    def discard(self) -> None:
+        """Lets go of what has arrived. The reader is of no use after this."""
+        self._large, self._chunk = None, _EMPTY
+        self._start = self._end = 0
+        self._awaits_preface = False
 
     def feed(self, data: Buffer) -> list[Packet]:
         """The same for bytes that were received elsewhere, at the cost of a copy."""

@@ -84,6 +84,8 @@ class CommitTransaction(Message, tag=84, frozen=True):
     offsets: list[GroupOffsets] = msgspec.field(default_factory=list)
     """As in AddOffsets, and in addition to what was added before."""
     acks: list[LeasedAcks] = msgspec.field(default_factory=list)
+    description: str | None = None
+    """What the key stands for: with another one than the first commit had, the same key is refused."""
 
 
 class AbortTransaction(Message, tag=85, frozen=True):

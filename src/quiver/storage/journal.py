@@ -214,10 +214,14 @@ class Journal:
         self._bytes_since, self._snapshot_bytes = self._bytes_since - since, len(data)
         self._changed_at = self._clock.monotonic() if self._bytes_since else None
 
-    async def close(self) -> None:
+    async def drain(self) -> None:
+        """Returns when nothing is under way."""
         await self._writer.drain()
         if self._sync_task is not None:
             await self._sync_task
+
+    async def close(self) -> None:
+        await self.drain()
         await self._log.close()
 
     async def _replay(self, offset: int) -> None:

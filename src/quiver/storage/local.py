@@ -24,7 +24,9 @@ from quiver.storage.work import Work
 from quiver.storage.write_behind import WriteBehind
 from quiver.system.clock import Clock, SystemClock
 from quiver.system.files import Files
+from quiver.system.pace import bounded_gather, paced
 from quiver.system.randomness import Randomness, SystemRandomness
+from quiver.telemetry.supervised_task import SupervisedTask
 
 MIN_FREE_BYTES = 256 * MIB
 FLUSH_SECONDS = 1.0
@@ -32,6 +34,7 @@ _MANY_FILES = 1 << 20
 _SHOWN = 3
 READ_THREADS = 4
 BACKGROUND_THREADS = 4
+_REMOVED_AT_ONCE = 64
 _logger = logging.getLogger(__name__)
 
 
@@ -76,13 +79,14 @@ class LocalStorage:
         self._logs: dict[str, LocalLog] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._dirty: set[WriteBehind] = set()
-        self._flusher: asyncio.Task[None] | None = None
+        self._flusher = SupervisedTask("flushing", self._flush_forever)
         self._lock_fd = -1
 
     @property
     def problem(self) -> str | None:
         failed = [f"{log.log_id}: {log.failure}" for log in self._logs.values() if log.failure]
-        return self.space.problem or (f"offline for writes: {'; '.join(failed[:3])}" if failed else None)
+        offline = f"offline for writes: {'; '.join(failed[:3])}" if failed else None
+        return self.space.problem or offline or self._flusher.problem
 
     @property
     def warnings(self) -> dict[str, str]:
@@ -103,7 +107,7 @@ class LocalStorage:
         if self._lock_fd >= 0:
             return
         await self.writes.run(self._take_lock)
-        self._flusher = asyncio.create_task(self._flush_forever())
+        self._flusher.start()
 
     def _take_lock(self) -> None:
         self._files.make_directory(self._logs_path)
@@ -127,7 +131,8 @@ class LocalStorage:
                 disk = await self.writes.run(self._open_segment_log, log_id, options)
                 log = self._logs[log_id] = LocalLog(self, disk, options)
             log.configure(options)
-            return log
+        self._opening.pop(log_id, None)  # whoever waits for the lock finds the log
+        return log
 
     def _open_segment_log(self, log_id: str, options: LogOptions) -> SegmentLog:
         try:
@@ -143,25 +148,27 @@ class LocalStorage:
         except OSError as error:
             raise storage_error(log_id, error) from error
 
-    async def delete_log(self, log_id: str) -> None:
-        check_log_id(log_id)
-        async with self._opening.setdefault(log_id, asyncio.Lock()):
-            log = self._logs.get(log_id)
-            if log is not None:
-                await log.close()
-            await self.writes.run(self._remove_log, self._logs_path / log_id)
-        self._opening.pop(log_id, None)
+    async def delete_logs(self, directory: str) -> None:
+        prefix = f"{check_log_id(directory)}/"
+        async for log in paced([log for log_id, log in self._logs.items() if log_id.startswith(prefix)]):
+            await log.discard()
+        path = self._logs_path / directory
+        names = await self.background.run(self._files.names, path)
+        for first in range(0, len(names), _REMOVED_AT_ONCE):
+            await self.background.run(self._remove_trees, path, names[first : first + _REMOVED_AT_ONCE])
+        if names:
+            await self.background.run(self._remove_directory, path)
 
-    def _remove_log(self, path: Path) -> None:
-        if not self._is_log(self._files.names(path)):
-            return
-        self._files.remove_tree(path)
-        while True:
-            path = path.parent
-            self._files.sync_directory(path)
-            if path == self._logs_path or self._files.names(path):
-                return
+    def _remove_trees(self, path: Path, names: list[str]) -> None:
+        for name in names:
+            self._files.remove_tree(path / name)
+
+    def _remove_directory(self, path: Path) -> None:
+        """Makes the removal of its logs durable, and removes those above it that are empty then."""
+        while path != self._logs_path and not self._files.names(path):
             self._files.remove_tree(path)
+            path = path.parent
+        self._files.sync_directory(path)
 
     async def list_logs(self, prefix: str = "") -> list[str]:
         found = await self.reads.run(self._find_logs)
@@ -202,19 +209,15 @@ class LocalStorage:
         return highest
 
     async def close(self) -> None:
-        if self._flusher is not None:
-            self._flusher.cancel()
-            await asyncio.wait([self._flusher])
-            self._flusher = None
-        results = await asyncio.gather(*[log.close() for log in self._logs.values()], return_exceptions=True)
+        await self._flusher.stop()
+        problems = [problem for problem in await bounded_gather(_close, list(self._logs.values())) if problem]
         for work in (self.writes, self.reads, self.background):
             work.close()
         if self._lock_fd >= 0:
             self._files.close(self._lock_fd)
             self._lock_fd = -1
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        for problem in problems:
+            raise problem
 
     def needs_flush(self, log: WriteBehind) -> None:
         self._dirty.add(log)
@@ -225,9 +228,7 @@ class LocalStorage:
     async def flush(self) -> None:
         """Syncs every log that has written since the last time, many at once."""
         dirty, self._dirty = self._dirty, set()
-        for result in await asyncio.gather(*[log.flush() for log in dirty], return_exceptions=True):
-            if isinstance(result, Exception):
-                _logger.error("a log could not be flushed", exc_info=result)
+        await bounded_gather(_flush, dirty)
 
     async def _flush_forever(self) -> None:
         while True:
@@ -237,3 +238,18 @@ class LocalStorage:
             except OSError as error:
                 _logger.warning("the free space of %s is not known: %s", self._root, error)
             await self.flush()
+
+
+async def _close(log: LocalLog) -> Exception | None:
+    try:
+        await log.close()
+    except Exception as problem:
+        return problem
+    return None
+
+
+async def _flush(log: WriteBehind) -> None:
+    try:
+        await log.flush()
+    except Exception:
+        _logger.exception("a log could not be flushed")

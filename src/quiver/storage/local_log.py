@@ -383,6 +383,16 @@ class LocalLog:
             await self._engine.writes.run(self._disk.close, self.end_offset)
             self._engine.closed(self)
 
+    async def discard(self) -> None:
+        """Closes the files without a sync: they are about to be removed."""
+        await self._compaction.stop()
+        async with self._turn:
+            if not self._closed:
+                self._closed = True
+                await self._behind.finish()
+                self._disk.discard()
+                self._engine.closed(self)
+
     def _check_open(self) -> None:
         if self._closed:
             raise Closed(what=f"log {self.log_id}")

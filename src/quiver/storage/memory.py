@@ -164,10 +164,9 @@ class MemoryStorage:
     def _new_log(self, log_id: str, options: LogOptions) -> MemoryLog:
         return MemoryLog(log_id, options)
 
-    async def delete_log(self, log_id: str) -> None:
-        log = self._logs.pop(check_log_id(log_id), None)
-        if log is not None:
-            await log.close()
+    async def delete_logs(self, directory: str) -> None:
+        for log_id in await self.list_logs(f"{check_log_id(directory)}/"):
+            await self._logs.pop(log_id).close()
 
     async def list_logs(self, prefix: str = "") -> list[str]:
         return sorted(log_id for log_id in self._logs if log_id.startswith(prefix))

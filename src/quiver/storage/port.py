@@ -251,8 +251,11 @@ class Storage(Protocol):
         """Opens or creates a log, recovering it if need be."""
         ...
 
-    async def delete_log(self, log_id: str) -> None:
-        """Closes and removes a log with its files; nothing happens when there is none."""
+    async def delete_logs(self, directory: str) -> None:
+        """Closes and removes every log below a directory of log ids, such as `topics/17`, with their files.
+
+        What is open must have nothing under way. It may be cancelled, and called again for what is left.
+        """
         ...
 
     async def list_logs(self, prefix: str = "") -> list[str]: ...

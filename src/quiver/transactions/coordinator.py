@@ -13,6 +13,7 @@ from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, Produ
 from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
+from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
     Completed,
     Decided,
@@ -190,7 +191,7 @@ class Coordinator:
         *,
         commit: bool,
         reason: Reason = "request",
-        key: str | None = None,
+        key: CommitKey | None = None,
         offsets: Sequence[GroupOffsets] = (),
         acks: Sequence[LeasedAcks] = (),
     ) -> Decided:
@@ -239,7 +240,7 @@ class Coordinator:
         endings: list[Ending],
         commit: bool,
         reason: Reason,
-        key: str | None,
+        key: CommitKey | None,
         offsets: Sequence[GroupOffsets],
         acks: Sequence[LeasedAcks],
     ) -> Decided:
@@ -251,10 +252,11 @@ class Coordinator:
             reason,
             self._clock.now_ms(),
             endings,
-            key,
+            key.name if key else None,
             list(offsets),
             list(acks),
             completed,
+            key.description if key else None,
         )
         try:
             await self._append(decided)

@@ -62,6 +62,8 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, tag=2):
     acks: list[LeasedAcks] = []
     completed: list[int] = []
     """Earlier decisions that need nothing more."""
+    description: str | None = None
+    """What the key stands for."""
 
 
 class MarkersLeft(msgspec.Struct, frozen=True, array_like=True, tag=3):

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from quiver.model.errors import ProducerFenced, UnknownProducer
+from quiver.model.errors import CommitKeyConflict, ProducerFenced, UnknownProducer
 from quiver.protocol.transaction_messages import ProducerKey
+from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
     Completed,
     Decided,
@@ -61,6 +62,7 @@ class Answer(NamedTuple):
 class KeyedAnswer(msgspec.Struct, frozen=True, array_like=True):
     at_ms: int
     producers: list[ProducerKey]
+    description: str | None = None
 
 
 class TransactionState:
@@ -89,10 +91,14 @@ class TransactionState:
             raise ProducerFenced(producer_id=producer_id, epoch=epoch, current=producer.epoch)
         return producer
 
-    def keyed(self, key: str) -> Answer | None:
-        """What a commit with this key was answered."""
-        found = self.keys.get(key)
-        return None if found is None else Answer(True, found.producers, is_repeat=True)
+    def keyed(self, key: CommitKey) -> Answer | None:
+        """What a commit with this key was answered; CommitKeyConflict if that was described in another way."""
+        found = self.keys.get(key.name)
+        if found is None:
+            return None
+        if None not in (found.description, key.description) and found.description != key.description:
+            raise CommitKeyConflict(key=key.name, committed=found.description, asked=key.description)
+        return Answer(True, found.producers, is_repeat=True)
 
     def repeated(self, producers: Sequence[ProducerKey], *, commit: bool) -> Answer | None:
         """What the same commit or abort was answered, if it came before and was the last of these producers."""
@@ -176,7 +182,7 @@ class TransactionState:
         if decided.key is not None:
             self.keys.pop(decided.key, None)
             producers = [ProducerKey(ending.next_id, ending.next_epoch) for ending in decided.endings]
-            self.keys[decided.key] = KeyedAnswer(decided.at_ms, producers)
+            self.keys[decided.key] = KeyedAnswer(decided.at_ms, producers, decided.description)
         self._forget_keys(decided.at_ms)
 
     def _end(self, decided: Decided, ending: Ending) -> None:

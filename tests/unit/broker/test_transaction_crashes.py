@@ -61,7 +61,7 @@ async def look(broker: Broker) -> Seen:
     return Seen(
         await read("out"),
         await read("more"),
-        broker.delays.page("more", skip=0, limit=10).total,
+        (await broker.delays.page("more", skip=0, limit=10)).total,
         None if committed is None else committed.offset,
         [offset for one in jobs for offset in range(one.delivery.start, one.delivery.end)],
     )

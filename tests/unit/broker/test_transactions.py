@@ -249,11 +249,11 @@ async def test_a_transaction_that_takes_too_long_is_aborted(bank: Bank) -> None:
     bank.clock.ms += 900
     bank.broker.transactions.heartbeat(key.producer_id, key.epoch)
     bank.clock.ms += 900
-    bank.broker.transactions._time_out_overdue()
+    bank.broker.transactions._timeouts.begin()
     assert bank.broker.transactions.stats().active == 1
     bank.clock.ms += 101
-    bank.broker.transactions._time_out_overdue()
-    await bank.broker.transactions._timing_out  # type: ignore[misc]
+    bank.broker.transactions._timeouts.begin()
+    await asyncio.gather(*bank.broker.transactions._timeouts.tasks.values())
     assert bank.broker.transactions.stats()[:3] == (0, 0, 1)
     assert bank.partition("b").last_stable == 2
     with pytest.raises(ProducerFenced):
@@ -440,15 +440,15 @@ async def test_delayed_messages_wait_for_the_commit_too(bank: Bank) -> None:
     published = await bank.say(one, "b", b"never", deliver_at_ms=due)
     assert published.delayed
     await bank.say(two, "b", b"late", deliver_at_ms=due)
-    assert bank.broker.delays.page("b", skip=0, limit=9).total == 0
+    assert (await bank.broker.delays.page("b", skip=0, limit=9)).total == 0
     await bank.abort(one)
     await bank.commit(two)
-    page = bank.broker.delays.page("b", skip=0, limit=9)
+    page = await bank.broker.delays.page("b", skip=0, limit=9)
     assert (page.total, [message.id for message in page.messages]) == (1, [1])
     three = await bank.init("three")
     await bank.say(three, "b", b"open", deliver_at_ms=due)
     await bank.restart()
-    assert bank.broker.delays.page("b", skip=0, limit=9).total == 1
+    assert (await bank.broker.delays.page("b", skip=0, limit=9)).total == 1
     bank.clock.ms += 1000
     delays = bank.broker.delays
     while not await bank.read("b"):

@@ -1,7 +1,7 @@
 """A broker for tests of the HTTP gateway: lists in memory, and errors on demand."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ class Published(NamedTuple):
 class Page(NamedTuple):
     messages: list[StoredMessage]
     next_offset: int
+    expired_count: int = 0
 
 
 class FakeBroker:
@@ -157,12 +158,16 @@ class FakeBroker:
         from_time_ms: int | None = None,
         to_time_ms: int | None = None,
         read_committed: bool = True,
+        include_expired: bool = False,
+        hold: Callable[[int], None] | None = None,
     ) -> Page:
         logs = self._logs[self.topic(topic).name]
         if partition >= len(logs):
             raise PartitionNotFound(topic=topic, count=len(logs), partition=partition)
         start = offset or 0
         found = logs[partition][start : start + limit]
+        if hold is not None:
+            hold(sum(len(message.value or b"") for message in found))
         return Page(found, start + len(found))
 
     def warnings(self) -> dict[str, str]:

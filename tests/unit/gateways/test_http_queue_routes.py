@@ -5,7 +5,6 @@ import asyncio
 import msgspec
 import pytest
 
-from quiver.gateways.http.budget import MemoryBudget
 from quiver.gateways.http.operation import Operation
 from quiver.gateways.http.request import ClientGone, Request
 from quiver.gateways.http.routes.receive import ReceiveRoute, receive_routes
@@ -13,6 +12,7 @@ from quiver.model.errors import Overloaded
 from quiver.model.position import Position
 from quiver.model.priority import Priority
 from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
+from quiver.system.memory_budget import MemoryBudget
 from unit.gateways.fake_queues import FakeQueues, received
 
 
@@ -182,8 +182,10 @@ async def test_what_was_leased_for_a_client_that_has_gone_is_given_back(broker, 
 
 async def test_an_answer_there_is_no_memory_for_is_given_back(broker, queues):
     queues.waiting = [received(broker.topic("orders"), 0, [b"x" * 300_000])]
-    budget = MemoryBudget(1000)
-    budget.take(900)
+    budget = MemoryBudget(500_000)
+    other, beyond = budget.open(), budget.open()
+    other.take(300_000)
+    beyond.take(300_000)
     with pytest.raises(Overloaded):
         await ReceiveRoute(broker).receive(request_of({"group": "g"}, asyncio.Event(), budget))
     assert [one.delivery.start for one in queues.returned] == [0]

@@ -94,6 +94,9 @@ async def test_half_a_request_is_waited_for_and_then_dropped(start_gateway, conn
     client = await connect(gateway)
     idle = await connect(gateway)
     await client.send_bytes(produce_packets(1, 200_000)[:-1])
+    correlation, failure = await client.answer()
+    assert (correlation, failure.code, failure.retryable) == (0, "slow_client", True)
+    assert "1024 bytes per second" in failure.message
     assert await client.is_hung_up()
     assert broker.frames == []
     assert gateway.counts.clients_stalled == 1

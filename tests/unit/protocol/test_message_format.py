@@ -56,8 +56,8 @@ ANSWERS: list[tuple[m.Message, str]] = [
     (m.Produced(1 << 40, 5, False, True), "9667cf000001000000000005c2c390"),
     (m.Produced(9, 5, False, False, ((1, 3, False),)), "9667" + "0905c2c29193" + "0103c2"),
     (
-        m.Fetched([m.FetchedPart(7, 0, 88, 1, 2, 2, 4, [(5, 6)], m.Failure("x", "y"))]),
-        "92689199070058010202 0491920506 9464a178a179c2",
+        m.Fetched([m.FetchedPart(7, 0, 88, 1, 2, 2, 4, [(5, 6)], m.Failure("x", "y"), 9)], 8),
+        "9368919a070058010202 0491920506 9464a178a179c209 08",
     ),
     (m.Offsets([m.FoundOffset(4), m.FoundOffset(-1, m.Failure("x", "y"))]), "9269929204c092ff9464a178a179c2"),
     (m.ProducerIdentity(9, 0), "936a0900"),
@@ -87,8 +87,8 @@ ANSWERS += [
         "9878a16d0102a46e6f6e65919401a17402039192010405",
     ),
     (
-        g.GroupList([g.GroupSummary("g", "stream", "stable", 1, 2, ["t"], 3)]),
-        "92799197a167a673747265616da6737461626c65010291a17403",
+        g.GroupList([g.GroupSummary("g", "queue", "stable", 1, 2, ["t"], 3, 4, 5)]),
+        "92799199a167a57175657565a6737461626c65010291a174030405",
     ),
     (
         g.GroupDescription(
@@ -221,15 +221,16 @@ REQUESTS += [
         "945207029194a167919403002aa16da26d6507",
     ),
     (t.AddAcks(7, 2, [t.LeasedAcks(3, 1, 9, 10, [(0, 5)])]), "9453070291950301090a91920005"),
-    (t.CommitTransaction([t.ProducerKey(7, 2)]), "955491920702c09090"),
+    (t.CommitTransaction([t.ProducerKey(7, 2)]), "965491920702c09090c0"),
     (
         t.CommitTransaction(
             [t.ProducerKey(7, 2), t.ProducerKey(8, 0)],
             "batch 1",
             [t.GroupOffsets("g", [g.CommitPart(3, 0, 42, "m")], "me", 7)],
             [t.LeasedAcks(3, 1, 9, 10, [(0, 5)])],
+            "3 rows",
         ),
-        "955492920702920800a7626174636820319194a167919403002aa16da26d650791950301090a91920005",
+        "965492920702920800a7626174636820319194a167919403002aa16da26d650791950301090a91920005a63320726f7773",
     ),
     (t.AbortTransaction([t.ProducerKey(7, 2)]), "925591920702"),
     (t.ListTransactions(), "9356cd03e800"),

@@ -1,5 +1,7 @@
 """Pages over several partitions against sorting everything."""
 
+import asyncio
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,5 +22,5 @@ def test_a_page_is_a_part_of_the_whole(partitions, skip, limit):
         pending.add(np.arange(len(of_one)), np.array(of_one, np.int64) << PRIORITY_BITS | 2)
         filled.append(pending)
     whole = sorted((at_ms, index, id) for index, of_one in enumerate(partitions) for id, at_ms in enumerate(of_one))
-    found = delay_page(filled, skip, limit)
+    found = asyncio.run(delay_page(filled, skip, limit))
     assert found == [(*place, 2) for place in whole[skip : skip + limit]]

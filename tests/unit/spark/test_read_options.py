@@ -69,7 +69,11 @@ def test_places_of_what_is_not_read(start: str, says: str) -> None:
     ("options", "says"),
     [
         ({"topik": "a"}, "option 'topik' is not one of the quiver source for reading; there are bootstrap, path"),
-        ({}, "name what to read by one of the options topic, topics"),
+        (
+            {},
+            "no option has arrived. If this is a table made by CREATE TABLE.*CREATE TEMPORARY VIEW name USING quiver",
+        ),
+        ({"timeout": "5s"}, "name what to read by one of the options topic, topics"),
         ({"topic": "a", "topicPattern": "b"}, "not topic and topicPattern"),
         ({"topic": "a b"}, "'a b' is not a valid topic name"),
         ({"topic": "a", "start": "yesterday"}, "option 'start' 'yesterday'"),

@@ -1,12 +1,14 @@
 """Who may use which epoch and what was decided: against a naive model, and after a restart at every record."""
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from quiver.model.errors import ProducerFenced, UnknownProducer
+from quiver.model.errors import CommitKeyConflict, ProducerFenced, UnknownProducer
 from quiver.protocol.transaction_messages import ProducerKey
+from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
     Completed,
     Decided,
@@ -91,7 +93,7 @@ class StateAgainstHistory(RuleBasedStateMachine):
     )
     def decide(self, producers: set[int], commit: bool, reason: str, key: str | None) -> None:
         known = [(producer, epoch) for producer in sorted(producers) if (epoch := self.epoch(producer)) is not None]
-        if known and not (key and self.state.keyed(key)):
+        if known and not (key and self.state.keyed(CommitKey(key))):
             commit = commit and reason == "request"
             event = decided(len(self.history) + 1, *known, commit=commit, reason=reason, key=key if commit else None)
             self.happen(event)
@@ -178,9 +180,33 @@ def test_a_key_is_remembered_for_a_week() -> None:
     state.apply(Initialized(1, 0, None, 1000, 0))
     state.apply(decided(1, (1, 0), key="batch", at_ms=1000))
     state.apply(decided(2, (1, 1), at_ms=1000 + KEYS_REMEMBERED_MS))
-    assert state.keyed("batch") == (True, [ProducerKey(1, 1)], True)
+    assert state.keyed(CommitKey("batch")) == (True, [ProducerKey(1, 1)], True)
     state.apply(decided(3, (1, 2), at_ms=1001 + KEYS_REMEMBERED_MS))
-    assert state.keyed("batch") is None
+    assert state.keyed(CommitKey("batch")) is None
+
+
+def test_a_key_stands_for_what_it_was_described_as() -> None:
+    state = TransactionState()
+    state.apply(Initialized(1, 0, None, 1000, 0))
+    state.apply(msgspec.structs.replace(decided(1, (1, 0), key="batch"), description="2 rows"))
+    state.apply(decided(2, (1, 1), key="plain"))
+    again = TransactionState()
+    restore_state(b"".join(encode_state(state)), again)
+    for each in (state, again):
+        for same in (CommitKey("batch"), CommitKey("batch", "2 rows"), CommitKey("plain", "5 rows")):
+            answer = each.keyed(same)
+            assert answer is not None
+            assert answer.is_repeat
+        with pytest.raises(
+            CommitKeyConflict, match="'batch' was committed with '2 rows' and now comes with '3 rows'"
+        ):
+            each.keyed(CommitKey("batch", "3 rows"))
+
+
+def test_a_decision_of_before_descriptions() -> None:
+    """A journal may hold records without the last field."""
+    record = msgspec.msgpack.encode(msgspec.msgpack.decode(encode_event(decided(1, (1, 0), key="batch")))[:-1])
+    assert decode_event(record) == decided(1, (1, 0), key="batch")
 
 
 def test_when_the_epochs_are_used_up_the_producer_goes_on_under_another_id() -> None:

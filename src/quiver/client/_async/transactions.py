@@ -50,8 +50,11 @@ class AsyncTransactions:
 
     # of several producers, see AsyncClient
 
-    async def commit(self, keys: Iterable[ProducerKey | tuple[int, int]], *, key: str | None) -> bool:
-        answer = await ask(self._link, messages.CommitTransaction(producer_keys(keys), key))
+    async def commit(
+        self, keys: Iterable[ProducerKey | tuple[int, int]], *, key: str | None, description: str | None = None
+    ) -> bool:
+        request = messages.CommitTransaction(producer_keys(keys), key, description=description)
+        answer = await ask(self._link, request)
         if not isinstance(answer, messages.TransactionEnded):
             raise unexpected(answer)
         return not answer.repeated

@@ -28,12 +28,20 @@ class AsyncWorkshop:
         self._over = Signal()
 
     def work(
-        self, topics: str | Sequence[str], group: str, *, concurrency: int = 1, **words: Unpack[WorkWords]
+        self,
+        topics: str | Sequence[str],
+        group: str,
+        *,
+        concurrency: int = 1,
+        timeout: Duration | None = None,
+        **words: Unpack[WorkWords],
     ) -> AsyncWork:
         link = self._new_link()
         name = f"{socket.gethostname()}-{os.getpid()}-{link.randomness.token(4).hex()}"
         now_ms = link.clock.now_ms()
-        options = work_options(topics, group, now_ms=now_ms, name=name, concurrency=concurrency, **words)
+        options = work_options(
+            topics, group, now_ms=now_ms, name=name, concurrency=concurrency, timeout=timeout, **words
+        )
         work = AsyncWork(link, options)
         self._works = [known for known in self._works if not known.is_closed]
         self._works.append(work)

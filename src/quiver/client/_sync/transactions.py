@@ -51,8 +51,11 @@ class Transactions:
 
     # of several producers, see Client
 
-    def commit(self, keys: Iterable[ProducerKey | tuple[int, int]], *, key: str | None) -> bool:
-        answer = ask(self._link, messages.CommitTransaction(producer_keys(keys), key))
+    def commit(
+        self, keys: Iterable[ProducerKey | tuple[int, int]], *, key: str | None, description: str | None = None
+    ) -> bool:
+        request = messages.CommitTransaction(producer_keys(keys), key, description=description)
+        answer = ask(self._link, request)
         if not isinstance(answer, messages.TransactionEnded):
             raise unexpected(answer)
         return not answer.repeated

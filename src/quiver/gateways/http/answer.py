@@ -9,6 +9,7 @@ from quiver.gateways.http.request import Request, Send
 from quiver.model.errors import MethodNotAllowed, QuiverError
 
 Headers = Sequence[tuple[bytes, bytes]]
+_SENT_AT_ONCE_BYTES = 256 * 1024
 _VARY = (b"vary", b"accept, accept-encoding")
 
 
@@ -59,8 +60,14 @@ async def send_answer(request: Request, answer: Answer, send: Send) -> None:
             body = await compress_whole(encoding, body)
             headers.append((b"content-encoding", encoding))
     headers.append((b"content-length", b"%d" % len(body)))
+    if len(body) > _SENT_AT_ONCE_BYTES:
+        request.hold(len(body))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    last = max(0, len(body) - 1) // _SENT_AT_ONCE_BYTES * _SENT_AT_ONCE_BYTES
+    for start in range(0, last, _SENT_AT_ONCE_BYTES):  # `send` waits until the client has taken those before
+        piece = body[start : start + _SENT_AT_ONCE_BYTES]
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": body[last:]})
 
 
 async def send_stream(request: Request, answer: StreamedAnswer, send: Send) -> None:

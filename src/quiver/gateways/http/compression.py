@@ -2,6 +2,7 @@
 
 import asyncio
 import zlib
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 import zstandard
@@ -13,7 +14,7 @@ MIN_BYTES = 1024
 """Smaller answers are sent as they are."""
 _INLINE_BYTES = 32 * 1024
 """More than this is compressed in a thread: both libraries let the event loop run meanwhile."""
-_PIECE_BYTES = 256 * 1024
+_PIECE_BYTES = 64 * 1024
 _GZIP_BITS = 16 + zlib.MAX_WBITS
 _SUPPORTED = (b"zstd", b"gzip")
 
@@ -55,8 +56,10 @@ async def compress_whole(encoding: bytes, data: bytes) -> bytes:
     return await compress(compressor, data) + compressor.flush()
 
 
-async def decompress(encoding: bytes, data: bytes, limit: int) -> bytes:
-    """A request body opened, never beyond the limit."""
+async def decompress(
+    encoding: bytes, data: bytes, limit: int, hold: Callable[[int], Awaitable[None]] | None = None
+) -> bytes:
+    """A request body opened, never beyond the limit. `hold` is asked for its memory before that is allocated."""
     name = encoding.strip().lower()
     if name in (b"", b"identity"):
         return data
@@ -64,36 +67,60 @@ async def decompress(encoding: bytes, data: bytes, limit: int) -> bytes:
         raise UnsupportedMediaType(
             f"content encoding {name[:50].decode('latin-1')!r} is not understood; send gzip, zstd or none"
         )
-    opened = _open_gzip if name == b"gzip" else _open_zstd
+    measured, opened = (_gzip_pieces, _open_gzip) if name == b"gzip" else (_zstd_pieces, _open_zstd)
     try:
-        result = await asyncio.to_thread(opened, data, limit)
+        pieces = measured(data)
+        size = len(next(pieces, b""))
+        if size == _PIECE_BYTES:  # there may be much more, and counting that takes its time
+            size += await asyncio.to_thread(_count, pieces, limit)
+        if size > limit:
+            raise RequestTooLarge(size=f"over {limit}", limit=limit)
+        if hold is not None:
+            await hold(size)
+        return opened(data) if size < _PIECE_BYTES else await asyncio.to_thread(opened, data)
     except (zlib.error, zstandard.ZstdError, EOFError) as error:
         raise InvalidRequest(problem=f"the body is not {name.decode()}: {error}") from None
-    if len(result) > limit:
-        raise RequestTooLarge(size=f"over {limit}", limit=limit)
-    return result
 
 
-def _open_gzip(data: bytes, limit: int) -> bytes:
-    opener = zlib.decompressobj(wbits=_GZIP_BITS)
-    result = opener.decompress(data, limit + 1)
-    if len(result) <= limit and not opener.eof:
-        raise EOFError("it ends too early")
-    return result
-
-
-def _open_zstd(data: bytes, limit: int) -> bytes:
-    """First counts what comes out, piece by piece, then opens it: only the second way tells a cut-off body."""
-    # The window bounds what the decompressor itself allocates, whatever the frame header claims.
-    decompressor = zstandard.ZstdDecompressor(max_window_size=2**27)
+def _count(pieces: Iterator[bytes], limit: int) -> int:
+    """How much comes out, as far as the limit."""
     size = 0
-    with decompressor.stream_reader(data) as reader:
-        while piece := reader.read(_PIECE_BYTES):
-            size += len(piece)
-            if size > limit:
-                raise RequestTooLarge(size=f"over {limit}", limit=limit)
-    opener = decompressor.decompressobj()
+    for piece in pieces:
+        size += len(piece)
+        if size > limit:
+            break
+    return size
+
+
+def _gzip_pieces(data: bytes) -> Iterator[bytes]:
+    opener = zlib.decompressobj(wbits=_GZIP_BITS)
+    while not opener.eof and (piece := opener.decompress(data, _PIECE_BYTES)):
+        yield piece
+        data = opener.unconsumed_tail
+
+
+def _open_gzip(data: bytes) -> bytes:
+    opener = zlib.decompressobj(wbits=_GZIP_BITS)
     result = opener.decompress(data)
     if not opener.eof:
         raise EOFError("it ends too early")
     return result
+
+
+def _zstd_pieces(data: bytes) -> Iterator[bytes]:
+    with _zstd().stream_reader(data) as reader:
+        while piece := reader.read(_PIECE_BYTES):
+            yield piece
+
+
+def _open_zstd(data: bytes) -> bytes:
+    opener = _zstd().decompressobj()
+    result = opener.decompress(data)
+    if not opener.eof:
+        raise EOFError("it ends too early")
+    return result
+
+
+def _zstd() -> zstandard.ZstdDecompressor:
+    """The window bounds what the decompressor itself allocates, whatever the frame header claims."""
+    return zstandard.ZstdDecompressor(max_window_size=2**23)

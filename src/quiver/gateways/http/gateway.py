@@ -3,19 +3,22 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from quiver.gateways.http.application import Application
+from quiver.gateways.http.browser_guard import BrowserGuard
 from quiver.gateways.http.connection import BoundedConnection
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.routes import all_routes
 from quiver.gateways.http.routes.health import Readiness
-from quiver.model.limits import MIB, Limits
+from quiver.model.limits import KIB, MIB, Limits
 from quiver.system.files import Files
+from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
 from quiver.telemetry.loop_lag import LoopLag
 
 if TYPE_CHECKING:
@@ -27,7 +30,9 @@ _CHECK_EVERY_S = 1.0
 class HttpGateway:
     """Serves a started broker over HTTP. Installs no signal handlers; `start` and `stop` may be repeated.
 
-    `slow_client_s` is how long a client may leave bytes unread, or a request unfinished, before it is cut off.
+    A client that takes its answer, or sends a request that it has begun, more slowly than `least_bytes_per_s` over
+    `slow_client_s` is cut off. `budget` is what all requests and answers may hold together. `allowed_hosts` are
+    names that clients may use for this broker, besides its addresses and localhost.
     With `data_dir`, readiness also watches the free space there.
     """
 
@@ -42,16 +47,27 @@ class HttpGateway:
         data_dir: Path | None = None,
         min_free_bytes: int = 256 * MIB,
         slow_client_s: float = 30.0,
+        least_bytes_per_s: float = KIB,
+        budget: MemoryBudget | None = None,
+        allowed_hosts: Sequence[str] = (),
+        log_requests: bool = False,
         files: Files | None = None,
     ) -> None:
         self._address = (host, port)
-        self._slow_client_s = slow_client_s
+        self._slow_client_s, self._least_bytes_per_s = slow_client_s, least_bytes_per_s
+        self._budget = budget or MemoryBudget(DEFAULT_BYTES)
         self._lag = LoopLag()
         self._readiness = Readiness(
             broker, lag=self._lag, files=files or Files(), data_dir=data_dir, min_free_bytes=min_free_bytes
         )
         routes = all_routes(broker, node or NodeInfo(version="unknown"), self._readiness)
-        self._application = Application(routes, limits or broker.limits)
+        self._application = Application(
+            routes,
+            limits or broker.limits,
+            self._budget,
+            guard=BrowserGuard(allowed_hosts),
+            log_requests=log_requests,
+        )
         self._server: _Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.port = port
@@ -62,7 +78,7 @@ class HttpGateway:
             return
         listener = _listen(*self._address)
         self.port = listener.getsockname()[1]
-        self._server = _Server(_config(self._application))
+        self._server = _Server(_config(self._application, self._budget))
         self._lag.start()
         self._tasks = [
             asyncio.create_task(self._server.serve(sockets=[listener]), name="http-server"),
@@ -95,7 +111,7 @@ class HttpGateway:
             await asyncio.sleep(min(_CHECK_EVERY_S, self._slow_client_s / 2))
             for connection in list(server.server_state.connections):
                 if isinstance(connection, BoundedConnection):
-                    connection.check(loop.time(), self._slow_client_s, self._slow_client_s)
+                    connection.check(loop.time(), self._slow_client_s, self._least_bytes_per_s)
 
 
 class _Server(uvicorn.Server):
@@ -114,10 +130,10 @@ class _Server(uvicorn.Server):
         self.listening.set()
 
 
-def _config(application: Application) -> uvicorn.Config:
+def _config(application: Application, budget: MemoryBudget) -> uvicorn.Config:
     return uvicorn.Config(
         application,
-        http=BoundedConnection,
+        http=partial(BoundedConnection, budget=budget),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         interface="asgi3",

@@ -1,16 +1,18 @@
 """A request as handlers see it: path, query and body, checked and decoded."""
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from quiver.gateways.http.budget import MemoryBudget
 from quiver.gateways.http.compression import decompress
 from quiver.gateways.http.media import Media, media_of_answer, media_of_request
 from quiver.model.errors import InvalidRequest, RequestTooLarge
 from quiver.model.names import check_name
+from quiver.system.memory_budget import MemoryBudget
 
 T = TypeVar("T")
 Scope = MutableMapping[str, Any]
@@ -18,6 +20,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _MAX_QUERY_FIELDS = 100
+_WAIT_SECONDS = 5.0
+"""So long a body waits for memory that others hold; then its client is told to try again."""
 
 
 class ClientGone(Exception):
@@ -28,17 +32,17 @@ class Request:
     """One request. `params` are the quoted parts of the path that the route names."""
 
     __slots__ = (
-        "_budget",
         "_client",
+        "_holding",
         "_max_bytes",
         "_receive",
-        "_taken_bytes",
         "headers",
         "method",
         "params",
         "path",
         "query_string",
         "route",
+        "waits",
     )
 
     def __init__(self, scope: Scope, receive: Receive, max_bytes: int, budget: MemoryBudget) -> None:
@@ -48,11 +52,12 @@ class Request:
         self.query_string: bytes = scope["query_string"]
         self.params: dict[str, str] = {}
         self.route = ""
+        self.waits = False
+        """It asks the broker to wait for something, so it may take long."""
         self._client: tuple[str, int] | None = scope.get("client")
         self._receive = receive
         self._max_bytes = max_bytes
-        self._budget = budget
-        self._taken_bytes = 0
+        self._holding = budget.open()
 
     @property
     def media(self) -> Media:
@@ -107,36 +112,41 @@ class Request:
         declared = self.headers.get(b"content-length")
         if declared is not None and int(declared) > self._max_bytes:
             raise RequestTooLarge(size=int(declared), limit=self._max_bytes)
-        content = await self._read(int(declared) if declared is not None else None)
+        content = await self._read()
         encoding = self.headers.get(b"content-encoding")
         if encoding is None or not content:
             return content
-        self.hold(self._max_bytes - self._taken_bytes)
-        return await decompress(encoding, content, self._max_bytes)
+        opened = await decompress(encoding, content, self._max_bytes, self._hold_or_wait)
+        self._holding.resize(len(opened))
+        return opened
 
-    async def _read(self, declared: int | None) -> bytes:
-        if declared:
-            self.hold(declared)
+    async def _read(self) -> bytes:
         event = await self._receive()
         if not event.get("more_body"):
-            return self._piece(event)
-        pieces = [self._piece(event)]
-        size = len(pieces[0])
+            return await self._piece(event)
+        pieces = [await self._piece(event)]
         while event.get("more_body"):
             event = await self._receive()
-            pieces.append(self._piece(event))
-            size += len(pieces[-1])
-            if size > self._max_bytes:
-                raise RequestTooLarge(size=f"over {self._max_bytes}", limit=self._max_bytes)
-            self.hold(size - self._taken_bytes)
+            pieces.append(await self._piece(event))
         return b"".join(pieces)
 
-    @staticmethod
-    def _piece(event: MutableMapping[str, Any]) -> bytes:
+    async def _piece(self, event: MutableMapping[str, Any]) -> bytes:
         if event["type"] == "http.disconnect":
             raise ClientGone
         piece: bytes = event.get("body", b"")
+        if self._holding.held_bytes + len(piece) > self._max_bytes:
+            raise RequestTooLarge(size=f"over {self._max_bytes}", limit=self._max_bytes)
+        await self._hold_or_wait(len(piece))
         return piece
+
+    async def _hold_or_wait(self, size: int) -> None:
+        """Counts what has arrived; nothing more of the request is read until there is room for it."""
+        if not self._holding.admits(size):
+            room = asyncio.Event()
+            self._holding.when_admitted(room.set)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(room.wait(), _WAIT_SECONDS)
+        self._holding.take(size)
 
     async def client_gone(self) -> None:
         """Returns when the client has gone away; for answers that are long in coming. The body was read before."""
@@ -145,12 +155,12 @@ class Request:
 
     def hold(self, size: int) -> None:
         """Counts memory that this request needs until it is answered; Overloaded when there is no room for it."""
-        if size > 0:
-            self._budget.take(size)
-            self._taken_bytes += size
+        self._holding.take(size)
+
+    def check_room(self) -> None:
+        """Overloaded when there is no room for any answer."""
+        self._holding.check()
 
     def release(self) -> None:
         """Gives back what was held."""
-        if self._taken_bytes:
-            self._budget.give_back(self._taken_bytes)
-            self._taken_bytes = 0
+        self._holding.close()

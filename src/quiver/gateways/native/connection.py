@@ -12,13 +12,16 @@ from quiver.broker.broker import Broker
 from quiver.gateways.native.outbox import Outbox
 from quiver.gateways.native.session import Session
 from quiver.gateways.native.settings import NativeCounts, NativeSettings
-from quiver.model.errors import ProtocolError, QuiverError, ShuttingDown
+from quiver.model.errors import ProtocolError, QuiverError, ShuttingDown, SlowClient
 from quiver.model.limits import KIB, Limits
 from quiver.protocol.packet import NO_CORRELATION, Packet, PacketReader
+from quiver.structures.least_rate import LeastRate
+from quiver.system.memory_budget import MemoryBudget
 
 logger = logging.getLogger(__name__)
 
 _READS_PER_TURN = 8
+_NO_BUFFER = memoryview(b"")
 
 
 def _uncleared(size: int) -> memoryview:
@@ -42,6 +45,7 @@ class Connection:
         limits: Limits,
         settings: NativeSettings,
         counts: NativeCounts,
+        budget: MemoryBudget,
         on_closed: Callable[["Connection"], None],
     ) -> None:
         self._peer, self._settings, self._counts = peer, settings, counts
@@ -56,6 +60,10 @@ class Connection:
         )
         self._buffer = self._reader.get_buffer()
         self._received: deque[Packet] = deque()
+        self._holding = budget.open()
+        self._awaits_memory = False
+        self._bytes_received = 0
+        self._sending, self._taking = LeastRate(), LeastRate()
         self._outbox = Outbox(sock, counts, on_sent=self._on_room, on_broken=self.abort)
         self._session = Session(
             broker,
@@ -64,11 +72,12 @@ class Connection:
             limits=limits,
             settings=settings,
             counts=counts,
+            holding=self._holding,
             on_done=self._on_room,
         )
         self._reading = self._finishing = self._lingering = self._closed = False
         self._next_turn: asyncio.Handle | None = None
-        self._opened = self._last_heard = self._loop.time()
+        self._opened = self._loop.time()
         self._linger_until = 0.0
         self._resume()
 
@@ -83,26 +92,46 @@ class Connection:
         self._closed = True
         logger.debug("the connection with %s ends: %s", self._peer, reason)
         self._pause()
-        self._received.clear()
+        self._forget_arrived()
         self._outbox.close()
         self._session.end_waiting(None)
         self._session.give_back_unsent()
+        self._holding.stop_waiting()
+        self._count_memory()
         self._sock.close()
         self._on_closed(self)
 
     def check_deadlines(self, now: float) -> None:
         """Disconnects a client that keeps the broker waiting for too long."""
-        handshake, stall = self._settings.handshake_seconds, self._settings.stall_seconds
-        blocked_since = self._outbox.blocked_since
+        handshake = self._settings.handshake_seconds
         if self._lingering:
             if now >= self._linger_until:
                 self.abort("the client did not hang up")
-        elif blocked_since is not None and now - blocked_since > stall:
-            self._drop(f"took no answers for {stall:g} s")
+        elif self._is_slow(self._taking, now, self._outbox.sent_total, due=self._outbox.is_blocked):
+            self._drop(f"took its answers more slowly than {self._least_rate}")
         elif not self._session.greeted and not self._finishing and now - self._opened > handshake:
             self._refuse(ProtocolError(problem=f"no handshake within {handshake:g} s"))
-        elif self._reading and not self._reader.is_between_packets and now - self._last_heard > stall:
-            self._drop(f"sent half a request and nothing more for {stall:g} s")
+        elif self._is_slow(self._sending, now, self._bytes_received, due=self._reading and self._is_within_packet):
+            self._counts.clients_stalled += 1
+            logger.warning(
+                "%s is to be disconnected: it sent a request more slowly than %s", self._peer, self._least_rate
+            )
+            self._refuse(SlowClient(what="a request", rate=self._least_rate))
+
+    @property
+    def _is_within_packet(self) -> bool:
+        return not self._reader.is_between_packets
+
+    @property
+    def _least_rate(self) -> str:
+        settings = self._settings
+        return f"{settings.least_bytes_per_second} bytes per second for {settings.stall_seconds:g} s"
+
+    def _is_slow(self, rate: LeastRate, now: float, count: int, *, due: bool) -> bool:
+        settings = self._settings
+        return rate.is_missed(
+            now, count, due=due, span_seconds=settings.stall_seconds, per_second=settings.least_bytes_per_second
+        )
 
     def _on_readable(self) -> None:
         """Reads until nothing is left, in turns.
@@ -119,9 +148,13 @@ class Connection:
         self._next_turn = self._loop.call_soon(self._on_readable)
 
     def _read(self) -> bool:
-        """Takes in what one call gives; False when there was nothing."""
+        """Takes in what one call gives, as far as there is memory for it; False when there was nothing."""
+        room = self._holding.room()
+        if not room and not self._lingering:
+            self._await_memory()
+            return False
         try:
-            count = self._sock.recv_into(self._buffer)
+            count = self._sock.recv_into(self._buffer, 0 if self._lingering else min(room, len(self._buffer)))
         except (BlockingIOError, InterruptedError):
             return False
         except OSError as error:
@@ -130,7 +163,7 @@ class Connection:
         if count == 0:
             self._on_hangup()
             return False
-        self._last_heard = self._loop.time()
+        self._bytes_received += count
         self._counts.bytes_received += count
         if not self._lingering:
             try:
@@ -139,7 +172,26 @@ class Connection:
                 self._refuse(error)
             else:
                 self._begin_received()
+                self._count_memory()
         return True
+
+    def _count_memory(self) -> None:
+        """What has arrived, what is in flight, and answers that the client has not taken."""
+        arrived = self._reader.held_bytes
+        for packet in self._received:
+            arrived += len(packet.message_bytes) + len(packet.payload)
+        self._holding.resize(arrived + self._session.in_flight_bytes + self._outbox.memory_bytes)
+
+    def _await_memory(self) -> None:
+        """Reads no more until others have given memory back."""
+        self._pause()
+        self._awaits_memory = True
+        self._holding.when_admitted(self._on_memory)
+
+    def _on_memory(self) -> None:
+        self._awaits_memory = False
+        if not (self._closed or self._finishing or self._received):
+            self._resume()
 
     def _begin_received(self) -> None:
         """Begins requests as far as the bounds allow; the rest waits, and reading with it."""
@@ -164,6 +216,7 @@ class Connection:
     def _on_room(self) -> None:
         """A request was answered or an answer was sent: goes on with what had to wait for it."""
         self._session.forget_sent()
+        self._count_memory()
         if self._closed or self._lingering:
             return
         if self._finishing:
@@ -171,13 +224,12 @@ class Connection:
                 self._linger()
         elif not self._reading:
             self._begin_received()
-            if not self._received and not self._finishing:
+            if not (self._received or self._finishing or self._awaits_memory):
                 self._resume()
 
     def _resume(self) -> None:
         if not self._reading:
             self._reading = True
-            self._last_heard = self._loop.time()
             self._loop.add_reader(self._fd, self._on_readable)
 
     def _pause(self) -> None:
@@ -204,12 +256,18 @@ class Connection:
             return
         self._finishing = True
         self._pause()
+        self._holding.stop_waiting()
         if error is not None:
             for packet in self._received:
                 self._session.fail(packet.correlation, error)
-        self._received.clear()
+        self._forget_arrived()
         self._session.end_waiting(error)
         self._on_room()
+
+    def _forget_arrived(self) -> None:
+        self._received.clear()
+        self._reader.discard()
+        self._buffer = _NO_BUFFER
 
     def _linger(self) -> None:
         """Waits for the client to hang up: closing over unread bytes would reset the connection under its answers."""

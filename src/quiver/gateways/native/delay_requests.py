@@ -20,7 +20,8 @@ from quiver.protocol.message import Message
 async def _list(broker: Broker, request: ListDelayed) -> Message:
     if request.limit < 1 or request.skip < 0:
         raise InvalidRequest(problem="limit is 1 or more, and skip 0 or more")
-    return DelayedList(*broker.delays.page(request.topic, skip=request.skip, limit=min(request.limit, MAX_LISTED)))
+    page = await broker.delays.page(request.topic, skip=request.skip, limit=min(request.limit, MAX_LISTED))
+    return DelayedList(*page)
 
 
 async def _get(broker: Broker, request: GetDelayed) -> Message:

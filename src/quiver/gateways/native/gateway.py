@@ -13,6 +13,7 @@ from quiver.model.errors import Overloaded, QuiverError, ShuttingDown
 from quiver.model.limits import Limits
 from quiver.protocol.failure import failure_of
 from quiver.protocol.packet import NO_CORRELATION, encode_packet
+from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
 
 logger = logging.getLogger(__name__)
 
@@ -35,11 +36,13 @@ class NativeGateway:
         host: str = "127.0.0.1",
         port: int = 0,
         settings: NativeSettings = NativeSettings(),  # noqa: B008 - frozen
+        budget: MemoryBudget | None = None,
     ) -> None:
         self.host, self.port = host, port
         self.counts = NativeCounts()
         self._broker, self._settings = broker, settings
         self._limits = broker.limits if limits is None else limits
+        self._budget = budget or MemoryBudget(DEFAULT_BYTES)
         self._listeners: list[socket.socket] = []
         self._connections: set[Connection] = set()
         self._watch: asyncio.Task[None] | None = None
@@ -71,6 +74,7 @@ class NativeGateway:
             limits=self._limits,
             settings=self._settings,
             counts=self.counts,
+            budget=self._budget,
             on_closed=self._on_closed,
         )
         self._connections.add(connection)

@@ -105,6 +105,8 @@ async def _list(broker: Broker, request: ListGroups) -> Message:
                 summary.generation,
                 summary.topics,
                 summary.lag,
+                summary.leased,
+                summary.retrying,
             )
             for summary in await broker.groups.summaries()
         ]

@@ -43,10 +43,12 @@ class Outbox:
         self._closed = self._corked = False
         self._is_tcp = sock.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_CORK")
         self.queued_bytes = 0
+        self.memory_bytes = 0
+        """What of it is in memory, and not a slice of a file."""
         self.put_total = self.sent_total = 0
         """Bytes since the beginning: what was put at a time has left when as many are sent."""
-        self.blocked_since: float | None = None
-        """Loop time since which the socket took nothing although there is something to send."""
+        self.is_blocked = False
+        """The socket took nothing at the last try although there is something to send."""
         self._task = self._loop.create_task(self._run())
 
     @property
@@ -68,9 +70,12 @@ class Outbox:
         self._items.append(packet)
         self._items.extend(slices)
         self._items.extend(payload)
-        size = len(packet) + sum(part.length for part in slices) + sum(map(len, payload))
+        in_memory = len(packet) + sum(map(len, payload))
+        size = in_memory + sum(part.length for part in slices)
+        overhead = _ITEM_OVERHEAD * (1 + len(payload))
         self.put_total += size
-        self.queued_bytes += size + _ITEM_OVERHEAD * (1 + len(payload))
+        self.queued_bytes += size + overhead
+        self.memory_bytes += in_memory + overhead
         if self._wakeup is not None and not self._wakeup.done():
             self._wakeup.set_result(None)
 
@@ -85,7 +90,7 @@ class Outbox:
             if not isinstance(item, bytes | memoryview):
                 item.release()
         self._items.clear()
-        self.queued_bytes = 0
+        self.queued_bytes = self.memory_bytes = 0
 
     async def _run(self) -> None:
         try:
@@ -126,11 +131,15 @@ class Outbox:
         for item in run:
             if sent < len(item):
                 self._items[0] = memoryview(item)[sent:]
-                self.queued_bytes -= sent
+                self._forget(sent)
                 return
             self._items.popleft()
             sent -= len(item)
-            self.queued_bytes -= len(item) + _ITEM_OVERHEAD
+            self._forget(len(item) + _ITEM_OVERHEAD)
+
+    def _forget(self, size: int) -> None:
+        self.queued_bytes -= size
+        self.memory_bytes -= size
 
     async def _send_slice(self, part: FrameSlice) -> None:
         file = part.file
@@ -187,13 +196,12 @@ class Outbox:
                 await asyncio.sleep(0)
 
     def _progress(self, sent: int) -> None:
-        self.blocked_since = None
+        self.is_blocked = False
         self.sent_total += sent
         self._counts.bytes_sent += sent
 
     async def _writable(self) -> None:
-        if self.blocked_since is None:
-            self.blocked_since = self._loop.time()
+        self.is_blocked = True
         ready: asyncio.Future[None] = self._loop.create_future()
         self._loop.add_writer(self._fd, _set, ready)
         try:

@@ -25,6 +25,7 @@ from quiver.protocol.messages import Fetch, Hello, Message, Produce, Produced, R
 from quiver.protocol.packet import Packet, decode_request, encode_packet
 from quiver.protocol.queue_messages import Receive
 from quiver.storage.port import FrameSlice
+from quiver.system.memory_budget import Holding
 
 logger = logging.getLogger(__name__)
 
@@ -44,10 +45,12 @@ class Session:
         limits: Limits,
         settings: NativeSettings,
         counts: NativeCounts,
+        holding: Holding,
         on_done: Callable[[], None],
     ) -> None:
         self._broker, self._outbox = broker, outbox
         self._peer, self._limits, self._settings, self._counts = peer, limits, settings, counts
+        self._holding = holding
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -78,7 +81,7 @@ class Session:
             elif isinstance(request, Hello):
                 raise ProtocolError(problem="Hello was sent twice")
             else:
-                self._start(packet.correlation, request)
+                self._start(packet.correlation, request, len(packet.message_bytes))
         except QuiverError as error:
             if not self.greeted:
                 error.details["correlation"] = packet.correlation
@@ -150,18 +153,20 @@ class Session:
             self._counts.failures += 1
             logger.info("a frame from %s that wants no answer is lost: %s", self._peer, error)
 
-    def _start(self, correlation: int, request: Request) -> None:
+    def _start(self, correlation: int, request: Request, size: int) -> None:
         self.in_flight += 1
+        self.in_flight_bytes += size
         task = self._loop.create_task(self._carry_out(correlation, request))
         self._tasks.add(task)
         if _only_waits(request):
             self._waits.add(task)
-        task.add_done_callback(self._on_task_done)
+        task.add_done_callback(partial(self._on_task_done, size))
 
-    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, size: int, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._waits.discard(task)
         self.in_flight -= 1
+        self.in_flight_bytes -= size
         self._on_done()
 
     async def _carry_out(self, correlation: int, request: Request) -> None:
@@ -169,6 +174,7 @@ class Session:
         answer: Message
         try:
             if isinstance(request, Receive):
+                self._holding.check()
                 self._hand_over(correlation, await receive(self._broker, request, self._consumer))
                 return
             if isinstance(request, Fetch):

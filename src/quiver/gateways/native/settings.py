@@ -2,13 +2,15 @@
 
 import msgspec
 
-from quiver.model.limits import MIB
+from quiver.model.limits import KIB, MIB
 
 
 class NativeSettings(msgspec.Struct, frozen=True, kw_only=True):
     handshake_seconds: float = 10.0
     stall_seconds: float = 30.0
-    """A client that for so long takes no byte of its answers, or sends none of a begun request, is disconnected."""
+    """The span over which a client's rate is looked at."""
+    least_bytes_per_second: int = KIB
+    """A client that takes answers, or sends a request that it has begun, more slowly than this is disconnected."""
     linger_seconds: float = 1.0
     """After a last answer: the time a client gets to read it and hang up."""
     requests_in_flight: int = 1024

@@ -47,7 +47,11 @@ async def _add_acks(broker: Broker, request: AddAcks) -> Message:
 
 async def _commit(broker: Broker, request: CommitTransaction) -> Message:
     answer = await broker.transactions.commit(
-        request.producers, key=request.key, offsets=request.offsets, acks=request.acks
+        request.producers,
+        key=request.key,
+        description=request.description,
+        offsets=request.offsets,
+        acks=request.acks,
     )
     return TransactionEnded(*answer)
 

@@ -85,7 +85,7 @@ class DelayedRoutes:
 
     async def list(self, request: Request) -> Answer:
         topic, query = request.topic(), request.query(DelayedQuery)
-        page = self._broker.delays.page(topic, skip=query.skip, limit=min(query.limit, _MAX_LIMIT))
+        page = await self._broker.delays.page(topic, skip=query.skip, limit=min(query.limit, _MAX_LIMIT))
         now_ms, end = self._broker.clock.now_ms(), query.skip + len(page.messages)
         shown = [_shown(topic, message, now_ms) for message in page.messages]
         more = end if page.messages and end < page.total else UNSET
@@ -104,7 +104,7 @@ class DelayedRoutes:
         return await self._cancel(request, self._partition_of(request))
 
     async def stats(self, request: Request) -> Answer:
-        stats = self._broker.delays.stats()
+        stats = await self._broker.delays.stats()
         lateness = stats.lateness
         return Answer(
             DelayStatsAnswer(

@@ -42,7 +42,9 @@ class GroupSummaryAnswer(msgspec.Struct, kw_only=True):
     members: Annotated[int, Meta(description="How many there are.")]
     generation: int
     topics: list[str]
-    lag: Annotated[int, Meta(description="Messages, over all partitions.")]
+    lag: Annotated[int, Meta(description="Messages, over all partitions; of a queue group those that are ready.")]
+    leased: Annotated[int, Meta(description="Messages that consumers of a queue group hold.")]
+    retrying: Annotated[int, Meta(description="Messages that were given back and wait for their retry.")]
 
 
 class GroupListAnswer(msgspec.Struct, kw_only=True):
@@ -83,6 +85,8 @@ class GroupRoutes:
                 generation=summary.generation,
                 topics=summary.topics,
                 lag=summary.lag,
+                leased=summary.leased,
+                retrying=summary.retrying,
             )
             for summary in summaries
         ]

@@ -67,6 +67,8 @@ class ReceiveRoute:
     async def receive(self, request: Request) -> Answer | StreamedAnswer:
         topic = request.topic()
         wanted = await request.body(ReceiveRequest)
+        request.check_room()
+        request.waits = True
         received = await self._wait(request, topic, wanted)
         size = Size(received)
         if size.is_small:

@@ -110,6 +110,9 @@ class AbortRequest(msgspec.Struct, kw_only=True):
 
 class CommitRequest(AbortRequest, kw_only=True):
     key: Annotated[str | None, Meta(description="The same one again gets the same answer.")] = None
+    description: Annotated[
+        str | None, Meta(description="What the key stands for. The same key with another one is refused.")
+    ] = None
     receipts: Annotated[
         list[str], Meta(description="Receipt handles of messages that are acknowledged with it.", max_length=10_000)
     ] = []
@@ -177,7 +180,10 @@ class TransactionRoutes:
     async def commit(self, request: Request) -> Answer:
         wanted = await request.body(CommitRequest)
         answer = await self._broker.transactions.commit(
-            self._producers(wanted), key=wanted.key, acks=[self._ack(receipt) for receipt in wanted.receipts]
+            self._producers(wanted),
+            key=wanted.key,
+            description=wanted.description,
+            acks=[self._ack(receipt) for receipt in wanted.receipts],
         )
         return Answer(EndedAnswer.of("committed", answer.producers, answer.is_repeat))
 

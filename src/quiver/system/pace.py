@@ -1,0 +1,102 @@
+"""Long work on the event loop in slices, so that everybody else is served meanwhile.
+
+What is looped over may change while others run: loop over a copy, and expect that what it names is gone.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import TypeVar
+
+SLICE_SECONDS = 0.005
+AT_ONCE = 32
+
+T = TypeVar("T")
+Result = TypeVar("Result")
+
+
+class Pace:
+    """Held by one piece of work, which asks for `turn` at every step."""
+
+    __slots__ = ("_until",)
+
+    def __init__(self) -> None:
+        self._until = time.perf_counter() + SLICE_SECONDS
+
+    async def turn(self) -> None:
+        """Lets others run if the slice is used up."""
+        if time.perf_counter() >= self._until:
+            await asyncio.sleep(0)
+            self._until = time.perf_counter() + SLICE_SECONDS
+
+
+class Turnstile:
+    """Lets a few through at each turn of the loop, in the order in which they came.
+
+    For those who are all woken by one event, and do a little each.
+    """
+
+    def __init__(self, at_once: int = AT_ONCE) -> None:
+        self._at_once = at_once
+        self._entered = 0
+        self._is_turning = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def enter(self) -> None:
+        if self._entered >= self._at_once or self._waiting:
+            waiting = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            await waiting
+            return
+        self._entered += 1
+        self._turn_later()
+
+    def _turn_later(self) -> None:
+        if not self._is_turning:
+            self._is_turning = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._entered, self._is_turning = 0, False
+        while self._waiting and self._entered < self._at_once:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+                self._entered += 1
+        if self._entered:
+            self._turn_later()
+
+
+async def paced(items: Iterable[T]) -> AsyncIterator[T]:
+    """The items one by one, with turns for others in between."""
+    pace = Pace()
+    for item in items:
+        await pace.turn()
+        yield item
+
+
+async def bounded_gather(
+    work: Callable[[T], Awaitable[Result]], items: Iterable[T], *, at_once: int = AT_ONCE
+) -> list[Result]:
+    """What `work` returns for each item, in their order; at most `at_once` run at a time, however many there are.
+
+    The first error ends all of them and is raised.
+    """
+    results: dict[int, Result] = {}
+    waiting, pace = enumerate(items), Pace()
+
+    async def take_turns() -> None:
+        for place, item in waiting:
+            await pace.turn()
+            results[place] = await work(item)
+
+    workers = [asyncio.get_running_loop().create_task(take_turns()) for _ in range(at_once)]
+    try:
+        await asyncio.gather(*workers)
+    except BaseException:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        raise
+    return [results[place] for place in sorted(results)]

@@ -1,0 +1,83 @@
+"""The history of a run, arranged for the checks, and what they find."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
+
+from blackbox.interleaving.final_state import FinalState, Letter, Stored
+from blackbox.interleaving.history import Event
+from blackbox.interleaving.scenario import GROUPS, Group
+
+
+class Violation(NamedTuple):
+    message: str
+    """The message that it is about, if it is about one."""
+    sentence: str
+
+
+class Evidence:
+    def __init__(self, events: Iterable[Event], final: FinalState, groups: Iterable[Group] = GROUPS) -> None:
+        self.events = sorted(_with_doubt(list(events)), key=lambda event: event.began)
+        self.final = final
+        self.groups = tuple(groups)
+
+    @cached_property
+    def by_message(self) -> dict[str, list[Event]]:
+        found: dict[str, list[Event]] = defaultdict(list)
+        for event in self.events:
+            for name in {event.message, *event.details.get("messages", ())} - {""}:
+                found[name].append(event)
+        return found
+
+    @cached_property
+    def by_group(self) -> dict[str, dict[str, list[Event]]]:
+        """Per group and message what the group's consumers have seen and done."""
+        found: dict[str, dict[str, list[Event]]] = defaultdict(lambda: defaultdict(list))
+        for event in self.events:
+            if event.group and event.message:
+                found[event.group][event.message].append(event)
+        return found
+
+    @cached_property
+    def stored(self) -> dict[str, list[Stored]]:
+        found: dict[str, list[Stored]] = defaultdict(list)
+        for one in self.final.stored:
+            found[one.value].append(one)
+        return found
+
+    @cached_property
+    def letters(self) -> dict[tuple[str, str], list[Letter]]:
+        """By group and message."""
+        found: dict[tuple[str, str], list[Letter]] = defaultdict(list)
+        for one in self.final.letters:
+            found[one.group, one.value].append(one)
+        return found
+
+    @cached_property
+    def publishes(self) -> dict[str, Event]:
+        return {event.message: event for event in self.of("publish")}
+
+    def of(self, *what: str) -> Iterator[Event]:
+        return (event for event in self.events if event.what in what)
+
+    def resets(self, group: str) -> list[Event]:
+        """Those that may have been carried out."""
+        return [event for event in self.of("reset") if event.group == group and event.may_count]
+
+    def stored_in(self, topic: str) -> Iterator[Stored]:
+        return (one for one in self.final.stored if one.topic == topic)
+
+
+def _with_doubt(events: list[Event]) -> list[Event]:
+    """A refusal during which the broker was gone may be that of a repeat: the first request may have counted."""
+    gaps = [(event.began, event.ended) for event in events if event.what in ("kill", "stop")]
+
+    def is_doubtful(event: Event) -> bool:
+        return event.what in ("ack", "reject", "nack") and any(a < event.ended and event.began < b for a, b in gaps)
+
+    return [
+        replace(event, outcome="unknown") if event.outcome == "refused" and is_doubtful(event) else event
+        for event in events
+    ]

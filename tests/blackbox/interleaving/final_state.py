@@ -1,0 +1,101 @@
+"""What is there when everything has come to rest, as the broker shows it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from blackbox.interleaving.http_caller import HttpCaller
+from blackbox.interleaving.scenario import COPIES, JOBS, ORDERS, Group
+
+PAGE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    topic: str
+    partition: int
+    offset: int
+    value: str
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter: of which message and group, and why."""
+
+    topic: str
+    group: str
+    value: str
+    reason: str
+    attempts: int
+
+
+@dataclass(slots=True)
+class FinalState:
+    stored: list[Stored] = field(default_factory=list)
+    letters: list[Letter] = field(default_factory=list)
+    waiting: set[tuple[str, int, int]] = field(default_factory=set)
+    """Delayed messages whose time has not come: topic, partition and id."""
+
+
+def read_final_state(call: HttpCaller) -> FinalState:
+    state = FinalState()
+    for topic in (ORDERS, JOBS, COPIES):
+        for partition in range(_get(call, f"/topics/{topic}")["partitions"]):
+            state.stored += _stored(call, topic, partition)
+    for topic in (ORDERS, JOBS):
+        state.letters += _letters(call, topic)
+        waiting = _get(call, f"/topics/{topic}/delayed?limit={PAGE}")["messages"]
+        state.waiting |= {(topic, one["partition"], one["id"]) for one in waiting}
+    return state
+
+
+def is_settled(call: HttpCaller, group: Group) -> bool:
+    """Whether the group has nothing left to do."""
+    if group.kind == "queue":
+        answer = call("GET", f"/topics/{group.topic}/queues/{group.name}")
+        return answer.status == 200 and not any(answer.body[what] for what in ("ready", "leased", "retrying"))
+    committed = _get(call, f"/groups/{group.name}/offsets?topic={group.topic}")["offsets"].get(group.topic, {})
+    partitions = range(_get(call, f"/topics/{group.topic}")["partitions"])
+    return all(
+        int(committed.get(str(partition), 0)) > stored[-1].offset
+        for partition in partitions
+        if (stored := _stored(call, group.topic, partition))
+    )
+
+
+def depth(call: HttpCaller, group: Group) -> str:
+    """How the group stands, for people."""
+    if group.kind == "queue":
+        return str(call("GET", f"/topics/{group.topic}/queues/{group.name}").body)
+    return str(call("GET", f"/groups/{group.name}").body) + str(call("GET", f"/groups/{group.name}/offsets").body)
+
+
+def _stored(call: HttpCaller, topic: str, partition: int) -> list[Stored]:
+    found: list[Stored] = []
+    offset = 0
+    while True:
+        path = f"/topics/{topic}/partitions/{partition}/messages?offset={offset}&limit={PAGE}"
+        page = _get(call, path)
+        found += [Stored(topic, partition, one["offset"], one["value"], one.get("key")) for one in page["messages"]]
+        if page["next_offset"] == offset:
+            return found
+        offset = page["next_offset"]
+
+
+def _letters(call: HttpCaller, topic: str) -> list[Letter]:
+    found: list[Letter] = []
+    after = ""
+    while True:
+        page = _get(call, f"/topics/{topic}/dlq?limit={PAGE}" + (f"&after={after}" if after else ""))
+        found += [
+            Letter(topic, one["group"], one["value"], one["reason"], one["attempts"]) for one in page["messages"]
+        ]
+        after = page.get("next")
+        if not after:
+            return found
+
+
+def _get(call: HttpCaller, path: str) -> Any:
+    status, body = call("GET", path)
+    assert status == 200, (path, status, body)
+    return body

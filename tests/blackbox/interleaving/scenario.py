@@ -1,0 +1,103 @@
+"""The topics and groups of a run, and what all its actors share: where the broker is, the history, when to stop."""
+
+import contextlib
+import random
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import quiver
+from blackbox.interleaving.history import Recorder
+from quiver.model.errors import QuiverError
+
+Kind = Literal["queue", "poll", "stream"]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    name: str
+    topic: str
+    kind: Kind
+    is_ordered: bool = False
+    copies_to: str = ""
+    """Settled only in transactions that publish a copy of the message there."""
+
+
+MAX_ATTEMPTS = 6
+VISIBILITY_SECONDS = 2.0
+SESSION = "6s"
+
+ORDERS, JOBS, COPIES = "orders", "jobs", "copies"
+PARTITIONS = {ORDERS: 3, JOBS: 2, COPIES: 2}
+SETTINGS: dict[str, Any] = {
+    "visibility": f"{VISIBILITY_SECONDS}s",
+    "max_attempts": MAX_ATTEMPTS,
+    "backoff": "50ms",
+    "backoff_max": "200ms",
+}
+
+LANES = Group("lanes", ORDERS, "queue", is_ordered=True)
+TAKERS = Group("takers", JOBS, "queue")
+PLAIN = Group("plain", ORDERS, "queue")
+COPYING_TAKERS = Group("copying-takers", JOBS, "queue", copies_to=COPIES)
+READERS = Group("readers", ORDERS, "stream")
+COPYING_READERS = Group("copying-readers", ORDERS, "stream", copies_to=COPIES)
+POLLERS = Group("pollers", ORDERS, "poll")
+REWINDERS = Group("rewinders", JOBS, "poll")
+GROUPS = (LANES, TAKERS, PLAIN, COPYING_TAKERS, READERS, COPYING_READERS, POLLERS, REWINDERS)
+
+
+@dataclass(slots=True)
+class World:
+    http_port: int
+    native_port: int
+    seed: int
+    recorder: Recorder
+    stopping: threading.Event = field(default_factory=threading.Event)
+    quiet: threading.Event = field(default_factory=threading.Event)
+    """Set at the end of the load: nothing new comes, and consumers settle all they get."""
+    delayed: list[tuple[str, int, int]] = field(default_factory=list)
+    """Messages that were delayed: topic, partition and id."""
+    members: list[str] = field(default_factory=list)
+    """Of groups that poll."""
+    _enders: list[Callable[[], Any]] = field(default_factory=list)
+
+    def chance(self, actor: str) -> random.Random:
+        return random.Random(f"{self.seed} {actor}")
+
+    def rest(self, seconds: float = 0.05) -> bool:
+        """Waits a little; whether the run is being stopped."""
+        return self.stopping.wait(seconds)
+
+    @contextlib.contextmanager
+    def client(self) -> Iterator[Any]:
+        """An SDK client, as soon as the broker is there; what the `with` block raises for a while, it may raise."""
+        while True:
+            try:
+                client = quiver.connect(f"127.0.0.1:{self.native_port}")
+                client.connect()
+                break
+            except QuiverError as error:
+                if not error.retryable:
+                    raise
+                self.rest()
+        with client:
+            yield client
+
+    @contextlib.contextmanager
+    def ended_by(self, end: Callable[[], Any]) -> Iterator[None]:
+        """Calls `end` when the run is stopped while the block runs."""
+        self._enders.append(end)
+        try:
+            if self.stopping.is_set():
+                end()
+            yield
+        finally:
+            self._enders.remove(end)
+
+    def stop(self) -> None:
+        self.stopping.set()
+        for end in list(self._enders):
+            with contextlib.suppress(QuiverError):
+                end()

@@ -1,0 +1,135 @@
+"""Everything at once against one broker, through SDK and HTTP, with kills; afterwards every message is accounted for.
+
+A run takes its choices from a seed, though not its timing. In the suite the seed is fixed and the load lasts for
+about a minute; `make chaos` (QUIVER_LONG=1) takes an hour, in rounds with seeds of their own that follow a new one.
+QUIVER_INTERLEAVE_SEED, QUIVER_INTERLEAVE_SECONDS (of a round) and QUIVER_INTERLEAVE_ROUNDS choose otherwise.
+"""
+
+import os
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from blackbox.broker_process import BrokerProcess, free_port
+from blackbox.interleaving import administration, lookers, poll_members, publishers, queue_workers, stream_members
+from blackbox.interleaving import scenario as plan
+from blackbox.interleaving import transactions as tx
+from blackbox.interleaving.checks.evidence import Evidence
+from blackbox.interleaving.crew import Crew
+from blackbox.interleaving.final_state import depth, is_settled, read_final_state
+from blackbox.interleaving.history import Recorder, read_events
+from blackbox.interleaving.http_caller import HttpCaller
+from blackbox.interleaving.kills import Trouble
+from blackbox.interleaving.report import report, summary, violations
+
+LONG = bool(os.environ.get("QUIVER_LONG"))
+SECONDS = float(os.environ.get("QUIVER_INTERLEAVE_SECONDS", "300" if LONG else "55"))
+ROUNDS = int(os.environ.get("QUIVER_INTERLEAVE_ROUNDS", "11" if LONG else "1"))
+SEED = int(os.environ.get("QUIVER_INTERLEAVE_SEED", "0")) or (
+    random.SystemRandom().randrange(1, 2**31) if LONG else 1
+)
+DRAIN_SECONDS = 120.0
+FILE = Path(__file__).relative_to(Path(__file__).parents[3])
+
+
+def start_consumers(crew: Crew, world: plan.World) -> None:
+    for number in range(2):
+        for group in (plan.LANES, plan.TAKERS, plan.PLAIN):
+            name = f"http-{group.name}-{number}"
+            crew.start(queue_workers.work_over_http, world, name, group, name=name)
+        for group in (plan.READERS, plan.COPYING_READERS):
+            name = f"sdk-{group.name}-{number}"
+            crew.start(stream_members.take_part, world, name, group, name=name)
+        for group in (plan.POLLERS, plan.REWINDERS):
+            name = f"http-{group.name}-{number}"
+            is_short = group is plan.REWINDERS
+            member = partial(poll_members.poll, is_short=is_short, resets=is_short and number == 0)
+            crew.start(member, world, name, group, name=name)
+    for group in (plan.LANES, plan.TAKERS):
+        name = f"sdk-{group.name}"
+        crew.start(queue_workers.work_with_sdk, world, name, group, name=name)
+    crew.start(tx.copy_with_sdk, world, "sdk-copy", plan.COPYING_TAKERS, name="sdk-copy")
+    crew.start(tx.copy_over_http, world, "http-copy", plan.COPYING_TAKERS, name="http-copy")
+
+
+def start_load(crew: Crew, world: plan.World) -> None:
+    """What ends when the load ends."""
+    for topic in (plan.ORDERS, plan.JOBS):
+        for how in (publishers.publish_over_http, publishers.publish_with_sdk, publishers.produce_with_sdk):
+            name = f"{how.__name__}-{topic}"
+            crew.start(how, world, name, topic, name=name)
+    crew.start(tx.publish_in_transactions, world, "sdk-transactions", name="sdk-transactions")
+    crew.start(tx.publish_in_http_transactions, world, "http-transactions", name="http-transactions")
+    for number, (path, setting, values) in enumerate(administration.SETTINGS_IN_MOTION):
+        name = f"alter-{number}"
+        crew.start(administration.change_setting, world, name, path, setting, values, name=name)
+    crew.start(administration.add_partitions, world, "grow", name="grow")
+    crew.start(administration.disturb_other_topics, world, "side", name="side")
+
+
+def start_lookers(crew: Crew, world: plan.World) -> None:
+    topics = [*plan.PARTITIONS, *administration.SIDE_TOPICS]
+    for number in range(2):
+        crew.start(lookers.look_over_http, world, f"look-{number}", topics, name=f"look-{number}")
+    crew.start(lookers.look_at_positions, world, "look-positions", name="look-positions")
+    crew.start(lookers.look_with_sdk, world, "look-sdk", name="look-sdk")
+
+
+def drain(call: HttpCaller, world: plan.World) -> list[str]:
+    """Waits until every group has nothing left; says of those that have something for too long how they stand."""
+    deadline = time.monotonic() + DRAIN_SECONDS
+    open_groups = list(plan.GROUPS)
+    while open_groups and time.monotonic() < deadline:
+        open_groups = [group for group in open_groups if not is_settled(call, group)]
+        world.rest(0.3)
+    return [f"{group.name} is not drained: {depth(call, group)}" for group in open_groups]
+
+
+def make_topics(broker: BrokerProcess) -> None:
+    for topic, partitions in plan.PARTITIONS.items():
+        body = {"name": topic, "partitions": partitions, **plan.SETTINGS}
+        status, answer = broker.request("POST", "/topics", body)
+        assert status == 201, answer
+    yearly = {"name": "yearly", "cron": "0 0 1 1 *", "topic": "copies", "value": "x"}
+    assert broker.request("POST", "/schedules", yearly)[0] in (200, 201)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(120 + ROUNDS * (2 * SECONDS + 300))
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_everything_at_once(number: int, start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> None:
+    seed = SEED + number
+    again = f"QUIVER_INTERLEAVE_SEED={seed} QUIVER_INTERLEAVE_SECONDS={SECONDS:g} .venv/bin/pytest {FILE}"
+    print(f"seed {seed}; again: {again}")
+    ports = (free_port(), free_port())
+    broker = start_broker("--http-port", str(ports[0]), "--native-port", str(ports[1]))
+    world = plan.World(*ports, seed, Recorder())
+    make_topics(broker)
+    problems = run(world, broker, tmp_path)
+    final = read_final_state(HttpCaller(ports[0]))
+    evidence = Evidence([*world.recorder.events, *read_events(tmp_path.glob("*.events"))], final)
+    found = violations(evidence)
+    print(f"{len(final.stored)} messages, {len(final.letters)} dead letters; {summary(evidence)}")
+    if found or problems:
+        pytest.fail("\n".join([again, *problems, report(evidence, found)]), pytrace=False)
+
+
+def run(world: plan.World, broker: BrokerProcess, directory: Path) -> list[str]:
+    """The load, and then the rest of it, until nothing is left to do; what went wrong with actors."""
+    load, rest, trouble = Crew(), Crew(), Crew()
+    start_consumers(rest, world)
+    start_load(load, world)
+    start_lookers(rest, world)
+    trouble.start(Trouble(world, broker, directory).run, name="trouble")
+    trouble.wait(SECONDS)
+    world.quiet.set()
+    trouble.join()
+    load.join()
+    problems = drain(HttpCaller(world.http_port), world)
+    world.stop()
+    rest.join()
+    return [*problems, *load.failures, *rest.failures, *trouble.failures]
