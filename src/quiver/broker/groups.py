@@ -163,7 +163,12 @@ class Groups:
         """Commits next offsets, with metadata. What members hold below is settled; an offset that lies back is where
         the group goes on, and what was acked behind it comes again."""
         self.check_offsets({partition: offset for partition, (offset, _) in offsets.items()})
-        await self.service.commit(group, offsets, member_id=member_id, generation=generation)
+        if member_id is not None:
+            await self.service.commit(group, offsets, member_id=member_id, generation=generation)
+            return
+        self.service.group(group)
+        async with self.service.holding([group]):  # a reset is not moved from under
+            await self.service.commit(group, offsets, generation=generation)
 
     def check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Whether each is one that the log has reached."""
@@ -174,8 +179,18 @@ class Groups:
                 raise InvalidRequest(problem=f"offset {offset} of {where} is not one of 0 to {end}")
 
     async def reset(self, group: str, topic_name: str, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:
-        """Moves a group without members in one topic: to a position, or (`to` as an int) by a number of messages."""
+        """Moves a group without members in one topic: to a position, or (`to` as an int) by a number of messages.
+
+        One at a time: what it is moved from is what the one before has left.
+        """
         topic = self._metadata.topic(topic_name)
+        self.service.group(group)
+        if dry_run:
+            return await self._reset(group, topic, to, dry_run=True)
+        async with self.service.holding([group]):
+            return await self._reset(group, topic, to, dry_run=False)
+
+    async def _reset(self, group: str, topic: Topic, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:
         members = self.service.group(group).membership.members
         if members and not dry_run:
             raise GroupNotEmpty(group=group, members=len(members))
@@ -187,9 +202,9 @@ class Groups:
             new = await _resolve(partition, to, old)
             changes.append(ResetOffset(number, old, new))
         if not dry_run:
-            await self.commit_partitions(
-                group, {TopicPartition(topic.id, change.partition): (change.new, "") for change in changes}
-            )
+            new_offsets = {TopicPartition(topic.id, change.partition): (change.new, "") for change in changes}
+            self.check_offsets({partition: offset for partition, (offset, _) in new_offsets.items()})
+            await self.service.commit(group, new_offsets)
         return changes
 
     async def _reset_queue(self, group: str, topic: Topic, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:

@@ -289,12 +289,12 @@ class Queues:
         for number, offset in sorted(offsets.items(), reverse=True):
             if deliveries[number].state(found.id) is None:
                 await deliveries[number].begin(found.id, ordering=found.ordering, start=offset)
-        queue = self._queues.get((topic.id, found.id))
-        for number, offset in offsets.items():  # no await: all of them in one step, whoever began them
-            deliveries[number].rewind(found.id, offset)
+        async for number, offset in paced(offsets.items()):
+            deliveries[number].rewind(found.id, offset)  # also where somebody else began it meanwhile
+            queue = self._queues.get((topic.id, found.id))
             if queue is not None:
                 queue.rewound(number)
-        await asyncio.gather(*(delivery.durable() for delivery in deliveries.values()))
+        await bounded_gather(PartitionDelivery.durable, list(deliveries.values()))
 
     def check_idle(self, group: str) -> None:
         """GroupNotEmpty while consumers wait: a group that was deleted they would begin anew."""

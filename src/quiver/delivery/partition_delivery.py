@@ -14,9 +14,9 @@ from quiver.delivery.feed import FrameCache
 from quiver.delivery.group_state import LEVELS, GroupState, Refused, Run, Settlement, Taken
 from quiver.delivery.passing import settle_below
 from quiver.delivery.queue_group import QueueGroup
+from quiver.delivery.settled_offset import settled_offset, settled_with
 from quiver.delivery.settling import PreparedAcks, Settling
 from quiver.delivery.tally import Tally
-from quiver.delivery.unordered import UnorderedState
 from quiver.model.errors import LeaseLost
 from quiver.model.queue import Ordering, QueueSettings
 from quiver.moves.outbox import Move, Outbox
@@ -159,34 +159,17 @@ class PartitionDelivery:
         return 0 if group is None else group.version
 
     def settled_offset(self, group_id: int) -> int | None:
-        """Everything below is settled, decided and on disk; None while the group has not begun here.
-
-        Levels that are read by themselves and have nothing more to read do not hold it back. Looks, and no more.
-        """
+        """Everything below is settled, decided and on disk; None while the group has not begun here."""
         group = self._groups.get(group_id)
-        if group is None:
-            return None
-        partition = self.partition
-        settled = (
-            group.state.lowest_unsettled()
-            if group.is_in_order
-            else group.state.lowest_unsettled(newest=partition.newest, end=partition.high_watermark)
-        )
-        held = group.pending_acks.lowest(self._journal.synced_changes)
-        return settled if held is None else min(held, settled)
+        return None if group is None else settled_offset(group, self.partition, self._journal.synced_changes)
 
     def settled_with(self, group_id: int, runs: Sequence[Run]) -> int | None:
         """Where `settled_offset` is once these messages are settled; None if that settles nothing of the front.
 
         For groups whose members poll: what they may commit without passing over a message that they do not have.
         """
-        group, settled = self._groups.get(group_id), self.settled_offset(group_id)
-        if group is None or settled is None or not isinstance(group.state, UnorderedState):
-            return None
-        found = group.state.lowest_unsettled_without(runs)
-        held = group.pending_acks.lowest(self._journal.synced_changes)
-        found = found if held is None else min(held, found)
-        return found if found > settled else None
+        group, synced = self._groups.get(group_id), self._journal.synced_changes
+        return None if group is None else settled_with(group, self.partition, synced, runs)
 
     def shown_ms(self, lease_time_ms: int | None) -> int | None:
         """A time of a lease or a retry by the wall clock."""
