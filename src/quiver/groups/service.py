@@ -165,6 +165,23 @@ class GroupService(GroupOffsets):
             draft.leave(member_id, self._topics(), self._now_ms())
             await self._install(name, draft)
 
+    def heard_on(self, name: str, member_id: str, connection: object) -> None:
+        """A member was heard on a connection: `connection_lost` is told when that ends."""
+        live = self._live.get(name)
+        if live is not None:
+            live.heard_on[member_id] = connection
+
+    def connection_lost(self, name: str, member_id: str, connection: object) -> None:
+        """A member that was heard on no other connection since has a moment to come back."""
+        live, group = self._live.get(name), self._table.groups.get(name)
+        if live is None or live.heard_on.get(member_id) is not connection:
+            return
+        del live.heard_on[member_id]
+        if group is not None:
+            for membership in filter(None, (group.membership, live.coming)):
+                membership.disconnected(member_id, self._now_ms())
+            self._note_deadline(name)
+
     def view(self, name: str, member_id: str) -> MemberView:
         return self._view(name, member_id)
 
