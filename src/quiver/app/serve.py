@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import ipaddress
 import logging
 import os
 import resource
@@ -72,6 +73,14 @@ class Server:
             raise
         addresses = self.addresses
         self._write_state(addresses)
+        if not _is_loopback(self._config.host):
+            _log.warning(
+                "listening on %s without authentication: whoever reaches ports %d and %d can read, change and delete "
+                "everything; keep them behind a firewall, or listen on 127.0.0.1",
+                self._config.host or "every interface",
+                addresses.http_port,
+                addresses.native_port,
+            )
         return addresses
 
     async def _start_parts(self) -> None:
@@ -101,6 +110,8 @@ class Server:
             slow_client_s=slow_client_seconds,
             least_bytes_per_s=config.slow_client_rate,
             budget=budget,
+            allowed_hosts=[name for name in (config.host, config.advertise, *config.allowed_host) if name],
+            log_requests=config.log_requests,
         )
         await _bind("http_port", config.http_port, self._http.start)
 
@@ -186,6 +197,13 @@ async def serve(config: Config, *, on_ready: Callable[[Addresses], None]) -> boo
     clean = await server.stop()
     _log.info("stopped" if clean else "stopped in a hurry: the next start checks the end of the log")
     return clean
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.rstrip(".").lower() == "localhost"
 
 
 def raise_open_file_limit() -> None:

@@ -81,6 +81,19 @@ class SlowClient(QuiverError):
     sentence = "{what} came more slowly than {rate}; send it faster, or in smaller requests"
 
 
+class HostNotAllowed(QuiverError):
+    code, status = "host_not_allowed", 403
+    sentence = (
+        "{host!r} is not a name of this broker; use its IP address or localhost, or start it with "
+        "--allowed-host {host} (a web page may have pointed its own name here)"
+    )
+
+
+class ForeignOrigin(QuiverError):
+    code, status = "foreign_origin", 403
+    sentence = "requests that change something are not taken from pages of {origin}"
+
+
 class ProtocolError(QuiverError):
     code, status = "protocol_error", 400
     sentence = "this is not the Quiver protocol: {problem}"

@@ -15,6 +15,7 @@ from quiver.model.errors import (
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
+from quiver.model.times import format_time
 from quiver.model.topic import TopicConfig
 from quiver.partition.fusion import FUSED_BYTES, FusedMessages, check_times, message_size
 from quiver.partition.id_keys import FrameIds
@@ -31,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 _BATCH_BYTES = 16 * MIB
 _AT_ONCE_BYTES = 16 * KIB
+_TIMES_AHEAD_MS = 60_000
+"""Append times that are ahead of the clock by more than this are worth a warning."""
 
 
 def log_options(config: TopicConfig) -> LogOptions:
@@ -64,6 +67,7 @@ class Partition(SavedState):
         self._open_fusions: dict[int, tuple[FusedMessages, Queued[Pending]]] = {}
         self._watchers: set[Callable[[], None]] = set()
         self._closing = False
+        self._has_warned = False
         self.aborted_gone_below = 0
         """The last compaction left no data of aborted transactions below."""
 
@@ -141,6 +145,11 @@ class Partition(SavedState):
     def unwatch(self, wake: Callable[[], None]) -> None:
         self._watchers.discard(wake)
 
+    @property
+    def ttl_ms(self) -> int | None:
+        """The topic's time to live, for messages that have none of their own."""
+        return self._config.ttl_ms
+
     def reconfigure(self, config: TopicConfig, limits: Limits) -> None:
         self._config, self._limits = config, limits
         self.message_ids.configure(config.dedup_window_ms)
@@ -149,6 +158,7 @@ class Partition(SavedState):
     async def retain(self, config: TopicConfig) -> None:
         """Applies the topic's retention. Without one, an old active segment is closed all the same."""
         deletes = "delete" in config.cleanup
+        self._warn_of_times_ahead()
 
         async def drop() -> None:
             start = await self.log.retain(
@@ -160,6 +170,24 @@ class Partition(SavedState):
             self.message_ids.expire(self._now_ms())
 
         await self._writer.exclusive(drop)
+
+    @property
+    def times_ahead(self) -> str | None:
+        """What is wrong with its append times, if they are ahead of the clock."""
+        last_ms = self.log.last_append_time_ms
+        if last_ms - self._clock.now_ms() <= _TIMES_AHEAD_MS:
+            return None
+        return (
+            f"it was written with a clock that was ahead: append times stay at {format_time(last_ms)} until the clock"
+            " has come so far, and retention goes by when the files were written"
+        )
+
+    def _warn_of_times_ahead(self) -> None:
+        """Once, until the clock has come so far."""
+        problem = self.times_ahead
+        if problem is not None and not self._has_warned:
+            logger.warning("%s: %s", self.name, problem)
+        self._has_warned = problem is not None
 
     async def drop_front(self, offset: int) -> None:
         """Removes messages below an offset, as far as they fill whole segments."""

@@ -20,7 +20,7 @@ from quiver.partition.transactions import Marker
 from quiver.records.header import FrameHeader, StampedFrame
 from quiver.storage.port import Log
 from quiver.storage.writer import SerialWriter
-from quiver.system.clock import Clock
+from quiver.system.clock import Clock, SteadyClock
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +73,7 @@ class SavedState(Placing):
     ) -> None:
         super().__init__(name, log, config, epoch=epoch, limits=limits, is_schedule=is_schedule)
         self._clock = clock
+        self._steady_clock = SteadyClock(clock)
         self._bytes_since_snapshot = 0
         self._snapshot_bytes = 0
         self._snapshot_at = clock.monotonic()
@@ -94,6 +95,8 @@ class SavedState(Placing):
             self.memory_loss = _memory_loss(reach, offset, self.log.snapshot_problems)
             logger.error("%s: %s", self.name, self.memory_loss)
         await replay(self.log, max(offset, reach), self._record_stored, self._wants_ids)
+        self._steady_clock = SteadyClock(self._clock, at_least_ms=self.message_ids.newest_ms)
+        self.message_ids.go_by(self._steady_clock.now_ms)
         self.message_ids.expire(self._now_ms())
 
     async def _restore(self) -> int:
@@ -175,7 +178,7 @@ class SavedState(Placing):
         """Called between two writes only, so the table is the one at the end of the log; saving goes on beside it."""
         if self._snapshot_task is not None:
             return
-        self._producers.expire(self._clock.now_ms())
+        self._producers.expire(self._steady_clock.now_ms())
         self.transactions.forget_below(self.log.start_offset)
         offset = self.log.end_offset
         self.message_ids.expire(self._now_ms())
