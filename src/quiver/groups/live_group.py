@@ -25,7 +25,7 @@ class MemberView(NamedTuple):
 class LiveGroup:
     """What a group has in memory only."""
 
-    __slots__ = ("changed", "coming", "heard_on", "lock", "version")
+    __slots__ = ("changed", "coming", "lock", "version")
 
     def __init__(self, version: int) -> None:
         self.lock = asyncio.Lock()
@@ -33,8 +33,6 @@ class LiveGroup:
         self.changed = asyncio.Event()
         self.coming: Membership | None = None
         """The membership that is being written."""
-        self.heard_on: dict[str, object] = {}
-        """By member id, the connection on which it was last heard, if it has one."""
 
     def announce(self) -> None:
         self.version += 1

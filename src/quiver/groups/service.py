@@ -20,6 +20,7 @@ from quiver.groups.events import (
 from quiver.groups.group_offsets import GroupOffsets
 from quiver.groups.live_group import LiveGroup, MemberView
 from quiver.groups.member import Member, Subscription
+from quiver.groups.member_connections import MemberConnections
 from quiver.groups.state import Membership, Protocol, Topics, topic_ids
 from quiver.groups.table import Group, GroupTable
 from quiver.model.errors import (
@@ -55,6 +56,7 @@ class GroupService(GroupOffsets):
         self._randomness = randomness
         self._topics = topics
         self._live: dict[str, LiveGroup] = {}
+        self.connections = MemberConnections()
         self._deadlines: Deadlines[str] = Deadlines()
         self._journal: Journal | None = None
         self.task = SupervisedTask("groups", self._run)
@@ -164,19 +166,10 @@ class GroupService(GroupOffsets):
             draft.leave(member_id, self._topics(), self._now_ms())
             await self._install(name, draft)
 
-    def heard_on(self, name: str, member_id: str, connection: object) -> None:
-        """A member was heard on a connection: `connection_lost` is told when that ends."""
-        live = self._live.get(name)
-        if live is not None:
-            live.heard_on[member_id] = connection
-
-    def connection_lost(self, name: str, member_id: str, connection: object) -> None:
-        """A member that was heard on no other connection since has a moment to come back."""
-        live, group = self._live.get(name), self._table.groups.get(name)
-        if live is None or live.heard_on.get(member_id) is not connection:
-            return
-        del live.heard_on[member_id]
-        if group is not None:
+    def connection_lost(self, name: str, member_id: str) -> None:
+        """The connection of a member broke: it has a moment to come back."""
+        group, live = self._table.groups.get(name), self._live.get(name)
+        if group is not None and live is not None:
             for membership in filter(None, (group.membership, live.coming)):
                 membership.disconnected(member_id, self._now_ms())
             self._note_deadline(name)
