@@ -258,7 +258,7 @@ class Broker:
         return topic
 
     async def delete_topic(self, name: str) -> None:
-        """Returns when the files are gone."""
+        """Returns when the topic is gone for everybody, and its files too unless there are very many."""
         self._check_running()
         async with self._admin:
             topic = await self._metadata.delete(name)
