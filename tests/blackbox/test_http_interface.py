@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 import quiver
-from blackbox.broker_process import BrokerProcess, wait_until
+from blackbox.broker_process import BrokerProcess
 
 _names = (f"topic-{number}" for number in itertools.count())
 
@@ -231,7 +231,7 @@ def test_a_body_over_the_limit_is_413_and_costs_no_memory(shared_broker: BrokerP
     before = shared_broker.resident_bytes()
     with socket.create_connection(("127.0.0.1", shared_broker.http_port), timeout=30) as client:
         client.sendall(
-            b"POST /topics/%s/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            b"POST /topics/%s/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
             b"content-length: 100000000\r\n\r\n" % topic.encode()
         )
         for _ in range(90):
@@ -240,12 +240,6 @@ def test_a_body_over_the_limit_is_413_and_costs_no_memory(shared_broker: BrokerP
     assert head.startswith(b"HTTP/1.1 413 ")
     assert b"request_too_large" in head
     assert shared_broker.resident_bytes() - before < 20_000_000
-
-
-def test_requests_are_logged(http: httpx.Client, shared_broker: BrokerProcess, topic: str) -> None:
-    http.get(f"/topics/{topic}")
-    line = re.compile(rf"GET /topics/{topic} 200 \d+\.\d+ ms")
-    wait_until(lambda: line.search(shared_broker.log_text), 10, "a log line with method, path, status and time")
 
 
 def test_messages_outlive_a_kill(broker: BrokerProcess) -> None:

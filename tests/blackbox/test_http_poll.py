@@ -149,7 +149,7 @@ def test_messages_for_a_client_that_went_away_are_not_lost(group: HttpGroup) -> 
     path = f"/groups/{group.name}/poll?member_id={member['member_id']}"
     with socket.create_connection(("127.0.0.1", group.broker.http_port)) as gone:
         with a_poll_arrives(group, member):
-            gone.sendall(f"GET {path} HTTP/1.1\r\nhost: q\r\n\r\n".encode())
+            gone.sendall(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
         gone.shutdown(socket.SHUT_WR)
         assert gone.recv(1) == b""
     group.publish(1)

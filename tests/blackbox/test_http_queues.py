@@ -156,7 +156,7 @@ def test_a_waiting_receive_wakes_at_once(queue: HttpQueue) -> None:
 
 def test_what_a_vanished_client_waited_for_is_not_counted(queue: HttpQueue) -> None:
     body = b'{"group": "vanishing", "wait": "60s"}'
-    head = f"POST /topics/{queue.topic}/receive HTTP/1.1\r\nhost: q\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = f"POST /topics/{queue.topic}/receive HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", queue.broker.http_port)) as gone:
         gone.sendall(head.encode() + body)
         wait_until(lambda: queue.broker.request("GET", "/groups/vanishing")[0] == 200, 20, "the receive is there")

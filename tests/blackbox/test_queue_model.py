@@ -264,7 +264,7 @@ class QueueWalk(RuleBasedStateMachine):
     def send(self, method: str, path: str, body: dict[str, Any]) -> socket.socket:
         self.queue.note(f"{method} {path} {json.dumps(body)}, and a kill")
         content = json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.1\r\nhost: q\r\ncontent-type: application/json\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         connection = socket.create_connection(("127.0.0.1", self.broker.http_port))
         connection.sendall(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
         return connection

@@ -87,5 +87,13 @@ def test_the_transaction_example(shared_broker: BrokerProcess):
         assert sorted(message.value for message in q.read("invoices", end="latest")) == [b"a", b"b"]
 
 
+def test_the_waiting_example(shared_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]):
+    [example] = [text for text in EXAMPLES if "MessageTimeout" in text]
+    with quiver.connect(shared_broker.address) as q:
+        q.topics.create("orders", exist_ok=True)
+        exec(example, {"q": q, "quiver": quiver})
+    assert capsys.readouterr().out == "quiet for now\n"
+
+
 def test_no_example_goes_untested():
-    assert len(EXAMPLES) == 7
+    assert len(EXAMPLES) == 8

@@ -1,5 +1,7 @@
 """What every storage engine does, whatever it is made of."""
 
+import time
+
 import pytest
 
 from contract.conftest import EngineUnderTest
@@ -9,6 +11,7 @@ from quiver.storage.port import Log, Storage
 from unit.log.frames import frame_at, frame_bytes
 
 MUCH = 1 << 30
+DAY_MS = 86_400_000
 
 
 @pytest.fixture
@@ -251,6 +254,24 @@ class TestRetention:
         assert 0 < start <= 2_000
         assert (await frames_from(log, start))[0][0] == start
 
+    async def test_what_a_clock_stored_that_was_ahead_grows_old_too(self, log: Log) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        await log.append(run_of(3, time_ms=now_ms + 3650 * DAY_MS))
+        for later_ms in (0, DAY_MS - 1):
+            assert await log.retain(now_ms=now_ms + later_ms, retention_ms=2 * DAY_MS, retention_bytes=None) == 0
+        await log.retain(now_ms=now_ms + DAY_MS, retention_ms=2 * DAY_MS, retention_bytes=None)
+        await log.append(run_of(2, start=30, time_ms=now_ms + 3650 * DAY_MS + 10))
+        await log.retain(now_ms=now_ms + 2 * DAY_MS, retention_ms=2 * DAY_MS, retention_bytes=None)
+        start = await log.retain(now_ms=now_ms + 3 * DAY_MS + 1, retention_ms=2 * DAY_MS, retention_bytes=None)
+        assert start >= 30, "when it was written, or met, is what counts"
+
+    async def test_a_clock_that_is_behind_for_a_while_makes_nothing_older(self, log: Log) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        await log.append(run_of(3, time_ms=now_ms + 100 * DAY_MS))
+        await log.roll()
+        for at_ms in (now_ms, 5_000, now_ms + 100 * DAY_MS + 10):
+            assert await log.retain(now_ms=at_ms, retention_ms=DAY_MS, retention_bytes=None) == 0
+
     async def test_by_size(self, log: Log) -> None:
         for frame in run_of(300):
             await log.append([frame])
@@ -259,8 +280,7 @@ class TestRetention:
 
     async def test_everything_goes_when_all_is_old(self, log: Log) -> None:
         await log.append(run_of(3))
-        day_ms = 86_400_000
-        assert await log.retain(now_ms=2 * day_ms, retention_ms=day_ms, retention_bytes=None) == 30
+        assert await log.retain(now_ms=2 * DAY_MS, retention_ms=DAY_MS, retention_bytes=None) == 30
         assert log.size_bytes == 0
 
     async def test_a_small_log_obeys_a_small_size(self, log: Log) -> None:

@@ -19,10 +19,12 @@ from quiver.app.config_values import (
     port,
     size_bytes,
     text,
+    texts,
     whole,
 )
 from quiver.model.errors import InvalidSetting, QuiverError
 from quiver.model.limits import KIB, MIB, Limits
+from quiver.model.settings import duration
 from quiver.model.times import format_duration, parse_duration_ms
 from quiver.model.topic import SETTING_NAMES, TopicConfig
 from quiver.system.memory_budget import DEFAULT_BYTES
@@ -37,6 +39,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path = Path("data")
     host: str = "127.0.0.1"
     advertise: str | None = None
+    allowed_host: tuple[str, ...] = ()
     http_port: int = 7480
     native_port: int = 7481
     auto_create: bool = False
@@ -48,12 +51,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     min_free_bytes: int = 256 * MIB
     max_open_files: int = 0
     sync_threads: int = 8
+    transaction_max_ms: int = 15 * 60_000
     delivery_history_ms: int = 7 * 86_400_000
     delivery_history_bytes: int = 16 * MIB
     memory_budget: int = DEFAULT_BYTES
     slow_client_timeout_ms: int = 30_000
     slow_client_rate: int = KIB
     shutdown_timeout_ms: int = 10_000
+    log_requests: bool = False
     log_level: str = "info"
     log_format: str = "text"
     topic_defaults: TopicConfig = TopicConfig()
@@ -91,6 +96,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("data_dir", lambda value: Path(text(value)).expanduser(), "Where the broker keeps its data."),
     Setting("host", text, "The address to listen on; 0.0.0.0 or :: for every interface."),
     Setting("advertise", optional_text, "The host name clients use, when it differs from --host (containers)."),
+    Setting("allowed_host", texts, "A host name by which HTTP clients may call the broker; may be repeated."),
     Setting("http_port", port, "The HTTP port; 0 picks a free one."),
     Setting("native_port", port, "The port of the native protocol; 0 picks a free one."),
     Setting("auto_create", flag, "Create a topic when something is published to a name that does not exist."),
@@ -102,6 +108,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("min_free_bytes", size_bytes(0, 2**50), "Below this much free disk, writes are refused."),
     Setting("max_open_files", whole(0, 2**24), "Log files kept open; 0 takes three quarters of the process's limit."),
     Setting("sync_threads", whole(1, 256), "Threads that write and sync."),
+    Setting("transaction_max", duration(1_000, 86_400_000), "How long a transaction may be open at most.",
+            "transaction_max_ms"),
     Setting("delivery_history", parse_duration_ms, "How long deliveries and acks of queues are kept for reports.",
             "delivery_history_ms"),
     Setting("delivery_history_bytes", size_bytes(0, 2**50), "What a partition keeps of them at most; 0: nothing."),
@@ -110,6 +118,7 @@ SETTINGS: tuple[Setting, ...] = (
             "slow_client_timeout_ms"),
     Setting("slow_client_rate", size_bytes(0, 1024 * MIB), "Bytes per second; a slower client is dropped."),
     Setting("shutdown_timeout", parse_duration_ms, "How long a clean stop may take.", "shutdown_timeout_ms"),
+    Setting("log_requests", flag, "Log every HTTP request, not only those that fail or take long."),
     Setting("log_level", one_of(LOG_LEVELS), f"One of {', '.join(LOG_LEVELS)}."),
     Setting("log_format", one_of(LOG_FORMATS), f"One of {', '.join(LOG_FORMATS)}."),
 )  # fmt: skip
@@ -242,4 +251,6 @@ def shown_values(config: Config) -> dict[str, Any]:
 def _shown(setting: Setting, value: Any) -> Any:
     if setting.attribute.endswith("_ms"):
         return format_duration(value)
+    if isinstance(value, tuple):
+        return ",".join(value)
     return str(value) if isinstance(value, Path) else value

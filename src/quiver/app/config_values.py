@@ -20,6 +20,12 @@ def optional_text(value: Any) -> str | None:
     return None if value in (None, "") else text(value)
 
 
+def texts(value: Any) -> tuple[str, ...]:
+    """One or more, with commas between them or as a list."""
+    words = value if isinstance(value, list | tuple) else str(value).split(",")
+    return tuple(text(word).strip() for word in words if str(word).strip())
+
+
 def flag(value: Any) -> bool:
     if isinstance(value, bool):
         return value

@@ -140,9 +140,9 @@ class EmbeddedClient(Client):
         super().__init__(broker.connect, timeout=timeout)
         self._broker = broker
 
-    def connect(self) -> Client:
+    def connect(self, timeout: Duration | None = None) -> Client:
         self._broker.start()
-        return super().connect()
+        return super().connect(timeout)
 
     def close(self, timeout: Duration | None = None) -> None:
         try:
@@ -156,10 +156,10 @@ class AsyncEmbeddedClient(AsyncClient):
         super().__init__(broker.connect, timeout=timeout)
         self._broker = broker
 
-    async def connect(self) -> AsyncClient:
+    async def connect(self, timeout: Duration | None = None) -> AsyncClient:
         self._broker.check_process()
         await asyncio.to_thread(self._broker.start)
-        return await super().connect()
+        return await super().connect(timeout)
 
     async def close(self, timeout: Duration | None = None) -> None:
         try:

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from quiver.broker.browse import Browse, MessagePage
 from quiver.broker.burial import Burial
 from quiver.broker.compaction import Compactions, TopicCompaction
@@ -16,6 +14,7 @@ from quiver.broker.delays import Delays
 from quiver.broker.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.broker.finishing import Finishing
 from quiver.broker.groups import Groups
+from quiver.broker.health import Health
 from quiver.broker.members import Members
 from quiver.broker.partitions import Partitions
 from quiver.broker.poll import Poll
@@ -23,6 +22,7 @@ from quiver.broker.publish import Publish, Published
 from quiver.broker.queue_stats import QueueStats
 from quiver.broker.queues import Queues
 from quiver.broker.schedules import Schedules
+from quiver.broker.settings import BrokerSettings as BrokerSettings
 from quiver.broker.topic_details import TopicDetails, topic_details
 from quiver.broker.topic_removal import TopicRemovals
 from quiver.broker.transactions import Transactions
@@ -34,9 +34,8 @@ from quiver.model.errors import QuiverError, ShuttingDown, TopicExists, TopicNot
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.position import Position
-from quiver.model.topic import Topic, TopicConfig
+from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame, Partition
-from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SteadyClock, SystemClock
 from quiver.system.pace import bounded_gather
@@ -44,19 +43,6 @@ from quiver.system.randomness import Randomness, SystemRandomness
 from quiver.transactions.coordinator import Coordinator
 
 logger = logging.getLogger(__name__)
-
-
-_PARTS: dict[type, str] = {GroupService: "groups", Transactions: "transactions", Schedules: "schedules"}
-
-
-class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    auto_create: bool = False
-    """Whether publishing to a topic that does not exist creates it."""
-    topic_defaults: TopicConfig = TopicConfig()
-    upkeep_seconds: float = 5.0
-    """How often retention is applied, and compaction where it is due."""
-    delivery_history: History = NO_HISTORY
-    """What delivery journals keep beyond what they need."""
 
 
 class BrokerStats(NamedTuple):
@@ -88,10 +74,14 @@ class Broker:
         )
         self._partitions = Partitions(storage, clock=self.clock, limits=self.limits)
         self.delays = Delays(storage, self._metadata, self._partitions, clock=self.clock)
-        coordinator = Coordinator(clock=self.clock, new_producer_id=self._metadata.new_producer_id)
+        coordinator = Coordinator(
+            clock=self.clock,
+            new_producer_id=self._metadata.new_producer_id,
+            open_max_ms=self.settings.transaction_max_ms,
+        )
         self._publish = Publish(self._metadata, self._partitions, self.delays, coordinator, clock=self.clock)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
-        self._browse = Browse(self._partitions)
+        self._browse = Browse(self._partitions, clock=self.clock)
         self._group_service = GroupService(clock=self.clock, randomness=randomness, topics=self._topic_sizes)
         self.queues = self._new_queues(randomness)
         self.queue_stats = QueueStats(
@@ -126,6 +116,7 @@ class Broker:
         self._removals = TopicRemovals(
             self._metadata, self._partitions, self.queues, self.delays, self._group_service
         )
+        self._health = self._new_health()
         self._admin = asyncio.Lock()
         self._unowned: set[int] = set()
         self._running = False
@@ -159,6 +150,23 @@ class Broker:
             self.groups,
             self.queues,
             clock=self.clock,
+        )
+
+    def _new_health(self) -> Health:
+        return Health(
+            self._storage,
+            self._partitions,
+            self.delays,
+            self.queues,
+            parts={"groups": self._group_service, "transactions": self.transactions, "schedules": self.schedules},
+            tasks=[
+                self._upkeep.task,
+                self._compactions.task,
+                self.queues.task,
+                *self.delays.tasks,
+                self._group_service.task,
+                self.transactions.task,
+            ],
         )
 
     async def start(self) -> None:
@@ -250,7 +258,7 @@ class Broker:
         return topic
 
     async def delete_topic(self, name: str) -> None:
-        """Returns when the files are gone."""
+        """Returns when the topic is gone for everybody, and its files too unless there are very many."""
         self._check_running()
         async with self._admin:
             topic = await self._metadata.delete(name)
@@ -341,6 +349,7 @@ class Broker:
         from_time_ms: int | None = None,
         to_time_ms: int | None = None,
         read_committed: bool = True,
+        include_expired: bool = False,
         hold: Callable[[int], None] | None = None,
     ) -> MessagePage:
         return await self._browse.read(
@@ -351,6 +360,7 @@ class Broker:
             from_time_ms=from_time_ms,
             to_time_ms=to_time_ms,
             read_committed=read_committed,
+            include_expired=include_expired,
             hold=hold,
         )
 
@@ -366,24 +376,14 @@ class Broker:
 
     def problems(self) -> dict[str, str]:
         """What takes no writes or cannot be read, and why; empty when all is well."""
-        found = {p.name: p.log.failure for p in self._partitions.all() if p.log.failure is not None}
-        found |= self.delays.problems()
-        found |= self.queues.problems()
-        for part in (self._group_service, self.transactions, self.schedules):
-            if part.problem is not None:
-                found[_PARTS[type(part)]] = str(part.problem)
-        if self._storage.problem is not None:
-            found["storage"] = self._storage.problem
+        found = self._health.problems()
         if self._unowned:
             found["catalogue"] = f"topic ids {sorted(self._unowned)} have files but no entry; restore the metadata"
         return found
 
     def warnings(self) -> dict[str, str]:
         """What was found damaged, though everything takes reads and writes."""
-        found = self._storage.warnings
-        schedule_logs = [schedule for _, schedule in self.delays.schedule_logs()]
-        found |= {p.name: p.memory_loss for p in (*self._partitions.all(), *schedule_logs) if p.memory_loss}
-        return found
+        return self._health.warnings()
 
     async def stats(self) -> BrokerStats:
         uptime = self.clock.monotonic() - self._started_at

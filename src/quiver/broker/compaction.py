@@ -8,13 +8,15 @@ from weakref import WeakKeyDictionary
 
 from quiver.broker.partitions import Partitions
 from quiver.metadata.service import MetadataService
-from quiver.model.errors import InvalidRequest, PartitionNotFound, QuiverError, ShuttingDown
+from quiver.model.errors import InvalidRequest, PartitionNotFound, ShuttingDown
 from quiver.model.topic import Topic
 from quiver.partition.compaction import compact, is_due
 from quiver.partition.partition import Partition
 from quiver.storage.port import Compacted
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
+from quiver.telemetry.failures import Failures
+from quiver.telemetry.supervised_task import SupervisedTask
 
 logger = logging.getLogger(__name__)
 
@@ -51,20 +53,19 @@ class Compactions:
         self._partitions = partitions
         self._clock = clock
         self._every_seconds = every_seconds
-        self._task: asyncio.Task[None] | None = None
+        self.task = SupervisedTask("compaction", self._run)
         self._by_hand: set[asyncio.Task[TopicCompaction]] = set()
         self._not_before: WeakKeyDictionary[Partition, float] = WeakKeyDictionary()
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self.task.start()
 
     async def stop(self) -> None:
         """Ends what runs; what a pass has put in place stays."""
-        tasks = [*self._by_hand, *([self._task] if self._task is not None else [])]
+        tasks = list(self._by_hand)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._task = None
+        await asyncio.gather(self.task.stop(), *tasks, return_exceptions=True)
 
     async def compact(self, name: str, partitions: Sequence[int] | None, *, dry_run: bool) -> TopicCompaction:
         """Now, the active segments included. It goes on when the caller does not wait for it."""
@@ -97,26 +98,29 @@ class Compactions:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(self._every_seconds)
+            failures = Failures()
             for topic in self._metadata.topics():
                 if topic.config.is_compacted:
-                    await self._compact_due(topic)
+                    await self._compact_due(topic, failures)
+            failures.check()
 
-    async def _compact_due(self, topic: Topic) -> None:
+    async def _compact_due(self, topic: Topic, failures: Failures) -> None:
         async for partition in paced(self._partitions.of(topic.id)):
             if self._clock.monotonic() < self._not_before.get(partition, 0.0):
                 continue
             self._not_before.pop(partition, None)
-            if is_due(partition, topic.config, self._clock.now_ms()):
+            with failures.of(f"compaction of {partition.name}"):
                 await self._attempt(partition, topic)
 
     async def _attempt(self, partition: Partition, topic: Topic) -> None:
+        if not is_due(partition, topic.config, self._clock.now_ms()):
+            return
         try:
             done = await compact(partition, topic.config, self._clock.now_ms())
-        except (QuiverError, OSError) as error:
-            logger.warning("compaction of %s failed, will try again: %s", partition.name, error)
+        except Exception:
             self._not_before[partition] = self._clock.monotonic() + _RETRY_SECONDS
-        else:
-            _log_pass(partition, done)
+            raise
+        _log_pass(partition, done)
 
 
 def _log_pass(partition: Partition, done: Compacted) -> None:

@@ -10,7 +10,7 @@ from quiver.broker.due_clock import DueClock
 from quiver.broker.partitions import Partitions
 from quiver.metadata.service import MetadataService
 from quiver.model.delayed import DelayedMessage
-from quiver.model.errors import DelayedNotFound, PartitionNotFound, QuiverError
+from quiver.model.errors import DelayedNotFound, PartitionNotFound
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import Topic
@@ -22,6 +22,8 @@ from quiver.scheduling.partition_delays import PartitionDelays
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.pace import bounded_gather, paced
+from quiver.telemetry.failures import Failures
+from quiver.telemetry.supervised_task import SupervisedTask
 
 logger = logging.getLogger(__name__)
 
@@ -55,19 +57,17 @@ class Delays:
         self._metadata = metadata
         self._clock = DueClock(clock, next_ms=self._next_ms, call=self._deliver)
         self._partitions = DelayPartitions(storage, partitions, clock=clock, on_news=self._clock.note)
-        self._upkeep: asyncio.Task[None] | None = None
+        self.task = SupervisedTask("delays", self._keep_up)
 
     async def start(self) -> None:
         """Opens the delays that there are, and begins to deliver."""
         await self._partitions.open_existing(self._metadata.topics())
         self._clock.start()
-        self._upkeep = asyncio.get_running_loop().create_task(self._keep_up())
+        self.task.start()
 
     async def stop(self) -> None:
         """Finishes what was accepted. Comes before the partitions are closed."""
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.gather(self._upkeep, return_exceptions=True)
+        await self.task.stop()
         for delays in self._partitions.all():
             delays.hold()
         await self._clock.stop()
@@ -94,6 +94,10 @@ class Delays:
         return [((delays.topic_id, delays.number), delays.schedule) for delays in self._partitions.all()]
 
     # looking and cancelling
+
+    @property
+    def tasks(self) -> list[SupervisedTask]:
+        return [self.task, self._clock.task]
 
     def pending_count(self, topic_id: int) -> int:
         return sum(len(delays.state.pending) for delays in self._partitions.of(topic_id))
@@ -181,14 +185,14 @@ class Delays:
     async def _keep_up(self) -> None:
         while True:
             await asyncio.sleep(_UPKEEP_SECONDS)
+            failures = Failures()
             async for delays in paced(self._partitions.all()):
-                try:
+                with failures.of(f"upkeep of {delays.schedule.name}"):
                     await delays.upkeep()
-                except (QuiverError, OSError) as error:
-                    logger.warning("upkeep of %s failed, will try again: %s", delays.schedule.name, error)
-            await self._shorten_replay()
+            await self._shorten_replay(failures)
+            failures.check()
 
-    async def _shorten_replay(self) -> None:
+    async def _shorten_replay(self, failures: Failures) -> None:
         """Limits what the next start has to look at, of all partitions together."""
         total = pending = 0
         async for delays in paced(self._partitions.all()):
@@ -201,10 +205,8 @@ class Delays:
             if total <= limit:
                 return
             total -= delays.unsaved_messages
-            try:
+            with failures.of(f"a snapshot of {delays.schedule.name}"):
                 await delays.save()
-            except (QuiverError, OSError) as error:
-                logger.warning("no snapshot of %s, will try again: %s", delays.schedule.name, error)
 
 
 def _schedule_of(delays: PartitionDelays) -> "asyncio.Future[Partition]":

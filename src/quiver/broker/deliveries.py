@@ -16,6 +16,8 @@ from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.pace import bounded_gather, paced
 from quiver.system.randomness import Randomness
+from quiver.telemetry.failures import Failures
+from quiver.telemetry.supervised_task import SupervisedTask
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +66,7 @@ class Deliveries:
         self._deadlines: Deadlines[Place] = Deadlines()
         self._sooner = asyncio.Event()
         self._pause_until_ms = 0
-        self._task: asyncio.Task[None] | None = None
+        self.task = SupervisedTask("deliveries", self._run)
         self._is_closed = False
 
     async def open_existing(self, topics: Iterable[Topic]) -> None:
@@ -85,13 +87,11 @@ class Deliveries:
         async for delivery in paced(self.all()):
             await self._forget_groups(delivery)
             delivery.resume()
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self.task.start()
 
     async def close(self) -> None:
         self._is_closed = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self.task.stop()
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
         await bounded_gather(_close, self.all())
 
@@ -138,18 +138,17 @@ class Deliveries:
 
     async def attend_to_times(self) -> None:
         """Everything whose time has come by now."""
-        now_ms = self._lease_clock.now_ms()
+        now_ms, failures = self._lease_clock.now_ms(), Failures()
         while (place := self._deadlines.take(now_ms)) is not None:
             delivery = self.known(place[0]).get(place[1])
             if delivery is None:
                 continue
-            try:
+            next_ms: int | None = now_ms + _LONGEST_PAUSE_MS
+            with failures.of(f"the end of leases of {delivery.partition.name}"):
                 await self._attend(delivery)
-            except (QuiverError, OSError) as error:
-                logger.warning("leases of %s could not be ended, will try again: %s", delivery.partition.name, error)
-                self._deadlines.note(place, now_ms + _LONGEST_PAUSE_MS)
-            else:
-                self.note(delivery, delivery.next_time_ms())
+                next_ms = delivery.next_time_ms()
+            self.note(delivery, next_ms)
+        failures.check()
 
     async def _open(self, topic_id: int, number: int) -> PartitionDelivery:
         partition = self._partitions.get(topic_id, number)
@@ -203,15 +202,15 @@ class Deliveries:
                 return
 
     async def _keep_up(self) -> None:
+        failures = Failures()
         async for delivery in paced(self.all()):
-            try:
+            with failures.of(f"a snapshot of the deliveries of {delivery.partition.name}"):
                 await self._forget_groups(delivery)
                 await delivery.snapshot_if_due()
-            except (QuiverError, OSError) as error:
-                logger.warning("no snapshot of %s, will try again: %s", delivery.partition.name, error)
-        await self._shorten_replay()
+        await self._shorten_replay(failures)
+        failures.check()
 
-    async def _shorten_replay(self) -> None:
+    async def _shorten_replay(self, failures: Failures) -> None:
         """However many partitions there are: what the next start has to replay of all of them together is limited."""
         total = snapshots = 0
         async for delivery in paced(self.all()):
@@ -224,10 +223,8 @@ class Deliveries:
             if total <= limit:
                 return
             total -= journal.replay_bytes
-            try:
+            with failures.of(f"a snapshot of the deliveries of {journal.name}"):
                 await journal.snapshot()
-            except (QuiverError, OSError) as error:
-                logger.warning("no snapshot of %s, will try again: %s", journal.name, error)
 
     async def _forget_groups(self, delivery: PartitionDelivery) -> None:
         async for group_id in paced(delivery.group_ids):

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from quiver.groups.deadlines import Deadlines
 from quiver.system.clock import Clock
+from quiver.telemetry.supervised_task import SupervisedTask
 
 logger = logging.getLogger(__name__)
 
@@ -28,17 +29,14 @@ class DueClock:
         self._deadlines: Deadlines[Key] = Deadlines()
         self._news = asyncio.Event()
         self._calls: dict[Key, asyncio.Task[None]] = {}
-        self._task: asyncio.Task[None] | None = None
+        self.task = SupervisedTask("delivery of delayed messages", self._run)
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self.task.start()
 
     async def stop(self) -> None:
         """Begins no more calls and waits for those that run."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await self.task.stop()
         await asyncio.gather(*self._calls.values(), return_exceptions=True)
 
     def note(self, key: Key) -> None:

@@ -29,6 +29,7 @@ from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.pace import bounded_gather, paced
 from quiver.system.randomness import Randomness
+from quiver.telemetry.supervised_task import SupervisedTask
 
 __all__ = ["QueueDepth", "Queues", "ReceiptOutcome", "Received"]
 
@@ -207,6 +208,10 @@ class Queues:
     def check_open(self, topic_id: int, partition: int) -> None:
         """CorruptData while the delivery state of a partition cannot be read."""
         self._deliveries.check_open(topic_id, partition)
+
+    @property
+    def task(self) -> SupervisedTask:
+        return self._deliveries.task
 
     def problems(self) -> dict[str, str]:
         """Partitions whose delivery state cannot be read, and why."""

@@ -15,6 +15,7 @@ from quiver.broker.transaction_limits import check_offset_count, check_producers
 from quiver.broker.transaction_list import describe, list_transactions
 from quiver.broker.transaction_publishing import TransactionPublishing
 from quiver.broker.transaction_recovery import recover
+from quiver.broker.transaction_timeouts import TransactionTimeouts
 from quiver.groups.assignors import TopicPartition
 from quiver.metadata.service import MetadataService
 from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
@@ -28,8 +29,10 @@ from quiver.protocol.transaction_messages import (
 )
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
+from quiver.telemetry.failures import Failures
+from quiver.telemetry.supervised_task import SupervisedTask
 from quiver.transactions.commit_key import CommitKey
-from quiver.transactions.coordinator import Coordinator, check_init
+from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.events import Decided, Place, Reason
 from quiver.transactions.open_transaction import OpenTransaction, by_group
 from quiver.transactions.state import Answer
@@ -70,8 +73,8 @@ class Transactions:
         self._queues = queues
         self._publishing = TransactionPublishing(coordinator, publish, metadata, partitions, clock=clock)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._upkeep: asyncio.Task[None] | None = None
-        self._timing_out: asyncio.Future[Any] | None = None
+        self.task = SupervisedTask("transactions", self._keep_up)
+        self._timeouts = TransactionTimeouts(coordinator, self._abort_overdue)
 
     async def start(self, storage: Storage, epoch: int) -> None:
         """Finishes what was decided, aborts what was open. Groups and leases are known, and nobody uses them yet."""
@@ -81,14 +84,12 @@ class Transactions:
             logger.error("there are no transactions until this is repaired: %s", error)
             return
         await recover(self._coordinator, self._finishing)
-        self._upkeep = asyncio.get_running_loop().create_task(self._keep_up())
+        self.task.start()
 
     async def stop(self) -> None:
         """Finishes what is being decided. What is open stays open, and is aborted at the next start."""
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.gather(self._upkeep, return_exceptions=True)
-        await asyncio.gather(*self._tasks, *filter(None, (self._timing_out,)), return_exceptions=True)
+        await self.task.stop()
+        await asyncio.gather(self._timeouts.finish(), *self._tasks, return_exceptions=True)
         await self._finishing.stop()
         await self._coordinator.close()
 
@@ -105,7 +106,7 @@ class Transactions:
 
     async def init(self, transactional_id: str | None = None, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> ProducerKey:
         """The producer of a transactional id, one epoch higher than before; without one, a new producer."""
-        check_init(transactional_id, timeout_ms)
+        self._coordinator.check_init(transactional_id, timeout_ms)
         return await self._through(self._init(transactional_id, timeout_ms))
 
     async def _init(self, transactional_id: str | None, timeout_ms: int) -> ProducerKey:
@@ -149,7 +150,8 @@ class Transactions:
             raise InvalidRequest(problem=f"producer {producer_id} is not the one of {transactional_id!r}")
 
     def heartbeat(self, producer_id: int, epoch: int) -> None:
-        """The producer is alive, and the timeout of its open transaction counts from now on; ProducerFenced."""
+        """The producer is alive, and the timeout of its open transaction counts from now on, as far as a transaction
+        may be open here; ProducerFenced."""
         self._coordinator.state.check(producer_id, epoch)
         found = self._coordinator.open.get(producer_id)
         if found is not None:
@@ -367,27 +369,19 @@ class Transactions:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             ticks += 1
-            try:
-                self._time_out_overdue()
-                if ticks % _UPKEEP_TICKS == 0:
+            failures = Failures()
+            with failures.of("the timeout of transactions"):
+                self._timeouts.begin()
+            if ticks % _UPKEEP_TICKS == 0:
+                with failures.of("the end of transactions"):
                     await self._finishing.settle()
+                with failures.of("upkeep of transactions"):
                     await self._coordinator.keep_up()
-            except (QuiverError, OSError) as error:
-                logger.warning("transactions could not be kept up, will try again: %s", error)
+            failures.check()
 
-    def _time_out_overdue(self) -> None:
-        if self._timing_out is not None and not self._timing_out.done():
-            return
-        if overdue := self._coordinator.overdue():
-            work = asyncio.gather(*(self._time_out(each) for each in overdue), return_exceptions=True)
-            self._timing_out = asyncio.ensure_future(work)
-
-    async def _time_out(self, transaction: OpenTransaction) -> None:
-        async with self._coordinator.alone(transaction.producer_id):
-            if transaction in self._coordinator.overdue():
-                logger.info("transaction %s was open for too long and is aborted", transaction.id)
-                transaction.is_ending = True
-                await self._abort_now([transaction], "restart" if transaction.is_left_over else "timeout")
+    async def _abort_overdue(self, transaction: OpenTransaction) -> None:
+        transaction.is_ending = True
+        await self._abort_now([transaction], "restart" if transaction.is_left_over else "timeout")
 
 
 def _answer(decided: Decided) -> Answer:

@@ -25,9 +25,14 @@ def value_or_none(value: str) -> str | None:
     return None if value.strip().lower() == "none" else value.strip()
 
 
+_REPEATABLE = tuple(name for name in Config.__struct_fields__ if isinstance(getattr(Config(), name), tuple))
+
+
 def _setting_option(setting: Setting, default: object) -> inspect.Parameter:
     if isinstance(default, bool):
         return option(setting.name, bool | None, help=setting.help)
+    if setting.name in _REPEATABLE:
+        return option(setting.name, list[str] | None, help=setting.help, metavar="VALUE")
     shown = "" if default is None else f" [default: {default}]"
     return option(setting.name, str | None, help=setting.help + shown, metavar="VALUE")
 

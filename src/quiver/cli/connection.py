@@ -25,12 +25,15 @@ AddressOption = Annotated[
 ]
 
 
-def connect(address: str) -> "Client":
-    """A connected SDK client; use it in a `with` block."""
+def connect(address: str, *, timeout: str | None = None) -> "Client":
+    """A connected SDK client; use it in a `with` block. With a timeout the broker may come up until then."""
     import quiver
+    from quiver.client.address import parse_bootstrap
 
     show_warnings()
-    return quiver.connect(address)
+    if timeout is None:
+        return quiver.connect(address)
+    return quiver.Client(parse_bootstrap(address), timeout=timeout).connect(timeout)
 
 
 def complete_topics(context: typer.Context, incomplete: str) -> list[str]:

@@ -51,7 +51,9 @@ def produce(
     deliver_at: Annotated[str | None, typer.Option(help="Deliver at this time (RFC 3339).")] = None,
     compression: Annotated[str, typer.Option(help="none, lz4 or zstd.")] = "none",
     acks: Annotated[str, typer.Option(help="none, leader or all.")] = "all",
-    timeout: Annotated[str, typer.Option(help="How long a message is tried before it fails.")] = "30s",
+    timeout: Annotated[
+        str, typer.Option(help="How long the broker, and each message, is tried before it fails.")
+    ] = "30s",
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -71,7 +73,7 @@ def produce(
     separator = None if key_separator is None else os.fsencode(unescape(key_separator))
     with ExitStack() as stack:
         files = [] if values else [_open(name, stack) for name in file or ["-"]]
-        q = stack.enter_context(connect(address))
+        q = stack.enter_context(connect(address, timeout=timeout))
         out = stack.enter_context(q.producer(topic, compression=compression, acks=acks, delivery_timeout=timeout))
         if values:
             show_rows(_send_values(out, topic, values, key_bytes, sending, id), output)

@@ -72,7 +72,7 @@ def _every(seconds: float, clock: Clock, show: Show) -> Show:
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """Log messages of the SDK and of handlers go to standard error, unless the handlers' module has seen to it."""
+    """Log messages of handlers, and warnings of the SDK, go to standard error, unless their module saw to it."""
     root = logging.getLogger()
     if root.handlers:
         yield
@@ -81,6 +81,7 @@ def _logged() -> Iterator[None]:
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root.addHandler(handler)
     root.setLevel(logging.INFO)
+    logging.getLogger("quiver.client").setLevel(logging.WARNING)
     try:
         yield
     finally:

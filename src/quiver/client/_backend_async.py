@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import inspect
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -87,6 +87,12 @@ class Task:
             await asyncio.wait([self._task], timeout=timeout)
 
 
+def signal_safe(call: Callable[[], object]) -> Callable[[], object]:
+    """For signal handlers, which run between any two steps of the main thread."""
+    loop = asyncio.get_running_loop()
+    return lambda: loop.call_soon_threadsafe(call)
+
+
 async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
@@ -97,11 +103,35 @@ async def finished(outcome: Any) -> None:
         await outcome
 
 
+async def acquire(lock: Lock, timeout: float | None) -> bool:
+    """Whether the lock could be had in time; without a timeout, always."""
+    if timeout is None or not lock.locked():
+        return await lock.acquire()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(max(0.0, timeout)):
+            return await lock.acquire()
+    return False
+
+
 def flatten(groups: AsyncIterator[Iterable[_T]]) -> AsyncIterator[_T]:
-    return _flattened(groups)
+    return _Flattened(groups)
 
 
-async def _flattened(groups: AsyncIterator[Iterable[_T]]) -> AsyncIterator[_T]:
+class _Flattened(AsyncIterator[_T]):
+    """Goes on with the next group after one that raised."""
+
+    def __init__(self, groups: AsyncIterator[Iterable[_T]]) -> None:
+        self._groups = groups
+        self._items: Any = _items_of(groups)
+
+    def __anext__(self) -> Awaitable[_T]:
+        if self._items.ag_frame is None:  # it has ended, or raised
+            self._items = _items_of(self._groups)
+        following: Awaitable[_T] = self._items.__anext__()
+        return following
+
+
+async def _items_of(groups: AsyncIterator[Iterable[_T]]) -> AsyncGenerator[_T, None]:
     async for group in groups:
         for item in group:
             yield item

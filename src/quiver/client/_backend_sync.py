@@ -7,7 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 _T = TypeVar("_T")
 Buffer = bytes | bytearray | memoryview
@@ -91,6 +91,11 @@ class Task:
             self._thread.join(timeout)
 
 
+def signal_safe(call: Callable[[], object]) -> Callable[[], object]:
+    """For signal handlers, which run between any two steps of the main thread: `call` takes no lock."""
+    return call
+
+
 def sleep(seconds: float) -> None:
     time.sleep(seconds)
 
@@ -99,7 +104,13 @@ def finished(outcome: object) -> None:
     """A user's function has done its work when it returns."""
 
 
+def acquire(lock: threading.Lock, timeout: float | None) -> bool:
+    """Whether the lock could be had in time; without a timeout, always."""
+    return lock.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+
+
 def flatten(groups: Iterator[Iterable[_T]]) -> Iterator[_T]:
+    """Goes on with the next group after one that raised."""
     return itertools.chain.from_iterable(groups)
 
 
@@ -145,6 +156,37 @@ class Stream:
 
 def dial(host: str, port: int, timeout: float) -> socket.socket:
     """A connected TCP socket; OSError or TimeoutError when that fails."""
-    sock = socket.create_connection((host, port), timeout)
-    sock.settimeout(None)
-    return sock
+    deadline = time.monotonic() + timeout
+    problem: OSError = OSError(f"{host} has no address")
+    for family, kind, protocol, _, address in _resolve(host, port, timeout):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(max(0.001, deadline - time.monotonic()))
+            sock.connect(address)
+            sock.settimeout(None)
+        except OSError as error:
+            sock.close()
+            problem = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise problem
+
+
+def _resolve(host: str, port: int, timeout: float) -> Sequence[tuple[Any, ...]]:
+    """The addresses of a name. The system's resolver has no timeout, so a thread of its own asks it."""
+    answer: Waiter[Sequence[tuple[Any, ...]] | OSError] = Waiter()
+
+    def ask() -> None:
+        try:
+            answer.set(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except OSError as error:
+            answer.set(error)
+
+    Task(ask, "quiver-resolve")
+    found = answer.wait(timeout)
+    if isinstance(found, OSError):
+        raise found
+    return found or ()

@@ -175,6 +175,8 @@ class Fleet:
         return min(times, default=None)
 
     def is_unanswered_since(self, limit: float) -> bool:
+        if not self._flying:
+            return False
         with self._mutex:
             return any(batch.sent_at < limit for lane in self._lanes.values() for batch in lane.flying)
 

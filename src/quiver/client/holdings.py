@@ -200,3 +200,8 @@ def _note(hand: Hand, done: bool) -> None:
 
 def named(sources: Sequence[PartitionSource]) -> list[tuple[str, int]]:
     return sorted((source.topic, source.partition) for source in sources)
+
+
+def listed(sources: Sequence[PartitionSource]) -> str:
+    """For log lines."""
+    return ", ".join(f"{topic}-{partition}" for topic, partition in named(sources))

@@ -11,7 +11,7 @@ from quiver.model.errors import InvalidRequest
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.position import EARLIEST, Position, parse_position
 from quiver.model.sizes import Size
-from quiver.model.times import parse_duration_ms
+from quiver.model.times import Duration, parse_duration_ms, parse_seconds
 
 Place = Position | Mapping[int, Position]
 
@@ -23,6 +23,9 @@ class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int = 8 * MIB
     max_wait_ms: int = 500
     read_committed: bool = True
+    include_expired: bool = False
+    timeout_seconds: float | None = None
+    """The longest wait for the next message."""
     limits: Limits = Limits()
 
     @property
@@ -39,6 +42,8 @@ def reader_options(
     max_bytes: Size = 8 * MIB,
     max_wait: object = "500ms",
     isolation: str = READ_COMMITTED,
+    include_expired: bool = False,
+    timeout: Duration | None = None,
 ) -> ReaderOptions:
     """The options in users' words, checked. `start` and `end` may also be a mapping of partition to such a word."""
     chosen = _partitions(partitions)
@@ -51,6 +56,8 @@ def reader_options(
         max_bytes=size_option("max_bytes", max_bytes, KIB, 64 * MIB),
         max_wait_ms=parse_duration_ms(max_wait, "max_wait"),
         read_committed=is_committed(isolation),
+        include_expired=include_expired,
+        timeout_seconds=None if timeout is None else parse_seconds(timeout),
     )
 
 

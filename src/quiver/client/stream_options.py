@@ -12,7 +12,7 @@ from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.names import check_name
 from quiver.model.position import EARLIEST, Position, parse_position
 from quiver.model.sizes import Size
-from quiver.model.times import Duration, parse_duration_ms
+from quiver.model.times import Duration, parse_duration_ms, parse_seconds
 
 OnPartitions = Callable[[list[tuple[str, int]]], Any]
 """Called with topics and partitions; what it returns is awaited if it can be (asynchronous client)."""
@@ -33,6 +33,8 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int
     max_wait_ms: int
     read_committed: bool
+    timeout_seconds: float | None
+    """The longest wait for the next message."""
     on_assign: OnPartitions | None
     on_revoke: OnPartitions | None
     on_lost: OnPartitions | None
@@ -53,6 +55,7 @@ class StreamWords(TypedDict, total=False):
     max_bytes: Size
     max_wait: Duration
     isolation: str
+    timeout: Duration | None
     on_assign: OnPartitions | None
     on_revoke: OnPartitions | None
     on_lost: OnPartitions | None
@@ -74,6 +77,7 @@ def stream_options(
     max_bytes: Size = 8 * MIB,
     max_wait: Duration = "500ms",
     isolation: str = READ_COMMITTED,
+    timeout: Duration | None = None,
     on_assign: OnPartitions | None = None,
     on_revoke: OnPartitions | None = None,
     on_lost: OnPartitions | None = None,
@@ -100,6 +104,7 @@ def stream_options(
         max_bytes=size_option("max_bytes", max_bytes, KIB, 64 * MIB),
         max_wait_ms=parse_duration_ms(max_wait, "max_wait"),
         read_committed=is_committed(isolation),
+        timeout_seconds=None if timeout is None else parse_seconds(timeout),
         on_assign=on_assign,
         on_revoke=on_revoke,
         on_lost=on_lost,

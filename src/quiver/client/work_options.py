@@ -13,7 +13,7 @@ from quiver.model.position import Position, parse_position
 from quiver.model.priority import Priority, PriorityLevel, parse_priority
 from quiver.model.queue import Ordering
 from quiver.model.sizes import Size
-from quiver.model.times import Duration, parse_duration_ms
+from quiver.model.times import Duration, parse_duration_ms, parse_seconds
 
 MOST_PER_RECEIVE = 10_000
 _MOST_PREFETCHED = 100_000
@@ -35,6 +35,8 @@ class WorkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """None: as many as are used up in about a second."""
     start: Position | None
     max_bytes: int
+    timeout_seconds: float | None = None
+    """The longest wait for the next job."""
     concurrency: int = 1
     """Jobs that are worked on at a time."""
     limits: Limits = Limits()
@@ -68,6 +70,7 @@ def work_options(
     prefetch: int | None = None,
     start: Any = None,
     max_bytes: Size = 8 * MIB,
+    timeout: Duration | None = None,
 ) -> WorkOptions:
     """The options in users' words, checked. `name` is the consumer's where the user gives none."""
     names = [topics] if isinstance(topics, str) else list(topics)
@@ -89,6 +92,7 @@ def work_options(
         prefetch=None if prefetch is None else _between(prefetch, 0, _MOST_PREFETCHED, "prefetch"),
         start=None if start is None else parse_position(start, now_ms),
         max_bytes=size_option("max_bytes", max_bytes, 1, Limits().fetch_bytes),
+        timeout_seconds=None if timeout is None else parse_seconds(timeout),
         concurrency=_between(concurrency, 1, 10_000, "concurrency"),
     )
 

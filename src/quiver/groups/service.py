@@ -20,6 +20,7 @@ from quiver.groups.events import (
 from quiver.groups.group_offsets import GroupOffsets
 from quiver.groups.live_group import LiveGroup, MemberView
 from quiver.groups.member import Member, Subscription
+from quiver.groups.member_connections import MemberConnections
 from quiver.groups.state import Membership, Protocol, Topics, topic_ids
 from quiver.groups.table import Group, GroupTable
 from quiver.model.errors import (
@@ -28,7 +29,6 @@ from quiver.model.errors import (
     GroupNotEmpty,
     GroupNotFound,
     GroupOrderingMismatch,
-    QuiverError,
     ShuttingDown,
 )
 from quiver.model.names import check_name
@@ -38,6 +38,8 @@ from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
 from quiver.system.randomness import Randomness
+from quiver.telemetry.failures import Failures
+from quiver.telemetry.supervised_task import SupervisedTask
 
 logger = logging.getLogger(__name__)
 
@@ -54,9 +56,10 @@ class GroupService(GroupOffsets):
         self._randomness = randomness
         self._topics = topics
         self._live: dict[str, LiveGroup] = {}
+        self.connections = MemberConnections()
         self._deadlines: Deadlines[str] = Deadlines()
         self._journal: Journal | None = None
-        self._task: asyncio.Task[None] | None = None
+        self.task = SupervisedTask("groups", self._run)
         self._closing = False
         self.problem: CorruptData | None = None
         """Why nothing is known of groups: their journal is damaged. Whatever is asked is answered with it."""
@@ -82,14 +85,12 @@ class GroupService(GroupOffsets):
         for name, group in self._table.groups.items():
             group.membership.restarted(self._now_ms())
             self._note_deadline(name)
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self.task.start()
 
     async def close(self) -> None:
         """Whoever waits hears of it at once; whatever is asked from now on is ShuttingDown."""
         self._closing = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self.task.stop()
         for live in self._live.values():
             live.announce()
         if self._journal is not None:
@@ -164,6 +165,14 @@ class GroupService(GroupOffsets):
             draft = self._draft(name)
             draft.leave(member_id, self._topics(), self._now_ms())
             await self._install(name, draft)
+
+    def connection_lost(self, name: str, member_id: str) -> None:
+        """The connection of a member broke: it has a moment to come back."""
+        group, live = self._table.groups.get(name), self._live.get(name)
+        if group is not None and live is not None:
+            for membership in filter(None, (group.membership, live.coming)):
+                membership.disconnected(member_id, self._now_ms())
+            self._note_deadline(name)
 
     def view(self, name: str, member_id: str) -> MemberView:
         return self._view(name, member_id)
@@ -346,21 +355,22 @@ class GroupService(GroupOffsets):
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
-            try:
-                await self._expire_members()
-                await self._expire_offsets()
+            failures = Failures()
+            await self._expire_members(failures)
+            await self._expire_offsets(failures)
+            with failures.of("a snapshot of groups"):
                 if self._journal is not None and self._journal.snapshot_due(_SNAPSHOT_AFTER_SECONDS):
                     await self._journal.snapshot(self._table.encode)
-            except (QuiverError, OSError) as error:
-                logger.warning("groups could not be kept up, will try again: %s", error)
+            failures.check()
 
-    async def _expire_members(self) -> None:
-        now_ms = self._now_ms()
+    async def _expire_members(self, failures: Failures) -> None:
+        now_ms, looked_at = self._now_ms(), []
         while (name := self._deadlines.take(now_ms)) is not None:
-            try:
+            looked_at.append(name)
+            with failures.of(f"the end of sessions in group {name}"):
                 await self._expire_in(name, now_ms)
-            finally:
-                self._note_deadline(name)
+        for name in looked_at:
+            self._note_deadline(name)
 
     async def _expire_in(self, name: str, now_ms: int) -> None:
         group = self._table.groups.get(name)
@@ -373,15 +383,18 @@ class GroupService(GroupOffsets):
                 logger.info("group %s: put out %s", name, ", ".join(gone))
                 await self._install(name, draft)
 
-    async def _expire_offsets(self) -> None:
+    async def _expire_offsets(self, failures: Failures) -> None:
         if self._clock.monotonic() - self._offsets_checked_at < _OFFSET_EXPIRY_EVERY_SECONDS:
             return
         self._offsets_checked_at = self._clock.monotonic()
         async for name, group in paced(list(self._table.groups.items())):
-            if not group.has_expired(self._clock.now_ms()):
-                continue
-            async with self._alone(name):
-                current = self._table.groups.get(name)
-                if current is not None and current.has_expired(self._clock.now_ms()):
-                    logger.info("group %s: unused for longer than its offsets are kept, forgotten", name)
-                    await self._append(GroupDeleted(name))
+            if group.has_expired(self._clock.now_ms()):
+                with failures.of(f"the end of group {name}"):
+                    await self._forget_expired(name)
+
+    async def _forget_expired(self, name: str) -> None:
+        async with self._alone(name):
+            current = self._table.groups.get(name)
+            if current is not None and current.has_expired(self._clock.now_ms()):
+                logger.info("group %s: unused for longer than its offsets are kept, forgotten", name)
+                await self._append(GroupDeleted(name))

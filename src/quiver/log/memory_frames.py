@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from quiver.log.append_plan import AppendPlan, out_of_range, split_runs
 from quiver.log.priority_counts import NO_MESSAGES, PRIORITIES
-from quiver.log.retention import SegmentAge, count_to_drop, is_due_to_roll
+from quiver.log.retention import PassedTimes, SegmentAge, count_to_drop, is_due_to_roll
 from quiver.model.errors import InvalidRequest
 from quiver.records.header import StampedFrame
 
@@ -84,6 +84,7 @@ class MemoryFrames:
         self.last_append_time_ms = 0
         self.last_epoch = -1
         self._segments = [MemorySegment(start_offset)]
+        self._first_times, self._last_times = PassedTimes(), PassedTimes()
 
     @property
     def start_offset(self) -> int:
@@ -209,7 +210,7 @@ class MemoryFrames:
         active = self._segments[-1]
         if active.frames and is_due_to_roll(
             size_bytes=active.size_bytes,
-            first_append_time_ms=active.times[0],
+            first_append_time_ms=self._first_times.passed(active.base_offset, active.times[0], now_ms),
             now_ms=now_ms,
             roll_after_ms=self.roll_after_ms,
             retention_bytes=retention_bytes,
@@ -217,7 +218,7 @@ class MemoryFrames:
             self.roll()
         count = count_to_drop(
             [
-                SegmentAge(segment.size_bytes, segment.times[-1] if segment.times else 0, following.base_offset)
+                SegmentAge(segment.size_bytes, self._last_time(segment, now_ms), following.base_offset)
                 for segment, following in pairwise(self._segments)
             ],
             total_bytes=self.size_bytes,
@@ -227,8 +228,13 @@ class MemoryFrames:
             up_to=up_to,
         )
         del self._segments[:count]
+        for times in (self._first_times, self._last_times):
+            times.forget_below(self.start_offset)
         self._recount()
         return self.start_offset
+
+    def _last_time(self, segment: MemorySegment, now_ms: int) -> int:
+        return self._last_times.passed(segment.base_offset, segment.times[-1], now_ms) if segment.times else 0
 
     def _segment_index(self, offset: int) -> int:
         return max(0, bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1)

@@ -1,6 +1,6 @@
 """Which segments are too old or too much, and when an active one is closed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 _SIZE_SHARE = 4  # an active segment above this share of retention_bytes is closed, so that size limits hold on it too
@@ -11,6 +11,33 @@ class SegmentAge(NamedTuple):
     last_append_time_ms: int
     end_offset: int
     """Where the next segment begins."""
+
+
+class PassedTimes:
+    """Append times that ages can be counted from.
+
+    One that the clock has not come to, because the clock was ahead when it was given and has been set back, is
+    replaced by the time at which retention met it first, or by an earlier one that is known. So what was stored by a
+    wrong clock grows old too.
+    """
+
+    def __init__(self) -> None:
+        self._met: dict[int, int] = {}
+        """By the base offset of the segment."""
+
+    def passed(self, base_offset: int, time_ms: int, now_ms: int, known_ms: Callable[[], int] | None = None) -> int:
+        """`known_ms` is when the segment was written by another clock."""
+        if time_ms <= now_ms:
+            self._met.pop(base_offset, None)
+            return time_ms
+        met = self._met.get(base_offset)
+        if met is None:
+            met = now_ms if known_ms is None else known_ms()
+        self._met[base_offset] = min(met, now_ms)
+        return self._met[base_offset]
+
+    def forget_below(self, offset: int) -> None:
+        self._met = {base_offset: met for base_offset, met in self._met.items() if base_offset >= offset}
 
 
 def is_due_to_roll(

@@ -13,7 +13,7 @@ from quiver.log.frame_write import write_frames
 from quiver.log.open_files import OpenFiles
 from quiver.log.reservation import Reservation
 from quiver.log.reserved_file import LogState
-from quiver.log.retention import SegmentAge, count_to_drop, is_due_to_roll
+from quiver.log.retention import PassedTimes, SegmentAge, count_to_drop, is_due_to_roll
 from quiver.log.segment import Segment
 from quiver.log.segment_files import SegmentFiles
 from quiver.log.segment_view import Tail
@@ -43,6 +43,7 @@ class SegmentLog(SegmentFiles):
         super().__init__(log_id, directory, root, open_files, snapshots=snapshots, reservation=reservation)
         self.segment_bytes = segment_bytes
         self.roll_after_ms = roll_after_ms
+        self._first_times, self._last_times = PassedTimes(), PassedTimes()
 
     def plan(self, frames: Sequence[StampedFrame]) -> AppendPlan:
         """Checks frames; what cannot be appended is refused here, before anything is written."""
@@ -116,7 +117,7 @@ class SegmentLog(SegmentFiles):
         if active is not None and active.size:
             due = is_due_to_roll(
                 size_bytes=active.size,
-                first_append_time_ms=active.times()[0],
+                first_append_time_ms=self._first_times.passed(active.base_offset, active.times()[0], now_ms),
                 now_ms=now_ms,
                 roll_after_ms=self.roll_after_ms,
                 retention_bytes=retention_bytes,
@@ -125,7 +126,8 @@ class SegmentLog(SegmentFiles):
                 with contextlib.suppress(DiskFull, PartitionOffline):  # what is too old goes all the same
                     self.roll()
         closed = self.segments[:-1]
-        times = [segment.times()[1] for segment in closed] if retention_ms is not None else [0] * len(closed)
+        by_time = retention_ms is not None
+        times = [self._last_time(segment, now_ms) if by_time else 0 for segment in closed]
         ends = [segment.base_offset for segment in self.segments[1:]]
         count = count_to_drop(
             [SegmentAge(segment.size, *rest) for segment, *rest in zip(closed, times, ends, strict=True)],
@@ -136,7 +138,24 @@ class SegmentLog(SegmentFiles):
             up_to=up_to,
         )
         self._drop(count)
+        for passed in (self._first_times, self._last_times):
+            passed.forget_below(self.start_offset)
         return self.start_offset
+
+    def _last_time(self, segment: Segment, now_ms: int) -> int:
+        return self._last_times.passed(
+            segment.base_offset, segment.times()[1], now_ms, lambda: self._last_written(segment, now_ms)
+        )
+
+    def _last_written(self, segment: Segment, now_ms: int) -> int:
+        """By the clock of the file system. Where that has not come yet either, it is set to now, to count from."""
+        try:
+            written_ms = self._files.modified_ms(segment.path)
+            if written_ms > now_ms:
+                self._files.set_modified_ms(segment.path, now_ms)
+        except OSError:
+            return now_ms
+        return written_ms
 
     def truncate(self, offset: int) -> None:
         """Removes frames at and above an offset. The note about the end is cut first, so that recovery agrees."""

@@ -81,6 +81,19 @@ class SlowClient(QuiverError):
     sentence = "{what} came more slowly than {rate}; send it faster, or in smaller requests"
 
 
+class HostNotAllowed(QuiverError):
+    code, status = "host_not_allowed", 403
+    sentence = (
+        "{host!r} is not a name of this broker; use its IP address or localhost, or start it with "
+        "--allowed-host {host} (a web page may have pointed its own name here)"
+    )
+
+
+class ForeignOrigin(QuiverError):
+    code, status = "foreign_origin", 403
+    sentence = "requests that change something are not taken from pages of {origin}"
+
+
 class ProtocolError(QuiverError):
     code, status = "protocol_error", 400
     sentence = "this is not the Quiver protocol: {problem}"
@@ -305,6 +318,13 @@ class ConnectionLost(QuiverError):
 class RequestTimeout(QuiverError):
     code, status, retryable = "timeout", 504, True
     sentence = "no answer within {seconds} s; the request may or may not have been carried out"
+
+
+class MessageTimeout(QuiverError):
+    """Client side: whoever waits for messages has said for how long. Asking again waits again."""
+
+    code, status, retryable = "message_timeout", 504, True
+    sentence = "no message came within {seconds:g} s{reason}"
 
 
 class BufferFull(QuiverError):

@@ -3,7 +3,7 @@
 The newest are in a dictionary, the others in maps of some 100,000 that do not change any more, oldest first. Time is
 kept by offsets: append times never go backwards, so whatever lies below an offset is past the window. Transactions
 are kept by ranges of offsets: an id of an aborted one is free, one of an open one is not decided.
-Pure: no clock, no I/O.
+Pure: no I/O, and no clock but the one that is given.
 """
 
 from collections import deque
@@ -97,6 +97,7 @@ class MessageIds:
         self._steps: deque[_Step] = deque()
         self._end = 0
         """Behind the last message with an id."""
+        self._now_ms: Callable[[], int] | None = None
         self._open: dict[int, OpenIds] = {}
         self._aborted = IntervalSet()
 
@@ -107,6 +108,20 @@ class MessageIds:
     def counts(self, header: FrameHeader) -> bool:
         """Whether the frame has ids that matter."""
         return header.columns & self._columns == self._columns and self.window_ms > 0
+
+    def let_go(self) -> None:
+        """The partition is gone: it is not referred to any more, nor is a sibling of it."""
+        self._settled_below, self.beside = lambda: 0, None
+
+    @property
+    def newest_ms(self) -> int:
+        """When the last message with an id was stored."""
+        return self._steps[-1].newest_ms if self._steps else 0
+
+    def go_by(self, now_ms: Callable[[], int]) -> None:
+        """From now on the window is measured by a clock that runs evenly: append times stand still where the wall
+        clock was set back, and jump where it was set ahead. It must not be behind `newest_ms`."""
+        self._now_ms = now_ms
 
     def configure(self, window_ms: int) -> None:
         """A longer window does not bring back what is forgotten."""
@@ -225,7 +240,7 @@ class MessageIds:
             self._seal()
 
     def _step(self, header: FrameHeader) -> None:
-        time_ms = header.append_time_ms
+        time_ms = header.append_time_ms if self._now_ms is None else self._now_ms()
         for step in reversed(self._steps):
             if step.offset <= header.base_offset:
                 break
@@ -247,7 +262,9 @@ class MessageIds:
     # forgetting
 
     def expire(self, now_ms: int) -> None:
-        """Forgets what is past the window."""
+        """Forgets what is past the window. `now_ms` counts where there is no clock."""
+        if self._now_ms is not None:
+            now_ms = self._now_ms()
         steps, latest_ms = self._steps, now_ms - self.window_ms
         if not steps or steps[0].newest_ms > latest_ms:
             return

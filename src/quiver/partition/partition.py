@@ -15,6 +15,7 @@ from quiver.model.errors import (
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
+from quiver.model.times import format_time
 from quiver.model.topic import TopicConfig
 from quiver.partition.fusion import FUSED_BYTES, FusedMessages, check_times, message_size
 from quiver.partition.id_keys import FrameIds
@@ -31,6 +32,10 @@ logger = logging.getLogger(__name__)
 
 _BATCH_BYTES = 16 * MIB
 _AT_ONCE_BYTES = 16 * KIB
+_UNSAVED_AT_CLOSE_BYTES = 32 * KIB
+"""A start reads this much of a log about as fast as a snapshot."""
+_TIMES_AHEAD_MS = 60_000
+"""Append times that are ahead of the clock by more than this are worth a warning."""
 
 
 def log_options(config: TopicConfig) -> LogOptions:
@@ -64,6 +69,7 @@ class Partition(SavedState):
         self._open_fusions: dict[int, tuple[FusedMessages, Queued[Pending]]] = {}
         self._watchers: set[Callable[[], None]] = set()
         self._closing = False
+        self._has_warned = False
         self.aborted_gone_below = 0
         """The last compaction left no data of aborted transactions below."""
 
@@ -141,6 +147,11 @@ class Partition(SavedState):
     def unwatch(self, wake: Callable[[], None]) -> None:
         self._watchers.discard(wake)
 
+    @property
+    def ttl_ms(self) -> int | None:
+        """The topic's time to live, for messages that have none of their own."""
+        return self._config.ttl_ms
+
     def reconfigure(self, config: TopicConfig, limits: Limits) -> None:
         self._config, self._limits = config, limits
         self.message_ids.configure(config.dedup_window_ms)
@@ -149,6 +160,7 @@ class Partition(SavedState):
     async def retain(self, config: TopicConfig) -> None:
         """Applies the topic's retention. Without one, an old active segment is closed all the same."""
         deletes = "delete" in config.cleanup
+        self._warn_of_times_ahead()
 
         async def drop() -> None:
             start = await self.log.retain(
@@ -160,6 +172,24 @@ class Partition(SavedState):
             self.message_ids.expire(self._now_ms())
 
         await self._writer.exclusive(drop)
+
+    @property
+    def times_ahead(self) -> str | None:
+        """What is wrong with its append times, if they are ahead of the clock."""
+        last_ms = self.log.last_append_time_ms
+        if last_ms - self._clock.now_ms() <= _TIMES_AHEAD_MS:
+            return None
+        return (
+            f"it was written with a clock that was ahead: append times stay at {format_time(last_ms)} until the clock"
+            " has come so far, and retention goes by when the files were written"
+        )
+
+    def _warn_of_times_ahead(self) -> None:
+        """Once, until the clock has come so far."""
+        problem = self.times_ahead
+        if problem is not None and not self._has_warned:
+            logger.warning("%s: %s", self.name, problem)
+        self._has_warned = problem is not None
 
     async def drop_front(self, offset: int) -> None:
         """Removes messages below an offset, as far as they fill whole segments."""
@@ -198,7 +228,8 @@ class Partition(SavedState):
         """Finishes what was accepted, then closes the log."""
         self._closing = True
         await self._writer.drain()
-        await self.snapshot()
+        tells_all = not self._has_left_out and not len(self.message_ids)
+        await self.snapshot(beyond_bytes=_UNSAVED_AT_CLOSE_BYTES if tells_all else 0)
         self._wake_watchers()
         await self.log.close()
 
@@ -209,6 +240,14 @@ class Partition(SavedState):
 
     async def drain(self) -> None:
         await self._writer.drain()
+
+    async def end(self) -> None:
+        """Comes after `abandon`: returns when nothing is under way any more."""
+        await self._writer.drain()
+        if self._snapshot_task is not None:
+            await self._snapshot_task
+        self._writer.let_go()
+        self.message_ids.let_go()
 
     def _check_writable(self, size: int) -> None:
         if self._closing:
@@ -251,6 +290,8 @@ class Partition(SavedState):
         for pending in batch:
             if isinstance(pending, FusedMessages):
                 pending.sealed = True
+                if self._open_fusions.get(pending.priority, (None, None))[0] is pending:
+                    del self._open_fusions[pending.priority]
         batch = [pending for pending in batch if await self._prepared(pending)]
         placed = Placed(self.log.end_offset)
         now_ms = self._now_ms()
@@ -282,6 +323,8 @@ class Partition(SavedState):
             self.newest[header.priority] = header.next_offset
         self.high_watermark = self.log.readable_offset
         for pending, appended in placed.outcomes:
+            if appended.duplicates:
+                self._has_left_out = True
             answer(pending, appended)
         if placed.id_changes:
             self.message_ids.written()

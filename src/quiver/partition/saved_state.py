@@ -20,7 +20,7 @@ from quiver.partition.transactions import Marker
 from quiver.records.header import FrameHeader, StampedFrame
 from quiver.storage.port import Log
 from quiver.storage.writer import SerialWriter
-from quiver.system.clock import Clock
+from quiver.system.clock import Clock, SteadyClock
 
 logger = logging.getLogger(__name__)
 
@@ -73,8 +73,11 @@ class SavedState(Placing):
     ) -> None:
         super().__init__(name, log, config, epoch=epoch, limits=limits, is_schedule=is_schedule)
         self._clock = clock
+        self._steady_clock = SteadyClock(clock)
         self._bytes_since_snapshot = 0
         self._snapshot_bytes = 0
+        self._has_left_out = False
+        """Messages were left out of frames since the last snapshot: the log does not tell how many."""
         self._snapshot_at = clock.monotonic()
         self._snapshot_task: asyncio.Task[None] | None = None
         self.memory_loss: str | None = None
@@ -94,6 +97,8 @@ class SavedState(Placing):
             self.memory_loss = _memory_loss(reach, offset, self.log.snapshot_problems)
             logger.error("%s: %s", self.name, self.memory_loss)
         await replay(self.log, max(offset, reach), self._record_stored, self._wants_ids)
+        self._steady_clock = SteadyClock(self._clock, at_least_ms=self.message_ids.newest_ms)
+        self.message_ids.go_by(self._steady_clock.now_ms)
         self.message_ids.expire(self._now_ms())
 
     async def _restore(self) -> int:
@@ -131,9 +136,9 @@ class SavedState(Placing):
         """Append times never go backwards, also when the clock does."""
         return max(self._clock.now_ms(), self.log.last_append_time_ms)
 
-    async def snapshot(self) -> None:
-        """Saves what is known, so that the next start does not read the log."""
-        if self._bytes_since_snapshot and self.log.failure is None:
+    async def snapshot(self, *, beyond_bytes: int = 0) -> None:
+        """Saves what is known, so that the next start does not read the log; not if it has so little to read."""
+        if self._bytes_since_snapshot > beyond_bytes and self.log.failure is None:
             await self._writer.exclusive(self._begin_snapshot_in_turn)
         if self._snapshot_task is not None:
             await self._snapshot_task
@@ -175,13 +180,14 @@ class SavedState(Placing):
         """Called between two writes only, so the table is the one at the end of the log; saving goes on beside it."""
         if self._snapshot_task is not None:
             return
-        self._producers.expire(self._clock.now_ms())
+        self._producers.expire(self._steady_clock.now_ms())
         self.transactions.forget_below(self.log.start_offset)
         offset = self.log.end_offset
         self.message_ids.expire(self._now_ms())
         transactions = msgspec.Raw(msgspec.msgpack.encode(self.transactions.image()))
         image = _SavedImage(self._producers.encode(), transactions, self.message_ids.image())
         self._bytes_since_snapshot, self._snapshot_at = 0, self._clock.monotonic()
+        self._has_left_out = False
         self._snapshot_task = asyncio.get_running_loop().create_task(self._save_snapshot(offset, image))
 
     async def _save_snapshot(self, offset: int, image: _SavedImage) -> None:

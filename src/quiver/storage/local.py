@@ -26,6 +26,7 @@ from quiver.system.clock import Clock, SystemClock
 from quiver.system.files import Files
 from quiver.system.pace import bounded_gather, paced
 from quiver.system.randomness import Randomness, SystemRandomness
+from quiver.telemetry.supervised_task import SupervisedTask
 
 MIN_FREE_BYTES = 256 * MIB
 FLUSH_SECONDS = 1.0
@@ -33,7 +34,7 @@ _MANY_FILES = 1 << 20
 _SHOWN = 3
 READ_THREADS = 4
 BACKGROUND_THREADS = 4
-_REMOVED_AT_ONCE = 64
+_REMOVED_IN_ONE_CALL = 16
 _logger = logging.getLogger(__name__)
 
 
@@ -78,13 +79,14 @@ class LocalStorage:
         self._logs: dict[str, LocalLog] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._dirty: set[WriteBehind] = set()
-        self._flusher: asyncio.Task[None] | None = None
+        self._flusher = SupervisedTask("flushing", self._flush_forever)
         self._lock_fd = -1
 
     @property
     def problem(self) -> str | None:
         failed = [f"{log.log_id}: {log.failure}" for log in self._logs.values() if log.failure]
-        return self.space.problem or (f"offline for writes: {'; '.join(failed[:3])}" if failed else None)
+        offline = f"offline for writes: {'; '.join(failed[:3])}" if failed else None
+        return self.space.problem or offline or self._flusher.problem
 
     @property
     def warnings(self) -> dict[str, str]:
@@ -105,7 +107,7 @@ class LocalStorage:
         if self._lock_fd >= 0:
             return
         await self.writes.run(self._take_lock)
-        self._flusher = asyncio.create_task(self._flush_forever())
+        self._flusher.start()
 
     def _take_lock(self) -> None:
         self._files.make_directory(self._logs_path)
@@ -152,8 +154,12 @@ class LocalStorage:
             await log.discard()
         path = self._logs_path / directory
         names = await self.background.run(self._files.names, path)
-        for first in range(0, len(names), _REMOVED_AT_ONCE):
-            await self.background.run(self._remove_trees, path, names[first : first + _REMOVED_AT_ONCE])
+        chunks = (names[first : first + _REMOVED_IN_ONE_CALL] for first in range(0, len(names), _REMOVED_IN_ONE_CALL))
+        await bounded_gather(
+            lambda chunk: self.background.run(self._remove_trees, path, chunk),
+            chunks,
+            at_once=BACKGROUND_THREADS // 2,
+        )
         if names:
             await self.background.run(self._remove_directory, path)
 
@@ -207,10 +213,7 @@ class LocalStorage:
         return highest
 
     async def close(self) -> None:
-        if self._flusher is not None:
-            self._flusher.cancel()
-            await asyncio.wait([self._flusher])
-            self._flusher = None
+        await self._flusher.stop()
         problems = [problem for problem in await bounded_gather(_close, list(self._logs.values())) if problem]
         for work in (self.writes, self.reads, self.background):
             work.close()

@@ -20,9 +20,10 @@ class SteadyClock:
     Steps of the wall clock do not reach it, so what is to be shown or compared with other times needs the wall clock.
     """
 
-    def __init__(self, wall: Clock) -> None:
+    def __init__(self, wall: Clock, *, at_least_ms: int = 0) -> None:
+        """It begins at a time or later."""
         self._wall = wall
-        self._start_ms = wall.now_ms() - _monotonic_ms(wall)
+        self._start_ms = max(wall.now_ms(), at_least_ms) - _monotonic_ms(wall)
 
     def now_ms(self) -> int:
         return self._start_ms + _monotonic_ms(self._wall)

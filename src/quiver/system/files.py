@@ -42,6 +42,13 @@ class Files:
     def path_size(self, path: Path) -> int:
         return path.stat().st_size
 
+    def modified_ms(self, path: Path) -> int:
+        """When the file was last written, by the wall clock of then."""
+        return path.stat().st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: Path, time_ms: int) -> None:
+        os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
+
     def rename(self, source: Path, target: Path) -> None:
         os.replace(source, target)
 

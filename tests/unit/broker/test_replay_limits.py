@@ -5,6 +5,7 @@ from tests.unit.broker.queue_broker import QueueBroker
 
 from quiver.broker import delays, deliveries
 from quiver.model.message import NewMessage
+from quiver.telemetry.failures import Failures
 
 PARTITIONS = 6
 FAR_MS = 30 * 86_400_000
@@ -38,7 +39,7 @@ async def test_of_the_delays_of_all_partitions(monkeypatch: pytest.MonkeyPatch) 
     await host.broker.publish("later", messages)
     found = host.broker.delays._partitions.all
     assert sum(each.unsaved_messages for each in found()) == 120
-    await host.broker.delays._shorten_replay()
+    await host.broker.delays._shorten_replay(Failures())
     assert sum(each.unsaved_messages for each in found()) <= 60
     await host.restart()
     assert (await host.broker.delays.page("later", skip=0, limit=1)).total == 120

@@ -59,9 +59,9 @@ async def test_what_was_open_takes_nothing_more_and_is_aborted_when_there_is_roo
     with pytest.raises(TransactionConflict, match="restarted"):
         await transactions.commit([key])
     run.storage.is_full = False
-    transactions._time_out_overdue()
-    assert transactions._timing_out is not None
-    await transactions._timing_out
+    transactions._timeouts.begin()
+    assert transactions._timeouts.tasks
+    await asyncio.gather(*transactions._timeouts.tasks.values())
     with pytest.raises(ProducerFenced):
         await transactions.commit([key])
     answer = await transactions.abort([key])

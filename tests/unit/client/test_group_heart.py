@@ -11,6 +11,7 @@ from quiver.client._sync.connection import Reply
 from quiver.client._sync.membership import Membership
 from quiver.client.holdings import Holdings
 from quiver.client.partition_source import PartitionSource
+from quiver.client.retry_log import RetryLog
 from quiver.client.stream_options import stream_options
 from quiver.model.errors import ConnectionLost, InvalidRequest, MemberFenced, QuiverError
 from quiver.protocol.group_messages import (
@@ -37,6 +38,7 @@ class FakeLink:
 
     def __init__(self) -> None:
         self.clock = SystemClock()
+        self.log = RetryLog(self.clock)
         self.timeout = SECONDS
         self.is_closed = False
         self.news: queue.Queue[MemberAssignment | QuiverError] = queue.Queue()

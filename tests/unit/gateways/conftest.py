@@ -35,5 +35,5 @@ async def client(broker: FakeBroker, readiness: Readiness) -> AsyncIterator[http
     application = Application(all_routes(broker, node, readiness), broker.limits)
     transport = httpx.ASGITransport(application)
     headers = {"accept-encoding": "identity"}
-    async with httpx.AsyncClient(transport=transport, base_url="http://quiver", headers=headers) as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
         yield client

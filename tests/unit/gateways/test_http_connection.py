@@ -81,7 +81,12 @@ class Client:
 
 
 def post(body: bytes, *headers: str, path: str = "/topics/orders/messages") -> bytes:
-    lines = [f"POST {path} HTTP/1.1", "host: x", "content-type: application/json", f"content-length: {len(body)}"]
+    lines = [
+        f"POST {path} HTTP/1.1",
+        "host: localhost",
+        "content-type: application/json",
+        f"content-length: {len(body)}",
+    ]
     return "\r\n".join([*lines, *headers, "", ""]).encode() + body
 
 
@@ -106,7 +111,7 @@ async def test_what_is_not_http_gets_an_object_and_the_end(gateway, garbage):
 
 async def test_a_head_without_end_is_refused(gateway):
     client = await Client.connect(gateway.port)
-    await client.send(b"GET /health HTTP/1.1\r\nhost: x\r\n")
+    await client.send(b"GET /health HTTP/1.1\r\nhost: localhost\r\n")
     with contextlib.suppress(ConnectionError):
         for _ in range(2 * MAX_HEAD_BYTES // 1000):
             await client.send(b"x-header: " + b"y" * 1000 + b"\r\n")
@@ -142,7 +147,7 @@ async def test_many_requests_share_a_connection_also_when_sent_at_once(gateway, 
 
 async def test_old_clients_and_wishes_for_an_upgrade_are_served(gateway):
     client = await Client.connect(gateway.port)
-    await client.send(b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n")
+    await client.send(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n")
     assert (await client.answer())[0] == 200
     client.close()
     client = await Client.connect(gateway.port)
@@ -173,7 +178,7 @@ async def fill(broker: FakeBroker, count: int = 1000, size: int = 10_000) -> Non
     await broker.publish("orders", [NewMessage(value=b"x" * size) for _ in range(count)])
 
 
-GET_MUCH = b"GET /topics/orders/messages?limit=10000 HTTP/1.1\r\nhost: x\r\n\r\n"
+GET_MUCH = b"GET /topics/orders/messages?limit=10000 HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
 async def test_a_client_that_does_not_read_is_cut_off(broker):
@@ -224,7 +229,7 @@ async def test_connections_are_bounded(broker, monkeypatch):
     async with serving(broker) as gateway:
         clients = [await Client.connect(gateway.port) for _ in range(2)]
         for client in clients:
-            await client.send(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+            await client.send(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
             assert (await client.answer())[0] == 200
         third = await Client.connect(gateway.port)
         status, _, body = await third.answer()

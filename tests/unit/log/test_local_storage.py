@@ -368,3 +368,22 @@ class TestEpochs:
         storage = await start()
         epochs = await asyncio.gather(*[storage.next_epoch() for _ in range(20)])
         assert len(set(epochs)) == 20
+
+
+class TestRetention:
+    async def test_a_file_from_the_future_is_dated_once_and_grows_old_over_restarts(
+        self, start: Callable, tmp_path: Path
+    ) -> None:
+        now_ms, year_ms = 1_800_000_000_000, 366 * 86_400_000
+        storage = await start()
+        log = await storage.open_log("a", LogOptions())
+        await log.append([frame_at(0, time_ms=now_ms + year_ms)])
+        await log.roll()
+        (first, _) = sorted((tmp_path / "data").rglob("*.log"))
+        os.utime(first, (now_ms / 1000 + 366 * 86_400, now_ms / 1000 + 366 * 86_400))
+        assert await log.retain(now_ms=now_ms, retention_ms=60_000, retention_bytes=None) == 0
+        await storage.close()
+        storage = await start()
+        log = await storage.open_log("a", LogOptions())
+        assert await log.retain(now_ms=now_ms + 59_000, retention_ms=60_000, retention_bytes=None) == 0
+        assert await log.retain(now_ms=now_ms + 61_000, retention_ms=60_000, retention_bytes=None) == 1

@@ -26,9 +26,11 @@ MOVER = (1 << 62) + 5
 class HandClock:
     def __init__(self) -> None:
         self.now = 1_700_000_000_000
+        self.step = 0
+        """By how much the wall clock was set."""
 
     def now_ms(self) -> int:
-        return self.now
+        return self.now + self.step
 
     def monotonic(self) -> float:
         return self.now / 1000
@@ -107,6 +109,26 @@ async def test_the_window_counts_from_the_first_and_outlives_a_restart(is_clean:
     shelf.clock.now += 1
     assert await shelf.publish(b"a") == (2, False)
     assert await shelf.publish(b"a") == (2, True)
+
+
+@pytest.mark.parametrize("ahead", [60 * MINUTE, -60 * MINUTE])
+@pytest.mark.parametrize("is_reopened", [False, True])
+async def test_the_window_is_as_long_as_it_says_whatever_the_clock_is_set_to(ahead: int, is_reopened: bool) -> None:
+    shelf = await Shelf(dedup_window_ms=10 * MINUTE).open()
+    await shelf.publish(b"before")
+    shelf.clock.step = ahead
+    assert await shelf.publish(b"before") == (0, True)
+    await shelf.publish(b"a")
+    shelf.clock.step = 0
+    await shelf.publish(b"b")
+    if is_reopened:
+        await shelf.partition.close()
+        await shelf.open()
+    shelf.clock.now += 9 * MINUTE
+    assert await shelf.publish(b"a") == (1, True)
+    assert await shelf.publish(b"b") == (2, True)
+    shelf.clock.now += 2 * MINUTE
+    assert [(await shelf.publish(id))[1] for id in (b"a", b"b")] == [False, False]
 
 
 async def test_a_clock_that_goes_back_makes_nothing_new() -> None:

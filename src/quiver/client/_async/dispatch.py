@@ -12,7 +12,7 @@ from functools import partial
 
 from quiver.client._async.connection import Outbound
 from quiver.client._async.link import AsyncLink, unexpected
-from quiver.client._backend_async import Lock
+from quiver.client._backend_async import Lock, acquire
 from quiver.client.backoff import backoff_seconds
 from quiver.client.chunk import Parcel
 from quiver.client.delivery import Batch, Delivery, Placement, batches_of, fresh
@@ -21,7 +21,16 @@ from quiver.client.lane import Lane
 from quiver.client.producer_options import ProducerOptions
 from quiver.client.routing import Router
 from quiver.client.watchers import Watchers
-from quiver.model.errors import ConnectionLost, QuiverError, RequestTimeout, TopicNotFound, error_from_wire
+from quiver.model.errors import (
+    ConnectionLost,
+    OutOfSequence,
+    QuiverError,
+    RequestTimeout,
+    StalePartitionCount,
+    TopicNotFound,
+    UnknownProducer,
+    error_from_wire,
+)
 from quiver.protocol.messages import (
     ACKS_NONE,
     Answer,
@@ -38,6 +47,10 @@ _TICK_SECONDS = 1.0
 _TOPIC_SECONDS = 60.0
 """After this time the topic is looked at again, so that messages without a key use partitions that were added."""
 _UNKNOWN_OFFSET = -1
+_REPAIRED = (OutOfSequence, StalePartitionCount, TopicNotFound, UnknownProducer)
+"""What the producer puts right by itself, at once."""
+_SLOW_SECONDS = 1.0
+"""After this time without an answer a caller with a timeout no longer sends by himself."""
 
 
 class AsyncDispatch:
@@ -88,40 +101,56 @@ class AsyncDispatch:
     def has_work(self) -> bool:
         return bool(self._ready) or self._fleet.has_work
 
-    async def load_topic(self, max_age_seconds: float = math.inf) -> TopicInfo:
+    async def load_topic(self, max_age_seconds: float = math.inf, timeout: float | None = None) -> TopicInfo:
         """What is known of the topic, asked for again when it is older than that."""
         now = self._link.clock.monotonic()
         if self.topic is None or now - self._topic_loaded_at > max_age_seconds:
             self._topic_loaded_at = now
-            topic = await self._link.topic(self._name)
+            topic = await self._link.topic(self._name, timeout)
             # Another id is another topic: what is on its way finds that out by itself, see _reroute.
             if self.topic is None or topic.id == self.topic.id:
                 self.topic = topic
         return self.topic
 
-    async def pump(self) -> None:
-        """Sends everything that may go now. Troubles end up in tickets and retries, not with the caller."""
-        async with self._pumping:
-            while self.closed_by is None:
-                self._gather()
-                now = self._link.clock.monotonic()
-                for batch in self._fleet.expire(now):
-                    late = RequestTimeout(seconds=self._options.delivery_seconds)
-                    self._settle(batch, error=batch.last_error or late)
-                if not self.has_work or now < self._paused_until:
-                    return
-                try:
-                    await self._prepare()
-                except QuiverError as error:
-                    if error.retryable:
-                        self._pause(error)
-                    else:
-                        self._fail_everything(error)
-                    return
-                flights = self._fleet.take(now, self._identity)
-                if not flights:
-                    return
-                await self._launch(flights)
+    async def pump(self, timeout: float | None = None) -> None:
+        """Sends everything that may go now. Troubles end up in tickets and retries, not with the caller.
+
+        After `timeout` seconds it is left to the background task.
+        """
+        now = self._link.clock.monotonic()
+        deadline = math.inf if timeout is None else now + timeout
+        if timeout is not None and self._fleet.is_unanswered_since(now - _SLOW_SECONDS):
+            self._wake()  # sending may block: the other side has stopped reading
+            return
+        if not await acquire(self._pumping, timeout):
+            self._wake()
+            return
+        try:
+            await self._pump(deadline)
+        finally:
+            self._pumping.release()
+
+    async def _pump(self, deadline: float) -> None:
+        while self.closed_by is None:
+            self._gather()
+            now = self._link.clock.monotonic()
+            for batch in self._fleet.expire(now):
+                late = RequestTimeout(seconds=self._options.delivery_seconds)
+                self._settle(batch, error=batch.last_error or late)
+            if not self.has_work or now < self._paused_until:
+                return
+            try:
+                await self._prepare(deadline)
+            except QuiverError as error:
+                if error.retryable:
+                    self._pause(error)
+                else:
+                    self._fail_everything(error)
+                return
+            flights = self._fleet.take(now, self._identity)
+            if not flights:
+                return
+            await self._launch(flights, deadline)
 
     def seconds_until_due(self) -> float | None:
         """When to pump again without being woken; None when there is nothing to wait for."""
@@ -175,21 +204,25 @@ class AsyncDispatch:
 
     # routing
 
-    async def _prepare(self) -> None:
-        topic = await self.load_topic(_TOPIC_SECONDS)
+    def _left(self, deadline: float) -> float:
+        """How long a request may take, so as not to go beyond the deadline."""
+        return max(0.001, min(self._options.request_seconds, deadline - self._link.clock.monotonic()))
+
+    async def _prepare(self, deadline: float) -> None:
+        topic = await self.load_topic(_TOPIC_SECONDS, self._left(deadline))
         while self._ready:
             self._place(self._ready.popleft(), topic)
         if self._fleet.can_be_rerouted:
-            await self._reroute(topic)
+            await self._reroute(topic, deadline)
         if self._options.idempotent and not self._options.is_transactional:
             if self._identity == NO_IDENTITY:
-                self._identity = await self._new_identity(InitProducer())
+                self._identity = await self._new_identity(InitProducer(), deadline)
             for lane in self._fleet.wanting_epoch():
-                self._fleet.begin_epoch(lane, await self._new_identity(InitProducer(*lane.identity)))
+                self._fleet.begin_epoch(lane, await self._new_identity(InitProducer(*lane.identity), deadline))
 
-    async def _new_identity(self, request: InitProducer) -> tuple[int, int]:
-        connection = await self._link.connection()
-        answer = (await connection.call(request, self._options.request_seconds)).answer
+    async def _new_identity(self, request: InitProducer, deadline: float) -> tuple[int, int]:
+        connection = await self._link.connection(self._left(deadline))
+        answer = (await connection.call(request, self._left(deadline))).answer
         if isinstance(answer, ProducerIdentity):
             return answer.producer_id, answer.epoch
         if isinstance(answer, Failure):
@@ -208,12 +241,12 @@ class AsyncDispatch:
         delivery.place(Placement(batches, routed.order))
         self._enqueue(batches)
 
-    async def _reroute(self, known: TopicInfo) -> None:
+    async def _reroute(self, known: TopicInfo, deadline: float) -> None:
         """Routes anew what was refused because the topic has changed, and what waits and was hashed like it."""
         missing: TopicNotFound | None = None
         topic = known
         try:
-            topic = self.topic = await self._link.topic(self._name)
+            topic = self.topic = await self._link.topic(self._name, self._left(deadline))
         except TopicNotFound as error:
             missing = error
         is_new = topic.id != known.id
@@ -246,10 +279,10 @@ class AsyncDispatch:
 
     # flights
 
-    async def _launch(self, flights: list[Flight]) -> None:
+    async def _launch(self, flights: list[Flight], deadline: float) -> None:
         assert self.topic is not None
         try:
-            connection = await self._link.connection()
+            connection = await self._link.connection(self._left(deadline))
         except QuiverError as error:
             for lane, batch in flights:
                 self._refused(lane, batch, error, was_sent=False)
@@ -301,6 +334,9 @@ class AsyncDispatch:
                     self._settle(other, error=error)
         elif self.closed_by is not None:
             self._fail_everything(self.closed_by)
+        elif error.retryable and not isinstance(error, _REPAIRED):
+            wait = (self._fleet.next_retry(now) or now) - now
+            self._link.log.retrying(f"sending to {self._name}", error, lane.failures, max(0.0, wait))
 
     # ends
 
@@ -335,6 +371,7 @@ class AsyncDispatch:
         delay = backoff_seconds(self._failures, self._link.randomness.jitter())
         self._failures += 1
         self._paused_until = self._link.clock.monotonic() + delay
+        self._link.log.retrying(f"sending to {self._name}", error, self._failures, delay)
         self._fleet.blame(error)
         self._wake()
 

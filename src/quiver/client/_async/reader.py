@@ -13,8 +13,10 @@ from quiver.client.arrow_batch import arrow_batch
 from quiver.client.cursor import NO_END, ReadFrame
 from quiver.client.message import Message, messages_of
 from quiver.client.partition_source import PartitionSource
+from quiver.client.patience import Patience
+from quiver.client.raising import Raising
 from quiver.client.reader_options import ReaderOptions
-from quiver.model.errors import ConnectionLost, PartitionNotFound
+from quiver.model.errors import ConnectionLost, MessageTimeout, PartitionNotFound, RequestTimeout
 from quiver.model.position import Position
 from quiver.protocol.messages import TopicInfo
 
@@ -37,19 +39,24 @@ class AsyncReader:
             max_bytes=options.max_bytes,
             max_wait_ms=options.max_wait_ms,
             read_committed=options.read_committed,
+            include_expired=options.include_expired,
         )
+        self.expired_count = 0
+        """Messages that were left out because their time to live was over."""
         self._sources: list[PartitionSource] = []
+        self._patience = Patience(link.clock, link.log, options.timeout_seconds)
         self._info: TopicInfo | None = None
         self._looked_at = 0.0
         self._is_closed = False
-        self._reading: AsyncIterator[ReadFrame] = self._read()
+        self._reading: AsyncIterator[ReadFrame | MessageTimeout] = self._read()
         self._messages: AsyncIterator[Message] = flatten(self._message_groups())
 
     async def open(self) -> None:
         """Fixes where reading starts and ends; TopicNotFound, PartitionNotFound."""
         if self._info is not None:
             return
-        info = await self._link.topic(self.topic)
+        self._patience.restart()
+        info = await self._link.topic(self.topic, self._patience.left)
         wanted = self._options.partitions
         numbers = range(info.partitions) if wanted is None else wanted
         for number in numbers:
@@ -71,10 +78,9 @@ class AsyncReader:
     def __aiter__(self) -> AsyncIterator[Message]:
         return self._messages
 
-    async def batches(self) -> AsyncIterator[pa.RecordBatch]:
+    def batches(self) -> AsyncIterator[pa.RecordBatch]:
         """Arrow batches: partition, offset, timestamp, append_time, key, value, headers, priority."""
-        async for read in self._reading:
-            yield arrow_batch(read)
+        return flatten(self._batch_groups())
 
     @property
     def positions(self) -> dict[int, int]:
@@ -100,19 +106,34 @@ class AsyncReader:
         self._is_closed = True
         self._fetcher.wake()
 
+    async def _batch_groups(self) -> AsyncIterator[Iterable[pa.RecordBatch]]:
+        async for read in self._reading:
+            yield Raising(read) if isinstance(read, MessageTimeout) else [arrow_batch(read)]
+
     async def _message_groups(self) -> AsyncIterator[Iterable[Message]]:
         async for read in self._reading:
-            yield messages_of(read.frame, self.topic, read.partition, read.start, read.stop)
+            yield Raising(read) if isinstance(read, MessageTimeout) else messages_of(read, self.topic)
 
-    async def _read(self) -> AsyncIterator[ReadFrame]:
+    async def _read(self) -> AsyncIterator[ReadFrame | MessageTimeout]:
         await self.open()
+        patience = self._patience
         while not self._is_closed and not all(source.cursor.is_finished for source in self._sources):
             await self._look_for_partitions()
-            for _, stored in await self._fetcher.next_frames():
+            has_waited = True
+            for _, stored in await self._fetcher.next_frames(patience.left):
                 if self._is_closed:
                     return
                 if not stored.is_hidden:
-                    yield stored.open(self.topic, self._options.limits)
+                    read = stored.open(self.topic, self._options.limits, self._link.clock.monotonic())
+                    self.expired_count += read.expired_count
+                    if read.is_empty:
+                        continue
+                    yield read
+                    patience.restart()
+                    has_waited = False
+            if has_waited and patience.is_over:
+                yield patience.error()
+                patience.restart()
 
     async def _look_for_partitions(self) -> None:
         """A reader of all partitions that follows finds those that are added, from their first message on."""
@@ -123,8 +144,8 @@ class AsyncReader:
             return
         self._looked_at = now
         try:
-            info = await self._link.topic(self.topic)
-        except ConnectionLost:
+            info = await self._link.topic(self.topic, self._patience.left)
+        except (ConnectionLost, RequestTimeout):
             return
         if info.id == self._info.id:
             for number in range(self._info.partitions, info.partitions):
@@ -141,6 +162,12 @@ class AsyncReader:
         found: dict[int, int | None] = dict.fromkeys(numbers)
         asked = {n: p for n, p in positions.items() if p is not None and p.kind != "offset"}
         if asked:
-            found |= await find_offsets(self._link, info, asked, read_committed=self._options.read_committed)
+            found |= await find_offsets(
+                self._link,
+                info,
+                asked,
+                read_committed=self._options.read_committed,
+                timeout=self._patience.left,
+            )
         found |= {n: p.value for n, p in positions.items() if p is not None and p.kind == "offset"}
         return found

@@ -66,9 +66,9 @@ class AsyncReceiver:
         self.error: QuiverError | None = None
         """Why there will be no more messages."""
 
-    async def open(self) -> None:
+    async def open(self, timeout: float | None = None) -> None:
         """Finds the topics; TopicNotFound."""
-        self._topics = {(await self._link.topic(name)).id: name for name in self._options.topics}
+        self._topics = {(await self._link.topic(name, timeout)).id: name for name in self._options.topics}
 
     @property
     def is_begun(self) -> bool:
@@ -88,7 +88,7 @@ class AsyncReceiver:
             return math.inf
         return max(self._retry_at, self._asked_at + _PATIENCE_SECONDS)
 
-    async def ask(self) -> None:
+    async def ask(self, timeout: float | None = None) -> None:
         """Sends a request if it is time for one. Never raises: `error` says what is the matter."""
         if self._asked or self.is_stopped or self.error is not None or self._sending.locked():
             return
@@ -98,8 +98,8 @@ class AsyncReceiver:
                 return
             try:
                 if not self._topics:
-                    await self.open()
-                self._connection = await self._link.connection()
+                    await self.open(timeout)
+                self._connection = await self._link.connection(timeout)
                 await self._connection.send([Outbound(self._request(count), None, self._answered)])
             except QuiverError as error:
                 self._failed(error)
@@ -199,4 +199,6 @@ class AsyncReceiver:
             wait = backoff_seconds(self._failures, self._link.randomness.jitter())
             self._retry_at = self._link.clock.monotonic() + wait
             self._failures += 1
+        if self.error is None and not self.is_stopped and not self._link.is_closed:
+            self._link.log.retrying(f"receiving for group {self._options.group}", error, self._failures, wait)
         self._on_news()

@@ -11,6 +11,7 @@ from quiver.client._backend_async import Lock, Waiter
 from quiver.client.backoff import backoff_seconds
 from quiver.client.held_run import HeldRun
 from quiver.client.leases import Leases
+from quiver.client.settled_log import log_settled
 from quiver.client.settlement import Decision, Done, Part, Refusal, Span, gather, refusals
 from quiver.model.errors import ConnectionLost, LeaseLost, QuiverError, RequestTimeout, error_from_wire
 from quiver.protocol.messages import Answer, Failure
@@ -126,7 +127,7 @@ class AsyncSettler:
             return max(now, self._retry_at)
         return max(self.leases.renew_at, self._retry_at if self._failures else 0.0)
 
-    async def pump(self, *, is_urgent: bool = False) -> None:
+    async def pump(self, *, is_urgent: bool = False, timeout: float | None = None) -> None:
         """Sends what may go now. Never raises: what could not be sent is tried again."""
         if not is_urgent and not self._has_work():
             return
@@ -135,7 +136,7 @@ class AsyncSettler:
             if flight is None:
                 return
             try:
-                self._connection = await self._link.connection()
+                self._connection = await self._link.connection(timeout)
                 request = Settle([part.request() for part in flight.parts])
                 await self._connection.send([Outbound(request, None, partial(self._answered, flight))])
             except QuiverError as error:
@@ -240,6 +241,8 @@ class AsyncSettler:
                 again.add(refusal[:3], refusal.decision)
             else:
                 self._refused(part, refusal)
+        if not answer.refused:
+            log_settled(part, answer)
         for decision in part.decisions:
             decision.until_ms = answer.until_ms
             if any(span[3] is decision for span in again.spans):
@@ -273,7 +276,9 @@ class AsyncSettler:
                 return
             self._flights.discard(flight)
             self._trouble = error
-            self._back_off()
+            wait = self._back_off()
+        if error.retryable and not (self.is_closed or self._link.is_closed):
+            self._link.log.retrying("settling messages", error, self._failures, wait)
         for part in flight.parts:
             if part.is_renewal:
                 self.leases.renew_again(part, self._retry_at)
@@ -297,6 +302,8 @@ class AsyncSettler:
         if self.is_asleep:
             self.wake()
 
-    def _back_off(self) -> None:
-        self._retry_at = self.clock.monotonic() + backoff_seconds(self._failures, self._link.randomness.jitter())
+    def _back_off(self) -> float:
+        wait = backoff_seconds(self._failures, self._link.randomness.jitter())
+        self._retry_at = self.clock.monotonic() + wait
         self._failures += 1
+        return wait

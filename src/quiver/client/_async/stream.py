@@ -1,5 +1,6 @@
 """Reading as a member of a group."""
 
+import logging
 from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from types import TracebackType
@@ -12,17 +13,21 @@ from quiver.client._async.link import AsyncLink
 from quiver.client._async.membership import AsyncMembership
 from quiver.client._backend_async import finished, flatten
 from quiver.client.arrow_batch import arrow_batch
-from quiver.client.cursor import StoredFrame
+from quiver.client.cursor import ReadFrame, StoredFrame
 from quiver.client.hand import Hand
-from quiver.client.holdings import Holdings, named
+from quiver.client.holdings import Holdings, listed, named
 from quiver.client.message import Message, messages_of
 from quiver.client.partition_source import PartitionSource
+from quiver.client.patience import Patience
+from quiver.client.raising import Raising
 from quiver.client.stream_offsets import StreamOffsets
 from quiver.client.stream_options import OnPartitions, StreamOptions
-from quiver.model.errors import Closed, InvalidRequest, QuiverError
+from quiver.model.errors import Closed, InvalidRequest, MessageTimeout, QuiverError
 from quiver.protocol.transaction_messages import GroupOffsets
 
 _T = TypeVar("_T")
+_Found = tuple[PartitionSource, StoredFrame, ReadFrame]
+_logger = logging.getLogger("quiver.client")
 
 
 class AsyncStream:
@@ -42,13 +47,16 @@ class AsyncStream:
             skips_missing=True,
             read_committed=options.read_committed,
         )
+        self.expired_count = 0
+        """Messages that were left out because their time to live was over; they count as processed."""
+        self._patience = Patience(link.clock, fetch_link.log, options.timeout_seconds)
         self._holdings = Holdings()
         self._membership = AsyncMembership(link, options, self._holdings, self._on_news)
         self._is_open = False
         self.is_closed = False
-        self._reading: AsyncIterator[tuple[PartitionSource, StoredFrame]] = self._read()
+        self._reading: AsyncIterator[_Found | MessageTimeout] = self._read()
         self._messages: AsyncIterator[Message] = flatten(self._message_groups())
-        self._batches: AsyncIterator[pa.RecordBatch] = self._read_batches()
+        self._batches: AsyncIterator[pa.RecordBatch] = flatten(self._batch_groups())
         self._choice: object = None
 
     # the group
@@ -57,7 +65,8 @@ class AsyncStream:
         if self.is_closed:
             raise Closed(what="the stream")
         if not self._is_open:
-            await self._membership.join()
+            self._patience.restart()
+            await self._membership.join(self._patience.left)
             self._is_open = True
         return self
 
@@ -167,38 +176,59 @@ class AsyncStream:
         """Arrow batches; a batch counts as processed when the next one is asked for."""
         return self._chosen(self._batches)
 
-    async def _read_batches(self) -> AsyncIterator[pa.RecordBatch]:
-        async for source, stored in self._reading:
+    async def _batch_groups(self) -> AsyncIterator[Iterable[pa.RecordBatch]]:
+        async for found in self._reading:
+            if isinstance(found, MessageTimeout):
+                yield Raising(found)
+                continue
+            source, stored, read = found
             if self._holdings.pick_up(Hand(source, stored.cursor, [], stored.end)):
-                yield arrow_batch(stored.open(source.topic, self._options.limits))
+                self.expired_count += read.expired_count
+                yield [arrow_batch(read)]
                 self._link.check_fork()
                 self._holdings.put_down()
                 await self._keep_up()
 
     async def _message_groups(self) -> AsyncIterator[Iterable[Message]]:
-        async for source, stored in self._reading:
-            frame, start, stop = stored.open(source.topic, self._options.limits)[1:]
-            messages = list(messages_of(frame, source.topic, source.partition, start, stop))
+        async for found in self._reading:
+            if isinstance(found, MessageTimeout):
+                yield Raising(found)
+                continue
+            source, stored, read = found
+            messages, expired = list(messages_of(read, source.topic)), read.expired_count
             if messages:
                 messages[0].source.commit = partial(self._commit_message, source)
             hand: Hand | None = Hand(source, stored.cursor, messages, stored.end)
             while hand is not None and not self.is_closed and self._holdings.pick_up(hand):
+                self.expired_count, expired = self.expired_count + expired, 0
                 yield hand.left
                 self._link.check_fork()
                 hand = self._holdings.put_down()
                 await self._keep_up()
 
-    async def _read(self) -> AsyncIterator[tuple[PartitionSource, StoredFrame]]:
+    async def _read(self) -> AsyncIterator[_Found | MessageTimeout]:
         await self.open()
+        patience = self._patience
         while not self.is_closed:
             await self._keep_up()
-            for source, stored in await self._fetcher.next_frames():
+            has_waited = True
+            for source, stored in await self._fetcher.next_frames(patience.left):
                 if self.is_closed:
                     return
                 if stored.is_hidden:
                     self._holdings.pass_over(source, stored.cursor, stored.end)
                 elif not source.is_gone and stored.cursor is source.cursor:
-                    yield source, stored
+                    read = stored.open(source.topic, self._options.limits, self._link.clock.monotonic())
+                    if read.is_empty:
+                        self.expired_count += read.expired_count
+                        self._holdings.pass_over(source, stored.cursor, stored.end)
+                        continue
+                    yield source, stored, read
+                    patience.restart()
+                    has_waited = False
+            if has_waited and patience.is_over:
+                yield patience.error()
+                patience.restart()
 
     async def _keep_up(self) -> None:
         """Between two messages: begins with new partitions, lets go of others, and says when membership is lost."""
@@ -208,9 +238,13 @@ class AsyncStream:
             raise error
         arrived = self._holdings.take_arrived()
         if arrived:
+            _logger.info("group %s: reads %s", self._options.group, listed(arrived))
             await self._tell(self._options.on_assign, arrived)
             self._fetcher.add(arrived)
-        await self._tell(self._options.on_lost, self._holdings.take_lost())
+        lost = self._holdings.take_lost()
+        if lost:
+            _logger.warning("group %s: lost %s", self._options.group, listed(lost))
+        await self._tell(self._options.on_lost, lost)
         if self._holdings.is_busy:
             leaving = self._holdings.let_go()
             await self._tell(self._options.on_revoke, leaving)

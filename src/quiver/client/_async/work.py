@@ -1,6 +1,7 @@
 """Working as a consumer of a queue group: jobs one at a time, or in batches."""
 
 import contextlib
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator
 from types import TracebackType
@@ -13,14 +14,18 @@ from quiver.client._async.opened_run import AsyncOpenedRun, jobs_of
 from quiver.client._async.picker import AsyncPicker
 from quiver.client._async.receiver import AsyncReceiver
 from quiver.client._async.settler import AsyncSettler
-from quiver.client._backend_async import Lock, Signal, flatten, sleep
+from quiver.client._backend_async import Lock, Signal, acquire, flatten, sleep
 from quiver.client.fork import watch_forks
 from quiver.client.leases import Leases
+from quiver.client.patience import Patience
+from quiver.client.raising import Raising
 from quiver.client.shelf import Portion, Shelf
 from quiver.client.work_options import WorkOptions
-from quiver.model.errors import Closed, GroupNotFound, QuiverError
+from quiver.model.errors import Closed, GroupNotFound, MessageTimeout, QuiverError
 from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.group_messages import DescribeGroup, GroupDescription
+
+_logger = logging.getLogger("quiver.client")
 
 _PORTION = 256
 """Jobs that go out in a row, before acks are sent and news are looked at."""
@@ -92,36 +97,46 @@ class AsyncWork:
         self._link.check_fork()
         if self.is_closed:
             raise Closed(what="the work")
+        await self._open(self._options.timeout_seconds)
+        return self
+
+    async def _open(self, timeout: float | None) -> None:
         async with self._opening:
             if not self._keeper.is_running:
-                await self._receiver.open()
-                await self._learn_ordering()
+                await self._receiver.open(timeout)
+                await self._learn_ordering(timeout)
                 self._keeper.start()
-        return self
+                _logger.info("group %s: works on %s", self.group, ", ".join(self._options.topics))
 
     def __aiter__(self) -> AsyncIterator[AsyncJob]:
         return flatten(self._portions())
 
-    async def batches(self) -> AsyncIterator[AsyncJobBatch]:
+    def batches(self) -> AsyncIterator[AsyncJobBatch]:
         """Whole batches: what is there, up to max_messages."""
-        while (batch := await self.next_batch()) is not None:
-            yield batch
+        return flatten(self._batch_groups())
 
-    async def next_job(self) -> AsyncJob | None:
-        """Waits for a job; None when the work was stopped or closed. A refusal of earlier acks is raised here."""
-        while True:
+    async def next_job(self, timeout: Duration | None = None) -> AsyncJob | None:
+        """Waits for a job; None when the work was stopped or closed. A refusal of earlier acks is raised here.
+
+        MessageTimeout when none came within `timeout`, by default that of the work.
+        """
+        for job in self._counter:
+            return job
+        patience = self._patience(timeout)
+        while await self._lay_out(patience):
             for job in self._counter:
                 return job
-            if not await self._lay_out():
-                return None
+        return None
 
-    async def next_batch(self) -> AsyncJobBatch | None:
-        """Waits for messages; None when the work was stopped or closed."""
+    async def next_batch(self, timeout: Duration | None = None) -> AsyncJobBatch | None:
+        """Waits for messages; None when the work was stopped or closed. MessageTimeout as in `next_job`."""
         self._link.check_fork()
-        async with self._taking:
+        patience = self._patience(timeout)
+        await self._begin_taking(patience)
+        try:
             portions: list[Portion[AsyncOpenedRun]] = []
             left = self._options.max_messages
-            portion = await self._next_portion(left)
+            portion = await self._next_portion(left, patience)
             while portion is not None:
                 portions.append(portion)
                 left -= portion.last - portion.first
@@ -129,6 +144,8 @@ class AsyncWork:
                 if portion is not None and self._picker.is_doubtful(portion):
                     self._shelf.give_back(portion)
                     break
+        finally:
+            self._taking.release()
         return AsyncJobBatch(self._settler, portions) if portions else None
 
     @property
@@ -203,28 +220,59 @@ class AsyncWork:
 
     async def _portions(self) -> AsyncIterator[Iterable[AsyncJob]]:
         yield self._counter
-        while await self._lay_out():
-            yield self._counter
+        while True:
+            try:
+                if not await self._lay_out(self._patience(None)):
+                    return
+            except MessageTimeout as error:
+                yield Raising(error)
+            else:
+                yield self._counter
 
-    async def _lay_out(self) -> bool:
+    async def _batch_groups(self) -> AsyncIterator[Iterable[AsyncJobBatch]]:
+        while True:
+            try:
+                batch = await self.next_batch()
+                if batch is None:
+                    return
+            except MessageTimeout as error:
+                yield Raising(error)
+            else:
+                yield [batch]
+
+    async def _lay_out(self, patience: Patience) -> bool:
         """Puts jobs on the counter, unless somebody else just did; False at the end."""
         self._link.check_fork()
         seen = self._counter
-        async with self._taking:
+        await self._begin_taking(patience)
+        try:
             if self._counter is not seen:
                 return True
-            portion = await self._next_portion(_PORTION)
+            portion = await self._next_portion(_PORTION, patience)
             if portion is None:
                 return False
             counter = iter(jobs_of(portion))
             self._shelf.lay_out(portion, counter)
             self._counter = counter
             return True
+        finally:
+            self._taking.release()
 
-    async def _next_portion(self, limit: int) -> Portion[AsyncOpenedRun] | None:
+    def _patience(self, timeout: Duration | None) -> Patience:
+        seconds = self._options.timeout_seconds if timeout is None else wait_seconds(timeout)
+        return Patience(self._link.clock, self._link.log, seconds)
+
+    async def _begin_taking(self, patience: Patience) -> None:
+        """One takes from the shelf at a time, also while there is nothing on it."""
+        if not await acquire(self._taking, patience.left):
+            raise patience.error()
+
+    async def _next_portion(self, limit: int, patience: Patience) -> Portion[AsyncOpenedRun] | None:
         """Messages that are ours; None at the end. Refusals that nobody was told of are raised here."""
         if not self._keeper.is_running:
-            await self.open()
+            if self.is_closed:
+                raise Closed(what="the work")
+            await self._open(patience.left)
         await sleep(0)  # lets answers in, however busy the consumer is
         while not self.is_stopped:
             if self._errors:
@@ -233,20 +281,22 @@ class AsyncWork:
             portion = self._picker.take(limit)
             if portion is None or 2 * self._handed_out >= self._receiver.window.size:
                 self._handed_out = 0
-                await self._settler.pump()
+                await self._settler.pump(timeout=patience.left)
                 self._receiver.resume()
-                await self._receiver.ask()
+                await self._receiver.ask(patience.left)
             if portion is None:
-                await self._wait()
+                if patience.is_over:
+                    raise patience.error()
+                await self._wait(patience)
             elif not self._picker.is_doubtful(portion):
                 self._handed_out += portion.last - portion.first
                 return portion
             else:
                 self._shelf.give_back(portion)
-                await self._confirm()
+                await self._confirm(patience)
         return None
 
-    async def _wait(self) -> None:
+    async def _wait(self, patience: Patience) -> None:
         """Until something has come, or is known to be wrong."""
         receiver = self._receiver
         if receiver.error is not None:
@@ -256,27 +306,29 @@ class AsyncWork:
             receiver.window.ran_dry()
         receiver.is_wanted = True
         try:
-            await receiver.ask()
-            await self._news.wait(_LOOK_SECONDS)
+            await receiver.ask(patience.left)
+            await self._news.wait(patience.most(_LOOK_SECONDS))
         finally:
             receiver.is_wanted = False
 
-    async def _confirm(self) -> None:
+    async def _confirm(self, patience: Patience) -> None:
         """After a long pause of this process nobody knows whether what lies here is still ours: asks the broker."""
+        if patience.is_over:
+            raise patience.error()
         self._leases.make_due()
-        await self._settler.pump(is_urgent=True)
-        await self._news.wait(_LOOK_SECONDS)
+        await self._settler.pump(is_urgent=True, timeout=patience.left)
+        await self._news.wait(patience.most(_LOOK_SECONDS))
 
     def _on_refused(self, error: QuiverError) -> None:
         self._errors.append(error)
         self._shelf.clear_counter()
         self._news.set()
 
-    async def _learn_ordering(self) -> None:
+    async def _learn_ordering(self, timeout: float | None) -> None:
         """A group that is there already has its ordering, whether or not it was named here."""
         if self._options.ordering is None:
             with contextlib.suppress(GroupNotFound):
-                answer = (await self._link.call(DescribeGroup(self._options.group))).answer
+                answer = (await self._link.call(DescribeGroup(self._options.group), timeout=timeout)).answer
                 if isinstance(answer, GroupDescription):
                     self._picker.is_ordered = answer.settings.get("ordering") == "key"
         self._settler.is_ordered = self._picker.is_ordered

@@ -37,7 +37,7 @@ from quiver.model.limits import MIB
 from quiver.model.names import check_name
 from quiver.model.position import parse_position
 from quiver.model.sizes import Size
-from quiver.model.times import Duration, parse_duration_ms, parse_seconds
+from quiver.model.times import Duration, parse_duration_ms, parse_seconds, wait_seconds
 from quiver.protocol.transaction_messages import ProducerKey
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
@@ -81,9 +81,13 @@ class Client:
         self.transactions = Transactions(self._link)
         self._transactionals = TransactionPool(self._link)
 
-    def connect(self) -> "Client":
-        """Makes sure that the broker answers; ConnectionLost when it does not."""
-        self._link.connection()
+    def connect(self, timeout: Duration | None = None) -> "Client":
+        """Makes sure that the broker answers; ConnectionLost when it does not, with a `timeout` until then."""
+        seconds = wait_seconds(timeout)
+        if seconds is None:
+            self._link.connection()
+        else:
+            self._link.reach(seconds)
         return self
 
     def publish(
@@ -99,12 +103,18 @@ class Client:
         """
         self._link.check_fork()
         producer = self._publishers.get(topic) or self._publisher(topic)
-        ticket = producer.send(value, key, **options)
+        seconds = wait_seconds(timeout)
+        if seconds is None:
+            ticket, left = producer.send(value, key, **options), self._link.timeout + _VERDICT_SECONDS
+        else:
+            deadline = self._link.clock.monotonic() + seconds
+            ticket = producer.send_within(seconds, value, key, options)
+            left = deadline - self._link.clock.monotonic()
         try:
-            return ticket.result(self._link.timeout + _VERDICT_SECONDS if timeout is None else timeout)
+            return ticket.result(left)
         except RequestTimeout:
             producer.wake()
-            raise
+            raise RequestTimeout(seconds=left if seconds is None else seconds) from None
 
     def producer(
         self,
@@ -151,12 +161,16 @@ class Client:
         max_bytes: Size = 8 * MIB,
         max_wait: Duration = "500ms",
         isolation: str = READ_COMMITTED,
+        include_expired: bool = False,
+        timeout: Duration | None = None,
     ) -> Reader:
         """Reads without a group: iterate for messages, or over `.batches()`.
 
         `start`: earliest, latest, an offset, a time ago (`-2h`) or a time; `end`, the same words, stops there (it is
         not included), and without it the reader follows. Both may be a mapping of partition to such a word.
-        `isolation`: read_committed, or read_uncommitted for messages of open and aborted transactions too.
+        `isolation`: read_committed, or read_uncommitted for messages of open and aborted transactions too. Messages
+        that are past their time to live are left out and counted, unless `include_expired`. `timeout`: the longest
+        wait for the next message, then MessageTimeout.
         """
         options = reader_options(
             now_ms=self._link.clock.now_ms(),
@@ -166,6 +180,8 @@ class Client:
             max_bytes=max_bytes,
             max_wait=max_wait,
             isolation=isolation,
+            include_expired=include_expired,
+            timeout=timeout,
         )
         return Reader(self._fetch_link, check_name(topic), options)
 
@@ -176,8 +192,8 @@ class Client:
 
         Options: pattern (a regular expression over topic names), start (where the group begins if it has no position:
         earliest, latest, an offset, a time), auto_commit (`5s`; False: only by hand), assignor (sticky, range,
-        roundrobin), instance_id, client_id, session_timeout, heartbeat, max_bytes, max_wait, isolation (see `read`),
-        and the callbacks on_assign, on_revoke and on_lost, which get a list of (topic, partition).
+        roundrobin), instance_id, client_id, session_timeout, heartbeat, max_bytes, max_wait, isolation and timeout
+        (see `read`), and the callbacks on_assign, on_revoke and on_lost, which get a list of (topic, partition).
         """
         chosen = stream_options(topics, group, now_ms=self._link.clock.now_ms(), **options)
         stream = Stream(self._link, self._fetch_link, chosen)
@@ -185,14 +201,21 @@ class Client:
         self._streams.append(stream)
         return stream
 
-    def work(self, topics: str | Sequence[str], *, group: str, **options: Unpack[WorkWords]) -> Work:
+    def work(
+        self,
+        topics: str | Sequence[str],
+        *,
+        group: str,
+        timeout: Duration | None = None,
+        **options: Unpack[WorkWords],
+    ) -> Work:
         """Works as a consumer of a queue group: iterate for jobs, or over `.batches()`.
 
         Options: ordering (none, key), visibility (how long a lease lasts if it is not renewed), priority (only that
         level), max_messages (of a batch), prefetch (how many are held ready), consumer (a name, for max_unacked),
-        start (where a new group begins), max_bytes.
+        start (where a new group begins), max_bytes. `timeout`: the longest wait for a job, then MessageTimeout.
         """
-        return self._workshop.work(topics, group, **options)
+        return self._workshop.work(topics, group, timeout=timeout, **options)
 
     def worker(
         self, topics: str | Sequence[str], *, group: str, concurrency: int = 1, **options: Unpack[WorkWords]
@@ -200,7 +223,7 @@ class Client:
         """Decorator: `run_workers` calls the function with every job, `concurrency` at a time.
 
         Returning acks, an exception gives the message back with its text, `quiver.Reject` sends it to the dead
-        letters. Options are those of `work`.
+        letters. Options are those of `work`, but for the timeout.
         """
 
         def register(handler: _Handler) -> _Handler:
@@ -210,7 +233,10 @@ class Client:
         return register
 
     def run_workers(self) -> None:
-        """Runs all registered handlers until `stop_workers`, or an error; those that run then may finish."""
+        """Runs all registered handlers until `stop_workers`, SIGTERM, Ctrl-C, or an error.
+
+        Handlers that run then may finish, other jobs are given back; a second signal ends the process at once.
+        """
         self._workshop.run()
 
     def stop_workers(self) -> None:

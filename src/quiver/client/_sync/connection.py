@@ -106,6 +106,12 @@ class Connection:
     def is_open(self) -> bool:
         return self._error is None
 
+    @property
+    def lost_by(self) -> QuiverError:
+        """What ended it."""
+        assert self._error is not None, "it is open"
+        return self._error
+
     def send(self, requests: Sequence[Outbound]) -> None:
         """Sends requests one behind the other in one write. Never raises: a lost connection answers them."""
         with self._sending:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from quiver.client._backend_sync import Lock
+from quiver.client._backend_sync import Lock, acquire
 from quiver.client._sync.connection import Outbound
 from quiver.client._sync.link import Link, unexpected
 from quiver.client.backoff import backoff_seconds
@@ -22,7 +22,16 @@ from quiver.client.lane import Lane
 from quiver.client.producer_options import ProducerOptions
 from quiver.client.routing import Router
 from quiver.client.watchers import Watchers
-from quiver.model.errors import ConnectionLost, QuiverError, RequestTimeout, TopicNotFound, error_from_wire
+from quiver.model.errors import (
+    ConnectionLost,
+    OutOfSequence,
+    QuiverError,
+    RequestTimeout,
+    StalePartitionCount,
+    TopicNotFound,
+    UnknownProducer,
+    error_from_wire,
+)
 from quiver.protocol.messages import (
     ACKS_NONE,
     Answer,
@@ -39,6 +48,10 @@ _TICK_SECONDS = 1.0
 _TOPIC_SECONDS = 60.0
 """After this time the topic is looked at again, so that messages without a key use partitions that were added."""
 _UNKNOWN_OFFSET = -1
+_REPAIRED = (OutOfSequence, StalePartitionCount, TopicNotFound, UnknownProducer)
+"""What the producer puts right by itself, at once."""
+_SLOW_SECONDS = 1.0
+"""After this time without an answer a caller with a timeout no longer sends by himself."""
 
 
 class Dispatch:
@@ -89,40 +102,56 @@ class Dispatch:
     def has_work(self) -> bool:
         return bool(self._ready) or self._fleet.has_work
 
-    def load_topic(self, max_age_seconds: float = math.inf) -> TopicInfo:
+    def load_topic(self, max_age_seconds: float = math.inf, timeout: float | None = None) -> TopicInfo:
         """What is known of the topic, asked for again when it is older than that."""
         now = self._link.clock.monotonic()
         if self.topic is None or now - self._topic_loaded_at > max_age_seconds:
             self._topic_loaded_at = now
-            topic = self._link.topic(self._name)
+            topic = self._link.topic(self._name, timeout)
             # Another id is another topic: what is on its way finds that out by itself, see _reroute.
             if self.topic is None or topic.id == self.topic.id:
                 self.topic = topic
         return self.topic
 
-    def pump(self) -> None:
-        """Sends everything that may go now. Troubles end up in tickets and retries, not with the caller."""
-        with self._pumping:
-            while self.closed_by is None:
-                self._gather()
-                now = self._link.clock.monotonic()
-                for batch in self._fleet.expire(now):
-                    late = RequestTimeout(seconds=self._options.delivery_seconds)
-                    self._settle(batch, error=batch.last_error or late)
-                if not self.has_work or now < self._paused_until:
-                    return
-                try:
-                    self._prepare()
-                except QuiverError as error:
-                    if error.retryable:
-                        self._pause(error)
-                    else:
-                        self._fail_everything(error)
-                    return
-                flights = self._fleet.take(now, self._identity)
-                if not flights:
-                    return
-                self._launch(flights)
+    def pump(self, timeout: float | None = None) -> None:
+        """Sends everything that may go now. Troubles end up in tickets and retries, not with the caller.
+
+        After `timeout` seconds it is left to the background task.
+        """
+        now = self._link.clock.monotonic()
+        deadline = math.inf if timeout is None else now + timeout
+        if timeout is not None and self._fleet.is_unanswered_since(now - _SLOW_SECONDS):
+            self._wake()  # sending may block: the other side has stopped reading
+            return
+        if not acquire(self._pumping, timeout):
+            self._wake()
+            return
+        try:
+            self._pump(deadline)
+        finally:
+            self._pumping.release()
+
+    def _pump(self, deadline: float) -> None:
+        while self.closed_by is None:
+            self._gather()
+            now = self._link.clock.monotonic()
+            for batch in self._fleet.expire(now):
+                late = RequestTimeout(seconds=self._options.delivery_seconds)
+                self._settle(batch, error=batch.last_error or late)
+            if not self.has_work or now < self._paused_until:
+                return
+            try:
+                self._prepare(deadline)
+            except QuiverError as error:
+                if error.retryable:
+                    self._pause(error)
+                else:
+                    self._fail_everything(error)
+                return
+            flights = self._fleet.take(now, self._identity)
+            if not flights:
+                return
+            self._launch(flights, deadline)
 
     def seconds_until_due(self) -> float | None:
         """When to pump again without being woken; None when there is nothing to wait for."""
@@ -176,21 +205,25 @@ class Dispatch:
 
     # routing
 
-    def _prepare(self) -> None:
-        topic = self.load_topic(_TOPIC_SECONDS)
+    def _left(self, deadline: float) -> float:
+        """How long a request may take, so as not to go beyond the deadline."""
+        return max(0.001, min(self._options.request_seconds, deadline - self._link.clock.monotonic()))
+
+    def _prepare(self, deadline: float) -> None:
+        topic = self.load_topic(_TOPIC_SECONDS, self._left(deadline))
         while self._ready:
             self._place(self._ready.popleft(), topic)
         if self._fleet.can_be_rerouted:
-            self._reroute(topic)
+            self._reroute(topic, deadline)
         if self._options.idempotent and not self._options.is_transactional:
             if self._identity == NO_IDENTITY:
-                self._identity = self._new_identity(InitProducer())
+                self._identity = self._new_identity(InitProducer(), deadline)
             for lane in self._fleet.wanting_epoch():
-                self._fleet.begin_epoch(lane, self._new_identity(InitProducer(*lane.identity)))
+                self._fleet.begin_epoch(lane, self._new_identity(InitProducer(*lane.identity), deadline))
 
-    def _new_identity(self, request: InitProducer) -> tuple[int, int]:
-        connection = self._link.connection()
-        answer = (connection.call(request, self._options.request_seconds)).answer
+    def _new_identity(self, request: InitProducer, deadline: float) -> tuple[int, int]:
+        connection = self._link.connection(self._left(deadline))
+        answer = (connection.call(request, self._left(deadline))).answer
         if isinstance(answer, ProducerIdentity):
             return answer.producer_id, answer.epoch
         if isinstance(answer, Failure):
@@ -209,12 +242,12 @@ class Dispatch:
         delivery.place(Placement(batches, routed.order))
         self._enqueue(batches)
 
-    def _reroute(self, known: TopicInfo) -> None:
+    def _reroute(self, known: TopicInfo, deadline: float) -> None:
         """Routes anew what was refused because the topic has changed, and what waits and was hashed like it."""
         missing: TopicNotFound | None = None
         topic = known
         try:
-            topic = self.topic = self._link.topic(self._name)
+            topic = self.topic = self._link.topic(self._name, self._left(deadline))
         except TopicNotFound as error:
             missing = error
         is_new = topic.id != known.id
@@ -247,10 +280,10 @@ class Dispatch:
 
     # flights
 
-    def _launch(self, flights: list[Flight]) -> None:
+    def _launch(self, flights: list[Flight], deadline: float) -> None:
         assert self.topic is not None
         try:
-            connection = self._link.connection()
+            connection = self._link.connection(self._left(deadline))
         except QuiverError as error:
             for lane, batch in flights:
                 self._refused(lane, batch, error, was_sent=False)
@@ -302,6 +335,9 @@ class Dispatch:
                     self._settle(other, error=error)
         elif self.closed_by is not None:
             self._fail_everything(self.closed_by)
+        elif error.retryable and not isinstance(error, _REPAIRED):
+            wait = (self._fleet.next_retry(now) or now) - now
+            self._link.log.retrying(f"sending to {self._name}", error, lane.failures, max(0.0, wait))
 
     # ends
 
@@ -336,6 +372,7 @@ class Dispatch:
         delay = backoff_seconds(self._failures, self._link.randomness.jitter())
         self._failures += 1
         self._paused_until = self._link.clock.monotonic() + delay
+        self._link.log.retrying(f"sending to {self._name}", error, self._failures, delay)
         self._fleet.blame(error)
         self._wake()
 

@@ -2,11 +2,12 @@
 """Membership in a group: joining, heartbeats in the background, commits, letting go and leaving."""
 
 import contextlib
+import logging
 from collections.abc import Callable
 
 from quiver.client._backend_sync import Lock, Signal, Task
 from quiver.client._sync.link import Link, unexpected
-from quiver.client.holdings import Holdings
+from quiver.client.holdings import Holdings, listed
 from quiver.client.partition_source import PartitionSource
 from quiver.client.stream_options import StreamOptions
 from quiver.model.errors import (
@@ -24,6 +25,8 @@ from quiver.protocol.group_messages import (
     LeaveGroup,
     MemberAssignment,
 )
+
+_logger = logging.getLogger("quiver.client")
 
 _PUT_OUT = (MemberFenced, MemberNotFound, GroupNotFound)
 _LEAVE_SECONDS = 5.0
@@ -48,7 +51,7 @@ class Membership:
         self.error: QuiverError | None = None
         """Why the member is no longer one."""
 
-    def join(self) -> None:
+    def join(self, timeout: float | None = None) -> None:
         options = self._options
         request = JoinGroup(
             options.group,
@@ -62,7 +65,8 @@ class Membership:
             options.assignor,  # type: ignore[arg-type]
             options.start,
         )
-        self._adopt((self._link.call(request, repeatable=False)).answer)
+        self._adopt((self._link.call(request, repeatable=False, timeout=timeout)).answer)
+        _logger.info("group %s: joined as %s, generation %d", options.group, self.member_id, self.generation)
         self._heart = Task(self._beat, "quiver-heartbeat")
 
     def commit(self) -> None:
@@ -89,6 +93,8 @@ class Membership:
             keys, read = self._holdings.to_release()
             if not keys:
                 return
+            if read:
+                _logger.info("group %s: lets go of %s", self._options.group, listed(read))
             if self._options.auto_commit_seconds is not None:
                 with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
                     self._commit(read)
@@ -113,16 +119,21 @@ class Membership:
         self._holdings.lose_all()
 
     def _beat(self) -> None:
+        failures = 0
         while self.error is None and not self._stop.is_set:
             try:
                 self._beat_once()
+                failures = 0
             except _PUT_OUT as error:
                 self._lose(error)
             except QuiverError as error:
                 if not error.retryable or self._link.is_closed:
                     self._lose(error)
                 else:
-                    self._stop.wait(0.1 if isinstance(error, ConnectionLost) else 1.0)
+                    wait = 0.1 if isinstance(error, ConnectionLost) else 1.0
+                    failures += 1
+                    self._link.log.retrying(f"the heartbeat in group {self._options.group}", error, failures, wait)
+                    self._stop.wait(wait)
 
     def _beat_once(self) -> None:
         options = self._options
@@ -167,5 +178,7 @@ class Membership:
         self._on_change()
 
     def _lose(self, error: QuiverError) -> None:
+        if not (self._stop.is_set or self._link.is_closed):
+            _logger.warning("group %s: %s is no longer a member: %s", self._options.group, self.member_id, error)
         self.error = error
         self._on_change()

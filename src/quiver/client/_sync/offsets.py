@@ -10,11 +10,16 @@ from quiver.protocol.messages import ListOffsets, OffsetPart, Offsets, TopicInfo
 
 
 def find_offsets(
-    link: Link, topic: TopicInfo, positions: Mapping[int, Position], *, read_committed: bool = True
+    link: Link,
+    topic: TopicInfo,
+    positions: Mapping[int, Position],
+    *,
+    read_committed: bool = True,
+    timeout: float | None = None,
 ) -> dict[int, int]:
     """The offset of each partition's position; raises the first error."""
     parts = [OffsetPart(topic.id, partition, position) for partition, position in positions.items()]
-    answer = (link.call(ListOffsets(parts, read_committed))).answer
+    answer = (link.call(ListOffsets(parts, read_committed), timeout=timeout)).answer
     if not isinstance(answer, Offsets) or len(answer.offsets) != len(parts):
         raise unexpected(answer)
     for found in answer.offsets:

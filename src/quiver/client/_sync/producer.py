@@ -2,6 +2,7 @@
 """The producer: gathers messages into chunks, applies backpressure, and hands the chunks over."""
 
 import logging
+import math
 import threading
 from collections.abc import Iterable
 from types import TracebackType
@@ -181,13 +182,17 @@ class Producer:
 
     # gathering
 
-    def _send_any(self, value: Any, key: Any, options: SendOptions) -> Ticket:
+    def send_within(self, seconds: float, value: Any, key: Any, options: SendOptions) -> Ticket:
+        """As `send`, for whoever waits no longer than that, whatever has to be found out first."""
+        return self._send_any(value, key, options, self._link.clock.monotonic() + seconds)
+
+    def _send_any(self, value: Any, key: Any, options: SendOptions, deadline: float | None = None) -> Ticket:
         message, route = outgoing(value, key, options, self._link.clock.now_ms())
-        topic = self._begin(route)
+        topic = self._begin(route, deadline)
         size = message_bytes(message.value, message.key, message.headers, message.id)
         if size > topic.max_message_bytes:
             raise MessageTooLarge(size=size, limit=topic.max_message_bytes)
-        self._make_room(size)
+        self._make_room(size, deadline)
         with self._mutex:
             self._check_open()
             chunk = self._chunk_for(route)
@@ -201,7 +206,7 @@ class Producer:
             ticket = Ticket(chunk.delivery, chunk.add(message, size))
             is_full = self._seal_or_extend(chunk, topic)
         if self._options.linger_seconds == 0:
-            self._dispatch.pump()
+            self._dispatch.pump(self._left(deadline))
             if self._dispatch.has_work:  # the broker asked for a pause, or a window is full
                 self.wake()
         elif is_full or (is_first and (self._is_asleep or self._task is None)):
@@ -281,13 +286,13 @@ class Producer:
         if self._dispatch.has_work:
             self.wake()
 
-    def _begin(self, route: Route) -> TopicInfo:
+    def _begin(self, route: Route, deadline: float | None = None) -> TopicInfo:
         """The topic as it is known; a partition that is not known may have been added since."""
         self._link.check_fork()
         self._check_open()
-        topic = self._dispatch.load_topic()
+        topic = self._dispatch.load_topic(timeout=self._left(deadline))
         if route.partition is not None and route.partition >= topic.partitions:
-            topic = self._dispatch.load_topic(max_age_seconds=0.0)
+            topic = self._dispatch.load_topic(max_age_seconds=0.0, timeout=self._left(deadline))
             if route.partition >= topic.partitions:
                 raise PartitionNotFound(topic=self.topic, count=topic.partitions, partition=route.partition)
         return topic
@@ -296,7 +301,10 @@ class Producer:
         if self.is_closed:
             raise Closed(what=f"the producer for {self.topic!r}")
 
-    def _make_room(self, size: int) -> None:
+    def _left(self, deadline: float | None) -> float | None:
+        return None if deadline is None else max(0.001, deadline - self._link.clock.monotonic())
+
+    def _make_room(self, size: int, deadline: float | None = None) -> None:
         limit = self._options.max_buffer_bytes
         dispatch = self._dispatch
         if dispatch.unsettled_bytes + size <= limit:
@@ -305,7 +313,7 @@ class Producer:
         try:
             self._wait_for(
                 lambda: not dispatch.unsettled_bytes or dispatch.unsettled_bytes + size <= limit,
-                self._options.timeout_seconds,
+                min(self._options.timeout_seconds, self._left(deadline) or math.inf),
             )
         except TimeoutError:
             raise BufferFull(size=dispatch.unsettled_bytes, limit=limit) from None

@@ -14,8 +14,10 @@ from quiver.client.arrow_batch import arrow_batch
 from quiver.client.cursor import NO_END, ReadFrame
 from quiver.client.message import Message, messages_of
 from quiver.client.partition_source import PartitionSource
+from quiver.client.patience import Patience
+from quiver.client.raising import Raising
 from quiver.client.reader_options import ReaderOptions
-from quiver.model.errors import ConnectionLost, PartitionNotFound
+from quiver.model.errors import ConnectionLost, MessageTimeout, PartitionNotFound, RequestTimeout
 from quiver.model.position import Position
 from quiver.protocol.messages import TopicInfo
 
@@ -38,19 +40,24 @@ class Reader:
             max_bytes=options.max_bytes,
             max_wait_ms=options.max_wait_ms,
             read_committed=options.read_committed,
+            include_expired=options.include_expired,
         )
+        self.expired_count = 0
+        """Messages that were left out because their time to live was over."""
         self._sources: list[PartitionSource] = []
+        self._patience = Patience(link.clock, link.log, options.timeout_seconds)
         self._info: TopicInfo | None = None
         self._looked_at = 0.0
         self._is_closed = False
-        self._reading: Iterator[ReadFrame] = self._read()
+        self._reading: Iterator[ReadFrame | MessageTimeout] = self._read()
         self._messages: Iterator[Message] = flatten(self._message_groups())
 
     def open(self) -> None:
         """Fixes where reading starts and ends; TopicNotFound, PartitionNotFound."""
         if self._info is not None:
             return
-        info = self._link.topic(self.topic)
+        self._patience.restart()
+        info = self._link.topic(self.topic, self._patience.left)
         wanted = self._options.partitions
         numbers = range(info.partitions) if wanted is None else wanted
         for number in numbers:
@@ -74,8 +81,7 @@ class Reader:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Arrow batches: partition, offset, timestamp, append_time, key, value, headers, priority."""
-        for read in self._reading:
-            yield arrow_batch(read)
+        return flatten(self._batch_groups())
 
     @property
     def positions(self) -> dict[int, int]:
@@ -101,19 +107,34 @@ class Reader:
         self._is_closed = True
         self._fetcher.wake()
 
+    def _batch_groups(self) -> Iterator[Iterable[pa.RecordBatch]]:
+        for read in self._reading:
+            yield Raising(read) if isinstance(read, MessageTimeout) else [arrow_batch(read)]
+
     def _message_groups(self) -> Iterator[Iterable[Message]]:
         for read in self._reading:
-            yield messages_of(read.frame, self.topic, read.partition, read.start, read.stop)
+            yield Raising(read) if isinstance(read, MessageTimeout) else messages_of(read, self.topic)
 
-    def _read(self) -> Iterator[ReadFrame]:
+    def _read(self) -> Iterator[ReadFrame | MessageTimeout]:
         self.open()
+        patience = self._patience
         while not self._is_closed and not all(source.cursor.is_finished for source in self._sources):
             self._look_for_partitions()
-            for _, stored in self._fetcher.next_frames():
+            has_waited = True
+            for _, stored in self._fetcher.next_frames(patience.left):
                 if self._is_closed:
                     return
                 if not stored.is_hidden:
-                    yield stored.open(self.topic, self._options.limits)
+                    read = stored.open(self.topic, self._options.limits, self._link.clock.monotonic())
+                    self.expired_count += read.expired_count
+                    if read.is_empty:
+                        continue
+                    yield read
+                    patience.restart()
+                    has_waited = False
+            if has_waited and patience.is_over:
+                yield patience.error()
+                patience.restart()
 
     def _look_for_partitions(self) -> None:
         """A reader of all partitions that follows finds those that are added, from their first message on."""
@@ -124,8 +145,8 @@ class Reader:
             return
         self._looked_at = now
         try:
-            info = self._link.topic(self.topic)
-        except ConnectionLost:
+            info = self._link.topic(self.topic, self._patience.left)
+        except (ConnectionLost, RequestTimeout):
             return
         if info.id == self._info.id:
             for number in range(self._info.partitions, info.partitions):
@@ -142,6 +163,12 @@ class Reader:
         found: dict[int, int | None] = dict.fromkeys(numbers)
         asked = {n: p for n, p in positions.items() if p is not None and p.kind != "offset"}
         if asked:
-            found |= find_offsets(self._link, info, asked, read_committed=self._options.read_committed)
+            found |= find_offsets(
+                self._link,
+                info,
+                asked,
+                read_committed=self._options.read_committed,
+                timeout=self._patience.left,
+            )
         found |= {n: p.value for n, p in positions.items() if p is not None and p.kind == "offset"}
         return found

@@ -2,11 +2,12 @@
 """Working as a consumer of a queue group: jobs one at a time, or in batches."""
 
 import contextlib
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 
-from quiver.client._backend_sync import Lock, Signal, flatten, sleep
+from quiver.client._backend_sync import Lock, Signal, acquire, flatten, sleep
 from quiver.client._sync.job import Job
 from quiver.client._sync.job_batch import JobBatch
 from quiver.client._sync.keeper import Keeper
@@ -17,11 +18,15 @@ from quiver.client._sync.receiver import Receiver
 from quiver.client._sync.settler import Settler
 from quiver.client.fork import watch_forks
 from quiver.client.leases import Leases
+from quiver.client.patience import Patience
+from quiver.client.raising import Raising
 from quiver.client.shelf import Portion, Shelf
 from quiver.client.work_options import WorkOptions
-from quiver.model.errors import Closed, GroupNotFound, QuiverError
+from quiver.model.errors import Closed, GroupNotFound, MessageTimeout, QuiverError
 from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.group_messages import DescribeGroup, GroupDescription
+
+_logger = logging.getLogger("quiver.client")
 
 _PORTION = 256
 """Jobs that go out in a row, before acks are sent and news are looked at."""
@@ -93,36 +98,46 @@ class Work:
         self._link.check_fork()
         if self.is_closed:
             raise Closed(what="the work")
+        self._open(self._options.timeout_seconds)
+        return self
+
+    def _open(self, timeout: float | None) -> None:
         with self._opening:
             if not self._keeper.is_running:
-                self._receiver.open()
-                self._learn_ordering()
+                self._receiver.open(timeout)
+                self._learn_ordering(timeout)
                 self._keeper.start()
-        return self
+                _logger.info("group %s: works on %s", self.group, ", ".join(self._options.topics))
 
     def __iter__(self) -> Iterator[Job]:
         return flatten(self._portions())
 
     def batches(self) -> Iterator[JobBatch]:
         """Whole batches: what is there, up to max_messages."""
-        while (batch := self.next_batch()) is not None:
-            yield batch
+        return flatten(self._batch_groups())
 
-    def next_job(self) -> Job | None:
-        """Waits for a job; None when the work was stopped or closed. A refusal of earlier acks is raised here."""
-        while True:
+    def next_job(self, timeout: Duration | None = None) -> Job | None:
+        """Waits for a job; None when the work was stopped or closed. A refusal of earlier acks is raised here.
+
+        MessageTimeout when none came within `timeout`, by default that of the work.
+        """
+        for job in self._counter:
+            return job
+        patience = self._patience(timeout)
+        while self._lay_out(patience):
             for job in self._counter:
                 return job
-            if not self._lay_out():
-                return None
+        return None
 
-    def next_batch(self) -> JobBatch | None:
-        """Waits for messages; None when the work was stopped or closed."""
+    def next_batch(self, timeout: Duration | None = None) -> JobBatch | None:
+        """Waits for messages; None when the work was stopped or closed. MessageTimeout as in `next_job`."""
         self._link.check_fork()
-        with self._taking:
+        patience = self._patience(timeout)
+        self._begin_taking(patience)
+        try:
             portions: list[Portion[OpenedRun]] = []
             left = self._options.max_messages
-            portion = self._next_portion(left)
+            portion = self._next_portion(left, patience)
             while portion is not None:
                 portions.append(portion)
                 left -= portion.last - portion.first
@@ -130,6 +145,8 @@ class Work:
                 if portion is not None and self._picker.is_doubtful(portion):
                     self._shelf.give_back(portion)
                     break
+        finally:
+            self._taking.release()
         return JobBatch(self._settler, portions) if portions else None
 
     @property
@@ -204,28 +221,59 @@ class Work:
 
     def _portions(self) -> Iterator[Iterable[Job]]:
         yield self._counter
-        while self._lay_out():
-            yield self._counter
+        while True:
+            try:
+                if not self._lay_out(self._patience(None)):
+                    return
+            except MessageTimeout as error:
+                yield Raising(error)
+            else:
+                yield self._counter
 
-    def _lay_out(self) -> bool:
+    def _batch_groups(self) -> Iterator[Iterable[JobBatch]]:
+        while True:
+            try:
+                batch = self.next_batch()
+                if batch is None:
+                    return
+            except MessageTimeout as error:
+                yield Raising(error)
+            else:
+                yield [batch]
+
+    def _lay_out(self, patience: Patience) -> bool:
         """Puts jobs on the counter, unless somebody else just did; False at the end."""
         self._link.check_fork()
         seen = self._counter
-        with self._taking:
+        self._begin_taking(patience)
+        try:
             if self._counter is not seen:
                 return True
-            portion = self._next_portion(_PORTION)
+            portion = self._next_portion(_PORTION, patience)
             if portion is None:
                 return False
             counter = iter(jobs_of(portion))
             self._shelf.lay_out(portion, counter)
             self._counter = counter
             return True
+        finally:
+            self._taking.release()
 
-    def _next_portion(self, limit: int) -> Portion[OpenedRun] | None:
+    def _patience(self, timeout: Duration | None) -> Patience:
+        seconds = self._options.timeout_seconds if timeout is None else wait_seconds(timeout)
+        return Patience(self._link.clock, self._link.log, seconds)
+
+    def _begin_taking(self, patience: Patience) -> None:
+        """One takes from the shelf at a time, also while there is nothing on it."""
+        if not acquire(self._taking, patience.left):
+            raise patience.error()
+
+    def _next_portion(self, limit: int, patience: Patience) -> Portion[OpenedRun] | None:
         """Messages that are ours; None at the end. Refusals that nobody was told of are raised here."""
         if not self._keeper.is_running:
-            self.open()
+            if self.is_closed:
+                raise Closed(what="the work")
+            self._open(patience.left)
         sleep(0)  # lets answers in, however busy the consumer is
         while not self.is_stopped:
             if self._errors:
@@ -234,20 +282,22 @@ class Work:
             portion = self._picker.take(limit)
             if portion is None or 2 * self._handed_out >= self._receiver.window.size:
                 self._handed_out = 0
-                self._settler.pump()
+                self._settler.pump(timeout=patience.left)
                 self._receiver.resume()
-                self._receiver.ask()
+                self._receiver.ask(patience.left)
             if portion is None:
-                self._wait()
+                if patience.is_over:
+                    raise patience.error()
+                self._wait(patience)
             elif not self._picker.is_doubtful(portion):
                 self._handed_out += portion.last - portion.first
                 return portion
             else:
                 self._shelf.give_back(portion)
-                self._confirm()
+                self._confirm(patience)
         return None
 
-    def _wait(self) -> None:
+    def _wait(self, patience: Patience) -> None:
         """Until something has come, or is known to be wrong."""
         receiver = self._receiver
         if receiver.error is not None:
@@ -257,27 +307,29 @@ class Work:
             receiver.window.ran_dry()
         receiver.is_wanted = True
         try:
-            receiver.ask()
-            self._news.wait(_LOOK_SECONDS)
+            receiver.ask(patience.left)
+            self._news.wait(patience.most(_LOOK_SECONDS))
         finally:
             receiver.is_wanted = False
 
-    def _confirm(self) -> None:
+    def _confirm(self, patience: Patience) -> None:
         """After a long pause of this process nobody knows whether what lies here is still ours: asks the broker."""
+        if patience.is_over:
+            raise patience.error()
         self._leases.make_due()
-        self._settler.pump(is_urgent=True)
-        self._news.wait(_LOOK_SECONDS)
+        self._settler.pump(is_urgent=True, timeout=patience.left)
+        self._news.wait(patience.most(_LOOK_SECONDS))
 
     def _on_refused(self, error: QuiverError) -> None:
         self._errors.append(error)
         self._shelf.clear_counter()
         self._news.set()
 
-    def _learn_ordering(self) -> None:
+    def _learn_ordering(self, timeout: float | None) -> None:
         """A group that is there already has its ordering, whether or not it was named here."""
         if self._options.ordering is None:
             with contextlib.suppress(GroupNotFound):
-                answer = (self._link.call(DescribeGroup(self._options.group))).answer
+                answer = (self._link.call(DescribeGroup(self._options.group), timeout=timeout)).answer
                 if isinstance(answer, GroupDescription):
                     self._picker.is_ordered = answer.settings.get("ordering") == "key"
         self._settler.is_ordered = self._picker.is_ordered

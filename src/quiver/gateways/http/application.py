@@ -7,9 +7,10 @@ from typing import Any
 from starlette.routing import Route, Router
 
 from quiver.gateways.http.answer import error_answer, send_answer
+from quiver.gateways.http.browser_guard import BrowserGuard
 from quiver.gateways.http.operation import REQUEST_KEY, Resource, Routes
 from quiver.gateways.http.request import ClientGone, Receive, Request, Scope, Send
-from quiver.model.errors import InvalidRequest, QuiverError, RouteNotFound
+from quiver.model.errors import QuiverError, RouteNotFound
 from quiver.model.limits import Limits
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
 
@@ -17,14 +18,26 @@ _log = logging.getLogger("quiver.http")
 
 _PREFIX = "/v1"
 _SHOWN_PATH = 200
+_SLOW_SECONDS = 5.0
+"""A request that takes longer, and was not asked to wait, is logged as a warning."""
 
 
 class Application:
     """Serves the routes, each also under /v1. Routes are tried in their order: the busiest come first."""
 
-    def __init__(self, routes: Routes, limits: Limits, budget: MemoryBudget | None = None) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        limits: Limits,
+        budget: MemoryBudget | None = None,
+        *,
+        guard: BrowserGuard | None = None,
+        log_requests: bool = False,
+    ) -> None:
         self._max_body_bytes = limits.request_bytes
         self._budget = budget or MemoryBudget(DEFAULT_BYTES)
+        self._guard = guard or BrowserGuard()
+        self._line_level = logging.INFO if log_requests else logging.DEBUG
         self._router = Router(
             [Route(path, Resource(path, operations)) for path, operations in routes.items()],
             redirect_slashes=False,
@@ -45,7 +58,7 @@ class Application:
             await send(event)
 
         try:
-            _refuse_foreign_pages(request)
+            self._guard.check(request)
             await self._router(scope, receive, send_noting_status)
         except ClientGone:
             pass
@@ -56,14 +69,18 @@ class Application:
                 await send_answer(request, error_answer(_known(error, request)), send_noting_status)
         finally:
             request.release()
-            _write_line(request, status, perf_counter() - started)
+            self._write_line(request, status, perf_counter() - started)
 
+    def _write_line(self, request: Request, status: int, seconds: float) -> None:
+        """One line a request, at the level that was asked for; what failed or took long is always worth one.
 
-def _write_line(request: Request, status: int, seconds: float) -> None:
-    """One line a request. The record is made here because `info` would search the stack for its caller each time."""
-    if _log.isEnabledFor(logging.INFO):
-        values = (request.method, request.path[:_SHOWN_PATH], status, seconds * 1000)
-        _log.handle(logging.LogRecord(_log.name, logging.INFO, __file__, 0, "%s %s %d %.2f ms", values, None))
+        The record is made here because `info` would search the stack for its caller each time.
+        """
+        is_slow = seconds >= _SLOW_SECONDS and not request.waits
+        level = logging.WARNING if status >= 500 or is_slow else self._line_level
+        if _log.isEnabledFor(level):
+            values = (request.method, request.path[:_SHOWN_PATH], status, seconds * 1000)
+            _log.handle(logging.LogRecord(_log.name, level, __file__, 0, "%s %s %d %.2f ms", values, None))
 
 
 def _use_raw_path(scope: Scope) -> None:
@@ -75,12 +92,6 @@ def _use_raw_path(scope: Scope) -> None:
     if path.startswith(_PREFIX) and path[len(_PREFIX) : len(_PREFIX) + 1] in ("/", ""):
         path = path[len(_PREFIX) :] or "/"
     scope["path"] = path
-
-
-def _refuse_foreign_pages(request: Request) -> None:
-    """A page of another site must not use the visitor's browser to change a broker that only he can reach."""
-    if request.headers.get(b"sec-fetch-site") == b"cross-site" and request.method not in ("GET", "HEAD"):
-        raise InvalidRequest(problem="requests that change something are not taken from pages of other sites")
 
 
 def _known(error: Exception, request: Request) -> QuiverError:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from quiver.gateways.http.application import Application
+from quiver.gateways.http.browser_guard import BrowserGuard
 from quiver.gateways.http.connection import BoundedConnection
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.routes import all_routes
@@ -30,7 +31,8 @@ class HttpGateway:
     """Serves a started broker over HTTP. Installs no signal handlers; `start` and `stop` may be repeated.
 
     A client that takes its answer, or sends a request that it has begun, more slowly than `least_bytes_per_s` over
-    `slow_client_s` is cut off. `budget` is what all requests and answers may hold together.
+    `slow_client_s` is cut off. `budget` is what all requests and answers may hold together. `allowed_hosts` are
+    names that clients may use for this broker, besides its addresses and localhost.
     With `data_dir`, readiness also watches the free space there.
     """
 
@@ -47,6 +49,8 @@ class HttpGateway:
         slow_client_s: float = 30.0,
         least_bytes_per_s: float = KIB,
         budget: MemoryBudget | None = None,
+        allowed_hosts: Sequence[str] = (),
+        log_requests: bool = False,
         files: Files | None = None,
     ) -> None:
         self._address = (host, port)
@@ -57,7 +61,13 @@ class HttpGateway:
             broker, lag=self._lag, files=files or Files(), data_dir=data_dir, min_free_bytes=min_free_bytes
         )
         routes = all_routes(broker, node or NodeInfo(version="unknown"), self._readiness)
-        self._application = Application(routes, limits or broker.limits, self._budget)
+        self._application = Application(
+            routes,
+            limits or broker.limits,
+            self._budget,
+            guard=BrowserGuard(allowed_hosts),
+            log_requests=log_requests,
+        )
         self._server: _Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.port = port

@@ -42,6 +42,7 @@ class Request:
         "path",
         "query_string",
         "route",
+        "waits",
     )
 
     def __init__(self, scope: Scope, receive: Receive, max_bytes: int, budget: MemoryBudget) -> None:
@@ -51,6 +52,8 @@ class Request:
         self.query_string: bytes = scope["query_string"]
         self.params: dict[str, str] = {}
         self.route = ""
+        self.waits = False
+        """It asks the broker to wait for something, so it may take long."""
         self._client: tuple[str, int] | None = scope.get("client")
         self._receive = receive
         self._max_bytes = max_bytes

@@ -69,6 +69,7 @@ class PollRoute:
         timeout_ms = min(parse_duration_ms(query.timeout, "timeout"), MAX_TIMEOUT_MS)
         limit = min(query.limit if query.max_messages is None else query.max_messages, MAX_LIMIT)
         request.check_room()
+        request.waits = True
         polled = await self._wait(request, group, member_id, timeout_ms, limit)
         tail, messages = self._tail(group, member_id, polled), _messages(polled, query.max_messages is None)
         size = Size([received for part in polled for received in part.received])

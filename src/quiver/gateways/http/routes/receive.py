@@ -68,6 +68,7 @@ class ReceiveRoute:
         topic = request.topic()
         wanted = await request.body(ReceiveRequest)
         request.check_room()
+        request.waits = True
         received = await self._wait(request, topic, wanted)
         size = Size(received)
         if size.is_small:

@@ -1,0 +1,55 @@
+"""What of the broker does not work, and what of it is not as it should be."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from quiver.broker.delays import Delays
+from quiver.broker.partitions import Partitions
+from quiver.broker.queues import Queues
+from quiver.model.errors import QuiverError
+from quiver.storage.port import Storage
+from quiver.telemetry.supervised_task import SupervisedTask
+
+
+class Part(Protocol):
+    @property
+    def problem(self) -> QuiverError | None: ...
+
+
+class Health:
+    def __init__(
+        self,
+        storage: Storage,
+        partitions: Partitions,
+        delays: Delays,
+        queues: Queues,
+        *,
+        parts: Mapping[str, Part],
+        tasks: Sequence[SupervisedTask],
+    ) -> None:
+        self._storage = storage
+        self._partitions = partitions
+        self._delays = delays
+        self._queues = queues
+        self._parts = parts
+        self._tasks = tasks
+
+    def problems(self) -> dict[str, str]:
+        """What takes no writes, cannot be read or does not run, and why; empty when all is well."""
+        found = {p.name: p.log.failure for p in self._partitions.all() if p.log.failure is not None}
+        found |= self._delays.problems()
+        found |= self._queues.problems()
+        found |= {name: str(part.problem) for name, part in self._parts.items() if part.problem is not None}
+        found |= {f"task {task.name}": task.problem for task in self._tasks if task.problem is not None}
+        if self._storage.problem is not None:
+            found["storage"] = self._storage.problem
+        return found
+
+    def warnings(self) -> dict[str, str]:
+        """What was found damaged or wrong, though everything takes reads and writes."""
+        found = self._storage.warnings
+        schedule_logs = [schedule for _, schedule in self._delays.schedule_logs()]
+        for partition in (*self._partitions.all(), *schedule_logs):
+            if problem := partition.memory_loss or partition.times_ahead:
+                found[partition.name] = problem
+        return found

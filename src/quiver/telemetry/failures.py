@@ -1,0 +1,32 @@
+"""Failures of one among many: the others get their turn first."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+
+from quiver.model.errors import QuiverError
+
+logger = logging.getLogger(__name__)
+
+
+class Failures:
+    """What was to be expected is logged, and tried again by whoever comes next. What was not is raised by `check`."""
+
+    def __init__(self) -> None:
+        self._unexpected: Exception | None = None
+
+    @contextlib.contextmanager
+    def of(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (QuiverError, OSError) as error:
+            logger.warning("%s failed, will try again: %s", what, error)
+        except Exception as error:
+            if self._unexpected is not None:
+                logger.exception("%s failed", what)
+            self._unexpected = self._unexpected or error
+
+    def check(self) -> None:
+        """Comes last; raises the first one that nobody expected."""
+        if self._unexpected is not None:
+            raise self._unexpected

@@ -1,0 +1,62 @@
+"""A task that has to go on as long as the broker does: what ends it is told, and it begins again."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 30.0
+WELL_AFTER_SECONDS = 30.0
+"""A task that has run for so long since it failed is well again."""
+
+
+class SupervisedTask:
+    """Calls `run`, which returns only when it is cancelled. Belongs to one event loop."""
+
+    def __init__(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self.name = name
+        self._run = run
+        self._task: asyncio.Task[None] | None = None
+        self.problem: str | None = None
+        """Why it has ended lately."""
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._supervise(), name=self.name)
+
+    async def stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _supervise(self) -> None:
+        loop, pause = asyncio.get_running_loop(), FIRST_PAUSE_SECONDS
+        while True:
+            began_at = loop.time()
+            well = loop.call_later(WELL_AFTER_SECONDS, self._is_well)
+            try:
+                await self._run()
+                raise RuntimeError("it has returned")
+            except (Exception, asyncio.CancelledError) as error:
+                if _is_being_cancelled():
+                    raise
+                if loop.time() - began_at >= WELL_AFTER_SECONDS:
+                    pause = FIRST_PAUSE_SECONDS
+                self.problem = f"the task has failed and begins again: {type(error).__name__}: {error}"
+                logger.error("%s failed unexpectedly, and begins again in %.0f s", self.name, pause, exc_info=error)
+            finally:
+                well.cancel()
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def _is_well(self) -> None:
+        self.problem = None
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody wants this task to end, rather than one that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
