@@ -76,10 +76,14 @@ class Broker:
         )
         self._partitions = Partitions(storage, clock=self.clock, limits=self.limits)
         self.delays = Delays(storage, self._metadata, self._partitions, clock=self.clock)
-        coordinator = Coordinator(clock=self.clock, new_producer_id=self._metadata.new_producer_id)
+        coordinator = Coordinator(
+            clock=self.clock,
+            new_producer_id=self._metadata.new_producer_id,
+            open_max_ms=self.settings.transaction_max_ms,
+        )
         self._publish = Publish(self._metadata, self._partitions, self.delays, coordinator, clock=self.clock)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
-        self._browse = Browse(self._partitions)
+        self._browse = Browse(self._partitions, clock=self.clock)
         self._group_service = GroupService(clock=self.clock, randomness=randomness, topics=self._topic_sizes)
         self.queues = self._new_queues(randomness)
         self.queue_stats = QueueStats(
@@ -256,7 +260,7 @@ class Broker:
         return topic
 
     async def delete_topic(self, name: str) -> None:
-        """Returns when the files are gone."""
+        """Returns when the topic is gone for everybody, and its files too unless there are very many."""
         self._check_running()
         async with self._admin:
             topic = await self._metadata.delete(name)
@@ -347,6 +351,7 @@ class Broker:
         from_time_ms: int | None = None,
         to_time_ms: int | None = None,
         read_committed: bool = True,
+        include_expired: bool = False,
         hold: Callable[[int], None] | None = None,
     ) -> MessagePage:
         return await self._browse.read(
@@ -357,6 +362,7 @@ class Broker:
             from_time_ms=from_time_ms,
             to_time_ms=to_time_ms,
             read_committed=read_committed,
+            include_expired=include_expired,
             hold=hold,
         )
 

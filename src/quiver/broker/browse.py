@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import compress
 from typing import NamedTuple
 
 from quiver.broker.partitions import Partitions
@@ -11,8 +12,9 @@ from quiver.model.message import StoredMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import Topic
 from quiver.partition.fusion import message_bytes
-from quiver.records.header import FrameHeader
+from quiver.records.expiry import past_rows
 from quiver.records.read import open_frame, split_frames
+from quiver.system.clock import Clock
 
 _READ_BYTES = MIB
 _PAGE_BYTES = 16 * MIB
@@ -26,11 +28,14 @@ class MessagePage(NamedTuple):
     messages: list[StoredMessage]
     next_offset: int
     """Where the next page begins."""
+    expired_count: int = 0
+    """Messages that were left out because their time to live was over."""
 
 
 class Browse:
-    def __init__(self, partitions: Partitions) -> None:
+    def __init__(self, partitions: Partitions, *, clock: Clock) -> None:
         self._partitions = partitions
+        self._clock = clock
 
     async def read(
         self,
@@ -42,10 +47,12 @@ class Browse:
         from_time_ms: int | None,
         to_time_ms: int | None,
         read_committed: bool = True,
+        include_expired: bool = False,
         hold: Callable[[int], None] | None = None,
     ) -> MessagePage:
         """Up to `limit` messages and about 16 MiB; below the earliest offset it begins at the earliest.
 
+        What is past its time to live is left out unless `include_expired`, and counts for the 16 MiB all the same.
         `hold` is told of every byte that the page takes, and may refuse it.
         """
         count = len(self._partitions.of(topic.id))
@@ -57,8 +64,9 @@ class Browse:
         position = max(log.start_offset, offset or 0)
         if from_time_ms is not None:
             position = max(position, min(await log.offset_for_time(from_time_ms), end))
+        expires = None if include_expired else _Expires(self._clock.now_ms(), topic.config.ttl_ms)
         messages: list[StoredMessage] = []
-        size = 0
+        size = expired_count = 0
         while len(messages) < limit and size < _PAGE_BYTES and position < end:
             compacted = partition.aborted_gone_below
             try:
@@ -78,23 +86,30 @@ class Browse:
                 continue  # what was aborted in these bytes may be forgotten: they are read anew
             hidden = partition.hidden_frames(data, position) if read_committed else frozenset()
             found = await asyncio.to_thread(
-                _decode, data, number, position, limit - len(messages), to_time_ms, hidden
+                _decode, data, number, position, limit - len(messages), to_time_ms, hidden, expires
             )
             messages += found.messages
             more = sum(map(message_size, found.messages))
             if hold is not None:
                 hold(more)
-            size += more
+            size += more + (len(data) if found.expired_count else 0)
+            expired_count += found.expired_count
             position = found.next_offset
             if found.is_last:
                 break
-        return MessagePage(messages, position)
+        return MessagePage(messages, position, expired_count)
 
 
 class _Found(NamedTuple):
     messages: list[StoredMessage]
     next_offset: int
     is_last: bool
+    expired_count: int
+
+
+class _Expires(NamedTuple):
+    now_ms: int
+    ttl_ms: int | None
 
 
 def _decode(
@@ -104,16 +119,18 @@ def _decode(
     limit: int,
     to_time_ms: int | None,
     hidden: frozenset[int],
+    expires: _Expires | None,
 ) -> _Found:
     messages: list[StoredMessage] = []
+    expired_count = 0
     for position, header in split_frames(data):
         if to_time_ms is not None and header.append_time_ms > to_time_ms:
-            return _Found(messages, offset, True)
+            return _Found(messages, offset, True, expired_count)
         if header.base_offset in hidden:
             offset = max(offset, header.next_offset)
             continue
         try:
-            found = _frame_messages(data, position, header, partition, offset, limit - len(messages))
+            found, expired = _frame_messages(data, position, partition, offset, limit - len(messages), expires)
         except InvalidFrame as error:
             if messages:
                 break
@@ -123,24 +140,31 @@ def _decode(
                 next_offset=header.next_offset,
             ) from error
         messages += found
+        expired_count += expired
         offset = max(offset, found[-1].offset + 1 if found else header.next_offset)
         if len(messages) >= limit:
-            return _Found(messages, offset, True)
+            return _Found(messages, offset, True, expired_count)
         offset = max(offset, header.next_offset)
-    return _Found(messages, offset, False)
+    return _Found(messages, offset, False, expired_count)
 
 
 def _frame_messages(
-    data: bytes | memoryview, position: int, header: FrameHeader, partition: int, offset: int, limit: int
-) -> list[StoredMessage]:
+    data: bytes | memoryview, position: int, partition: int, offset: int, limit: int, expires: _Expires | None
+) -> tuple[list[StoredMessage], int]:
+    """Messages from an offset on, and how many before the last of them were left out."""
     frame = open_frame(data, position)
+    header = frame.header
     if header.is_control:
-        return []
-    skip = max(0, offset - header.base_offset)
+        return [], 0
+    past = None if expires is None else past_rows(frame, *expires)
     columns = zip(frame.offsets(), frame.timestamps(), frame.keys(), frame.values(), frame.headers(), strict=True)
-    rows = [row for row in columns if row[0] >= offset] if skip else list(columns)
+    rows = list(columns) if past is None else list(compress(columns, (~past).tolist()))
+    if offset > header.base_offset:
+        rows = [row for row in rows if row[0] >= offset]
+    stop = rows[limit - 1][0] if len(rows) >= limit else header.next_offset
+    expired = () if past is None else compress(frame.offsets(), past.tolist())
     priority = Priority(header.priority)
-    return [
+    messages = [
         StoredMessage(
             partition=partition,
             offset=at,
@@ -153,3 +177,4 @@ def _frame_messages(
         )
         for at, timestamp_ms, key, value, headers in rows[:limit]
     ]
+    return messages, sum(offset <= at < stop for at in expired)

@@ -32,6 +32,7 @@ class FetchedSlice(NamedTuple):
     epoch: int = 0
     aborted: tuple[tuple[int, int], ...] = ()
     error: QuiverError | None = None
+    ttl_ms: int | None = None
 
 
 class Fetch:
@@ -146,6 +147,7 @@ class Fetch:
             last_stable=last_stable,
             epoch=partition.epoch,
             aborted=tuple((each.producer_id, each.first_offset) for each in aborted),
+            ttl_ms=partition.ttl_ms,
         )
 
 

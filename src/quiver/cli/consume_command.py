@@ -45,11 +45,14 @@ def consume(
         list[int] | None, typer.Option("--partition", "-p", help="Only this partition; may be repeated.")
     ] = None,
     isolation: IsolationOption = Isolation.READ_COMMITTED,
+    include_expired: Annotated[
+        bool, typer.Option("--include-expired", help="Also messages that are past their time to live.")
+    ] = False,
     format: Annotated[str, typer.Option("--format", help=FORMAT_HELP)] = "value",
     address: AddressOption = DEFAULT_ADDRESS,
 ) -> None:
     """Print messages; without --follow it stops at the end."""
-    _check(group, end, count, follow, partition)
+    _check(group, end, count, follow, partition, include_expired)
     shape = parse_format(format)
     with connect(address) as q:
         try:
@@ -58,7 +61,12 @@ def consume(
                 return
             stop = None if follow else (end or "latest")
             reader = q.read(
-                topic, start=start or "earliest", end=stop, partitions=partition or None, isolation=isolation
+                topic,
+                start=start or "earliest",
+                end=stop,
+                partitions=partition or None,
+                isolation=isolation,
+                include_expired=include_expired,
             )
             _print(_row_batches(topic, reader.batches(), shape.fields), count, shape)
         except KeyboardInterrupt:
@@ -68,9 +76,19 @@ def consume(
             return
         if reader.lost_count:
             typer.echo(f"quiver: retention removed {reader.lost_count} messages before they were read", err=True)
+        if reader.expired_count:
+            text = f"{reader.expired_count} messages past their time to live were left out (--include-expired)"
+            typer.echo(f"quiver: {text}", err=True)
 
 
-def _check(group: str | None, end: str | None, count: int | None, follow: bool, partition: list[int] | None) -> None:
+def _check(
+    group: str | None,
+    end: str | None,
+    count: int | None,
+    follow: bool,
+    partition: list[int] | None,
+    include_expired: bool,
+) -> None:
     """InvalidRequest for options that contradict each other."""
     if follow and end is not None:
         raise InvalidRequest(problem="give either --follow or --to, not both")
@@ -81,6 +99,8 @@ def _check(group: str | None, end: str | None, count: int | None, follow: bool, 
             "a group reads every partition as far as there are messages: leave out --to and --partition, or --group"
         )
         raise InvalidRequest(problem=problem)
+    if group is not None and include_expired:
+        raise InvalidRequest(problem="a group never gets what is past its time: drop --include-expired or --group")
 
 
 def _print(batches: Iterable[list[Row]], count: int | None, shape: Format) -> None:

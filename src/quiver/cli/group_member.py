@@ -109,6 +109,8 @@ def _read(q: "Client", reading: GroupReading, stop: Stop) -> None:
         stream.close(done=is_printed)
     if stream.lost_count:
         _note(f"retention removed {stream.lost_count} messages before they were read")
+    if stream.expired_count:
+        _note(f"{stream.expired_count} messages past their time to live were left out")
 
 
 def _print(stream: "Stream", reading: GroupReading, ends: dict[int, int], stop: Stop) -> None:

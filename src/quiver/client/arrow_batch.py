@@ -41,6 +41,8 @@ def arrow_batch(read: ReadFrame) -> pa.RecordBatch:
         ],
         schema=BATCH_SCHEMA,
     )
+    if read.past is not None:
+        return batch.filter(pa.array(read.wanted))
     if header.base_offset >= read.start and header.last_offset < read.stop:
         return batch
     offsets = plain.column("offset").to_numpy()

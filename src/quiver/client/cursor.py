@@ -3,10 +3,14 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from quiver.client.aborted import Aborted
+from quiver.client.expiry import Expiry
 from quiver.model.errors import CorruptData, InvalidFrame
 from quiver.model.limits import Limits
 from quiver.protocol.messages import FetchedPart
+from quiver.records.expiry import Past, may_be_past, past_rows
 from quiver.records.header import FrameHeader
 from quiver.records.read import OpenFrame, open_frame, split_frames
 
@@ -20,6 +24,29 @@ class ReadFrame(NamedTuple):
     frame: OpenFrame
     start: int
     stop: int
+    past: Past | None = None
+    """Which rows are past their time to live, and so not wanted; None: none of them."""
+
+    @property
+    def in_range(self) -> Past:
+        """By row, whether it lies from `start` to below `stop`."""
+        offsets = np.asarray(self.frame.offsets())
+        return (offsets >= self.start) & (offsets < self.stop)
+
+    @property
+    def wanted(self) -> Past:
+        """By row, whether it lies there and its time is not over."""
+        return self.in_range if self.past is None else self.in_range & ~self.past
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything is left out because its time is over."""
+        return self.past is not None and not bool(self.wanted.any())
+
+    @property
+    def expired_count(self) -> int:
+        """Messages that are left out because their time is over."""
+        return 0 if self.past is None else int(np.count_nonzero(self.in_range & self.past))
 
 
 class StoredFrame(NamedTuple):
@@ -34,15 +61,23 @@ class StoredFrame(NamedTuple):
     """Behind it, and behind frames that follow and are left out."""
     is_hidden: bool = False
     """Not for readers: a control frame, or of an aborted transaction. It only says how far one is."""
+    expiry: Expiry | None = None
+    """None: messages are wanted also when they are past their time to live."""
 
-    def open(self, topic: str, limits: Limits) -> ReadFrame:
+    def open(self, topic: str, limits: Limits, monotonic: float) -> ReadFrame:
         """Checks and opens the frame; CorruptData when its bytes are not what the producer sent."""
         cursor = self.cursor
         try:
             frame = open_frame(self.payload, self.position, limits=limits)
         except InvalidFrame as error:
             raise _corrupt(topic, cursor.partition, error, self.header.next_offset) from None
-        return ReadFrame(cursor.partition, frame, self.start, cursor.end)
+        return ReadFrame(cursor.partition, frame, self.start, cursor.end, self._past(frame, monotonic))
+
+    def _past(self, frame: OpenFrame, monotonic: float) -> Past | None:
+        if self.expiry is None:
+            return None
+        now_ms, ttl_ms = self.expiry.now_ms(monotonic), self.expiry.ttl_ms
+        return past_rows(frame, now_ms, ttl_ms) if may_be_past(self.header, now_ms, ttl_ms) else None
 
 
 class Cursor:
@@ -64,7 +99,13 @@ class Cursor:
         return self.readable_end >= self.end
 
     def take(
-        self, topic: str, answer: FetchedPart, payload: memoryview, *, read_committed: bool = True
+        self,
+        topic: str,
+        answer: FetchedPart,
+        payload: memoryview,
+        *,
+        read_committed: bool = True,
+        expiry: Expiry | None = None,
     ) -> Iterator[StoredFrame]:
         """The frames of an answer; the cursor is behind them once all were taken.
 
@@ -87,7 +128,7 @@ class Cursor:
                     continue
                 if last is not None:
                     yield last
-                last = StoredFrame(self, payload, position, header, start, self.offset, is_hidden)
+                last = StoredFrame(self, payload, position, header, start, self.offset, is_hidden, expiry)
             if last is not None:
                 yield last
         except InvalidFrame as error:

@@ -1,11 +1,12 @@
 """Messages as readers get them."""
 
 from collections.abc import Callable, Iterable
-from itertools import repeat
+from itertools import compress, repeat
 from typing import Any, TypeVar, overload
 
 import msgspec
 
+from quiver.client.cursor import ReadFrame
 from quiver.client.json_value import decode_json
 from quiver.model.errors import InvalidRequest
 from quiver.model.priority import Priority
@@ -113,15 +114,18 @@ class Message(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
         return f"Message({place}, key={self.key!r}, value={self.value!r})"
 
 
-def messages_of(frame: OpenFrame, topic: str, partition: int, start: int, stop: int) -> Iterable[Message]:
-    """The messages of a frame with offsets from start to below stop."""
+def messages_of(read: ReadFrame, topic: str) -> Iterable[Message]:
+    """The wanted messages of a frame."""
+    frame, start, stop = read.frame, read.start, read.stop
     offsets = frame.offsets()
     first, count = 0, len(offsets)
     if offsets[0] < start or offsets[-1] >= stop:
         first = next((place for place, offset in enumerate(offsets) if offset >= start), count)
         count = next((place for place, offset in enumerate(offsets) if offset >= stop), count)
-    source = MessageSource(frame, topic, partition)
+    source = MessageSource(frame, topic, read.partition)
     messages = map(Message, repeat(source), offsets, frame.keys(), frame.values())
+    if read.past is not None:
+        return list(compress(messages, read.wanted.tolist()))
     if first == 0 and count == len(offsets):
         return messages
     return list(messages)[first:count]

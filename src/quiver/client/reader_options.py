@@ -23,6 +23,7 @@ class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int = 8 * MIB
     max_wait_ms: int = 500
     read_committed: bool = True
+    include_expired: bool = False
     timeout_seconds: float | None = None
     """The longest wait for the next message."""
     limits: Limits = Limits()
@@ -41,6 +42,7 @@ def reader_options(
     max_bytes: Size = 8 * MIB,
     max_wait: object = "500ms",
     isolation: str = READ_COMMITTED,
+    include_expired: bool = False,
     timeout: Duration | None = None,
 ) -> ReaderOptions:
     """The options in users' words, checked. `start` and `end` may also be a mapping of partition to such a word."""
@@ -54,6 +56,7 @@ def reader_options(
         max_bytes=size_option("max_bytes", max_bytes, KIB, 64 * MIB),
         max_wait_ms=parse_duration_ms(max_wait, "max_wait"),
         read_committed=is_committed(isolation),
+        include_expired=include_expired,
         timeout_seconds=None if timeout is None else parse_seconds(timeout),
     )
 

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from quiver.delivery.group_state import Piece, Run
-from quiver.records.columns import EXPIRES_AT, HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, layout_for
+from quiver.records.columns import HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, layout_for
+from quiver.records.expiry import may_be_past, past_rows
 from quiver.records.header import HEADER_BYTES, FrameHeader, stamp, unpack_header
 from quiver.records.read import OpenFrame, open_frame
 from quiver.records.seal import Arrays, seal
@@ -68,14 +69,13 @@ class StoredFrame:
 
     def expired(self, start: int, end: int, now_ms: int, ttl_ms: int | None) -> list[Run]:
         """Which of these messages, without a hole between them, are past their time."""
-        in_general = ttl_ms is not None and self.header.append_time_ms + ttl_ms <= now_ms
-        times = self.opened().column(EXPIRES_AT)
-        if times is None:
-            return [(start, end)] if in_general else []
+        if not may_be_past(self.header, now_ms, ttl_ms):
+            return []
+        past = past_rows(self.opened(), now_ms, ttl_ms)
+        if past is None:
+            return []
         row = self._row(start)
-        own = times.slice(row, end - start)
-        is_past = own.fill_null(now_ms if in_general else now_ms + 1).to_numpy() <= now_ms
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], is_past, [False]))))
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], past[row : row + end - start], [False]))))
         return [(start + int(a), start + int(b)) for a, b in edges.reshape(-1, 2)]
 
     def fitting(self, start: int, end: int, max_bytes: int) -> int:

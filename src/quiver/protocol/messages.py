@@ -192,10 +192,14 @@ class FetchedPart(msgspec.Struct, array_like=True, frozen=True):
     """(producer id, first offset) of aborted transactions that reach into the answer's range, by first offset: frames
     of the producer do not count from there up to its next control frame."""
     error: Failure | None = None
+    ttl_ms: int | None = None
+    """Of the topic, for messages that have no `expires_at` of their own."""
 
 
 class Fetched(Message, tag=104, frozen=True):
     parts: list[FetchedPart]
+    now_ms: int = 0
+    """The broker's time: frames hold messages that are past their time to live, and readers leave those out."""
 
 
 class FoundOffset(msgspec.Struct, array_like=True, frozen=True):

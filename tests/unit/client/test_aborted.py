@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from quiver.client.cursor import Cursor
 from quiver.client.message import messages_of
+from quiver.model.limits import Limits
 from quiver.partition.transactions import Marker, TransactionTable
 from quiver.protocol.messages import FetchedPart
 from quiver.records.build import build_frame
 from quiver.records.header import stamp, unpack_header
-from quiver.records.read import open_frame
 
 DATA, PLAIN, COMMIT, ABORT = "data", "plain", "commit", "abort"
 
@@ -112,8 +112,7 @@ def test_readers_see_what_the_model_says_whatever_the_slices(log: Log, data: st.
         for frame in cursor.take("t", part, memoryview(payload), read_committed=committed):
             ends.append(frame.end)
             if not frame.is_hidden:
-                opened = open_frame(payload, frame.position)
-                values += [message.value for message in messages_of(opened, "t", 0, frame.start, cursor.end)]
+                values += [message.value for message in messages_of(frame.open("t", Limits(), 0.0), "t")]
         assert cursor.offset > before
     assert values == log.visible(start, committed=committed)
     assert ends == sorted(ends)

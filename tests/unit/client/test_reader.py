@@ -4,15 +4,17 @@ import pyarrow as pa
 import pytest
 
 import quiver
+from quiver.client.arrow_batch import arrow_batch
 from quiver.client.cursor import Cursor
+from quiver.client.expiry import expiry_of
 from quiver.client.message import messages_of
 from quiver.client.reader_options import reader_options
 from quiver.model.errors import CorruptData, InvalidRequest, OffsetOutOfRange, PartitionNotFound, TopicNotFound
+from quiver.model.limits import Limits
 from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.protocol.messages import Failure, Fetch, FetchedPart
 from quiver.records.build import build_frame
 from quiver.records.header import stamp, unpack_header
-from quiver.records.read import open_frame
 from unit.client.fake_native_broker import FakeBroker
 
 
@@ -198,12 +200,36 @@ def test_a_cursor_skips_what_it_has_and_what_is_behind_its_end():
     frames = list(cursor.take("t", part(len(data), 10), memoryview(data)))
     assert [(frame.header.base_offset, frame.start) for frame in frames] == [(0, 1), (2, 2)]
     assert cursor.is_finished
-    values = [
-        message.value
-        for frame in frames
-        for message in messages_of(open_frame(data, frame.position), "t", 0, frame.start, cursor.end)
-    ]
+    values = [message.value for frame in frames for message in messages_of(frame.open("t", Limits(), 0.0), "t")]
     assert values == [b"1", b"2"]
+
+
+def test_the_brokers_time_goes_on_while_a_reader_is_busy():
+    """The frame arrived at 100 s of the monotonic clock, when it was 5,000 ms at the broker."""
+    data = stored([b"own", b"topic", b"long", b"never"], 0, expires_at_ms=[6_000, None, 60_000, None])
+    cursor, expiry = Cursor(0, 0), expiry_of(5_000, 100.0, None)
+    [frame] = cursor.take("t", part(len(data), 4), memoryview(data), expiry=expiry)
+
+    def values(at: float) -> list[bytes | None]:
+        return [message.value for message in messages_of(frame.open("t", Limits(), at), "t")]
+
+    assert values(100.9) == [b"own", b"topic", b"long", b"never"]
+    assert values(101.0) == [b"topic", b"long", b"never"]
+    assert values(155.0) == [b"topic", b"never"]
+    assert arrow_batch(frame.open("t", Limits(), 155.0)).column("value").to_pylist() == [b"topic", b"never"]
+    topics = frame._replace(expiry=expiry_of(5_000, 100.0, 6_000))  # they were appended at 9 ms
+    assert [m.value for m in messages_of(topics.open("t", Limits(), 101.1), "t")] == [b"long"]
+    assert topics.open("t", Limits(), 101.1).expired_count == 3
+    assert frame._replace(expiry=expiry_of(0, 100.0, 1)).open("t", Limits(), 1e6).past is None  # an older broker
+
+
+def test_only_what_is_asked_for_counts_as_expired():
+    data = stored([b"0", b"1", b"2", b"3"], 0, expires_at_ms=[1, 1, None, 1])
+    cursor = Cursor(0, 1, end=3)
+    [frame] = cursor.take("t", part(len(data), 4), memoryview(data), expiry=expiry_of(5_000, 0.0, None))
+    read = frame.open("t", Limits(), 0.0)
+    assert read.expired_count == 1
+    assert [message.value for message in messages_of(read, "t")] == [b"2"]
 
 
 def test_a_cursor_drops_a_frame_that_is_cut_off():

@@ -35,6 +35,7 @@ class Published(NamedTuple):
 class Page(NamedTuple):
     messages: list[StoredMessage]
     next_offset: int
+    expired_count: int = 0
 
 
 class FakeBroker:
@@ -157,6 +158,7 @@ class FakeBroker:
         from_time_ms: int | None = None,
         to_time_ms: int | None = None,
         read_committed: bool = True,
+        include_expired: bool = False,
         hold: Callable[[int], None] | None = None,
     ) -> Page:
         logs = self._logs[self.topic(topic).name]

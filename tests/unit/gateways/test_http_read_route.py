@@ -32,7 +32,7 @@ async def test_a_hundred_messages_come_unless_said_otherwise(client, broker):
 
 
 async def test_an_empty_partition_is_an_empty_page(client):
-    assert (await client.get(PATH)).json() == {"messages": [], "next_offset": 0}
+    assert (await client.get(PATH)).json() == {"messages": [], "next_offset": 0, "expired": 0}
 
 
 async def test_the_partition_may_be_a_query_parameter(client, broker):

@@ -13,6 +13,7 @@ from quiver.partition.partition import Appended
 from quiver.protocol.messages import CODECS, ENCODINGS, Answer, Hello, Message, Welcome
 from quiver.protocol.packet import Packet, PacketReader, decode_answer, encode_packet
 from quiver.protocol.preface import PREFACE
+from quiver.system.clock import SystemClock
 
 ANSWER_SECONDS = 20.0
 HELLO = Hello([1], list(CODECS), list(ENCODINGS), "test")
@@ -110,6 +111,7 @@ class ScriptedBroker:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
+        self.clock = SystemClock()
         self.frames: list[bytes] = []
         self.appends: list[asyncio.Future[Appended]] = []
         self.slices: list[FileSlice] = []

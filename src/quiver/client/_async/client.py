@@ -163,14 +163,16 @@ class AsyncClient:
         max_bytes: Size = 8 * MIB,
         max_wait: Duration = "500ms",
         isolation: str = READ_COMMITTED,
+        include_expired: bool = False,
         timeout: Duration | None = None,
     ) -> AsyncReader:
         """Reads without a group: iterate for messages, or over `.batches()`.
 
         `start`: earliest, latest, an offset, a time ago (`-2h`) or a time; `end`, the same words, stops there (it is
         not included), and without it the reader follows. Both may be a mapping of partition to such a word.
-        `isolation`: read_committed, or read_uncommitted for messages of open and aborted transactions too.
-        `timeout`: the longest wait for the next message, then MessageTimeout.
+        `isolation`: read_committed, or read_uncommitted for messages of open and aborted transactions too. Messages
+        that are past their time to live are left out and counted, unless `include_expired`. `timeout`: the longest
+        wait for the next message, then MessageTimeout.
         """
         options = reader_options(
             now_ms=self._link.clock.now_ms(),
@@ -180,6 +182,7 @@ class AsyncClient:
             max_bytes=max_bytes,
             max_wait=max_wait,
             isolation=isolation,
+            include_expired=include_expired,
             timeout=timeout,
         )
         return AsyncReader(self._fetch_link, check_name(topic), options)
@@ -232,7 +235,10 @@ class AsyncClient:
         return register
 
     async def run_workers(self) -> None:
-        """Runs all registered handlers until `stop_workers`, or an error; those that run then may finish."""
+        """Runs all registered handlers until `stop_workers`, SIGTERM, Ctrl-C, or an error.
+
+        Handlers that run then may finish, other jobs are given back; a second signal ends the process at once.
+        """
         await self._workshop.run()
 
     def stop_workers(self) -> None:

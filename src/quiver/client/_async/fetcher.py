@@ -8,6 +8,7 @@ from quiver.client._async.link import AsyncLink, unexpected
 from quiver.client._backend_async import Signal, sleep
 from quiver.client.backoff import backoff_seconds
 from quiver.client.cursor import Cursor, StoredFrame
+from quiver.client.expiry import expiry_of
 from quiver.client.partition_source import PartitionSource
 from quiver.model.errors import ConnectionLost, OffsetOutOfRange, QuiverError, TopicNotFound, error_from_wire
 from quiver.model.position import EARLIEST
@@ -24,7 +25,7 @@ from quiver.protocol.messages import (
 )
 
 _Asked = list[tuple[PartitionSource, Cursor]]
-_Arrived = tuple[_Asked, Answer | QuiverError, memoryview]
+_Arrived = tuple[_Asked, Answer | QuiverError, memoryview, float]
 FetchedFrame = tuple[PartitionSource, StoredFrame]
 
 _MOST_REQUESTS = 4
@@ -35,7 +36,8 @@ class AsyncFetcher:
     """Each partition is in one request at a time; partitions that are added get a request of their own soon.
 
     With `skips_missing` a topic that is gone is no longer read; otherwise that is an error. With `read_committed`
-    messages of open transactions are waited for, and those of aborted ones left out.
+    messages of open transactions are waited for, and those of aborted ones left out. What is past its time to live
+    is left out when frames are opened, unless `include_expired`.
     """
 
     def __init__(
@@ -46,9 +48,11 @@ class AsyncFetcher:
         max_wait_ms: int,
         skips_missing: bool = False,
         read_committed: bool = True,
+        include_expired: bool = False,
     ) -> None:
         self._link = link
         self._read_committed = read_committed
+        self._include_expired = include_expired
         self._skips_missing = skips_missing
         self._max_bytes = max_bytes
         self._max_wait_ms = max_wait_ms
@@ -89,13 +93,13 @@ class AsyncFetcher:
         self._news.clear()
         if not self._arrived:
             return []
-        asked, answer, payload = self._arrived.popleft()
+        asked, answer, payload, arrived_at = self._arrived.popleft()
         self._unread_count -= 1
         self._silent_since = self._link.clock.monotonic()
         for source, cursor in asked:
             if source.cursor is cursor:
                 source.is_fetching = False
-        frames = await self._take(asked, answer, payload)
+        frames = await self._take(asked, answer, payload, arrived_at)
         if self._error is None:
             await self._begin()
         elif not frames:
@@ -140,7 +144,7 @@ class AsyncFetcher:
         self._unread_count += 1
 
         def on_answer(answer: Answer | QuiverError, payload: memoryview) -> None:
-            self._arrived.append((asked, answer, payload))
+            self._arrived.append((asked, answer, payload, self._link.clock.monotonic()))
             self._news.set()
 
         try:
@@ -150,7 +154,9 @@ class AsyncFetcher:
             return
         await self._connection.send([Outbound(request, None, on_answer)])
 
-    async def _take(self, asked: _Asked, answer: Answer | QuiverError, payload: memoryview) -> list[FetchedFrame]:
+    async def _take(
+        self, asked: _Asked, answer: Answer | QuiverError, payload: memoryview, arrived_at: float
+    ) -> list[FetchedFrame]:
         if isinstance(answer, Failure):
             answer = error_from_wire(answer.code, answer.message, answer.retryable)
         if isinstance(answer, QuiverError):
@@ -172,7 +178,8 @@ class AsyncFetcher:
                 elif not payload:  # a part can be empty also because others filled the answer
                     source.found_nothing(part, read_committed=self._read_committed)
                 else:
-                    taken = cursor.take(source.topic, part, piece, read_committed=self._read_committed)
+                    expiry = None if self._include_expired else expiry_of(answer.now_ms, arrived_at, part.ttl_ms)
+                    taken = cursor.take(source.topic, part, piece, read_committed=self._read_committed, expiry=expiry)
                     frames += [(source, frame) for frame in taken]
             except QuiverError as error:
                 self._error = self._error or error

@@ -8,11 +8,12 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from quiver.client._async.fetcher import AsyncFetcher, FetchedFrame
+from quiver.client._async.fetcher import AsyncFetcher
 from quiver.client._async.link import AsyncLink
 from quiver.client._async.membership import AsyncMembership
 from quiver.client._backend_async import finished, flatten
 from quiver.client.arrow_batch import arrow_batch
+from quiver.client.cursor import ReadFrame, StoredFrame
 from quiver.client.hand import Hand
 from quiver.client.holdings import Holdings, listed, named
 from quiver.client.message import Message, messages_of
@@ -25,6 +26,7 @@ from quiver.model.errors import Closed, InvalidRequest, MessageTimeout, QuiverEr
 from quiver.protocol.transaction_messages import GroupOffsets
 
 _T = TypeVar("_T")
+_Found = tuple[PartitionSource, StoredFrame, ReadFrame]
 _logger = logging.getLogger("quiver.client")
 
 
@@ -45,12 +47,14 @@ class AsyncStream:
             skips_missing=True,
             read_committed=options.read_committed,
         )
+        self.expired_count = 0
+        """Messages that were left out because their time to live was over; they count as processed."""
         self._patience = Patience(link.clock, fetch_link.log, options.timeout_seconds)
         self._holdings = Holdings()
         self._membership = AsyncMembership(link, options, self._holdings, self._on_news)
         self._is_open = False
         self.is_closed = False
-        self._reading: AsyncIterator[FetchedFrame | MessageTimeout] = self._read()
+        self._reading: AsyncIterator[_Found | MessageTimeout] = self._read()
         self._messages: AsyncIterator[Message] = flatten(self._message_groups())
         self._batches: AsyncIterator[pa.RecordBatch] = flatten(self._batch_groups())
         self._choice: object = None
@@ -173,35 +177,36 @@ class AsyncStream:
         return self._chosen(self._batches)
 
     async def _batch_groups(self) -> AsyncIterator[Iterable[pa.RecordBatch]]:
-        async for read in self._reading:
-            if isinstance(read, MessageTimeout):
-                yield Raising(read)
+        async for found in self._reading:
+            if isinstance(found, MessageTimeout):
+                yield Raising(found)
                 continue
-            source, stored = read
+            source, stored, read = found
             if self._holdings.pick_up(Hand(source, stored.cursor, [], stored.end)):
-                yield [arrow_batch(stored.open(source.topic, self._options.limits))]
+                self.expired_count += read.expired_count
+                yield [arrow_batch(read)]
                 self._link.check_fork()
                 self._holdings.put_down()
                 await self._keep_up()
 
     async def _message_groups(self) -> AsyncIterator[Iterable[Message]]:
-        async for read in self._reading:
-            if isinstance(read, MessageTimeout):
-                yield Raising(read)
+        async for found in self._reading:
+            if isinstance(found, MessageTimeout):
+                yield Raising(found)
                 continue
-            source, stored = read
-            frame, start, stop = stored.open(source.topic, self._options.limits)[1:]
-            messages = list(messages_of(frame, source.topic, source.partition, start, stop))
+            source, stored, read = found
+            messages, expired = list(messages_of(read, source.topic)), read.expired_count
             if messages:
                 messages[0].source.commit = partial(self._commit_message, source)
             hand: Hand | None = Hand(source, stored.cursor, messages, stored.end)
             while hand is not None and not self.is_closed and self._holdings.pick_up(hand):
+                self.expired_count, expired = self.expired_count + expired, 0
                 yield hand.left
                 self._link.check_fork()
                 hand = self._holdings.put_down()
                 await self._keep_up()
 
-    async def _read(self) -> AsyncIterator[FetchedFrame | MessageTimeout]:
+    async def _read(self) -> AsyncIterator[_Found | MessageTimeout]:
         await self.open()
         patience = self._patience
         while not self.is_closed:
@@ -213,7 +218,12 @@ class AsyncStream:
                 if stored.is_hidden:
                     self._holdings.pass_over(source, stored.cursor, stored.end)
                 elif not source.is_gone and stored.cursor is source.cursor:
-                    yield source, stored
+                    read = stored.open(source.topic, self._options.limits, self._link.clock.monotonic())
+                    if read.is_empty:
+                        self.expired_count += read.expired_count
+                        self._holdings.pass_over(source, stored.cursor, stored.end)
+                        continue
+                    yield source, stored, read
                     patience.restart()
                     has_waited = False
             if has_waited and patience.is_over:

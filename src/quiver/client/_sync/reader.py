@@ -40,7 +40,10 @@ class Reader:
             max_bytes=options.max_bytes,
             max_wait_ms=options.max_wait_ms,
             read_committed=options.read_committed,
+            include_expired=options.include_expired,
         )
+        self.expired_count = 0
+        """Messages that were left out because their time to live was over."""
         self._sources: list[PartitionSource] = []
         self._patience = Patience(link.clock, link.log, options.timeout_seconds)
         self._info: TopicInfo | None = None
@@ -110,10 +113,7 @@ class Reader:
 
     def _message_groups(self) -> Iterator[Iterable[Message]]:
         for read in self._reading:
-            if isinstance(read, MessageTimeout):
-                yield Raising(read)
-                continue
-            yield messages_of(read.frame, self.topic, read.partition, read.start, read.stop)
+            yield Raising(read) if isinstance(read, MessageTimeout) else messages_of(read, self.topic)
 
     def _read(self) -> Iterator[ReadFrame | MessageTimeout]:
         self.open()
@@ -125,7 +125,11 @@ class Reader:
                 if self._is_closed:
                     return
                 if not stored.is_hidden:
-                    yield stored.open(self.topic, self._options.limits)
+                    read = stored.open(self.topic, self._options.limits, self._link.clock.monotonic())
+                    self.expired_count += read.expired_count
+                    if read.is_empty:
+                        continue
+                    yield read
                     patience.restart()
                     has_waited = False
             if has_waited and patience.is_over:

@@ -10,10 +10,11 @@ from typing import TypeVar
 import pyarrow as pa
 
 from quiver.client._backend_sync import finished, flatten
-from quiver.client._sync.fetcher import FetchedFrame, Fetcher
+from quiver.client._sync.fetcher import Fetcher
 from quiver.client._sync.link import Link
 from quiver.client._sync.membership import Membership
 from quiver.client.arrow_batch import arrow_batch
+from quiver.client.cursor import ReadFrame, StoredFrame
 from quiver.client.hand import Hand
 from quiver.client.holdings import Holdings, listed, named
 from quiver.client.message import Message, messages_of
@@ -26,6 +27,7 @@ from quiver.model.errors import Closed, InvalidRequest, MessageTimeout, QuiverEr
 from quiver.protocol.transaction_messages import GroupOffsets
 
 _T = TypeVar("_T")
+_Found = tuple[PartitionSource, StoredFrame, ReadFrame]
 _logger = logging.getLogger("quiver.client")
 
 
@@ -46,12 +48,14 @@ class Stream:
             skips_missing=True,
             read_committed=options.read_committed,
         )
+        self.expired_count = 0
+        """Messages that were left out because their time to live was over; they count as processed."""
         self._patience = Patience(link.clock, fetch_link.log, options.timeout_seconds)
         self._holdings = Holdings()
         self._membership = Membership(link, options, self._holdings, self._on_news)
         self._is_open = False
         self.is_closed = False
-        self._reading: Iterator[FetchedFrame | MessageTimeout] = self._read()
+        self._reading: Iterator[_Found | MessageTimeout] = self._read()
         self._messages: Iterator[Message] = flatten(self._message_groups())
         self._batches: Iterator[pa.RecordBatch] = flatten(self._batch_groups())
         self._choice: object = None
@@ -174,35 +178,36 @@ class Stream:
         return self._chosen(self._batches)
 
     def _batch_groups(self) -> Iterator[Iterable[pa.RecordBatch]]:
-        for read in self._reading:
-            if isinstance(read, MessageTimeout):
-                yield Raising(read)
+        for found in self._reading:
+            if isinstance(found, MessageTimeout):
+                yield Raising(found)
                 continue
-            source, stored = read
+            source, stored, read = found
             if self._holdings.pick_up(Hand(source, stored.cursor, [], stored.end)):
-                yield [arrow_batch(stored.open(source.topic, self._options.limits))]
+                self.expired_count += read.expired_count
+                yield [arrow_batch(read)]
                 self._link.check_fork()
                 self._holdings.put_down()
                 self._keep_up()
 
     def _message_groups(self) -> Iterator[Iterable[Message]]:
-        for read in self._reading:
-            if isinstance(read, MessageTimeout):
-                yield Raising(read)
+        for found in self._reading:
+            if isinstance(found, MessageTimeout):
+                yield Raising(found)
                 continue
-            source, stored = read
-            frame, start, stop = stored.open(source.topic, self._options.limits)[1:]
-            messages = list(messages_of(frame, source.topic, source.partition, start, stop))
+            source, stored, read = found
+            messages, expired = list(messages_of(read, source.topic)), read.expired_count
             if messages:
                 messages[0].source.commit = partial(self._commit_message, source)
             hand: Hand | None = Hand(source, stored.cursor, messages, stored.end)
             while hand is not None and not self.is_closed and self._holdings.pick_up(hand):
+                self.expired_count, expired = self.expired_count + expired, 0
                 yield hand.left
                 self._link.check_fork()
                 hand = self._holdings.put_down()
                 self._keep_up()
 
-    def _read(self) -> Iterator[FetchedFrame | MessageTimeout]:
+    def _read(self) -> Iterator[_Found | MessageTimeout]:
         self.open()
         patience = self._patience
         while not self.is_closed:
@@ -214,7 +219,12 @@ class Stream:
                 if stored.is_hidden:
                     self._holdings.pass_over(source, stored.cursor, stored.end)
                 elif not source.is_gone and stored.cursor is source.cursor:
-                    yield source, stored
+                    read = stored.open(source.topic, self._options.limits, self._link.clock.monotonic())
+                    if read.is_empty:
+                        self.expired_count += read.expired_count
+                        self._holdings.pass_over(source, stored.cursor, stored.end)
+                        continue
+                    yield source, stored, read
                     patience.restart()
                     has_waited = False
             if has_waited and patience.is_over:

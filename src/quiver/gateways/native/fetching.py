@@ -20,7 +20,7 @@ async def fetch_slices(
         read_committed=request.read_committed,
     )
     slices = tuple(part.slice for part in fetched if part.slice is not None)
-    return Fetched([_part(part) for part in fetched]), slices
+    return Fetched([_part(part) for part in fetched], broker.clock.now_ms()), slices
 
 
 def _part(fetched: FetchedSlice) -> FetchedPart:
@@ -34,4 +34,5 @@ def _part(fetched: FetchedSlice) -> FetchedPart:
         fetched.epoch,
         list(fetched.aborted),
         None if fetched.error is None else failure_of(fetched.error),
+        fetched.ttl_ms,
     )

@@ -18,6 +18,7 @@ from quiver.model.times import parse_time_ms
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
+    from quiver.broker.browse import MessagePage
 
 MAX_LIMIT = 10_000
 _PIECE_MESSAGES = 500
@@ -30,6 +31,7 @@ class ReadQuery(msgspec.Struct, kw_only=True):
     from_time: Annotated[str | None, Meta(description="RFC 3339 or epoch milliseconds, by append time.")] = None
     to_time: Annotated[str | None, Meta(description="RFC 3339 or epoch milliseconds, inclusive.")] = None
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    include_expired: Annotated[bool, Meta(description="Also messages that are past their time to live.")] = False
 
 
 class TopicReadQuery(ReadQuery, kw_only=True):
@@ -41,6 +43,7 @@ class PageAnswer(msgspec.Struct):
 
     messages: list[MessageAnswer]
     next_offset: int
+    expired: Annotated[int, Meta(description="Messages left out because their time to live was over.")] = 0
 
 
 class ReadRoute:
@@ -69,14 +72,16 @@ class ReadRoute:
             from_time_ms=None if query.from_time is None else parse_time_ms(query.from_time, "from_time"),
             to_time_ms=None if query.to_time is None else parse_time_ms(query.to_time, "to_time"),
             read_committed=query.isolation == "read_committed",
+            include_expired=query.include_expired,
             hold=request.hold,
         )
         size = sum(_size(message) for message in page.messages)
         if size <= _PIECE_BYTES and len(page.messages) <= _PIECE_MESSAGES:
-            return Answer(PageAnswer([message_answer(message) for message in page.messages], page.next_offset))
+            messages = [message_answer(message) for message in page.messages]
+            return Answer(PageAnswer(messages, page.next_offset, page.expired_count))
         media = request.answer_media
         write = _json_page if media is JSON else _packed_page
-        return StreamedAnswer(write(media, page.messages, page.next_offset), media)
+        return StreamedAnswer(write(media, page), media)
 
 
 def read_routes(broker: "Broker") -> Routes:
@@ -125,17 +130,18 @@ def _pieces(messages: list[StoredMessage]) -> Iterator[list[MessageAnswer]]:
         yield run
 
 
-async def _json_page(media: Media, messages: list[StoredMessage], next_offset: int) -> AsyncIterator[bytes]:
+async def _json_page(media: Media, page: "MessagePage") -> AsyncIterator[bytes]:
     before = b'{"messages":['
-    for run in _pieces(messages):
+    for run in _pieces(page.messages):
         yield before + media.encode(run)[1:-1]
         before = b","
-    yield b'],"next_offset":%d}' % next_offset
+    yield b'],"next_offset":%d,"expired":%d}' % (page.next_offset, page.expired_count)
 
 
-async def _packed_page(media: Media, messages: list[StoredMessage], next_offset: int) -> AsyncIterator[bytes]:
-    """A map of two entries; MessagePack writes the length of the array in front of it."""
-    yield b"\x82" + media.encode("messages") + b"\xdd" + struct.pack(">I", len(messages))
-    for run in _pieces(messages):
+async def _packed_page(media: Media, page: "MessagePage") -> AsyncIterator[bytes]:
+    """A map of three entries; MessagePack writes the length of the array in front of it."""
+    yield b"\x83" + media.encode("messages") + b"\xdd" + struct.pack(">I", len(page.messages))
+    for run in _pieces(page.messages):
         yield b"".join(map(media.encode, run))
-    yield media.encode("next_offset") + media.encode(next_offset)
+    yield media.encode("next_offset") + media.encode(page.next_offset)
+    yield media.encode("expired") + media.encode(page.expired_count)
