@@ -60,7 +60,7 @@ class LocalLog:
         self._turn = asyncio.Lock()
         self._behind = WriteBehind(disk, engine.background, engine)
         self._closed = False
-        self._compaction = LocalCompaction(disk, engine, self._turn, lambda: self._options.segment_bytes)
+        self._compaction = LocalCompaction(disk, engine, self._turn)
         self._memory_compaction: MemoryCompaction | None = None
 
     @property
