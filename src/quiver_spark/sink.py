@@ -155,8 +155,8 @@ def commit_written(commit: Commit, options: WriteOptions) -> bool:
         except ProducerFenced as error:
             raise ProducerFenced(
                 f"{error.message}; rows of this batch were aborted before it was committed: the broker was "
-                "restarted, the batch took longer than transactionTimeout, or the query runs twice. Nothing of it "
-                "was written: write it again, or start the query again"
+                "restarted, the batch took longer than transactionTimeout (up to transaction_max of the broker), or "
+                "the query runs twice. Nothing of it was written: write it again, or start the query again"
             ) from None
     abort_left(options, commit.write, commit.mark)
     return is_first

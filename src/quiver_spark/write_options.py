@@ -20,6 +20,7 @@ WRITE_OPTIONS = (
 )
 _OF_SPARK = {"checkpointlocation", "queryname"}
 """Spark hands its own options of a query on."""
+_TRANSACTION_MS = 15 * 60_000
 _LONGEST_TRANSACTION_MS = 24 * 3_600_000
 _LONGEST_KEY = 1_000
 
@@ -31,7 +32,7 @@ class WriteOptions(NamedTuple):
     bootstrap: str = DEFAULT_BOOTSTRAP
     use_partition_column: bool = False
     compression: str = "none"
-    transaction_timeout_ms: int = 3_600_000
+    transaction_timeout_ms: int = _TRANSACTION_MS
     """How long the rows of a task may wait for the commit of the batch."""
     timeout_seconds: float = 30.0
     """How long a broker that does not answer is waited for."""
@@ -49,7 +50,7 @@ def write_options(options: Mapping[str, str], *, streaming: bool = False) -> Wri
     topic = given.text("topic")
     if topic is None:
         raise InvalidRequest(problem="name the topic to write to by the option topic")
-    timeout_ms = parse_duration_ms(given.text("transactionTimeout") or "1h", "option 'transactionTimeout'")
+    timeout_ms = parse_duration_ms(given.text("transactionTimeout") or "15m", "option 'transactionTimeout'")
     if not 1_000 <= timeout_ms <= _LONGEST_TRANSACTION_MS:
         raise InvalidRequest(problem="option 'transactionTimeout' is a duration from 1s to 24h")
     key = given.text("commitKey")

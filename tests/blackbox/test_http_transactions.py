@@ -150,10 +150,26 @@ def test_a_transaction_times_out(http: Http) -> None:
     assert http.post("/transactions/commit", 409, **key)["code"] == "producer_fenced"
 
 
+def test_heartbeats_hold_no_transaction_open_beyond_the_limit_of_the_broker(start_broker) -> None:
+    http = Http(start_broker("--transaction-max", "1s"))
+    topic = http.topic()
+    assert "transaction_max" in http.post("/producers/init", 400, transaction_timeout_ms=1_001)["error"]
+    key = http.init(transaction_timeout_ms=1_000)
+    http.post("/transactions/publish", **key, topic=topic, value="for ever")
+    http.post(f"/topics/{topic}/messages", messages=[{"value": "after it"}])
+
+    def is_readable_though_the_producer_lives() -> bool:
+        http.broker.request("POST", f"/producers/{key['producer_id']}/heartbeat", {"epoch": key["epoch"]})
+        return http.values(topic) == ["after it"]
+
+    wait_until(is_readable_though_the_producer_lives, 20, "the transaction is aborted")
+    assert http.post("/transactions/commit", 409, **key)["code"] == "producer_fenced"
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("/producers/init", {"transaction_timeout_ms": 86_400_001}),
+        ("/producers/init", {"transaction_timeout_ms": 900_001}),
         ("/producers/init", {"transactional_id": ""}),
         ("/producers/x/heartbeat", {"epoch": 0}),
         ("/transactions/begin", {"producer_id": 1}),

@@ -24,6 +24,7 @@ from quiver.app.config_values import (
 )
 from quiver.model.errors import InvalidSetting, QuiverError
 from quiver.model.limits import KIB, MIB, Limits
+from quiver.model.settings import duration
 from quiver.model.times import format_duration, parse_duration_ms
 from quiver.model.topic import SETTING_NAMES, TopicConfig
 from quiver.system.memory_budget import DEFAULT_BYTES
@@ -50,6 +51,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     min_free_bytes: int = 256 * MIB
     max_open_files: int = 0
     sync_threads: int = 8
+    transaction_max_ms: int = 15 * 60_000
     delivery_history_ms: int = 7 * 86_400_000
     delivery_history_bytes: int = 16 * MIB
     memory_budget: int = DEFAULT_BYTES
@@ -106,6 +108,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("min_free_bytes", size_bytes(0, 2**50), "Below this much free disk, writes are refused."),
     Setting("max_open_files", whole(0, 2**24), "Log files kept open; 0 takes three quarters of the process's limit."),
     Setting("sync_threads", whole(1, 256), "Threads that write and sync."),
+    Setting("transaction_max", duration(1_000, 86_400_000), "How long a transaction may be open at most.",
+            "transaction_max_ms"),
     Setting("delivery_history", parse_duration_ms, "How long deliveries and acks of queues are kept for reports.",
             "delivery_history_ms"),
     Setting("delivery_history_bytes", size_bytes(0, 2**50), "What a partition keeps of them at most; 0: nothing."),

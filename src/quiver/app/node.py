@@ -42,6 +42,7 @@ async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBro
         settings=BrokerSettings(
             auto_create=config.auto_create,
             topic_defaults=config.topic_defaults,
+            transaction_max_ms=config.transaction_max_ms,
             delivery_history=History(config.delivery_history_ms, config.delivery_history_bytes),
         ),
     )

@@ -1,7 +1,6 @@
 """The broker as a process: data directory, native port, HTTP port, signals and a clean end."""
 
 import asyncio
-import gc
 import ipaddress
 import logging
 import os
@@ -16,6 +15,7 @@ import msgspec
 
 from quiver.app.build_info import BuildInfo, build_info
 from quiver.app.config import Config
+from quiver.app.garbage import keep_collections_short, set_aside
 from quiver.app.node import RunningBroker, start_broker
 from quiver.gateways.http import HttpGateway, NodeInfo
 from quiver.gateways.native.gateway import NativeGateway
@@ -135,20 +135,20 @@ class Server:
         total = self._config.shutdown_timeout_ms / 1000
         clean = True
         if self._running is not None:
-            clean &= await _within(total * 0.4, "finishing accepted work", self._running.broker.stop())
+            clean &= await _within(total * 0.7, "finishing accepted work", self._running.broker.stop())
         clean &= await self._stop_gateways(total)
         if self._running is not None:
-            clean &= await _within(total * 0.4, "closing the data", self._running.storage.close())
+            clean &= await _within(total * 0.2, "closing the data", self._running.storage.close())
             self._files.remove(self._state_path)
         return clean
 
     async def _stop_gateways(self, total: float) -> bool:
         ends: list[Awaitable[None]] = []
         if self._native is not None:
-            ends.append(self._native.stop(total * 0.1))
+            ends.append(self._native.stop(total * 0.07))
         if self._http is not None:
-            ends.append(self._http.stop(total * 0.1))
-        results = await asyncio.gather(*(_within(total * 0.15, "closing connections", end) for end in ends))
+            ends.append(self._http.stop(total * 0.07))
+        results = await asyncio.gather(*(_within(total * 0.1, "closing connections", end) for end in ends))
         return all(results)
 
     def _node_info(self, build: BuildInfo) -> NodeInfo:
@@ -191,9 +191,10 @@ async def serve(config: Config, *, on_ready: Callable[[Addresses], None]) -> boo
         return True
     waiting.cancel()
     on_ready(starting.result())
-    gc.collect()
-    gc.freeze()
+    set_aside()
+    collecting = asyncio.ensure_future(keep_collections_short())
     await stopping.wait()
+    collecting.cancel()
     clean = await server.stop()
     _log.info("stopped" if clean else "stopped in a hurry: the next start checks the end of the log")
     return clean

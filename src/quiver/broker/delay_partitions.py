@@ -12,7 +12,7 @@ from quiver.scheduling.partition_delays import PartitionDelays, schedule_config
 from quiver.scheduling.read_ahead import MemoryShare
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
-from quiver.system.pace import bounded_gather, paced
+from quiver.system.pace import AT_ONCE, bounded_gather, paced
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ class DelayPartitions:
         self._share = MemoryShare()
         self._open: dict[Key, PartitionDelays] = {}
         self._opening: dict[Key, asyncio.Task[PartitionDelays]] = {}
+        self._gate = asyncio.Semaphore(AT_ONCE)
         self._waiting: dict[Key, list[Callable[[PartitionDelays], None]]] = {}
         self.problems: dict[str, str] = {}
         """Delays that could not be opened, by the name of their partition."""
@@ -113,17 +114,18 @@ class DelayPartitions:
     async def _open_one(self, topic: Topic, number: int) -> PartitionDelays:
         key = (topic.id, number)
         try:
-            delays = await PartitionDelays.open(
-                self._storage,
-                self._partitions.get(topic.id, number),
-                topic_id=topic.id,
-                number=number,
-                config=topic.config,
-                clock=self._clock,
-                limits=self._partitions.limits_for(topic.config),
-                share=self._share,
-                on_news=lambda: self._on_news(key),
-            )
+            async with self._gate:
+                delays = await PartitionDelays.open(
+                    self._storage,
+                    self._partitions.get(topic.id, number),
+                    topic_id=topic.id,
+                    number=number,
+                    config=topic.config,
+                    clock=self._clock,
+                    limits=self._partitions.limits_for(topic.config),
+                    share=self._share,
+                    on_news=lambda: self._on_news(key),
+                )
         except BaseException:
             self._waiting.pop(key, None)
             raise

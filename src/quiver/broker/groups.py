@@ -320,7 +320,9 @@ class Groups:
         ]
 
     def _member_details(self, member: Member) -> MemberDetails:
-        named = ((self.topic_name(part.topic_id), part.partition) for part in sorted(member.assigned))
+        assigned = sorted(member.assigned)
+        names = {topic_id: self.topic_name(topic_id) for topic_id in {part.topic_id for part in assigned}}
+        named = ((names[part.topic_id], part.partition) for part in assigned)
         return MemberDetails(
             member.id,
             member.subscription.client_id,

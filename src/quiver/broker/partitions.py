@@ -82,7 +82,7 @@ class Partitions:
         partitions = self._withdrawn.get(topic_id, deque())
         async for partition in paced(list(partitions)):
             partition.abandon()
-        await bounded_gather(Partition.drain, list(partitions))
+        await bounded_gather(Partition.end, list(partitions))
         await self._storage.delete_logs(topic_directory(topic_id))
         pace = Pace()
         while partitions:  # thousands that are freed at once would hold the loop

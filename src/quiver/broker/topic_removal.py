@@ -8,10 +8,11 @@ from quiver.broker.partitions import Partitions
 from quiver.broker.queues import Queues
 from quiver.groups.service import GroupService
 from quiver.metadata.service import MetadataService
-from quiver.model.errors import ShuttingDown
 from quiver.model.topic import Topic
 
 logger = logging.getLogger(__name__)
+
+_WAITED_FOR_SECONDS = 5.0
 
 
 class TopicRemovals:
@@ -38,15 +39,13 @@ class TopicRemovals:
             self._begin(topic)
 
     async def remove(self, topic: Topic) -> None:
-        """Removes a topic that the catalogue has no more; it goes on when the caller does not wait for it."""
+        """Removes a topic that the catalogue has no more. Returns when its files are gone, or after a few seconds:
+        those of thousands of partitions go on in the background."""
         self._partitions.withdraw(topic.id)
         task = self._begin(topic)
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if task.cancelled():
-                raise ShuttingDown() from None
-            raise
+        await asyncio.wait([task], timeout=_WAITED_FOR_SECONDS)
+        if task.done() and not task.cancelled():
+            task.result()
 
     async def stop(self) -> None:
         """What is not finished is left to the next start."""

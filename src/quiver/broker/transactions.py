@@ -32,7 +32,7 @@ from quiver.system.clock import Clock
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.supervised_task import SupervisedTask
 from quiver.transactions.commit_key import CommitKey
-from quiver.transactions.coordinator import Coordinator, check_init
+from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.events import Decided, Place, Reason
 from quiver.transactions.open_transaction import OpenTransaction, by_group
 from quiver.transactions.state import Answer
@@ -106,7 +106,7 @@ class Transactions:
 
     async def init(self, transactional_id: str | None = None, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> ProducerKey:
         """The producer of a transactional id, one epoch higher than before; without one, a new producer."""
-        check_init(transactional_id, timeout_ms)
+        self._coordinator.check_init(transactional_id, timeout_ms)
         return await self._through(self._init(transactional_id, timeout_ms))
 
     async def _init(self, transactional_id: str | None, timeout_ms: int) -> ProducerKey:
@@ -150,7 +150,8 @@ class Transactions:
             raise InvalidRequest(problem=f"producer {producer_id} is not the one of {transactional_id!r}")
 
     def heartbeat(self, producer_id: int, epoch: int) -> None:
-        """The producer is alive, and the timeout of its open transaction counts from now on; ProducerFenced."""
+        """The producer is alive, and the timeout of its open transaction counts from now on, as far as a transaction
+        may be open here; ProducerFenced."""
         self._coordinator.state.check(producer_id, epoch)
         found = self._coordinator.open.get(producer_id)
         if found is not None:

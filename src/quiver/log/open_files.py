@@ -84,8 +84,9 @@ class OpenFiles:
                 if victim is None:
                     return
                 victim.pins += 1
-            if victim.dirty and victim.sync is not None:
-                victim.sync()
+            sync = victim.sync
+            if victim.dirty and sync is not None:
+                sync()
             with self._lock:
                 victim.pins -= 1
                 if not victim.pins and not victim.dirty:

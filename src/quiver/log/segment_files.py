@@ -12,6 +12,7 @@ from quiver.log.priority_view import PriorityView
 from quiver.log.reservation import Reservation
 from quiver.log.reserved_file import LogState
 from quiver.log.segment import Segment
+from quiver.log.segment_index import INDEX_INTERVAL_BYTES
 from quiver.log.segment_view import Tail
 from quiver.log.snapshots import SnapshotFiles
 from quiver.model.errors import PartitionOffline
@@ -192,7 +193,8 @@ class SegmentFiles(PriorityView):
             if self.failure is None:
                 self.sync()
                 for segment in self.segments[-1:]:
-                    segment.index.flush()
+                    if segment.size > INDEX_INTERVAL_BYTES:  # a short one is read from its beginning
+                        segment.index.flush()
                 self.reservation.save(self.state()._replace(reserved_offset=end_offset, is_clean=True), sync=False)
         except PartitionOffline:
             pass  # logged when it failed
@@ -209,3 +211,4 @@ class SegmentFiles(PriorityView):
     def forget_files(self) -> None:
         for segment in self.segments:
             segment.forget()
+            segment.file.sync = None

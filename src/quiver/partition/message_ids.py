@@ -109,6 +109,10 @@ class MessageIds:
         """Whether the frame has ids that matter."""
         return header.columns & self._columns == self._columns and self.window_ms > 0
 
+    def let_go(self) -> None:
+        """The partition is gone: it is not referred to any more, nor is a sibling of it."""
+        self._settled_below, self.beside = lambda: 0, None
+
     @property
     def newest_ms(self) -> int:
         """When the last message with an id was stored."""

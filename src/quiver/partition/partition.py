@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 _BATCH_BYTES = 16 * MIB
 _AT_ONCE_BYTES = 16 * KIB
+_UNSAVED_AT_CLOSE_BYTES = 32 * KIB
+"""A start reads this much of a log about as fast as a snapshot."""
 _TIMES_AHEAD_MS = 60_000
 """Append times that are ahead of the clock by more than this are worth a warning."""
 
@@ -161,12 +163,14 @@ class Partition(SavedState):
         self._warn_of_times_ahead()
 
         async def drop() -> None:
-            start = await self.log.retain(
+            offset = await self.log.retention_offset(
                 now_ms=self._clock.now_ms(),
                 retention_ms=config.retention_ms if deletes else None,
                 retention_bytes=config.retention_bytes if deletes else None,
             )
-            await self._save_below(start)
+            if offset > self.log.start_offset:
+                await self._save_below(offset)
+                await self.log.drop_front(offset)
             self.message_ids.expire(self._now_ms())
 
         await self._writer.exclusive(drop)
@@ -226,7 +230,8 @@ class Partition(SavedState):
         """Finishes what was accepted, then closes the log."""
         self._closing = True
         await self._writer.drain()
-        await self.snapshot()
+        tells_all = not self._has_left_out and not len(self.message_ids)
+        await self.snapshot(beyond_bytes=_UNSAVED_AT_CLOSE_BYTES if tells_all else 0)
         self._wake_watchers()
         await self.log.close()
 
@@ -237,6 +242,14 @@ class Partition(SavedState):
 
     async def drain(self) -> None:
         await self._writer.drain()
+
+    async def end(self) -> None:
+        """Comes after `abandon`: returns when nothing is under way any more."""
+        await self._writer.drain()
+        if self._snapshot_task is not None:
+            await self._snapshot_task
+        self._writer.let_go()
+        self.message_ids.let_go()
 
     def _check_writable(self, size: int) -> None:
         if self._closing:
@@ -279,6 +292,8 @@ class Partition(SavedState):
         for pending in batch:
             if isinstance(pending, FusedMessages):
                 pending.sealed = True
+                if self._open_fusions.get(pending.priority, (None, None))[0] is pending:
+                    del self._open_fusions[pending.priority]
         batch = [pending for pending in batch if await self._prepared(pending)]
         placed = Placed(self.log.end_offset)
         now_ms = self._now_ms()
@@ -310,6 +325,8 @@ class Partition(SavedState):
             self.newest[header.priority] = header.next_offset
         self.high_watermark = self.log.readable_offset
         for pending, appended in placed.outcomes:
+            if appended.duplicates:
+                self._has_left_out = True
             answer(pending, appended)
         if placed.id_changes:
             self.message_ids.written()

@@ -76,6 +76,8 @@ class SavedState(Placing):
         self._steady_clock = SteadyClock(clock)
         self._bytes_since_snapshot = 0
         self._snapshot_bytes = 0
+        self._has_left_out = False
+        """Messages were left out of frames since the last snapshot: the log does not tell how many."""
         self._snapshot_at = clock.monotonic()
         self._snapshot_task: asyncio.Task[None] | None = None
         self.memory_loss: str | None = None
@@ -134,9 +136,9 @@ class SavedState(Placing):
         """Append times never go backwards, also when the clock does."""
         return max(self._clock.now_ms(), self.log.last_append_time_ms)
 
-    async def snapshot(self) -> None:
-        """Saves what is known, so that the next start does not read the log."""
-        if self._bytes_since_snapshot and self.log.failure is None:
+    async def snapshot(self, *, beyond_bytes: int = 0) -> None:
+        """Saves what is known, so that the next start does not read the log; not if it has so little to read."""
+        if self._bytes_since_snapshot > beyond_bytes and self.log.failure is None:
             await self._writer.exclusive(self._begin_snapshot_in_turn)
         if self._snapshot_task is not None:
             await self._snapshot_task
@@ -185,6 +187,7 @@ class SavedState(Placing):
         transactions = msgspec.Raw(msgspec.msgpack.encode(self.transactions.image()))
         image = _SavedImage(self._producers.encode(), transactions, self.message_ids.image())
         self._bytes_since_snapshot, self._snapshot_at = 0, self._clock.monotonic()
+        self._has_left_out = False
         self._snapshot_task = asyncio.get_running_loop().create_task(self._save_snapshot(offset, image))
 
     async def _save_snapshot(self, offset: int, image: _SavedImage) -> None:

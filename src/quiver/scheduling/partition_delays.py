@@ -13,7 +13,7 @@ import msgspec
 
 from quiver.model.delayed import DelayedStatus
 from quiver.model.errors import QuiverError
-from quiver.model.limits import MIB, Limits
+from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.topic import TopicConfig
 from quiver.moves.outbox import Move, Target
 from quiver.partition.partition import Partition, log_options
@@ -45,6 +45,9 @@ _TAKEN_AT_ONCE = 500
 _READ_BYTES = 8 * MIB
 _SNAPSHOT_SECONDS = 300.0
 _SNAPSHOT_MESSAGES = 100_000
+_UNSAVED_AT_CLOSE = 100
+_REPLAY_AT_CLOSE_BYTES = 32 * KIB
+"""A start goes through this much about as fast as through a snapshot."""
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
 
 
@@ -331,11 +334,20 @@ class PartitionDelays:
             await self.transit.close()
             await self.arrivals.finish()
             try:
-                await self._snapshot()
+                if self._is_worth_saving:
+                    await self._snapshot()
             except (QuiverError, OSError) as error:
                 logger.warning("no snapshot of the delays of %s: %s", self._target.name, error)
             await self.schedule.close()
             await self._journal.close()
+
+    @property
+    def _is_worth_saving(self) -> bool:
+        """Whether the next start would have much to go through, or a log without what was counted at its front."""
+        unsaved, replay_bytes = self.unsaved_messages, self._journal.replay_bytes
+        if unsaved > _UNSAVED_AT_CLOSE or replay_bytes > _REPLAY_AT_CLOSE_BYTES:
+            return True
+        return bool(unsaved or replay_bytes) and self.schedule.log.start_offset > 0
 
     async def abandon(self) -> None:
         """Ends all work, for a partition that is about to be deleted."""

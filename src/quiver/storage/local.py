@@ -34,7 +34,7 @@ _MANY_FILES = 1 << 20
 _SHOWN = 3
 READ_THREADS = 4
 BACKGROUND_THREADS = 4
-_REMOVED_AT_ONCE = 64
+_REMOVED_IN_ONE_CALL = 16
 _logger = logging.getLogger(__name__)
 
 
@@ -154,8 +154,12 @@ class LocalStorage:
             await log.discard()
         path = self._logs_path / directory
         names = await self.background.run(self._files.names, path)
-        for first in range(0, len(names), _REMOVED_AT_ONCE):
-            await self.background.run(self._remove_trees, path, names[first : first + _REMOVED_AT_ONCE])
+        chunks = (names[first : first + _REMOVED_IN_ONE_CALL] for first in range(0, len(names), _REMOVED_IN_ONE_CALL))
+        await bounded_gather(
+            lambda chunk: self.background.run(self._remove_trees, path, chunk),
+            chunks,
+            at_once=BACKGROUND_THREADS // 2,
+        )
         if names:
             await self.background.run(self._remove_directory, path)
 

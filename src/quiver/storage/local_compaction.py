@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import errno
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from quiver.log.compaction.job import MAX_KEYS, Failed, Job, Rewritten, Scope, SegmentFile, Shape, Surveyed
@@ -69,13 +68,10 @@ class _Outcome(NamedTuple):
 class LocalCompaction:
     """`turn` is the log's own, of those who change it. A pass takes it only while it replaces segments."""
 
-    def __init__(
-        self, disk: SegmentLog, engine: Engine, turn: asyncio.Lock, segment_bytes: Callable[[], int]
-    ) -> None:
+    def __init__(self, disk: SegmentLog, engine: Engine, turn: asyncio.Lock) -> None:
         self._disk = disk
         self._engine = engine
         self._turn = turn
-        self._segment_bytes = segment_bytes
         self.max_keys = MAX_KEYS
         self._file = ProgressFile(disk.directory / "compacted", disk.open_files.files)
         self._progress: Progress | None = None
@@ -215,7 +211,7 @@ class LocalCompaction:
                 aborted=compaction.aborted,
                 max_keys=self.max_keys,
             ),
-            shape=Shape(segment_bytes=self._segment_bytes(), max_span_ms=compaction.max_span_ms),
+            shape=Shape(segment_bytes=self._disk.segment_bytes, max_span_ms=compaction.max_span_ms),
             seed=self._engine.randomness.token(SEED_BYTES),
             dry_run=compaction.dry_run,
         )
@@ -225,7 +221,7 @@ class LocalCompaction:
         self._disk.check_writable()
         if has_note(self._disk):
             raise PartitionOffline(partition=self._disk.log_id, problem=_UNFINISHED)
-        self._engine.space.take(2 * self._segment_bytes())
+        self._engine.space.take(2 * self._disk.segment_bytes)
         try:
             self._clean_up()
             self._disk.snapshots.make_durable(end_offset)

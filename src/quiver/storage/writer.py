@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
+from quiver.model.errors import ShuttingDown
+
 logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
@@ -65,6 +67,10 @@ class SerialWriter(Generic[Item]):
         while self._task is not None:
             await asyncio.shield(self._task)
 
+    def let_go(self) -> None:
+        """Nothing more is written: the owner is not referred to any more, so that it is freed at once."""
+        self._write = _nothing
+
     def _start(self) -> None:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
@@ -105,3 +111,7 @@ class SerialWriter(Generic[Item]):
         else:
             if not future.done():
                 future.set_result(result)
+
+
+async def _nothing(batch: list[Any]) -> None:
+    raise ShuttingDown()

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from quiver.model.errors import CorruptData, InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound
+from quiver.model.times import format_duration
 from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
 from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
@@ -33,7 +34,7 @@ from quiver.transactions.open_transaction import OpenTransaction
 from quiver.transactions.state import LAST_EPOCH, Producer, TransactionState
 
 LOG_ID = "internal/transactions"
-MAX_TIMEOUT_MS = 24 * 3_600_000
+OPEN_MAX_MS = 15 * 60_000
 _ID_LENGTH = 240
 _SNAPSHOT_AFTER_SECONDS = 300.0
 _NAMED_KEPT_MS = 7 * 86_400_000
@@ -45,8 +46,12 @@ _TURN = 256
 class Coordinator:
     """One event loop. A producer's transaction is ended by one at a time: see `alone`."""
 
-    def __init__(self, *, clock: Clock, new_producer_id: Callable[[], Awaitable[int]]) -> None:
+    def __init__(
+        self, *, clock: Clock, new_producer_id: Callable[[], Awaitable[int]], open_max_ms: int = OPEN_MAX_MS
+    ) -> None:
         self._clock = clock
+        self._open_max_ms = open_max_ms
+        """No transaction is open for longer, whatever its producer says: committed readers wait for it."""
         self._new_producer_id = new_producer_id
         self._state = TransactionState()
         self.problem: CorruptData | None = None
@@ -140,6 +145,17 @@ class Coordinator:
             return ProducerKey(producer_id, epoch + 1)
         return ProducerKey(await self._new_producer_id(), 0)
 
+    def check_init(self, transactional_id: str | None, timeout_ms: int) -> None:
+        """InvalidRequest says what a producer cannot have."""
+        if transactional_id is not None and not 1 <= len(transactional_id) <= _ID_LENGTH:
+            raise InvalidRequest(problem=f"a transactional id has 1 to {_ID_LENGTH} characters")
+        if not 1 <= timeout_ms <= self._open_max_ms:
+            longest = format_duration(self._open_max_ms)
+            raise InvalidRequest(
+                problem=f"a transaction timeout is 1 ms to {longest} here, not {format_duration(timeout_ms)}; for"
+                " longer transactions set transaction_max of the broker"
+            )
+
     def producer(self, transactional_id: str | None, producer_id: int) -> tuple[int, Producer]:
         """TransactionNotFound if there is none."""
         if transactional_id is not None:
@@ -162,15 +178,17 @@ class Coordinator:
                 producer_id, epoch, transactional_id=producer.transactional_id, timeout_ms=producer.timeout_ms
             )
             found.started_at_ms = self._clock.now_ms()
+            found.last_deadline_ms = round(self._clock.monotonic() * 1000) + self._open_max_ms
             self.open[producer_id] = found
             self.renew(found)
         found.check_open()
         return found
 
     def renew(self, transaction: OpenTransaction) -> None:
-        """Its timeout counts from now on."""
+        """Its timeout counts from now on, as far as it may be open at all."""
         if not transaction.is_left_over:
-            transaction.deadline_ms = round(self._clock.monotonic() * 1000) + transaction.timeout_ms
+            deadline_ms = round(self._clock.monotonic() * 1000) + transaction.timeout_ms
+            transaction.deadline_ms = min(deadline_ms, transaction.last_deadline_ms)
 
     def overdue(self) -> list[OpenTransaction]:
         """Those that are open for longer than they may be."""
@@ -309,10 +327,3 @@ async def _give_way(number: int) -> None:
     """Lets others have their turn now and then."""
     if number % _TURN == _TURN - 1:
         await asyncio.sleep(0)
-
-
-def check_init(transactional_id: str | None, timeout_ms: int) -> None:
-    if transactional_id is not None and not 1 <= len(transactional_id) <= _ID_LENGTH:
-        raise InvalidRequest(problem=f"a transactional id has 1 to {_ID_LENGTH} characters")
-    if not 1 <= timeout_ms <= MAX_TIMEOUT_MS:
-        raise InvalidRequest(problem=f"a transaction timeout is 1 ms to 24 hours, not {timeout_ms} ms")

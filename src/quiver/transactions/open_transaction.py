@@ -24,6 +24,8 @@ class OpenTransaction:
         self.started_at_ms = 0
         self.deadline_ms = 0
         """When it is aborted, by the monotonic clock."""
+        self.last_deadline_ms = 0
+        """Heartbeats bring it no further."""
         self.places: dict[Place, None] = {}
         self.acks: list[LeasedAcks] = []
         self.sent_sequences: dict[Place, SentSequences[Appended]] = {}

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from blackbox.interleaving.http_caller import Answer, HttpCaller, Unanswered, UnexpectedAnswer
+from blackbox.http_caller import Answer, HttpCaller, Unanswered, UnexpectedAnswer
 from blackbox.interleaving.scenario import COPIES, GROUPS, JOBS, ORDERS, PARTITIONS, World
 
 SIDE_TOPICS = ["side-0", "side-1"]

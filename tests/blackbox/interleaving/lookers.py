@@ -3,8 +3,8 @@
 import random
 from typing import Any
 
-from blackbox.interleaving.get_routes import filled, get_routes
-from blackbox.interleaving.http_caller import HttpCaller, Unanswered, UnexpectedAnswer
+from blackbox.get_routes import filled, get_routes
+from blackbox.http_caller import HttpCaller, Unanswered, UnexpectedAnswer
 from blackbox.interleaving.scenario import COPIES, GROUPS, JOBS, ORDERS, World
 from quiver.model.errors import QuiverError
 

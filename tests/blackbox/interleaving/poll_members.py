@@ -3,8 +3,8 @@
 import random
 from typing import Any
 
+from blackbox.http_caller import Answer, HttpCaller, Unanswered
 from blackbox.interleaving.history import Event
-from blackbox.interleaving.http_caller import Answer, HttpCaller, Unanswered
 from blackbox.interleaving.queue_workers import HttpSettler, choose_action
 from blackbox.interleaving.scenario import SESSION, VISIBILITY_SECONDS, Group, World
 

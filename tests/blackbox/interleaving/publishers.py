@@ -5,8 +5,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+from blackbox.http_caller import HttpCaller, Unanswered
 from blackbox.interleaving.history import Event
-from blackbox.interleaving.http_caller import HttpCaller, Unanswered
 from blackbox.interleaving.scenario import JOBS, ORDERS, PARTITIONS, World
 from quiver.model.errors import QuiverError
 

@@ -3,8 +3,8 @@
 import random
 from typing import Any
 
+from blackbox.http_caller import HttpCaller, Unanswered
 from blackbox.interleaving.history import Event
-from blackbox.interleaving.http_caller import HttpCaller, Unanswered
 from blackbox.interleaving.scenario import VISIBILITY_SECONDS, Group, World
 from quiver.model.errors import QuiverError
 

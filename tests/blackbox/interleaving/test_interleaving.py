@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from blackbox.broker_process import BrokerProcess, free_port
+from blackbox.http_caller import HttpCaller
 from blackbox.interleaving import administration, lookers, poll_members, publishers, queue_workers, stream_members
 from blackbox.interleaving import scenario as plan
 from blackbox.interleaving import transactions as tx
@@ -22,7 +23,6 @@ from blackbox.interleaving.checks.evidence import Evidence
 from blackbox.interleaving.crew import Crew
 from blackbox.interleaving.final_state import depth, is_settled, read_final_state
 from blackbox.interleaving.history import Recorder, read_events
-from blackbox.interleaving.http_caller import HttpCaller
 from blackbox.interleaving.kills import Trouble
 from blackbox.interleaving.report import report, summary, violations
 

@@ -4,8 +4,8 @@ import itertools
 import random
 from typing import Any
 
+from blackbox.http_caller import Answer, HttpCaller, Unanswered
 from blackbox.interleaving.history import Event, Outcome
-from blackbox.interleaving.http_caller import Answer, HttpCaller, Unanswered
 from blackbox.interleaving.publishers import KEYS, begin_publish
 from blackbox.interleaving.queue_workers import HttpSettler
 from blackbox.interleaving.scenario import JOBS, ORDERS, Group, World

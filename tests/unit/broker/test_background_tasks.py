@@ -101,7 +101,7 @@ async def test_sessions_end_after_an_error_at_the_end_of_one(broker: Broker, mon
 
     await until(lambda: has_ended("second"))
     assert not has_ended("first")
-    assert "task groups" in broker.problems()
+    await until(lambda: "task groups" in broker.problems())
     failing.clear()
     await until(lambda: has_ended("first"))
 

@@ -204,16 +204,18 @@ async def test_a_reset_lasts_though_the_delivery_journal_has_not_heard_of_it(
             await each.stop()
 
 
-async def test_a_reset_waits_for_no_member_that_is_about_to_join(broker: Broker, storage: HeldStorage) -> None:
+async def test_a_reset_is_refused_behind_a_member_that_is_about_to_join(broker: Broker, storage: HeldStorage) -> None:
     member = await join(broker)
     await ack(broker, await poll(broker, member))
     await broker.members.leave("g", member)
     write = storage.hold(GROUP_JOURNAL, "append")
     joining = asyncio.create_task(join(broker))
     await write.reached()
-    with pytest.raises(GroupNotEmpty):
-        await broker.groups.reset("g", "t", EARLIEST, dry_run=False)
+    resetting = asyncio.create_task(broker.groups.reset("g", "t", EARLIEST, dry_run=False))
+    await asyncio.sleep(0)
     write.release()
+    with pytest.raises(GroupNotEmpty):
+        await resetting
     assert await poll(broker, await joining) == []
 
 

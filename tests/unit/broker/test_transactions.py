@@ -243,6 +243,24 @@ async def test_init_producer_of_one_with_transactions_ends_what_it_has_open(bank
         await bank.broker.init_producer(key.producer_id, key.epoch)
 
 
+async def test_heartbeats_bring_a_transaction_no_further_than_the_broker_allows(bank: Bank) -> None:
+    minute_ms = 60_000
+    with pytest.raises(InvalidRequest, match="transaction_max"):
+        await bank.init(timeout_ms=15 * minute_ms + 1)
+    key = await bank.init(timeout_ms=2 * minute_ms)
+    await bank.send(key, "b", 0, b"x")
+    for minute in range(1, 15):
+        bank.clock.ms += minute_ms
+        bank.broker.transactions.heartbeat(key.producer_id, key.epoch)
+        bank.broker.transactions._timeouts.begin()
+        assert bank.broker.transactions.stats().active == 1, minute
+    bank.clock.ms += minute_ms
+    bank.broker.transactions.heartbeat(key.producer_id, key.epoch)
+    bank.broker.transactions._timeouts.begin()
+    await asyncio.gather(*bank.broker.transactions._timeouts.tasks.values())
+    assert bank.broker.transactions.stats()[:3] == (0, 0, 1)
+
+
 async def test_a_transaction_that_takes_too_long_is_aborted(bank: Bank) -> None:
     key = await bank.init(timeout_ms=1000)
     await bank.send(key, "b", 0, b"x")

@@ -7,6 +7,7 @@ from quiver.gateways.http.compression import MIN_BYTES, choose_encoding, compres
 from quiver.gateways.http.media import Media
 from quiver.gateways.http.request import Request, Send
 from quiver.model.errors import MethodNotAllowed, QuiverError
+from quiver.system.pace import Pace
 
 Headers = Sequence[tuple[bytes, bytes]]
 _SENT_AT_ONCE_BYTES = 256 * 1024
@@ -78,7 +79,9 @@ async def send_stream(request: Request, answer: StreamedAnswer, send: Send) -> N
         headers.append((b"content-encoding", encoding))
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     compressor = open_compressor(encoding) if encoding is not None else None
+    pace = Pace()
     async for piece in answer.pieces:
+        await pace.turn()
         body = await compress(compressor, piece) if compressor is not None else piece
         if body:
             await send({"type": "http.response.body", "body": body, "more_body": True})

@@ -30,6 +30,7 @@ from quiver.protocol.group_messages import (
 )
 from quiver.protocol.message import Message
 from quiver.protocol.messages import Done
+from quiver.system.pace import paced
 
 
 async def _join(broker: Broker, request: JoinGroup) -> Message:
@@ -47,7 +48,7 @@ async def _join(broker: Broker, request: JoinGroup) -> Message:
         assignor=request.assignor,
         start=request.start,
     )
-    return _assignment(broker, request.group, view)
+    return await _assignment(broker, request.group, view)
 
 
 async def _heartbeat(broker: Broker, request: GroupHeartbeat) -> Message:
@@ -59,15 +60,16 @@ async def _heartbeat(broker: Broker, request: GroupHeartbeat) -> Message:
         wait_ms=request.wait_ms,
         is_busy=request.is_busy,
     )
-    return _assignment(broker, request.group, view)
+    return await _assignment(broker, request.group, view)
 
 
-def _assignment(broker: Broker, group: str, view: MemberView) -> MemberAssignment:
-    assigned = [
-        AssignedPart(part.topic_id, name, part.partition, broker.groups.next_offset(group, part))
-        for part in sorted(view.assigned)
-        if (name := broker.groups.topic_name(part.topic_id)) is not None
-    ]
+async def _assignment(broker: Broker, group: str, view: MemberView) -> MemberAssignment:
+    assigned = []
+    async for part in paced(sorted(view.assigned)):
+        name = broker.groups.topic_name(part.topic_id)
+        if name is not None:
+            offset = broker.groups.next_offset(group, part)
+            assigned.append(AssignedPart(part.topic_id, name, part.partition, offset))
     return MemberAssignment(
         view.member_id,
         view.generation,
@@ -130,7 +132,7 @@ async def _describe(broker: Broker, request: DescribeGroup) -> Message:
             GroupPartition(
                 p.topic, p.partition, p.committed, p.end_offset, p.messages, p.time_ms, p.owner, p.metadata
             )
-            for p in details.partitions
+            async for p in paced(details.partitions)
         ],
         details.settings,
     )

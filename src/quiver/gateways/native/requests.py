@@ -35,6 +35,7 @@ from quiver.protocol.messages import (
     TopicDescription,
     TopicInfo,
 )
+from quiver.system.pace import paced
 
 
 async def _metadata(broker: Broker, request: GetMetadata) -> Message:
@@ -58,7 +59,7 @@ def _info(broker: Broker, topic: Topic) -> TopicInfo:
 
 
 async def _list_offsets(broker: Broker, request: ListOffsets) -> Message:
-    return Offsets([await _find_offset(broker, part, request.read_committed) for part in request.parts])
+    return Offsets([await _find_offset(broker, part, request.read_committed) async for part in paced(request.parts)])
 
 
 async def _find_offset(broker: Broker, part: OffsetPart, read_committed: bool) -> FoundOffset:

@@ -10,6 +10,7 @@ from quiver.groups.assignors import AssignorName, TopicPartition
 from quiver.groups.member import MemberState
 from quiver.groups.state import GroupStateName, Protocol
 from quiver.model.times import format_time
+from quiver.system.pace import paced
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
@@ -104,19 +105,19 @@ class AllRebalanceStatsAnswer(RebalanceStatsAnswer, kw_only=True):
     groups: dict[str, RebalanceStatsAnswer]
 
 
-def group_answer(details: "GroupDetails") -> GroupAnswer:
-    return GroupAnswer(**_group_fields(details))
+async def group_answer(details: "GroupDetails") -> GroupAnswer:
+    return GroupAnswer(**await _group_fields(details))
 
 
-def cooperative_group_answer(details: "GroupDetails") -> CooperativeGroupAnswer:
+async def cooperative_group_answer(details: "GroupDetails") -> CooperativeGroupAnswer:
     assignments = {
         member.id: [PartitionRef(topic, partition) for topic, partition in member.partitions]
-        for member in details.members
+        async for member in paced(details.members)
     }
-    return CooperativeGroupAnswer(member_assignments=assignments, **_group_fields(details))
+    return CooperativeGroupAnswer(member_assignments=assignments, **await _group_fields(details))
 
 
-def _group_fields(details: "GroupDetails") -> dict[str, Any]:
+async def _group_fields(details: "GroupDetails") -> dict[str, Any]:
     return {
         "id": details.id,
         "group_id": details.id,
@@ -126,11 +127,11 @@ def _group_fields(details: "GroupDetails") -> dict[str, Any]:
         "assignor": details.assignor,
         "generation": details.generation,
         "leader_id": details.leader_id,
-        "members": [_member(member) for member in details.members],
+        "members": [_member(member) async for member in paced(details.members)],
         "topics": sorted({part.topic for part in details.partitions}),
         "lag": sum(part.messages for part in details.partitions),
         "lag_time": max((part.time_ms for part in details.partitions), default=0) / 1000,
-        "partitions": [_partition_lag(part) for part in details.partitions],
+        "partitions": [_partition_lag(part) async for part in paced(details.partitions)],
         "config": details.settings,
     }
 
@@ -163,8 +164,10 @@ def _partition_lag(part: "PartitionLag") -> PartitionLagAnswer:
 
 def partition_refs(broker: "Broker", partitions: Iterable[TopicPartition]) -> list[PartitionRef]:
     """By name and number; partitions of topics that are gone are left out."""
-    named = ((broker.groups.topic_name(part.topic_id), part.partition) for part in partitions)
-    return [PartitionRef(name, number) for name, number in sorted((n, p) for n, p in named if n is not None)]
+    parts = list(partitions)
+    names = {topic_id: broker.groups.topic_name(topic_id) for topic_id in {part.topic_id for part in parts}}
+    found = sorted((name, part.partition) for part in parts if (name := names[part.topic_id]) is not None)
+    return [PartitionRef(name, number) for name, number in found]
 
 
 def labels(refs: Iterable[PartitionRef]) -> list[str]:

@@ -93,16 +93,16 @@ class GroupRoutes:
         return Answer(GroupListAnswer(groups=shown, count=count, next_skip=end if end < count else UNSET))
 
     async def describe(self, request: Request) -> Answer:
-        return Answer(group_answer(await self._broker.groups.describe(group_of(request))))
+        return Answer(await group_answer(await self._broker.groups.describe(group_of(request))))
 
     async def describe_cooperative(self, request: Request) -> Answer:
-        return Answer(cooperative_group_answer(await self._broker.groups.describe(group_of(request))))
+        return Answer(await cooperative_group_answer(await self._broker.groups.describe(group_of(request))))
 
     async def alter(self, request: Request) -> Answer:
         group = group_of(request)
         wanted = await request.body(GroupSettingsRequest)
         await self._broker.groups.alter(group, wanted.given())
-        return Answer(group_answer(await self._broker.groups.describe(group)))
+        return Answer(await group_answer(await self._broker.groups.describe(group)))
 
     async def delete(self, request: Request) -> Answer:
         group = group_of(request)

@@ -11,6 +11,7 @@ from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.model.priority import NAMES
 from quiver.model.times import format_time
+from quiver.system.pace import paced
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
@@ -75,9 +76,10 @@ class QueueStatsRoutes:
         found = await self._broker.queue_stats.reliability()
         topics = {
             name: TopicSettledCounts(
-                **_counts(settled), groups={group: SettledCounts(**_counts(one)) for group, one in groups.items()}
+                **_counts(settled),
+                groups={group: SettledCounts(**_counts(one)) async for group, one in paced(groups.items())},
             )
-            for name, (settled, groups) in found.topics.items()
+            async for name, (settled, groups) in paced(found.topics.items())
         }
         return Answer(ReliabilityAnswer(**_counts(found.total), topics=topics))
 
@@ -89,8 +91,10 @@ class QueueStatsRoutes:
                 messages_by_priority=dict(zip(NAMES, found.stored, strict=True)),
                 avg_wait_time_by_priority=dict(zip(NAMES, waits, strict=True)),
                 topics={
-                    name: TopicPrioritiesAnswer({str(number): _partition(one) for number, one in partitions.items()})
-                    for name, partitions in found.topics.items()
+                    name: TopicPrioritiesAnswer(
+                        {str(number): _partition(one) async for number, one in paced(partitions.items())}
+                    )
+                    async for name, partitions in paced(found.topics.items())
                 },
             )
         )

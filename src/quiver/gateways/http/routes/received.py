@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from quiver.broker.queues import Received
 
 _RUN_MESSAGES = 500
+_RUN_FRAMES = 64
 _RUN_BYTES = 256 * 1024
 """Messages are shown in runs of this size, small enough not to hold the event loop."""
 
@@ -31,23 +32,27 @@ class ReceivedMessage(MessageAnswer, kw_only=True):
 
 
 class Size:
-    """How much an answer will hold: messages, and bytes of their content."""
+    """How much an answer will hold: frames, messages, and bytes of their content."""
 
     def __init__(self, received: "Sequence[Received]") -> None:
         headers = [unpack_header(one.delivery.frame) for one in received]
+        self.frames = len(headers)
         self.messages = sum(header.record_count for header in headers)
         self.bytes = sum(header.uncompressed_length or header.frame_bytes for header in headers)
 
     @property
     def is_small(self) -> bool:
-        return self.messages <= _RUN_MESSAGES and self.bytes <= _RUN_BYTES
+        return self.frames <= _RUN_FRAMES and self.messages <= _RUN_MESSAGES and self.bytes <= _RUN_BYTES
 
 
 def shown_runs(received: "Sequence[Received]") -> Iterator[list[ReceivedMessage]]:
     """All messages in order of delivery, a run at a time. Frames are opened as their turn comes."""
     run: list[ReceivedMessage] = []
     size = 0
-    for one in received:
+    for opened, one in enumerate(received, 1):
+        if run and not opened % _RUN_FRAMES:
+            yield run
+            run, size = [], 0
         for message in _messages(one):
             run.append(_shown(one, message))
             size += len(message.value or b"") + len(message.key or b"")

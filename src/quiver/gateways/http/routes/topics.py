@@ -12,6 +12,7 @@ from quiver.gateways.http.routes.queue_settings import QueueSettingsBody
 from quiver.model.errors import InvalidName, InvalidRequest, InvalidSetting, TopicExists, TopicNotFound
 from quiver.model.times import format_time
 from quiver.model.topic import SETTING_NAMES, Topic, settings_that_differ
+from quiver.system.pace import paced
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
@@ -202,7 +203,7 @@ class TopicRoutes:
                     UNSET if p.offline is None else p.offline,
                     UNSET if p.compacted_to is None else p.compacted_to,
                 )
-                for p in details.partitions
+                async for p in paced(details.partitions)
             },
             config=config.settings(),
         )
