@@ -217,12 +217,25 @@ class Session:
         if self._outbox.is_closed:
             self._broker.queues.give_back_later(leases)
             return
-        answer, payload = received(leases)
-        self._outbox.put(encode_packet(correlation, answer, sum(map(len, payload))), (), payload)
+        try:
+            answer, payload = received(leases)
+            packet = encode_packet(correlation, answer, sum(map(len, payload)))
+        except Exception:
+            self._broker.queues.give_back_later(leases)
+            raise
+        self._outbox.put(packet, (), payload)
         self._unsent.append((self._outbox.put_total, leases))
 
     def _answer(self, correlation: int, message: Message, slices: tuple[FrameSlice, ...] = ()) -> None:
-        self._outbox.put(encode_packet(correlation, message, sum(part.length for part in slices)), slices)
+        """Every request is answered: what cannot be encoded becomes a failure that can."""
+        try:
+            packet = encode_packet(correlation, message, sum(part.length for part in slices))
+        except Exception:
+            logger.exception("the answer to a request from %s cannot be encoded", self._peer)
+            for part in slices:
+                part.release()
+            packet, slices = encode_packet(correlation, failure_of(QuiverError())), ()
+        self._outbox.put(packet, slices)
 
 
 def _only_waits(request: Request) -> bool:
