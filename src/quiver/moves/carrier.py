@@ -62,7 +62,7 @@ class Carrier:
             self._ended.pop(move_id).cancel()
 
     async def finished(self, moves: Iterable[Move], *, within_seconds: float) -> bool:
-        """Waits until the moves are done; False when that takes too long, one is taken back, or the carrier closes."""
+        """Waits until the moves are done; False when that takes too long, one is taken back, or it closes."""
         loop = asyncio.get_running_loop()
         waiting = [
             self._ended.setdefault(move.id, loop.create_future()) for move in moves if move.id in self._outbox.open
