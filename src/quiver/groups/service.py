@@ -15,11 +15,13 @@ from quiver.groups.events import (
     GroupCreated,
     GroupDeleted,
     MembershipChanged,
+    OffsetsCommitted,
     SettingsChanged,
 )
 from quiver.groups.group_offsets import GroupOffsets
 from quiver.groups.live_group import LiveGroup, MemberView
 from quiver.groups.member import Member, Subscription
+from quiver.groups.member_connections import MemberConnections
 from quiver.groups.state import Membership, Protocol, Topics, topic_ids
 from quiver.groups.table import Group, GroupTable
 from quiver.model.errors import (
@@ -55,6 +57,7 @@ class GroupService(GroupOffsets):
         self._randomness = randomness
         self._topics = topics
         self._live: dict[str, LiveGroup] = {}
+        self.connections = MemberConnections()
         self._deadlines: Deadlines[str] = Deadlines()
         self._journal: Journal | None = None
         self.task = SupervisedTask("groups", self._run)
@@ -127,7 +130,7 @@ class GroupService(GroupOffsets):
             if is_new:
                 await self._append(GroupCreated(name, self._clock.now_ms(), self._new_id()))
             await self._install(name, draft)
-            return self._view(name, member.id)
+            return self.view(name, member.id)
 
     async def heartbeat(
         self,
@@ -156,7 +159,7 @@ class GroupService(GroupOffsets):
             session_ms = group.membership.member(member_id).subscription.session_ms
             await live.wait(min(wait_ms, session_ms // 3) / 1000)
             self.group(name).membership.heartbeat(member_id, None, self._now_ms())
-        return self._view(name, member_id)
+        return self.view(name, member_id)
 
     async def leave(self, name: str, member_id: str) -> None:
         async with self._alone(name):
@@ -164,8 +167,27 @@ class GroupService(GroupOffsets):
             draft.leave(member_id, self._topics(), self._now_ms())
             await self._install(name, draft)
 
+    def connection_lost(self, name: str, member_id: str) -> None:
+        """The connection of a member broke: it has a moment to come back."""
+        group, live = self._table.groups.get(name), self._live.get(name)
+        if group is not None and live is not None:
+            for membership in filter(None, (group.membership, live.coming)):
+                membership.disconnected(member_id, self._now_ms())
+            self._note_deadline(name)
+
     def view(self, name: str, member_id: str) -> MemberView:
-        return self._view(name, member_id)
+        membership = self.group(name).membership
+        member = membership.member(member_id)
+        deadline = member.revocation_deadline_ms
+        return MemberView(
+            member_id,
+            membership.generation,
+            self._live_of(name).version,
+            member.state,
+            frozenset(member.assigned),
+            frozenset(member.revoking),
+            None if deadline is None else max(0, deadline - self._now_ms()),
+        )
 
     def topic_ids(self, subscription: Subscription) -> frozenset[int]:
         """The topics that a subscription means now."""
@@ -317,6 +339,8 @@ class GroupService(GroupOffsets):
         self._table.apply(event)
         if isinstance(event, MembershipChanged):
             self._note_deadline(event.group)
+        elif isinstance(event, OffsetsCommitted):
+            self.on_committed(event.group, [partition for partition, _ in event.offsets])
 
     def _note_deadline(self, name: str) -> None:
         group = self._table.groups.get(name)
@@ -327,20 +351,6 @@ class GroupService(GroupOffsets):
         self._check_open()
         assert self._journal is not None, "open comes first"
         await self._journal.append(msgspec.json.encode(event))
-
-    def _view(self, name: str, member_id: str) -> MemberView:
-        membership = self.group(name).membership
-        member = membership.member(member_id)
-        deadline = member.revocation_deadline_ms
-        return MemberView(
-            member_id,
-            membership.generation,
-            self._live_of(name).version,
-            member.state,
-            frozenset(member.assigned),
-            frozenset(member.revoking),
-            None if deadline is None else max(0, deadline - self._now_ms()),
-        )
 
     async def _run(self) -> None:
         while True:

@@ -17,9 +17,9 @@ from quiver_spark.jobs.command_options import (
     ProgressOption,
     StartOption,
     TimeoutOption,
+    session_later,
     show_summary,
     source_options,
-    start_session,
 )
 
 
@@ -29,6 +29,10 @@ def replay(
     lake: Annotated[
         str | None,
         typer.Option("--lake", metavar="DIR", help="Read from a lake; from the broker or --path if absent."),
+    ] = None,
+    topic_id: Annotated[
+        int | None,
+        typer.Option("--topic-id", metavar="N", help="With --lake: of topics that had the same name, only this one."),
     ] = None,
     bootstrap: BootstrapOption = None,
     path: PathOption = None,
@@ -70,7 +74,7 @@ def replay(
         timeout=timeout,
         failOnDataLoss=fail_on_data_loss,
     )
-    spark = start_session("replay", master, conf)
+    spark = session_later("replay", master, conf)
     from quiver_spark.jobs import replay as job
 
     summary = job.run(
@@ -78,6 +82,7 @@ def replay(
         source,
         into,
         lake=lake,
+        topic_id=topic_id,
         to_bootstrap=into_bootstrap or bootstrap,
         partitions=partition,
         where=where,
