@@ -71,6 +71,7 @@ class PollMember:
         answer = self._ask("GET", path)
         if answer.status != 200:
             self._world.recorder.end(request, "refused", code=answer.body["code"])
+            self._world.rest()
             return answer.status >= 500
         self._world.recorder.end(request)
         deliveries = [
@@ -80,10 +81,8 @@ class PollMember:
             if deliveries:
                 copy_deliveries(self._world, self._actor, self._group, self._call, deliveries, self._chance)
             return True
-        if self._commits and self._chance.random() < 0.3 and not self._world.quiet.is_set():
-            return self._commit_beside_acks(answer.body["offsets"], deliveries)
-        if self._commits:
-            return self._commit(answer.body["offsets"]) if self._chance.random() < 0.7 else True
+        if self._commits and not self._world.quiet.is_set():
+            return self._commit_some(answer.body["offsets"], deliveries)
         if self._world.quiet.is_set() or self._chance.random() < 0.3:
             self._settler.settle("ack", deliveries)
         else:
@@ -103,6 +102,12 @@ class PollMember:
                 self._settler.settle("ack", [delivery])
             elif action != "forget":
                 self._settler.settle("ack", [delivery])
+
+    def _commit_some(self, offsets: dict[str, dict[str, int]], deliveries: list[Event]) -> bool:
+        how = self._chance.choices(["commit", "both", "neither"], [6, 3, 1])[0]
+        if how == "both":
+            return self._commit_beside_acks(offsets, deliveries)
+        return self._commit(offsets) if how == "commit" else True
 
     def _commit_beside_acks(self, offsets: dict[str, dict[str, int]], deliveries: list[Event]) -> bool:
         """Both at once: what was answered of either holds."""

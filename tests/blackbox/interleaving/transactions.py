@@ -172,7 +172,7 @@ class HttpTransaction:
                 self.abort()
                 return "unknown" if is_repeat else "refused"
             is_repeat = True
-            if self._world.stopping.is_set():
+            if self._world.rest():
                 return "unknown"
 
     def abort(self) -> None:
