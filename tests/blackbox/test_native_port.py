@@ -216,3 +216,13 @@ def test_many_connections_come_and_go(shared_broker: BrokerProcess, topic: m.Top
             wire.socket.close()
     wait_until(lambda: descriptors() <= before + 5, 30, "the broker closes its side")
     assert_healthy(shared_broker, topic)
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(5, 2**64 - 1), (5, 2**31), (2**64 - 1, 0), (5, -7)])
+def test_a_producer_whose_epochs_are_used_up_gets_a_new_id(
+    shared_broker: BrokerProcess, producer_id: int, epoch: int
+) -> None:
+    with NativeWire(shared_broker.address) as wire:
+        answer = wire.ask(m.InitProducer(producer_id, epoch))
+        assert isinstance(answer, m.ProducerIdentity)
+        assert (answer.producer_id != producer_id, answer.epoch) == (True, 0)

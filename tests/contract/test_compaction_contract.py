@@ -117,7 +117,7 @@ async def test_a_log_of_which_nothing_is_left_still_begins_where_it_did(
         log = await storage.open_log("topics/1/0", under_test.options)
         assert (log.start_offset, log.end_offset) == (0, 3)
     assert [m.offset for m in await stored_messages(log)] == [2]
-    await log.retain(now_ms=10 * DAY_MS, retention_ms=DAY_MS, retention_bytes=None)
+    await log.drop_front(await log.retention_offset(now_ms=10 * DAY_MS, retention_ms=DAY_MS, retention_bytes=None))
     assert log.start_offset == log.end_offset == 3
 
 
@@ -128,7 +128,8 @@ async def test_retention_goes_on_over_compacted_segments(under_test: EngineUnder
         await log.roll()
     await log.compact(everything(log, max_span_ms=DAY_MS // 2))
     assert [m.key for m in await stored_messages(log)] == [b"0", b"1", b"2", b"3"]
-    assert await log.retain(now_ms=4 * DAY_MS, retention_ms=int(1.5 * DAY_MS), retention_bytes=None) == 9
+    offset = await log.retention_offset(now_ms=4 * DAY_MS, retention_ms=int(1.5 * DAY_MS), retention_bytes=None)
+    assert await log.drop_front(offset) == 9
     assert [m.key for m in await stored_messages(log)] == [b"3"]
     assert await log.drop_front(log.end_offset) == log.end_offset
 

@@ -246,11 +246,19 @@ class TestRemoving:
         assert len(await frames_from(log, 30)) == 1
 
 
+async def retain(
+    log: Log, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None, up_to: int | None = None
+) -> int:
+    """Removes what is too old or too much, and nothing from an offset on; returns the new start."""
+    offset = await log.retention_offset(now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes)
+    return await log.drop_front(offset if up_to is None else min(offset, up_to))
+
+
 class TestRetention:
     async def test_by_time(self, log: Log) -> None:
         for n in range(300):
             await log.append([frame_at(10 * n, count=10, body=bytes(1000), time_ms=1_000 * n)])
-        start = await log.retain(now_ms=300_000, retention_ms=100_000, retention_bytes=None)
+        start = await retain(log, now_ms=300_000, retention_ms=100_000, retention_bytes=None)
         assert 0 < start <= 2_000
         assert (await frames_from(log, start))[0][0] == start
 
@@ -258,11 +266,11 @@ class TestRetention:
         now_ms = time.time_ns() // 1_000_000
         await log.append(run_of(3, time_ms=now_ms + 3650 * DAY_MS))
         for later_ms in (0, DAY_MS - 1):
-            assert await log.retain(now_ms=now_ms + later_ms, retention_ms=2 * DAY_MS, retention_bytes=None) == 0
-        await log.retain(now_ms=now_ms + DAY_MS, retention_ms=2 * DAY_MS, retention_bytes=None)
+            assert await retain(log, now_ms=now_ms + later_ms, retention_ms=2 * DAY_MS, retention_bytes=None) == 0
+        await retain(log, now_ms=now_ms + DAY_MS, retention_ms=2 * DAY_MS, retention_bytes=None)
         await log.append(run_of(2, start=30, time_ms=now_ms + 3650 * DAY_MS + 10))
-        await log.retain(now_ms=now_ms + 2 * DAY_MS, retention_ms=2 * DAY_MS, retention_bytes=None)
-        start = await log.retain(now_ms=now_ms + 3 * DAY_MS + 1, retention_ms=2 * DAY_MS, retention_bytes=None)
+        await retain(log, now_ms=now_ms + 2 * DAY_MS, retention_ms=2 * DAY_MS, retention_bytes=None)
+        start = await retain(log, now_ms=now_ms + 3 * DAY_MS + 1, retention_ms=2 * DAY_MS, retention_bytes=None)
         assert start >= 30, "when it was written, or met, is what counts"
 
     async def test_a_clock_that_is_behind_for_a_while_makes_nothing_older(self, log: Log) -> None:
@@ -270,23 +278,23 @@ class TestRetention:
         await log.append(run_of(3, time_ms=now_ms + 100 * DAY_MS))
         await log.roll()
         for at_ms in (now_ms, 5_000, now_ms + 100 * DAY_MS + 10):
-            assert await log.retain(now_ms=at_ms, retention_ms=DAY_MS, retention_bytes=None) == 0
+            assert await retain(log, now_ms=at_ms, retention_ms=DAY_MS, retention_bytes=None) == 0
 
     async def test_by_size(self, log: Log) -> None:
         for frame in run_of(300):
             await log.append([frame])
-        await log.retain(now_ms=2_000, retention_ms=None, retention_bytes=150_000)
+        await retain(log, now_ms=2_000, retention_ms=None, retention_bytes=150_000)
         assert 0 < log.size_bytes <= 150_000
 
     async def test_everything_goes_when_all_is_old(self, log: Log) -> None:
         await log.append(run_of(3))
-        assert await log.retain(now_ms=2 * DAY_MS, retention_ms=DAY_MS, retention_bytes=None) == 30
+        assert await retain(log, now_ms=2 * DAY_MS, retention_ms=DAY_MS, retention_bytes=None) == 30
         assert log.size_bytes == 0
 
     async def test_a_small_log_obeys_a_small_size(self, log: Log) -> None:
         for frame in run_of(30):
             await log.append([frame])
-            await log.retain(now_ms=2_000, retention_ms=None, retention_bytes=8_000)
+            await retain(log, now_ms=2_000, retention_ms=None, retention_bytes=8_000)
         assert 0 < log.size_bytes <= 8_000 + 1_088
 
     @pytest.mark.parametrize("limits", [(0, None), (None, 1), (0, 1)])
@@ -294,17 +302,17 @@ class TestRetention:
         for frame in run_of(300):
             await log.append([frame])
         retention_ms, retention_bytes = limits
-        start = await log.retain(
-            now_ms=10**15, retention_ms=retention_ms, retention_bytes=retention_bytes, up_to=2_000
+        start = await retain(
+            log, now_ms=10**15, retention_ms=retention_ms, retention_bytes=retention_bytes, up_to=2_000
         )
         assert 0 < start <= 2_000, "whole segments below it go"
         assert (await frames_from(log, start))[0][0] == start
-        again = await log.retain(now_ms=10**15, retention_ms=retention_ms, retention_bytes=retention_bytes, up_to=0)
+        again = await retain(log, now_ms=10**15, retention_ms=retention_ms, retention_bytes=retention_bytes, up_to=0)
         assert again == start
 
     async def test_nothing_goes_without_a_limit(self, log: Log) -> None:
         await log.append(run_of(300))
-        assert await log.retain(now_ms=10**15, retention_ms=None, retention_bytes=None) == 0
+        assert await retain(log, now_ms=10**15, retention_ms=None, retention_bytes=None) == 0
 
 
 class TestSnapshots:

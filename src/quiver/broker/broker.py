@@ -33,6 +33,7 @@ from quiver.metadata.service import MetadataService
 from quiver.model.errors import QuiverError, ShuttingDown, TopicExists, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
+from quiver.model.numbers import HIGHEST
 from quiver.model.position import Position
 from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame, Partition
@@ -41,6 +42,7 @@ from quiver.system.clock import Clock, SteadyClock, SystemClock
 from quiver.system.pace import bounded_gather
 from quiver.system.randomness import Randomness, SystemRandomness
 from quiver.transactions.coordinator import Coordinator
+from quiver.transactions.state import LAST_EPOCH
 
 logger = logging.getLogger(__name__)
 
@@ -365,9 +367,9 @@ class Broker:
         )
 
     async def init_producer(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
-        """A new producer id with epoch 0, or the next epoch of a producer's own id."""
+        """A new producer id with epoch 0, or the next epoch of a producer's own id, unless that has had its last."""
         self._check_running()
-        if producer_id >= 0:
+        if 0 <= producer_id <= HIGHEST and -1 <= epoch < LAST_EPOCH:
             following = await self.transactions.next_epoch(producer_id, epoch)
             return (producer_id, epoch + 1) if following is None else (following.producer_id, following.epoch)
         return await self._metadata.new_producer_id(), 0

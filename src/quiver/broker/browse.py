@@ -6,7 +6,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from quiver.broker.partitions import Partitions
-from quiver.model.errors import CorruptData, InvalidFrame, PartitionNotFound
+from quiver.model.errors import CorruptData, InvalidFrame, OffsetOutOfRange, PartitionNotFound
 from quiver.model.limits import MIB
 from quiver.model.message import StoredMessage
 from quiver.model.priority import Priority
@@ -69,7 +69,13 @@ class Browse:
         size = expired_count = 0
         while len(messages) < limit and size < _PAGE_BYTES and position < end:
             compacted = partition.aborted_gone_below
-            piece = await log.read(position, max_bytes=_READ_BYTES, end_offset=end)
+            try:
+                piece = await log.read(position, max_bytes=_READ_BYTES, end_offset=end)
+            except OffsetOutOfRange:
+                if position >= log.start_offset:
+                    raise
+                position = log.start_offset  # its segment was removed meanwhile
+                continue
             if piece is None:
                 break
             try:

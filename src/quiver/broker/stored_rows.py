@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from quiver.model.errors import CorruptData, InvalidFrame
+from quiver.model.errors import CorruptData, InvalidFrame, OffsetOutOfRange
 from quiver.model.limits import MIB
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
@@ -73,6 +73,10 @@ async def _slice(log: Log, offset: int, max_bytes: int, name: str) -> bytes | me
     except CorruptData as damage:
         logger.error("%s", damage)
         return max(offset + 1, int(damage.details["next_offset"]))
+    except OffsetOutOfRange:
+        if offset >= log.start_offset:
+            raise
+        return log.start_offset  # its segment was removed meanwhile
     if piece is None:
         return None
     try:

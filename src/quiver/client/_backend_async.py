@@ -87,6 +87,12 @@ class Task:
             await asyncio.wait([self._task], timeout=timeout)
 
 
+def signal_safe(call: Callable[[], object]) -> Callable[[], object]:
+    """For signal handlers, which run between any two steps of the main thread."""
+    loop = asyncio.get_running_loop()
+    return lambda: loop.call_soon_threadsafe(call)
+
+
 async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds)
 

@@ -91,6 +91,11 @@ class Task:
             self._thread.join(timeout)
 
 
+def signal_safe(call: Callable[[], object]) -> Callable[[], object]:
+    """For signal handlers, which run between any two steps of the main thread: `call` takes no lock."""
+    return call
+
+
 def sleep(seconds: float) -> None:
     time.sleep(seconds)
 

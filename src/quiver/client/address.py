@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from quiver.model.errors import InvalidRequest
+from quiver.model.numbers import whole_number
 
 DEFAULT_PORT = 7481
 
@@ -39,8 +40,9 @@ def parse_address(text: object) -> Address:
     """`host`, `host:port`, `[::1]:port`; without a port the default one."""
     if isinstance(text, str):
         host, port = _split(text.strip())
-        if host and port.isdigit() and 0 < int(port) < 65536:
-            return Address(host, int(port))
+        number = whole_number(port)
+        if host and number is not None and 0 < number < 65536:
+            return Address(host, number)
     raise InvalidRequest(problem=f"address {text!r} is not of the form host:port, such as localhost:{DEFAULT_PORT}")
 
 

@@ -13,6 +13,8 @@ MemberState = Literal["none", "pending_revoke", "pending_assign", "complete"]
 SESSION_MS = 30_000
 HEARTBEAT_MS = 3_000
 REVOCATION_MS = 60_000
+RECONNECT_MS = 10_000
+"""How long a member whose connection broke may stay away: one that lives is back within a second or two."""
 MIN_SESSION_MS, MAX_SESSION_MS = 100, 86_400_000
 
 
@@ -43,11 +45,26 @@ class Member(msgspec.Struct, kw_only=True):
     subscription: Subscription
     joined_at_ms: int
     heartbeat_at_ms: int
+    disconnected_at_ms: int | None = None
+    """When the connection broke over which it was heard last; None: it did not, or the member was heard since."""
     owned: set[TopicPartition] = msgspec.field(default_factory=set)
     target: set[TopicPartition] = msgspec.field(default_factory=set)
     revoking: set[TopicPartition] = msgspec.field(default_factory=set)
     """Owned partitions that the member has been asked to let go of."""
     revocation_deadline_ms: int | None = None
+
+    @property
+    def silent_at_ms(self) -> int:
+        """When its session ends, unless it is heard before. An instance has all of it, for a restart."""
+        session_end_ms = self.heartbeat_at_ms + self.subscription.session_ms
+        if self.disconnected_at_ms is None or self.subscription.instance_id is not None:
+            return session_end_ms
+        return min(session_end_ms, self.disconnected_at_ms + RECONNECT_MS)
+
+    def heard(self, now_ms: int) -> None:
+        """It gave a sign of life."""
+        self.heartbeat_at_ms = max(self.heartbeat_at_ms, now_ms)
+        self.disconnected_at_ms = None
 
     @property
     def assigned(self) -> set[TopicPartition]:

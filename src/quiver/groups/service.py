@@ -20,6 +20,7 @@ from quiver.groups.events import (
 from quiver.groups.group_offsets import GroupOffsets
 from quiver.groups.live_group import LiveGroup, MemberView
 from quiver.groups.member import Member, Subscription
+from quiver.groups.member_connections import MemberConnections
 from quiver.groups.state import Membership, Protocol, Topics, topic_ids
 from quiver.groups.table import Group, GroupTable
 from quiver.model.errors import (
@@ -55,6 +56,7 @@ class GroupService(GroupOffsets):
         self._randomness = randomness
         self._topics = topics
         self._live: dict[str, LiveGroup] = {}
+        self.connections = MemberConnections()
         self._deadlines: Deadlines[str] = Deadlines()
         self._journal: Journal | None = None
         self.task = SupervisedTask("groups", self._run)
@@ -163,6 +165,14 @@ class GroupService(GroupOffsets):
             draft = self._draft(name)
             draft.leave(member_id, self._topics(), self._now_ms())
             await self._install(name, draft)
+
+    def connection_lost(self, name: str, member_id: str) -> None:
+        """The connection of a member broke: it has a moment to come back."""
+        group, live = self._table.groups.get(name), self._live.get(name)
+        if group is not None and live is not None:
+            for membership in filter(None, (group.membership, live.coming)):
+                membership.disconnected(member_id, self._now_ms())
+            self._note_deadline(name)
 
     def view(self, name: str, member_id: str) -> MemberView:
         return self._view(name, member_id)

@@ -133,7 +133,8 @@ class Membership(msgspec.Struct, kw_only=True):
             self.rebalance(topics, now_ms)
         else:
             changed = member.subscription != subscription
-            member.subscription, member.heartbeat_at_ms = subscription, now_ms
+            member.subscription = subscription
+            member.heard(now_ms)
             if changed:
                 self.rebalance(topics, now_ms)
             if self.protocol == "eager" or member_id is None:
@@ -149,10 +150,16 @@ class Membership(msgspec.Struct, kw_only=True):
         member = self.member(member_id)
         if generation is not None and generation > self.generation:
             raise GenerationMismatch(generation=generation, current=self.generation)
-        member.heartbeat_at_ms = max(member.heartbeat_at_ms, now_ms)
+        member.heard(now_ms)
         if is_busy and member.revoking:
             member.revocation_deadline_ms = now_ms + REVOCATION_MS
         return member
+
+    def disconnected(self, member_id: str, now_ms: int) -> None:
+        """The connection of a member broke: the process is gone, or comes back soon."""
+        member = self.members.get(member_id)
+        if member is not None:
+            member.disconnected_at_ms = now_ms
 
     def revoked(self, member_id: str, partitions: set[TopicPartition], now_ms: int) -> bool:
         """The member has let go of these. Returns whether anything changed."""
@@ -199,7 +206,7 @@ class Membership(msgspec.Struct, kw_only=True):
     def restarted(self, now_ms: int) -> None:
         """The broker was away: nobody's time ran meanwhile."""
         for member in self.members.values():
-            member.heartbeat_at_ms = now_ms
+            member.heartbeat_at_ms, member.disconnected_at_ms = now_ms, None
             if member.revocation_deadline_ms is not None:
                 member.revocation_deadline_ms = now_ms + REVOCATION_MS
         if self.stats.began_at_ms is not None:
@@ -207,12 +214,8 @@ class Membership(msgspec.Struct, kw_only=True):
         self.stats.ended_at_ms = min(self.stats.ended_at_ms, now_ms)
 
     def expire(self, topics: Topics, now_ms: int) -> list[str]:
-        """Puts out members that were silent beyond their session, or did not let go in time; returns their ids."""
-        silent = [
-            member
-            for member in self.members.values()
-            if member.heartbeat_at_ms + member.subscription.session_ms < now_ms
-        ]
+        """Puts out members that were silent for too long, or did not let go in time; returns their ids."""
+        silent = [member for member in self.members.values() if member.silent_at_ms < now_ms]
         holding = [
             member
             for member in self.members.values()
@@ -230,7 +233,7 @@ class Membership(msgspec.Struct, kw_only=True):
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` may have something to do."""
-        deadlines = [m.heartbeat_at_ms + m.subscription.session_ms for m in self.members.values()]
+        deadlines = [m.silent_at_ms for m in self.members.values()]
         deadlines += [m.revocation_deadline_ms for m in self.members.values() if m.revocation_deadline_ms is not None]
         return min(deadlines, default=None)
 

@@ -2,7 +2,6 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
 
 from quiver.log.append_plan import AppendPlan, out_of_range, split_runs
 from quiver.log.priority_counts import NO_MESSAGES, PRIORITIES
@@ -204,9 +203,8 @@ class MemoryFrames:
         if self._segments[-1].frames:
             self._segments.append(MemorySegment(self.end_offset))
 
-    def retain(
-        self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None, up_to: int | None = None
-    ) -> int:
+    def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
+        """As that of files."""
         active = self._segments[-1]
         if active.frames and is_due_to_roll(
             size_bytes=active.size_bytes,
@@ -217,21 +215,15 @@ class MemoryFrames:
         ):
             self.roll()
         count = count_to_drop(
-            [
-                SegmentAge(segment.size_bytes, self._last_time(segment, now_ms), following.base_offset)
-                for segment, following in pairwise(self._segments)
-            ],
+            [SegmentAge(segment.size_bytes, self._last_time(segment, now_ms)) for segment in self._segments[:-1]],
             total_bytes=self.size_bytes,
             now_ms=now_ms,
             retention_ms=retention_ms,
             retention_bytes=retention_bytes,
-            up_to=up_to,
         )
-        del self._segments[:count]
         for times in (self._first_times, self._last_times):
             times.forget_below(self.start_offset)
-        self._recount()
-        return self.start_offset
+        return self._segments[count].base_offset
 
     def _last_time(self, segment: MemorySegment, now_ms: int) -> int:
         return self._last_times.passed(segment.base_offset, segment.times[-1], now_ms) if segment.times else 0

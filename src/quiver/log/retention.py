@@ -9,8 +9,6 @@ _SIZE_SHARE = 4  # an active segment above this share of retention_bytes is clos
 class SegmentAge(NamedTuple):
     size_bytes: int
     last_append_time_ms: int
-    end_offset: int
-    """Where the next segment begins."""
 
 
 class PassedTimes:
@@ -61,16 +59,10 @@ def count_to_drop(
     now_ms: int,
     retention_ms: int | None,
     retention_bytes: int | None,
-    up_to: int | None = None,
 ) -> int:
-    """How many of the closed segments, oldest first, are to be removed. `total_bytes` counts the active one too.
-
-    Segments that reach beyond `up_to` stay, however old and however much they are.
-    """
+    """How many of the closed segments, oldest first, are to be removed. `total_bytes` counts the active one too."""
     count = 0
     for segment in closed:
-        if up_to is not None and segment.end_offset > up_to:
-            break
         too_old = retention_ms is not None and now_ms - segment.last_append_time_ms > retention_ms
         too_much = retention_bytes is not None and total_bytes > retention_bytes
         if not (too_old or too_much):

@@ -109,10 +109,8 @@ class SegmentLog(SegmentFiles):
         self._drop(sum(1 for following in self.segments[1:] if following.base_offset <= offset))
         return self.start_offset
 
-    def retain(
-        self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None, up_to: int | None = None
-    ) -> int:
-        """Rolls an old active segment and removes what is too old or too much; returns the new start."""
+    def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
+        """Rolls an old active segment; returns the offset below which everything is too old or too much."""
         active = self.tail.segment
         if active is not None and active.size:
             due = is_due_to_roll(
@@ -128,19 +126,16 @@ class SegmentLog(SegmentFiles):
         closed = self.segments[:-1]
         by_time = retention_ms is not None
         times = [self._last_time(segment, now_ms) if by_time else 0 for segment in closed]
-        ends = [segment.base_offset for segment in self.segments[1:]]
         count = count_to_drop(
-            [SegmentAge(segment.size, *rest) for segment, *rest in zip(closed, times, ends, strict=True)],
+            [SegmentAge(segment.size, time_ms) for segment, time_ms in zip(closed, times, strict=True)],
             total_bytes=self.size_bytes,
             now_ms=now_ms,
             retention_ms=retention_ms,
             retention_bytes=retention_bytes,
-            up_to=up_to,
         )
-        self._drop(count)
         for passed in (self._first_times, self._last_times):
             passed.forget_below(self.start_offset)
-        return self.start_offset
+        return self.segments[count].base_offset if count else self.start_offset
 
     def _last_time(self, segment: Segment, now_ms: int) -> int:
         return self._last_times.passed(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from quiver.model.errors import InvalidRequest
+from quiver.model.numbers import shown, whole_number
 from quiver.model.priority import Priority
 
 SUFFIX = ".dlq"
@@ -59,10 +60,11 @@ class LetterId(NamedTuple):
 
 
 def parse_letter_id(text: object) -> LetterId:
-    parts = text.split(":") if isinstance(text, str) and len(text) <= 40 else []
-    if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):
-        raise InvalidRequest(problem=f"{str(text)[:50]!r} is not the id of a dead letter, such as 0:42")
-    return LetterId(int(parts[0]), int(parts[1]))
+    numbers = [whole_number(part) for part in text.split(":")] if isinstance(text, str) else []
+    match numbers:
+        case [int(partition), int(offset)]:
+            return LetterId(partition, offset)
+    raise InvalidRequest(problem=f"{shown(text)} is not the id of a dead letter, such as 0:42")
 
 
 class LetterCursor(NamedTuple):
@@ -77,10 +79,11 @@ class LetterCursor(NamedTuple):
 
 
 def parse_letter_cursor(text: object) -> LetterCursor:
-    parts = text.split(":") if isinstance(text, str) and len(text) <= 60 else []
-    if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
-        raise InvalidRequest(problem=f"after: {str(text)[:60]!r} is not what a page of dead letters gave as `next`")
-    return LetterCursor(int(parts[2]), int(parts[0]), int(parts[1]))
+    numbers = [whole_number(part) for part in text.split(":")] if isinstance(text, str) else []
+    match numbers:
+        case [int(partition), int(offset), int(died_at_ms)]:
+            return LetterCursor(died_at_ms, partition, offset)
+    raise InvalidRequest(problem=f"after: {shown(text)} is not what a page of dead letters gave as `next`")
 
 
 class Original(msgspec.Struct, frozen=True, array_like=True):

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from quiver.model.errors import InvalidRequest
+from quiver.model.numbers import shown, whole_number
 from quiver.model.priority import Priority
 
 DelayedStatus = Literal["pending", "delivered", "cancelled", "expired"]
@@ -32,7 +33,7 @@ class DelayedId(NamedTuple):
 
 
 def parse_delayed_id(text: str) -> DelayedId:
-    parts = text.split(":") if len(text) <= 40 else []
-    if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):
-        raise InvalidRequest(problem=f"{text[:50]!r} is not the id of a delayed message, such as 0:42")
-    return DelayedId(int(parts[0]), int(parts[1]))
+    match [whole_number(part) for part in text.split(":")]:
+        case [int(partition), int(id)]:
+            return DelayedId(partition, id)
+    raise InvalidRequest(problem=f"{shown(text)} is not the id of a delayed message, such as 0:42")

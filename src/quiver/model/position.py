@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from quiver.model.errors import InvalidRequest
+from quiver.model.numbers import HIGHEST, shown, whole_number
 from quiver.model.times import parse_duration_ms, parse_time_ms
 
 
@@ -30,17 +31,17 @@ def parse_position(value: object, now_ms: int, what: str = "start") -> Position:
         return Position("time", parse_time_ms(value, what))
     if isinstance(value, timedelta) and value <= timedelta():
         return Position("time", max(0, now_ms - parse_duration_ms(-value, what)))
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= HIGHEST:
         return Position("offset", value)
     if isinstance(value, str):
         text = value.strip()
         if text in ("earliest", "latest"):
             return EARLIEST if text == "earliest" else LATEST
-        if text.isdigit():
-            return Position("offset", int(text))
+        if (offset := whole_number(text)) is not None:
+            return Position("offset", offset)
         if text.startswith("-"):
             return Position("time", max(0, now_ms - parse_duration_ms(text[1:], what)))
         return Position("time", parse_time_ms(text, what))
     raise InvalidRequest(
-        problem=f"{what} {value!r} is not earliest, latest, an offset, a time ago such as -2h, or a time"
+        problem=f"{what} {shown(value)} is not earliest, latest, an offset, a time ago such as -2h, or a time"
     )

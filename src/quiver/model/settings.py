@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
 
 from quiver.model.errors import InvalidRequest, InvalidSetting
+from quiver.model.numbers import shown, whole_number
 from quiver.model.sizes import parse_size_bytes
 from quiver.model.times import parse_duration_ms
 
@@ -40,11 +41,10 @@ def whole(low: int, high: int, optional: bool = False) -> Callable[[object], int
     def parse(value: object) -> int | None:
         if value is None and optional:
             return None
-        if isinstance(value, str) and value.strip().isdigit():
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValueError(f"{value!r} is not a whole number from {low} to {high}")
-        return value
+        number = whole_number(value.strip()) if isinstance(value, str) else value
+        if isinstance(number, bool) or not isinstance(number, int) or not low <= number <= high:
+            raise ValueError(f"{shown(value)} is not a whole number from {low} to {high}")
+        return number
 
     return parse
 
@@ -64,7 +64,7 @@ def duration(low_ms: int, high_ms: int) -> Callable[[object], int]:
     def parse(value: object) -> int:
         parsed = parse_duration_ms(value)
         if not low_ms <= parsed <= high_ms:
-            raise ValueError(f"{value!r} is not between {low_ms} ms and {high_ms} ms")
+            raise ValueError(f"{shown(value)} is not between {low_ms} ms and {high_ms} ms")
         return parsed
 
     return parse
@@ -75,7 +75,7 @@ def one_of(kind: Any) -> Callable[[object], str]:
 
     def parse(value: object) -> str:
         if value not in choices:
-            raise ValueError(f"{value!r} is not one of {', '.join(choices)}")
+            raise ValueError(f"{shown(value)} is not one of {', '.join(choices)}")
         return str(value)
 
     return parse

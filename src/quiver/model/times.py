@@ -10,6 +10,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from quiver.model.errors import InvalidRequest
+from quiver.model.numbers import shown, whole_number
 
 Duration = str | float | timedelta
 """As users write it; a number is seconds."""
@@ -19,6 +20,7 @@ Time = str | int | datetime
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _MAX_MS = 2**53
+_MAX_TEXT = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_TIME_MS = 253_402_300_799_999  # the last millisecond of the year 9999
 
@@ -29,7 +31,7 @@ def parse_duration_ms(value: object, what: str = "duration") -> int:
         return _in_range(value / timedelta(milliseconds=1), what, str(value))
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _seconds_to_ms(float(value), what, value)
-    if isinstance(value, str):
+    if isinstance(value, str) and len(value) <= _MAX_TEXT:  # looking for parts takes the square of the length
         text = value.strip().lower()
         parts = _PART.findall(text)
         if parts and "".join(n + unit for n, unit in parts) == text:
@@ -38,7 +40,7 @@ def parse_duration_ms(value: object, what: str = "duration") -> int:
             return _seconds_to_ms(float(text), what, value)
         except ValueError:
             pass
-    raise InvalidRequest(problem=f"{what} {value!r} is not a duration such as 500ms, 30s, 1h30m or 7d")
+    raise InvalidRequest(problem=f"{what} {shown(value)} is not a duration such as 500ms, 30s, 1h30m or 7d")
 
 
 def parse_seconds(value: object, what: str = "timeout") -> float:
@@ -53,13 +55,13 @@ def wait_seconds(value: Duration | None) -> float | None:
     return parse_seconds(value)
 
 
-def _seconds_to_ms(seconds: float, what: str, shown: object) -> int:
-    return _in_range(seconds * 1000, what, shown)
+def _seconds_to_ms(seconds: float, what: str, given: object) -> int:
+    return _in_range(seconds * 1000, what, given)
 
 
-def _in_range(ms: float, what: str, shown: object) -> int:
+def _in_range(ms: float, what: str, given: object) -> int:
     if not math.isfinite(ms) or ms < 0 or ms > _MAX_MS:
-        raise InvalidRequest(problem=f"{what} {shown!r} is out of range: it must be zero or more")
+        raise InvalidRequest(problem=f"{what} {shown(given)} is out of range: it must be zero or more")
     return round(ms)
 
 
@@ -87,8 +89,9 @@ def parse_time_ms(value: object, what: str = "time") -> int:
             pass
     elif isinstance(value, str):
         text = value.strip()
-        if text.isdigit() and len(text) > 4:
-            return parse_time_ms(int(text), what)
+        number = whole_number(text)
+        if number is not None and len(text) > 4:
+            return parse_time_ms(number, what)
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
@@ -96,7 +99,7 @@ def parse_time_ms(value: object, what: str = "time") -> int:
         else:
             return parse_time_ms(_since_epoch_ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC)), what)
     raise InvalidRequest(
-        problem=f"{what} {value!r} is neither RFC 3339 (2026-01-31T12:00:00Z) nor epoch milliseconds"
+        problem=f"{what} {shown(value)} is neither RFC 3339 (2026-01-31T12:00:00Z) nor epoch milliseconds"
     )
 
 

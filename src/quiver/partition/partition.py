@@ -163,12 +163,14 @@ class Partition(SavedState):
         self._warn_of_times_ahead()
 
         async def drop() -> None:
-            start = await self.log.retain(
+            offset = await self.log.retention_offset(
                 now_ms=self._clock.now_ms(),
                 retention_ms=config.retention_ms if deletes else None,
                 retention_bytes=config.retention_bytes if deletes else None,
             )
-            await self._save_below(start)
+            if offset > self.log.start_offset:
+                await self._save_below(offset)
+                await self.log.drop_front(offset)
             self.message_ids.expire(self._now_ms())
 
         await self._writer.exclusive(drop)

@@ -17,7 +17,10 @@ class History(NamedTuple):
         if not self.keep_bytes:
             await log.drop_front(offset)
             return
-        await log.retain(now_ms=now_ms, retention_ms=self.keep_ms, retention_bytes=self.keep_bytes, up_to=offset)
+        no_history = await log.retention_offset(
+            now_ms=now_ms, retention_ms=self.keep_ms, retention_bytes=self.keep_bytes
+        )
+        await log.drop_front(min(no_history, offset))
 
 
 NO_HISTORY = History()

@@ -309,25 +309,22 @@ class LocalLog:
             else:
                 await self._engine.writes.run(self._disk.roll)
 
-    async def retain(
-        self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None, up_to: int | None = None
-    ) -> int:
+    async def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
         async with self._turn:
             self._check_open()
-            memory = self._memory
-            for_disk = retention_bytes
+            memory, disk = self._memory, self._disk
+            in_memory, for_disk = disk.end_offset, retention_bytes
             if memory is not None:
-                memory.retain(now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes, up_to=up_to)
-                for_disk = None if retention_bytes is None else max(0, retention_bytes - memory.size_bytes)
-            if self._disk.segments:
-                await self._engine.background.run(
-                    self._disk.retain,
-                    now_ms=now_ms,
-                    retention_ms=retention_ms,
-                    retention_bytes=for_disk,
-                    up_to=up_to,
+                in_memory = memory.retention_offset(
+                    now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes
                 )
-            return self.start_offset
+                for_disk = None if retention_bytes is None else max(0, retention_bytes - memory.size_bytes)
+            if not disk.segments:
+                return in_memory if memory is not None else self.start_offset
+            on_disk = await self._engine.background.run(
+                disk.retention_offset, now_ms=now_ms, retention_ms=retention_ms, retention_bytes=for_disk
+            )
+            return on_disk if on_disk < disk.end_offset else max(on_disk, in_memory)
 
     @property
     def clean_to(self) -> int:

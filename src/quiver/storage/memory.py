@@ -97,11 +97,9 @@ class MemoryLog:
     async def roll(self) -> None:
         self._frames.roll()
 
-    async def retain(
-        self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None, up_to: int | None = None
-    ) -> int:
-        return self._frames.retain(
-            now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes, up_to=up_to
+    async def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
+        return self._frames.retention_offset(
+            now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes
         )
 
     @property

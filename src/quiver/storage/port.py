@@ -179,12 +179,10 @@ class Log(Protocol):
         """Closes the active segment, so that drop_front can remove it."""
         ...
 
-    async def retain(
-        self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None, up_to: int | None = None
-    ) -> int:
-        """Rolls an old active segment, removes what is too old or too much; returns the new start offset.
+    async def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
+        """Rolls an old active segment; returns the offset below which everything is too old or too much.
 
-        With `up_to`, nothing at or above that offset goes.
+        It is for `drop_front`, once whoever knows something by what goes has noted it elsewhere.
         """
         ...
 

@@ -27,10 +27,16 @@ class SupervisedTask:
         self._task = asyncio.get_running_loop().create_task(self._supervise(), name=self.name)
 
     async def stop(self) -> None:
-        task, self._task = self._task, None
+        task = self._task
+        self.cancel()
         if task is not None:
-            task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+    def cancel(self) -> None:
+        """As `stop`, without waiting for the end."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
 
     async def _supervise(self) -> None:
         loop, pause = asyncio.get_running_loop(), FIRST_PAUSE_SECONDS

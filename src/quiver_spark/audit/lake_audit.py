@@ -72,13 +72,13 @@ class LakeAudit:
             yield ArchivedPartition(
                 topic.name,
                 number,
-                tuple(file for file in found if file.max_append_us >= created_us),
+                tuple(file for file in found if _is_of(file, topic, created_us)),
                 position,
                 latest,
                 max(start, stable.earliest[number]),
                 min(end, stable.latest[number]),
                 topic.facts.is_compacted or self._was_compacted(topic, number),
-                tuple(file for file in found if file.max_append_us < created_us),
+                tuple(file for file in found if not _is_of(file, topic, created_us)),
             )
 
     def _was_compacted(self, topic: AuditedTopic, number: int) -> bool:
@@ -170,6 +170,11 @@ class LakeAudit:
 
     def close(self) -> None:
         self._catalogue.close()
+
+
+def _is_of(file: LakeFile, topic: AuditedTopic, created_us: int) -> bool:
+    """Whether a file is of this topic, or of another that had its name. Without an id, the time of creation tells."""
+    return file.topic_id == topic.extent.id if file.topic_id is not None else file.max_append_us >= created_us
 
 
 class LakeVerdict(NamedTuple):

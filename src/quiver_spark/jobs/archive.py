@@ -20,7 +20,7 @@ from quiver_spark.jobs.given import given_options
 from quiver_spark.lake.files import LakeFile
 from quiver_spark.lake.json_columns import JsonColumns
 from quiver_spark.lake.parquet_file import COMPRESSIONS, DEFAULT_COMPRESSION
-from quiver_spark.lake.schema import STORED_SCHEMA
+from quiver_spark.lake.schema import FRAME_SCHEMA, STORED_SCHEMA, with_topic_id
 from quiver_spark.lake.slice_files import SliceFiles
 from quiver_spark.lake.table import Lake, open_lake
 from quiver_spark.options import ReadOptions
@@ -46,9 +46,12 @@ class ArchiveTask(NamedTuple):
         attempt = SystemRandomness().token(_ATTEMPT_BYTES).hex()
         schema = self.typed.extended(STORED_SCHEMA) if self.typed else STORED_SCHEMA
         for piece in pieces:
-            common = LakeFile(piece.topic, "", piece.partition, piece.start, piece.stop, attempt)
+            common = LakeFile(
+                piece.topic, "", piece.partition, piece.start, piece.stop, attempt, topic_id=piece.topic_id
+            )
             with SliceFiles(Path(self.root), common, schema, self.compression) as files:
-                for batch in read_slice(piece, self.options, STORED_SCHEMA.names):
+                for frames in read_slice(piece, self.options, FRAME_SCHEMA.names):
+                    batch = with_topic_id(frames, piece.topic_id)
                     files.add(self.typed.beside(batch) if self.typed else batch)
                 yield from files.finish()
 
@@ -82,6 +85,7 @@ def run(
         typed = columns_of_values(
             table, catalogue, [piece for _, piece in left], options, schema=schema, infer=infer_schema
         )
+        table.add_topic_ids()
         if typed is not None:
             table.add_columns(typed.columns)
         task = ArchiveTask(str(table.root), options, compression, typed)

@@ -64,7 +64,8 @@ def _check_same(lake: Lake, topic: TopicExtent, *, fails: bool) -> None:
     if archived is not None and archived != topic.id and fails:
         raise OffsetOutOfRange(
             f"topic {topic.name!r} was made anew since it was archived, what came after the last run is gone: archive"
-            " it into another lake, or set failOnDataLoss to false to add its messages to those of the old one",
+            " it into another lake, or set failOnDataLoss to false to add its messages to those of the old one (the"
+            " column topic_id tells them apart)",
             topic=topic.name,
         )
 

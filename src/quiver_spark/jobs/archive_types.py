@@ -36,19 +36,24 @@ def columns_of_values(
         return JsonColumns(check_fields(read_schema(schema)))
     if not infer:
         return None
-    found = infer_fields(_sample(catalogue, left, options))
-    return JsonColumns(as_in_the_lake(lake.schema(), found)) if len(found) else None
+    found = as_in_the_lake(lake.schema(), infer_fields(_sample(catalogue, left, options)))
+    return JsonColumns(found) if len(found) else None
 
 
 def as_in_the_lake(table: pa.Schema, fields: pa.Schema) -> pa.Schema:
-    """The fields with the types of the columns that there are. Pure."""
-    names = set(table.names)
-    return pa.schema(
-        [
-            field.with_type(table.field(column_name(field.name)).type) if column_name(field.name) in names else field
-            for field in fields
-        ]
-    )
+    """The fields with the types of the columns that there are. Pure.
+
+    A field whose name differs from that of a column by case only is left out: the column is that of another field.
+    """
+    there = {name.lower(): table.field(name) for name in table.names}
+    found = []
+    for field in fields:
+        column = there.get(column_name(field.name).lower())
+        if column is None:
+            found.append(field)
+        elif column.name == column_name(field.name):
+            found.append(field.with_type(column.type))
+    return pa.schema(found)
 
 
 def read_schema(text: str) -> pa.Schema:

@@ -25,7 +25,7 @@ from quiver_spark.jobs.replay_source import TopicSource
 from quiver_spark.jobs.replay_transforms import messages, ordered
 from quiver_spark.lake.files import LakeFile
 from quiver_spark.lake.parquet_file import DEFAULT_COMPRESSION
-from quiver_spark.lake.schema import STORED_SCHEMA
+from quiver_spark.lake.schema import FRAME_SCHEMA, STORED_SCHEMA, with_topic_id
 from quiver_spark.lake.slice_files import SliceFiles
 from quiver_spark.lake.table import Lake, open_lake
 from quiver_spark.options import ReadOptions
@@ -103,7 +103,10 @@ def _make_topic(name: str, bootstrap: str, partitions: int) -> None:
 def _into_lake(rows: "DataFrame", lake: Lake, topic: str, ranges: Sequence[Range]) -> Summary:
     """Files by the workers, then one commit that puts them in the place of what the lake had of the topic."""
     lake.check_last_values(topic)
-    task = LastValues(str(lake.root), topic, {each.partition: (each.start, each.stop) for each in ranges})
+    lake.add_topic_ids()
+    topic_id = ranges[0].topic_id if ranges else None
+    spans = {each.partition: (each.start, each.stop) for each in ranges}
+    task = LastValues(str(lake.root), topic, topic_id, spans)
     answers = ordered(rows).mapInArrow(task.write, FILE_COLUMNS).collect()
     files = [LakeFile(**row.asDict()) for row in answers]
     count = sum(file.rows for file in files)
@@ -117,6 +120,7 @@ class LastValues(NamedTuple):
 
     root: str
     topic: str
+    topic_id: int | None
     ranges: dict[int, tuple[int, int]]
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -124,10 +128,11 @@ class LastValues(NamedTuple):
         attempt = SystemRandomness().token(_ATTEMPT_BYTES).hex()
         runs = (each for batch in batches for each in by_partition(batch))
         for partition, group in groupby(runs, key=lambda each: each[0]):
-            common = LakeFile(self.topic, "", partition, *self.ranges[partition], attempt)
+            place = (self.topic, "", partition, *self.ranges[partition])
+            common = LakeFile(*place, attempt, topic_id=self.topic_id)
             with SliceFiles(Path(self.root), common, STORED_SCHEMA, DEFAULT_COMPRESSION) as files:
                 for _, rows in group:
-                    files.add(_stored(rows))
+                    files.add(with_topic_id(_stored(rows), self.topic_id))
                 yield answer_batch(files.finish())
 
 
@@ -142,8 +147,8 @@ def by_partition(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def _stored(rows: pa.RecordBatch) -> pa.RecordBatch:
-    arrays: list[Any] = [rows.column(field.name).cast(field.type) for field in STORED_SCHEMA]
-    return pa.RecordBatch.from_arrays(arrays, schema=STORED_SCHEMA)
+    arrays: list[Any] = [rows.column(field.name).cast(field.type) for field in FRAME_SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=FRAME_SCHEMA)
 
 
 def main(argv: list[str]) -> int:

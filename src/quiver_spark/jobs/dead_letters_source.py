@@ -112,7 +112,7 @@ def find_removed(options: ReadOptions, found: LetterRanges) -> dict[Place, Inter
         for topic in found.topic_ids:
             removed |= {(topic, partition): gone for partition, gone in client.removed(topic).items()}
     else:
-        for topic, partition, _, _ in found.ranges:
+        for topic, partition, *_ in found.ranges:
             log_name = f"topics/{found.topic_ids[topic]}/{partition}-delivery"
             removed[topic, partition] = removed_in_files(options.path, log_name)
     return {

@@ -65,6 +65,7 @@ def run(
     to: str,
     *,
     lake: str | Path | None = None,
+    topic_id: int | None = None,
     to_bootstrap: str | None = None,
     partitions: Sequence[int] | None = None,
     where: str | None = None,
@@ -78,12 +79,19 @@ def run(
 ) -> Summary:
     """Writes what the source options name (topic, start, end) into the topic `to`; with `lake`, from there.
 
+    A lake may have several topics that had the same name one after the other: all of them are replayed, the oldest
+    first, or the one with `topic_id`.
+
     `where` is SQL over the columns of the source, `rate` is rows a second at most. With a `run_id`, what was planned
     is kept in the directory `state` (in the lake, if there is one), and a run under the same id goes on with it.
     """
     options, watch = given_options(source), Stopwatch()
+    if topic_id is not None and lake is None:
+        raise InvalidRequest(problem="a topic id chooses among the topics of a lake: name the lake too")
     origin: ReplaySource = (
-        TopicSource(options, partitions) if lake is None else LakeSource(open_lake(lake), options, partitions)
+        TopicSource(options, partitions)
+        if lake is None
+        else LakeSource(open_lake(lake), options, partitions, topic_id)
     )
     sink = {"topic": check_name(to), "bootstrap": to_bootstrap or (options.bootstrap or DEFAULT_BOOTSTRAP)}
     if keep_partitions:
@@ -95,6 +103,8 @@ def run(
             return _counted(spark, job, watch)
         records = _records(run_id, state, lake)
         asked = _asked(source, sink, lake, partitions, where)
+        if topic_id is not None:
+            asked["topic_id"] = str(topic_id)
         record = RunRecord(asked, origin.ranges(), origin.times(), portion_rows(rate))
         if records is not None:
             record = records.begin(own_id, record)
@@ -127,10 +137,15 @@ def _write_all(
 
 def _counted(spark: "SparkSession", job: Replay, watch: Stopwatch) -> Summary:
     ranges = job.source.ranges()
-    rows = job.rows(spark, ranges, job.source.times()).count() if ranges else 0
-    names = [str(Slice(*each)) for each in ranges if each.stop > each.start]
+    whole = portions(ranges, sum(each.stop - each.start for each in ranges))
+    rows = sum(job.rows(spark, portion, job.source.times()).count() for portion in whole)
+    names = [_shown(each) for each in ranges if each.stop > each.start]
     details = {"to": job.to["topic"], "dry_run": True, "ranges": names}
     return Summary(job="replay", rows=rows, seconds=watch.seconds(), details=details)
+
+
+def _shown(each: Range) -> str:
+    return f"{Slice(*each)} (topic id {each.topic_id})" if each.topic_id else str(Slice(*each))
 
 
 def _records(run_id: str | None, state: str | Path | None, lake: str | Path | None) -> RunRecords | None:

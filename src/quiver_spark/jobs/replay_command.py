@@ -30,6 +30,10 @@ def replay(
         str | None,
         typer.Option("--lake", metavar="DIR", help="Read from a lake; from the broker or --path if absent."),
     ] = None,
+    topic_id: Annotated[
+        int | None,
+        typer.Option("--topic-id", metavar="N", help="With --lake: of topics that had the same name, only this one."),
+    ] = None,
     bootstrap: BootstrapOption = None,
     path: PathOption = None,
     into_bootstrap: Annotated[
@@ -78,6 +82,7 @@ def replay(
         source,
         into,
         lake=lake,
+        topic_id=topic_id,
         to_bootstrap=into_bootstrap or bootstrap,
         partitions=partition,
         where=where,

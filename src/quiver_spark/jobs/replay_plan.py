@@ -21,6 +21,8 @@ class Range(NamedTuple):
     partition: int
     start: int
     stop: int
+    topic_id: int = 0
+    """0: not known. Topics that had the same name one after the other differ by it."""
 
 
 class Times(NamedTuple):
@@ -39,13 +41,26 @@ def portion_rows(rate: int | None) -> int:
 
 
 def portions(ranges: Sequence[Range], most_rows: int) -> Iterator[tuple[Range, ...]]:
-    """All ranges, `most_rows` offsets at a time, shared among the partitions in proportion to what there is."""
-    left = [Slice(*each) for each in ranges if each.stop > each.start]
-    while left:
-        fronts = limit_rows(left, most_rows)
-        yield tuple(Range(*front[:4]) for front in fronts if front.offsets)
-        rest = [piece._replace(start=front.stop) for piece, front in zip(left, fronts, strict=True)]
-        left = [piece for piece in rest if piece.offsets]
+    """All ranges, `most_rows` offsets at a time, shared among the partitions in proportion to what there is.
+
+    Of topics that had the same name, one is done before the next begins.
+    """
+    for together in _one_after_the_other(ranges):
+        left = [Slice(*each) for each in together if each.stop > each.start]
+        while left:
+            fronts = limit_rows(left, most_rows)
+            yield tuple(Range(*front[:5]) for front in fronts if front.offsets)
+            rest = [piece._replace(start=front.stop) for piece, front in zip(left, fronts, strict=True)]
+            left = [piece for piece in rest if piece.offsets]
+
+
+def _one_after_the_other(ranges: Sequence[Range]) -> list[list[Range]]:
+    """Ids grow: the topic with the lowest was there first."""
+    ids = {topic: sorted({each.topic_id for each in ranges if each.topic == topic}) for topic, *_ in ranges}
+    found: dict[int, list[Range]] = {}
+    for each in ranges:
+        found.setdefault(ids[each.topic].index(each.topic_id), []).append(each)
+    return [found[place] for place in sorted(found)]
 
 
 def times_of(options: ReadOptions) -> Times:
@@ -54,26 +69,57 @@ def times_of(options: ReadOptions) -> Times:
 
 
 def lake_ranges(files: Iterable[LakeFile], options: ReadOptions, partitions: Sequence[int] | None) -> list[Range]:
-    """The offsets that are asked for of what files have, as far as start and end are offsets."""
-    spans: dict[tuple[str, int], tuple[int, int]] = {}
+    """The offsets that are asked for of what files have, as far as start and end are offsets.
+
+    InvalidRequest when they are and the files are of several topics with one name: then they mean nothing.
+    """
+    spans: dict[tuple[str, int, int], tuple[int, int]] = {}
+    counts: dict[str, int] = {}
     for file in files:
-        place = (file.topic, file.partition)
         if options.topics and file.topic not in options.topics:
             continue
+        counts[file.topic] = max(counts.get(file.topic, 0), file.partition + 1)
         if partitions is not None and file.partition not in partitions:
             continue
+        place = (file.topic, file.topic_id or 0, file.partition)
         start, stop = spans.get(place, (file.start, file.stop))
         spans[place] = (min(start, file.start), max(stop, file.stop))
-    return [_within(Range(*place, *span), options) for place, span in sorted(spans.items())]
+    options.check_places(counts)
+    if _names_offsets(options):
+        _check_one_id(spans)
+    return [
+        _within(Range(topic, number, *span, topic_id), options)
+        for (topic, topic_id, number), span in sorted(spans.items())
+    ]
+
+
+def _names_offsets(options: ReadOptions) -> bool:
+    places = [options.start, *([options.end] if options.end else [])]
+    positions = [each for one in places for each in (one.everywhere, *(place[2] for place in one.exceptions))]
+    return any(each.kind == "offset" for each in positions)
+
+
+def _check_one_id(places: Iterable[tuple[str, int, int]]) -> None:
+    ids: dict[str, set[int]] = {}
+    for topic, topic_id, _ in places:
+        if topic_id:
+            ids.setdefault(topic, set()).add(topic_id)
+    for topic, found in ids.items():
+        if len(found) > 1:
+            listed = ", ".join(map(str, sorted(found)))
+            raise InvalidRequest(
+                problem=f"the lake has several topics that were named {topic!r} (ids {listed}), each with offsets of"
+                " its own: choose one by topic_id (--topic-id), or start and end by times"
+            )
 
 
 def chosen_files(files: Iterable[LakeFile], ranges: Sequence[Range], times: Times) -> list[LakeFile]:
     """The files that may have rows of a portion."""
-    wanted = {(each.topic, each.partition): each for each in ranges}
+    wanted = {(each.topic, each.topic_id, each.partition): each for each in ranges}
     return [
         file
         for file in files
-        if (span := wanted.get((file.topic, file.partition))) is not None
+        if (span := wanted.get((file.topic, file.topic_id or 0, file.partition))) is not None
         and file.first_offset < span.stop
         and file.last_offset >= span.start
         and (times.start_ms is None or file.max_append_us >= times.start_ms * 1000)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from quiver.model.errors import InvalidRequest
+from quiver.model.errors import InvalidRequest, TopicNotFound
 from quiver_spark.catalogue import open_catalogue, plan
 from quiver_spark.jobs.file_tasks import cores
 from quiver_spark.jobs.replay_plan import Range, Times, chosen_files, lake_ranges, row_condition, times_of
@@ -40,9 +40,9 @@ class TopicSource:
         found: dict[tuple[str, int], Range] = {}
         for piece in plan(self.options, cores=1):
             if self.partitions is None or piece.partition in self.partitions:
-                known = found.get(piece[:2], Range(*piece[:4]))
+                known = found.get(piece[:2], Range(*piece[:5]))
                 start, stop = min(known.start, piece.start), max(known.stop, piece.stop)
-                found[piece[:2]] = Range(*piece[:2], start, stop)
+                found[piece[:2]] = known._replace(start=start, stop=stop)
         return list(found.values())
 
     def times(self) -> Times:
@@ -64,12 +64,23 @@ class TopicSource:
         return frame.where(row_condition(portion, times))
 
     def _others(self, portion: Sequence[Range]) -> Iterator[Range]:
-        """Empty ranges of the partitions that are not in a portion: the source reads those it is not told about."""
+        """Empty ranges of the partitions that are not in a portion: the source reads those it is not told about.
+
+        TopicNotFound when a topic is not the one that the ranges are of.
+        """
         there = {(each.topic, each.partition) for each in portion}
+        ids = {each.topic: each.topic_id for each in portion}
         catalogue = open_catalogue(self.options)
         try:
             for topic in dict.fromkeys(each.topic for each in portion):
-                for number in range(len(catalogue.extent(topic).latest)):
+                extent = catalogue.extent(topic)
+                if ids[topic] not in (0, extent.id):
+                    raise TopicNotFound(
+                        f"topic {topic!r} was deleted and made again since this run was planned, and what is left of"
+                        " the run is gone with it; begin a new run",
+                        topic=topic,
+                    )
+                for number in range(len(extent.latest)):
                     if (topic, number) not in there:
                         yield Range(topic, number, 0, 0)
         finally:
@@ -89,6 +100,8 @@ class LakeSource:
     lake: Lake
     options: ReadOptions
     partitions: Sequence[int] | None
+    topic_id: int | None = None
+    """Of topics that had the same name one after the other, only this one."""
 
     def ranges(self) -> list[Range]:
         files = self.lake.files()
@@ -97,6 +110,12 @@ class LakeSource:
             if topic not in known:
                 there = ", ".join(sorted(known)) or "none"
                 raise InvalidRequest(problem=f"the lake in {self.lake.root} has no topic {topic!r}; it has {there}")
+        if self.topic_id is not None:
+            ids = sorted({file.topic_id or 0 for file in files if file.topic in self.options.topics})
+            if self.topic_id not in ids:
+                problem = f"the lake in {self.lake.root} has nothing of a topic with id {self.topic_id}"
+                raise InvalidRequest(problem=f"{problem}; it has the ids {', '.join(map(str, ids))} (0: not known)")
+            files = [file for file in files if (file.topic_id or 0) == self.topic_id]
         return lake_ranges(files, self.options, self.partitions)
 
     def times(self) -> Times:

@@ -1,5 +1,6 @@
 """Many small files of the lake into fewer large ones, with the same messages and the ranges joined."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -20,6 +21,7 @@ from quiver_spark.progress import progress_bar
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_logger = logging.getLogger(__name__)
 TARGET_BYTES = 128 * MIB
 _BATCH_ROWS = 32_768
 _ATTEMPT_BYTES = 6
@@ -29,13 +31,19 @@ def bins(files: Sequence[LakeFile], *, target_bytes: int = TARGET_BYTES) -> list
     """Which files become one: neighbours of one partition and date that fit the target together. Pure.
 
     Nothing of the date lies between two neighbours, so one range from the first to the last says as much as theirs.
-    Ranges overlap only where a topic was made anew; such files stay apart.
+    Files of topics that had the same name one after the other stay apart; where their ids are not known, ranges that
+    overlap tell.
     """
     found = []
-    in_order = sorted(files, key=lambda file: (file.topic, file.partition, file.date, file.start))
-    for _, neighbours in groupby(in_order, key=lambda file: (file.topic, file.partition, file.date)):
+    in_order = sorted(files, key=lambda file: (*_home(file), file.start))
+    for _, neighbours in groupby(in_order, key=_home):
         found += [group for group in _filled(neighbours, target_bytes) if len(group) > 1]
     return found
+
+
+def _home(file: LakeFile) -> tuple[str, int, int, str]:
+    """Files with the same may be joined."""
+    return file.topic, -1 if file.topic_id is None else file.topic_id, file.partition, file.date
 
 
 def _filled(files: Iterator[LakeFile], target_bytes: int) -> Iterator[tuple[LakeFile, ...]]:
@@ -59,7 +67,7 @@ def join_small_files(
     show_progress: bool | None = None,
 ) -> int:
     """Returns how many files were replaced. TransactionConflict when another run did the same at the same time."""
-    groups = bins(lake.files(), target_bytes=target_bytes)
+    groups = [group for group in bins(lake.files(), target_bytes=target_bytes) if _is_whole(lake, group)]
     if not groups:
         return 0
     old = [file for group in groups for file in group]
@@ -69,6 +77,14 @@ def join_small_files(
         new = on_workers(spark, groups, task.write, "joining small files")
     lake.replace(old, new, {"job": "small files", "removed": len(old), "added": len(new)})
     return len(old)
+
+
+def _is_whole(lake: Lake, group: Sequence[LakeFile]) -> bool:
+    """Whether all files of a group are there. One that is lost keeps its group from being joined, and no other."""
+    lost = [file.path for file in group if not (lake.root / file.path).is_file()]
+    for path in lost:
+        _logger.warning("the lake in %s has lost %s: files beside it are not joined", lake.root, path)
+    return not lost
 
 
 class JoinTask(NamedTuple):
@@ -82,7 +98,8 @@ class JoinTask(NamedTuple):
     def write(self, group: Sequence[LakeFile]) -> Iterator[LakeFile]:
         root, first, last = Path(self.root), group[0], group[-1]
         attempt = SystemRandomness().token(_ATTEMPT_BYTES).hex()
-        common = LakeFile(first.topic, first.date, first.partition, first.start, last.stop, attempt)
+        place = (first.topic, first.date, first.partition, first.start, last.stop)
+        common = LakeFile(*place, attempt, topic_id=first.topic_id)
         schema = self._stored(group)
         joined = ParquetFile(root, common, schema, self.compression)
         try:

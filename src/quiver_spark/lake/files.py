@@ -14,7 +14,7 @@ from quiver.model.errors import CorruptData
 
 _NAME = re.compile(
     r"topic=(?P<topic>[^/]+)/date=(?P<date>[\d-]+)/"
-    r"(?P<partition>\d+)-(?P<start>\d+)-(?P<stop>\d+)-(?P<attempt>\w+)\.parquet"
+    r"(?P<partition>\d+)-(?P<start>\d+)-(?P<stop>\d+)-(?:t(?P<topic_id>\d+)-)?(?P<attempt>\w+)\.parquet"
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1)
@@ -41,13 +41,16 @@ class LakeFile(NamedTuple):
     min_append_us: int = 0
     max_append_us: int = 0
     """Of the times at which the broker stored them."""
+    topic_id: int | None = None
+    """Tells the topic from another one that had its name. None: written by a version that did not keep it."""
 
     @property
     def path(self) -> str:
         """Below the lake's directory."""
+        marked = self.attempt if self.topic_id is None else f"t{self.topic_id}-{self.attempt}"
         return (
             f"topic={self.topic}/date={self.date}/"
-            f"{self.partition:05d}-{self.start:020d}-{self.stop:020d}-{self.attempt}.parquet"
+            f"{self.partition:05d}-{self.start:020d}-{self.stop:020d}-{marked}.parquet"
         )
 
     def stats(self) -> str:
@@ -70,6 +73,8 @@ def file_of(path: str, row: dict[str, Any] | None = None) -> LakeFile:
     file = LakeFile(
         part["topic"], part["date"], int(part["partition"]), int(part["start"]), int(part["stop"]), part["attempt"]
     )
+    if part["topic_id"] is not None:
+        file = file._replace(topic_id=int(part["topic_id"]))
     if row is None:
         return file
     return file._replace(

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from quiver.model.errors import InvalidRequest
-from quiver_spark.lake.schema import typed_columns
+from quiver_spark.lake.schema import check_distinct, typed_columns
 
 _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 
@@ -65,6 +65,7 @@ def check_fields(fields: pa.Schema) -> pa.Schema:
     """The fields themselves; InvalidRequest when there is none, or one that JSON cannot give."""
     if not len(fields):
         raise InvalidRequest(problem="the schema has no fields")
+    typed_columns(fields)
     _decoder(fields)
     return fields
 
@@ -96,6 +97,7 @@ def _python_type(kind: pa.DataType, where: str) -> Any:
     if pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
         return dict[str, _python_type(kind.item_type, f"{where}{{}}") | None]  # type: ignore[misc]
     if pa.types.is_struct(kind):
+        check_distinct([each.name for each in kind])
         inner = {}
         for each in kind:
             name = each.name

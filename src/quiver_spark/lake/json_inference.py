@@ -1,13 +1,16 @@
 """Which fields JSON values have, and of which types, told from a sample. Pure.
 
-A field with values of types that do not go together is left out: the raw value has it.
+A field with values of types that do not go together is left out: the raw value has it. So are all but one of the
+fields whose names differ by case only.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+
+from quiver_spark.lake.schema import column_name, distinct
 
 _DEEPEST = 16
 _LARGEST = 2**63
@@ -26,8 +29,8 @@ def infer_fields(values: Iterable[bytes | None]) -> pa.Schema:
             continue
         if isinstance(decoded, dict):
             found = _merged(found, _shape(decoded, 0))
-    kind = _arrow(found) if found is not None else None
-    return pa.schema(sorted(kind, key=lambda field: field.name)) if kind is not None else pa.schema([])
+    kind = _arrow(found, column_name) if found is not None else None
+    return pa.schema(list(kind)) if kind is not None else pa.schema([])
 
 
 # A shape is a scalar type's name, {name: shape} for an object, [shape] for an array, None for null and "mixed" for
@@ -74,13 +77,12 @@ def _merged(one: Any, other: Any) -> Any:
 _SCALARS = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "string": pa.string()}
 
 
-def _arrow(shape: Any) -> pa.DataType | None:
-    """None when there is nothing to tell, or it is mixed."""
+def _arrow(shape: Any, column: Callable[[str], str] = str) -> pa.DataType | None:
+    """None when there is nothing to tell, or it is mixed. `column` is where a field is found."""
     if isinstance(shape, list):
         inner = _arrow(shape[0])
         return None if inner is None else pa.list_(pa.field("element", inner))
     if isinstance(shape, dict):
-        fields = [(name, _arrow(inner)) for name, inner in shape.items() if name]
-        known = [pa.field(name, kind) for name, kind in fields if kind is not None]
-        return pa.struct(known) if known else None
+        fields = {name: kind for name, inner in shape.items() if name and (kind := _arrow(inner)) is not None}
+        return pa.struct([pa.field(name, fields[name]) for name in distinct(fields, column)]) if fields else None
     return _SCALARS.get(shape) if shape is not None else None

@@ -15,7 +15,7 @@ import pyarrow as pa
 from quiver.model.errors import InvalidRequest, QuiverError, TransactionConflict
 from quiver.system.clock import SystemClock
 from quiver_spark.lake.files import LakeFile, file_of
-from quiver_spark.lake.schema import LAKE_SCHEMA, PARTITION_COLUMNS, missing_columns
+from quiver_spark.lake.schema import LAKE_SCHEMA, OLDEST_SCHEMA, PARTITION_COLUMNS, TOPIC_ID, missing_columns
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -55,7 +55,7 @@ class Lake:
         actions = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
         return sorted(
             (file_of(action["path"], action) for action in actions),
-            key=lambda file: (file.topic, file.partition, file.date, file.start),
+            key=lambda file: (file.topic, file.partition, file.date, file.topic_id or 0, file.start),
         )
 
     def topic_id(self, topic: str) -> int | None:
@@ -146,6 +146,10 @@ class Lake:
             self._table.alter.add_columns(list(Schema.from_arrow(missing).fields))
             self.refresh()
 
+    def add_topic_ids(self) -> None:
+        """Gives a lake of an earlier version the column for them: to be called before files are written."""
+        self.add_columns(pa.schema([TOPIC_ID]))
+
     def vacuum(self, age_hours: int, *, dry_run: bool = False) -> list[str]:
         """Removes files that do not count and are older than that: replaced ones, and those of runs that failed."""
         return self._table.vacuum(
@@ -206,7 +210,7 @@ def open_lake(path: str | Path, *, create: bool = False) -> Lake:
             description="Messages of Quiver topics",
         )
     lake = Lake(root, DeltaTable(str(root)))
-    if not set(LAKE_SCHEMA.names) <= set(lake.schema().names):
+    if not set(OLDEST_SCHEMA.names) <= set(lake.schema().names):
         raise InvalidRequest(problem=f"the Delta table in {root} was not made by quiver; choose another directory")
     return lake
 

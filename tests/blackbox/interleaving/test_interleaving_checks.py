@@ -170,6 +170,14 @@ def test_a_dead_letter_has_a_reason() -> None:
     assert not found(check_settled, [], [M0], letters=[Letter("t", QUEUE.name, M0.value, "max_attempts", 6)])
 
 
+def test_expired_messages_are_accounted_for() -> None:
+    mortal = event("publish", 0, of=M0, ttl=1.0)
+    letter = Letter("t", QUEUE.name, M0.value, "expired", 0)
+    assert not found(check_published, [mortal])
+    assert not found(check_settled, [mortal], letters=[letter])
+    assert "is lost" in found(check_settled, [mortal])[0].sentence
+
+
 def test_acked_stays_acked() -> None:
     acked = [lease("deliver", 1, M0), lease("ack", 2, M0)]
     again = lease("deliver", 3, M0, attempt=2, nonce="b")

@@ -116,8 +116,12 @@ async def test_a_bad_query_is_400_and_named(client, query, said):
     assert said in answer.json()["error"]
 
 
-async def test_empty_and_unknown_query_fields_count_as_absent(client):
-    assert (await client.get(PATH + "?offset=&limit=&from_time=&colour=red")).status_code == 200
+async def test_unknown_query_fields_are_ignored_and_known_ones_need_a_value(client):
+    assert (await client.get(PATH + "?colour=red&taste=")).status_code == 200
+    for name in ("offset", "limit", "from_time"):
+        answer = await client.get(PATH + f"?{name}=")
+        assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+        assert name in answer.json()["error"]
 
 
 @pytest.mark.parametrize(

@@ -381,9 +381,10 @@ class TestRetention:
         await log.roll()
         (first, _) = sorted((tmp_path / "data").rglob("*.log"))
         os.utime(first, (now_ms / 1000 + 366 * 86_400, now_ms / 1000 + 366 * 86_400))
-        assert await log.retain(now_ms=now_ms, retention_ms=60_000, retention_bytes=None) == 0
+        limits = {"retention_ms": 60_000, "retention_bytes": None}
+        assert await log.retention_offset(now_ms=now_ms, **limits) == 0
         await storage.close()
         storage = await start()
         log = await storage.open_log("a", LogOptions())
-        assert await log.retain(now_ms=now_ms + 59_000, retention_ms=60_000, retention_bytes=None) == 0
-        assert await log.retain(now_ms=now_ms + 61_000, retention_ms=60_000, retention_bytes=None) == 1
+        assert await log.retention_offset(now_ms=now_ms + 59_000, **limits) == 0
+        assert await log.retention_offset(now_ms=now_ms + 61_000, **limits) == 1

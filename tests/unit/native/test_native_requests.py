@@ -10,7 +10,7 @@ from quiver.partition.partition import Appended
 from quiver.protocol.group_messages import GroupHeartbeat
 from quiver.protocol.messages import Done, Failure, Fetch, FetchPart, Ping, Produce, Produced
 from quiver.protocol.packet import encode_packet
-from unit.native.native_client import NativeClient, until
+from unit.native.native_client import FileSlice, NativeClient, until
 
 
 def produce_packets(count: int, size: int = 10) -> bytes:
@@ -211,3 +211,20 @@ async def test_counts_tell_what_went_through(start_gateway, connect, broker):
     assert (counts.connections_open, counts.connections_total, counts.requests, counts.failures) == (1, 1, 3, 1)
     assert counts.bytes_received > 1000
     assert counts.bytes_sent > 100
+
+
+async def test_an_answer_that_cannot_be_encoded_becomes_a_failure(start_gateway, connect, broker):
+    """Every request is answered, and what the answer held is let go."""
+    broker.slices = [FileSlice(b"x" * 100, in_file=True)]
+    fetch = broker.fetch
+
+    async def fetch_beyond(parts, **arguments):
+        return [found._replace(high_watermark=2**64) for found in await fetch(parts, **arguments)]
+
+    broker.fetch = fetch_beyond
+    client = await connect(await start_gateway())
+    await client.send(Fetch([FetchPart(1, 0, 0, 100)]), correlation=7)
+    correlation, failure = await client.answer()
+    assert (correlation, failure.code) == (7, "internal")
+    assert await client.ask(Ping()) == Done()
+    assert [piece.releases for piece in broker.slices] == [1]

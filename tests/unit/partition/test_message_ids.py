@@ -181,6 +181,28 @@ async def test_what_is_past_the_window_takes_no_memory() -> None:
     assert len(shelf.partition.message_ids) == 0
 
 
+async def test_what_retention_removes_is_remembered_by_a_killed_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    hour = 60 * MINUTE
+    shelf = await Shelf(retention_ms=hour, dedup_window_ms=10 * hour).open()
+    producer = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+    await shelf.send(b"a", **producer)
+    shelf.clock.now += 2 * hour
+    drop_front = shelf.partition.log.drop_front
+
+    async def killed_after(offset: int) -> int:
+        await drop_front(offset)
+        raise OSError("killed")
+
+    monkeypatch.setattr(shelf.partition.log, "drop_front", killed_after)
+    with pytest.raises(OSError, match="killed"):
+        await shelf.partition.retain(shelf.config)
+    monkeypatch.undo()
+    await shelf.open()
+    assert shelf.partition.log.start_offset == shelf.partition.log.end_offset == 1
+    assert (await shelf.send(b"a", **producer)).duplicate
+    assert await shelf.publish(b"a") == (0, True)
+
+
 # failed writes
 
 

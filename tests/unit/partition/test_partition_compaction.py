@@ -170,7 +170,7 @@ async def test_an_old_active_segment_is_closed_also_without_retention(storage: S
     partition = await open_partition(storage, config)
     await send(partition, [(b"a", b"1")])
     clock_ms = partition.log.last_append_time_ms + 10
-    await partition.log.retain(now_ms=clock_ms, retention_ms=None, retention_bytes=None)
+    await partition.log.retention_offset(now_ms=clock_ms, retention_ms=None, retention_bytes=None)
     await partition.snapshot()
     assert is_due(partition, config, clock_ms)
     await partition.retain(config)

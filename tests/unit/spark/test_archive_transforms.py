@@ -51,6 +51,9 @@ def test_the_name_of_a_file_has_its_range() -> None:
     file = lake_file(100, 250)
     assert file.path == "topic=t/date=2026-01-31/00000-00000000000000000100-00000000000000000250-a100.parquet"
     assert file_of(file.path) == LakeFile("t", "2026-01-31", 0, 100, 250, "a100")
+    known = file._replace(topic_id=7)
+    assert known.path.endswith("-t7-a100.parquet")
+    assert file_of(known.path) == LakeFile("t", "2026-01-31", 0, 100, 250, "a100", topic_id=7)
     with pytest.raises(CorruptData, match="was not written by quiver"):
         file_of("topic=t/date=2026-01-31/part-0.parquet")
 
@@ -119,6 +122,9 @@ def test_files_of_other_dates_and_partitions_stay_apart() -> None:
     apart = [lake_file(0, 100), lake_file(0, 100, day="2026-02-01"), lake_file(0, 100, partition=1)]
     assert bins(apart) == []
     assert bins([lake_file(0, 100), lake_file(50, 150)]) == [], "a topic that was made anew"
+    old, new = ([lake_file(*span)._replace(topic_id=id) for span in ((0, 9), (9, 20))] for id in (3, 8))
+    assert bins([old[0], new[1], old[1], new[0]]) == [tuple(old), tuple(new)]
+    assert bins([old[0], new[1], lake_file(20, 30)]) == [], "what follows is of another topic, or may be"
 
 
 def test_a_joined_file_has_the_rows_and_the_whole_range(tmp_path: Path) -> None:

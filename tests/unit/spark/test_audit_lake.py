@@ -16,6 +16,7 @@ from quiver.records.header import HEADER_BYTES, StampedFrame, stamp, unpack_head
 from quiver.records.read import open_frame
 from quiver.records.thin import thin_frame
 from quiver_spark.audit.finding import Finding
+from quiver_spark.audit.lake_audit import _is_of
 from quiver_spark.audit.lake_checks import (
     ArchivedPartition,
     FileReport,
@@ -27,6 +28,8 @@ from quiver_spark.audit.lake_checks import (
 )
 from quiver_spark.audit.lake_compare import CompareTask
 from quiver_spark.audit.lake_counts import CountTask, MessageCounts, file_report
+from quiver_spark.audit.topics import AuditedTopic, TopicFacts
+from quiver_spark.catalogue import TopicExtent
 from quiver_spark.jobs.archive import ArchiveTask
 from quiver_spark.lake.files import LakeFile, date_of
 from quiver_spark.options import ReadOptions
@@ -271,3 +274,12 @@ def test_files_of_an_earlier_topic_are_only_looked_into() -> None:
     reports = {old.path: FileReport(old.path, 7)}
     assert list(check_files(archive(earlier=(old,)), reports)) == []
     assert found(check_files(archive(earlier=(old,)), {old.path: FileReport(old.path, 6)})) == [("lake-file", 0, 99)]
+
+
+@pytest.mark.parametrize(("topic_id", "is_of_it"), [(5, True), (4, False), (None, True)])
+def test_files_of_a_topic_are_told_by_its_id(topic_id: int | None, is_of_it: bool) -> None:
+    """The clock may have been set back: what an older topic stored looks younger then."""
+    extent = TopicExtent("t", 5, [0], [10], 0)
+    topic = AuditedTopic(extent, TopicFacts(False, False, 1_000), ((0, 10),))
+    file = LakeFile("t", "2026-01-31", 0, 0, 10, "a", max_append_us=2_000_000, topic_id=topic_id)
+    assert _is_of(file, topic, 1_000_000) == is_of_it

@@ -14,7 +14,7 @@ from quiver.model.errors import InvalidRequest
 from quiver_spark.jobs.archive_types import as_in_the_lake
 from quiver_spark.lake.json_columns import JsonColumns, check_fields, typed
 from quiver_spark.lake.json_inference import infer_fields
-from quiver_spark.lake.schema import LAKE_SCHEMA, STORED_SCHEMA, typed_columns
+from quiver_spark.lake.schema import LAKE_SCHEMA, STORED_SCHEMA, column_name, missing_columns, typed_columns
 
 FIELDS = pa.schema(
     [
@@ -92,6 +92,26 @@ def test_names_of_the_source_get_a_prefix() -> None:
     assert beside.extended(STORED_SCHEMA).names == [*STORED_SCHEMA.names, "id", "json_timestamp", "json_date"]
     with pytest.raises(InvalidRequest, match="two fields of the schema make the column 'json_key'"):
         typed_columns(pa.schema([("key", pa.string()), ("json_key", pa.string())]))
+
+
+TWICE = [("Id", pa.int64()), ("iD", pa.int64())]
+
+
+def test_case_makes_no_difference_to_columns() -> None:
+    assert infer_fields([b'{"Id": 1, "id": "a", "ID": true}']) == pa.schema([("ID", pa.bool_())])
+    assert infer_fields([b'{"id": 1}', b'{"Id": {"x": 1, "X": 2}}']) == pa.schema(
+        [("Id", pa.struct([("X", pa.int64())]))]
+    )
+    assert infer_fields([b'{"Topic": "x", "topic": 1, "json_topic": 2}']).names == ["Topic"]
+    assert JsonColumns(pa.schema([("Topic", pa.string())])).columns.names == ["json_Topic"]
+    assert column_name("TOPIC_ID") == "json_TOPIC_ID"
+    for same in (pa.schema([("Id", pa.int64()), ("id", pa.int64())]), pa.schema([("n", pa.struct(TWICE))])):
+        with pytest.raises(InvalidRequest, match=r"make the column .* case makes no difference"):
+            check_fields(same)
+    table = pa.schema([*LAKE_SCHEMA, pa.field("Id", pa.int64())])
+    assert as_in_the_lake(table, pa.schema([("id", pa.string()), ("x", pa.bool_())])).names == ["x"]
+    with pytest.raises(InvalidRequest, match="has a column 'Id', and 'id' differs from it by case only; name the"):
+        missing_columns(table, pa.schema([("id", pa.int64())]))
 
 
 def test_types_that_json_cannot_give() -> None:

@@ -8,6 +8,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from quiver.model.errors import InvalidRequest, TransactionConflict
 from quiver_spark.lake.files import LakeFile
+from quiver_spark.lake.schema import OLDEST_SCHEMA, PARTITION_COLUMNS
 from quiver_spark.lake.table import Advance, Lake, open_lake
 
 
@@ -40,6 +41,22 @@ def test_files_and_positions_come_together(root: Path) -> None:
     assert again.files() == [first]
     assert (again.position("t", 3, 0), again.position("t", 4, 0), again.topic_id("t")) == (100, None, 3)
     assert DeltaTable(str(root)).history(1)[0]["quiver"] == {"rows": 100}
+
+
+def test_a_lake_of_an_earlier_version_gets_the_ids_of_topics(tmp_path: Path) -> None:
+    DeltaTable.create(str(tmp_path), schema=OLDEST_SCHEMA, partition_by=list(PARTITION_COLUMNS))
+    lake = open_lake(tmp_path)
+    old = written(tmp_path, 0, 100)
+    lake.commit([old], step(None, 100), {})
+    assert lake.files() == [old]
+    lake.add_topic_ids()
+    lake.add_topic_ids()
+    new = written(tmp_path, 100, 150)._replace(topic_id=3)
+    (tmp_path / new.path).write_bytes(b"12345")
+    lake.commit([new], step(100, 150), {})
+    again = open_lake(tmp_path)
+    assert [file.topic_id for file in again.files()] == [None, 3]
+    assert "topic_id" in again.schema().names
 
 
 def test_positions_outlast_checkpoints(root: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_rate_makes_portions_small() -> None:
 
 def test_ranges_of_a_lake() -> None:
     def ranges(partitions: list[int] | None = None, **options: object) -> list[tuple[str, int, int, int]]:
-        return [tuple(each) for each in lake_ranges(FILES, given_options(options), partitions)]  # type: ignore[misc]
+        return [each[:4] for each in lake_ranges(FILES, given_options(options), partitions)]
 
     assert ranges(topics="a,b") == [("a", 0, 0, 200), ("a", 1, 5, 50), ("b", 0, 0, 10)]
     assert ranges([1], topic="a") == [("a", 1, 5, 50)]
@@ -165,3 +165,57 @@ def test_a_summary_says_how_fast_it_was() -> None:
         "job": "archive", "rows": 500, "files": 2, "bytes": 9, "seconds": 0.25, "rows_per_second": 2000, "version": 3
     }  # fmt: skip
     assert Summary(job="x").rows_per_second == 0
+
+
+NAMESAKES = [
+    *(file._replace(topic_id=None) for file in FILES[:1]),
+    FILES[1]._replace(topic_id=3),
+    lake_file("a", 0, 0, 80, 2)._replace(topic_id=7),
+    lake_file("b", 0, 0, 10, 2)._replace(topic_id=4),
+]
+"""Topic `a` by an earlier version, which kept no ids, then with its id, then another one of its name."""
+
+
+def test_topics_that_had_the_same_name_are_replayed_one_after_the_other() -> None:
+    ranges = lake_ranges(NAMESAKES, given_options({"topics": "a,b"}), None)
+    assert ranges == [
+        Range("a", 0, 0, 100),
+        Range("a", 0, 100, 200, 3),
+        Range("a", 0, 0, 80, 7),
+        Range("b", 0, 0, 10, 4),
+    ]
+    whole = list(portions(ranges, 1000))
+    assert [[(each.topic, each.topic_id) for each in portion] for portion in whole] == [
+        [("a", 0), ("b", 4)],
+        [("a", 3)],
+        [("a", 7)],
+    ]
+    assert [file.topic_id for portion in whole for file in chosen_files(NAMESAKES, portion, Times())] == [
+        None,
+        4,
+        3,
+        7,
+    ]
+    small = [each for portion in portions(ranges, 30) for each in portion if each.topic == "a"]
+    assert [each.topic_id for each in small] == sorted(each.topic_id for each in small)
+    assert sum(each.stop - each.start for each in small) == 280
+
+
+def test_offsets_mean_nothing_for_several_topics_of_one_name() -> None:
+    for options in ({"start": 5}, {"end": '{"0": 7}'}):
+        with pytest.raises(InvalidRequest, match=r"several topics that were named 'a' \(ids 3, 7\).*--topic-id"):
+            lake_ranges(NAMESAKES, given_options({"topic": "a", **options}), None)
+    assert lake_ranges(NAMESAKES[:2], given_options({"topic": "a", "start": 50}), None)[0].start == 50
+    assert len(lake_ranges(NAMESAKES, given_options({"topic": "a", "start": "-1d"}), None)) == 3
+
+
+def test_places_that_the_lake_does_not_have() -> None:
+    with pytest.raises(InvalidRequest, match="'start' names partition 5, which does not exist; a: 0 to 1"):
+        lake_ranges(FILES, given_options({"topic": "a", "start": '{"5": 3}'}), None)
+
+
+def test_a_record_of_before_ids_is_read(tmp_path: Path) -> None:
+    kept = b'{"asked":{"topic":"a"},"ranges":[["a",0,0,10]],"times":[null,null],"portion_rows":5,"done":1}'
+    (tmp_path / "r.json").write_bytes(kept)
+    planned = RunRecord({"topic": "a"}, [Range("a", 0, 0, 10, 3)], Times(), 5)
+    assert RunRecords(tmp_path).begin("r", planned).ranges == [Range("a", 0, 0, 10)]

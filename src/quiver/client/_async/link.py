@@ -114,7 +114,7 @@ class AsyncLink:
                 raise error_from_wire(reply.answer.code, reply.answer.message, reply.answer.retryable)
             except (ConnectionLost, ShuttingDown) as error:
                 wait = backoff_seconds(failures, self.randomness.jitter())
-                if self.clock.monotonic() + wait >= deadline:
+                if self.clock.monotonic() + wait >= deadline or self.is_closed:
                     raise
                 if isinstance(error, ConnectionLost) and sent and not repeatable:
                     raise

@@ -1,6 +1,7 @@
 """Everything a client works on: consumers of queue groups, and handlers that run together."""
 
 import contextlib
+import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -9,12 +10,15 @@ from typing import Unpack
 from quiver.client._async.link import AsyncLink
 from quiver.client._async.work import AsyncWork
 from quiver.client._async.worker import AsyncWorker, check_handler
-from quiver.client._backend_async import Signal
+from quiver.client._backend_async import Signal, signal_safe
+from quiver.client.stop_signals import stop_signals
 from quiver.client.work_options import WorkWords, work_options
 from quiver.client.worker_options import WORKER_MARK, WorkerOptions
 from quiver.client.worker_tally import WorkerTally, total
 from quiver.model.errors import InvalidRequest, QuiverError
 from quiver.model.times import Duration
+
+_logger = logging.getLogger("quiver.worker")
 
 
 class AsyncWorkshop:
@@ -60,20 +64,23 @@ class AsyncWorkshop:
         return total([worker.tally for worker in self._workers])
 
     async def run(self) -> None:
-        """Runs all handlers until `stop`, or an error; then those that run finish and everything is settled."""
+        """Runs all handlers until `stop`, a signal, or an error; then those that run finish and all is settled."""
         if not self._registered:
             raise InvalidRequest(problem="there are no workers: register handlers with @q.worker first")
         workers = self._workers = [self._worker(options) for options in self._registered]
-        try:
-            for worker in workers:
-                await worker.start(self._over)
-            await self._over.wait(None)
-        finally:
-            self._over.clear()
-            for worker in workers:
-                worker.stop()
-            for worker in workers:
-                await worker.close()
+        with stop_signals(signal_safe(self._over.set)) as received:
+            try:
+                for worker in workers:
+                    await worker.start(self._over)
+                await self._over.wait(None)
+            finally:
+                self._over.clear()
+                if received:
+                    _logger.info("%s: handlers that run may finish, other jobs are given back", received[0])
+                for worker in workers:
+                    worker.stop()
+                for worker in workers:
+                    await worker.close()
         for worker in workers:
             if worker.error is not None:
                 raise worker.error

@@ -233,7 +233,10 @@ class Client:
         return register
 
     def run_workers(self) -> None:
-        """Runs all registered handlers until `stop_workers`, or an error; those that run then may finish."""
+        """Runs all registered handlers until `stop_workers`, SIGTERM, Ctrl-C, or an error.
+
+        Handlers that run then may finish, other jobs are given back; a second signal ends the process at once.
+        """
         self._workshop.run()
 
     def stop_workers(self) -> None:

@@ -115,7 +115,7 @@ class Link:
                 raise error_from_wire(reply.answer.code, reply.answer.message, reply.answer.retryable)
             except (ConnectionLost, ShuttingDown) as error:
                 wait = backoff_seconds(failures, self.randomness.jitter())
-                if self.clock.monotonic() + wait >= deadline:
+                if self.clock.monotonic() + wait >= deadline or self.is_closed:
                     raise
                 if isinstance(error, ConnectionLost) and sent and not repeatable:
                     raise

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
@@ -12,6 +12,7 @@ from quiver.gateways.http.compression import decompress
 from quiver.gateways.http.media import Media, media_of_answer, media_of_request
 from quiver.model.errors import InvalidRequest, RequestTooLarge
 from quiver.model.names import check_name
+from quiver.model.numbers import shown, whole_number
 from quiver.system.memory_budget import MemoryBudget
 
 T = TypeVar("T")
@@ -20,12 +21,33 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _MAX_QUERY_FIELDS = 100
+_HIGHEST_PARTITION = 10**9
 _WAIT_SECONDS = 5.0
 """So long a body waits for memory that others hold; then its client is told to try again."""
 
 
+def _check_values(fields: Mapping[str, str], kind: Any) -> None:
+    for field in msgspec.structs.fields(kind):
+        if fields.get(field.encode_name) == "":
+            raise InvalidRequest(problem=f"{field.encode_name} in the query has no value: give one or leave it out")
+
+
+def _empty(kind: type[T]) -> T:
+    try:
+        return msgspec.convert({}, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(problem=f"the request has no body: {error}") from None
+
+
 class ClientGone(Exception):
     """The client went away while its body was being read; nobody is left to answer."""
+
+
+def partition_number(text: str | int) -> int:
+    number = whole_number(str(text))
+    if number is None or number > _HIGHEST_PARTITION:
+        raise InvalidRequest(problem=f"{shown(text)} is not a partition: partitions are numbered from 0")
+    return number
 
 
 class Request:
@@ -82,20 +104,19 @@ class Request:
 
     def partition(self) -> int:
         """The partition the path names."""
-        text = unquote(self.params["partition"])
-        if not text.isascii() or not text.isdigit() or len(text) > 9:
-            raise InvalidRequest(problem=f"{text[:50]!r} is not a partition: partitions are numbered from 0")
-        return int(text)
+        return partition_number(unquote(self.params["partition"]))
 
     def query(self, kind: type[T]) -> T:
-        """The query string as a struct; an empty value counts as absent, unknown names are ignored."""
+        """The query string as a struct; unknown names are ignored, a known one needs a value."""
         fields: dict[str, str] = {}
         if self.query_string:
+            text = self.query_string.decode("latin-1")
             try:
-                pairs = parse_qsl(self.query_string.decode("latin-1"), max_num_fields=_MAX_QUERY_FIELDS)
+                fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_QUERY_FIELDS))
             except ValueError as error:
                 raise InvalidRequest(problem=f"the query string cannot be read: {error}") from None
-            fields = dict(pairs)
+        if "" in fields.values():
+            _check_values(fields, kind)
         try:
             return msgspec.convert(fields, kind, strict=False)
         except msgspec.ValidationError as error:
@@ -105,7 +126,7 @@ class Request:
         """The body as a struct; an empty body counts as an empty object."""
         media = self.media
         content = await self.content()
-        return media.decode(content, kind) if content else msgspec.convert({}, kind)
+        return media.decode(content, kind) if content else _empty(kind)
 
     async def content(self) -> bytes:
         """The bytes of the body, opened if they were compressed. The limit is checked before they are read."""

@@ -96,6 +96,7 @@ class Connection:
         self._outbox.close()
         self._session.end_waiting(None)
         self._session.give_back_unsent()
+        self._session.members_lost()
         self._holding.stop_waiting()
         self._count_memory()
         self._sock.close()

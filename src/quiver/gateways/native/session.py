@@ -20,7 +20,7 @@ from quiver.model.limits import Limits
 from quiver.partition.partition import Appended
 from quiver.protocol import messages
 from quiver.protocol.failure import failure_of
-from quiver.protocol.group_messages import GroupHeartbeat
+from quiver.protocol.group_messages import GroupHeartbeat, JoinGroup, LeaveGroup, MemberAssignment
 from quiver.protocol.messages import Fetch, Hello, Message, Produce, Produced, Request
 from quiver.protocol.packet import Packet, decode_request, encode_packet
 from quiver.protocol.queue_messages import Receive
@@ -60,6 +60,8 @@ class Session:
         """Receives for whoever has no name of its own."""
         self._unsent: deque[tuple[int, list[Lease]]] = deque()
         """Leases on their way, by the number of bytes that are sent once they have left."""
+        self._members: set[tuple[str, str]] = set()
+        """Members of stream groups, by group and id, that were heard here."""
         self.greeted = False
         self.in_flight = 0
         self.in_flight_bytes = 0
@@ -111,6 +113,20 @@ class Session:
         for _, leases in self._unsent:
             self._broker.queues.give_back_later(leases)
         self._unsent.clear()
+
+    def members_lost(self) -> None:
+        """The connection is gone: members that were heard here may be, too."""
+        groups = self._broker.groups.service
+        while self._members:
+            group, member_id = self._members.pop()
+            if groups.connections.forget(group, member_id, self):
+                groups.connection_lost(group, member_id)
+
+    def _heard(self, group: str, member_id: str) -> None:
+        self._members.add((group, member_id))
+        self._broker.groups.service.connections.note(group, member_id, self)
+        if self._outbox.is_closed:
+            self.members_lost()
 
     def _greet(self, correlation: int, request: Request) -> None:
         if not isinstance(request, Hello):
@@ -180,7 +196,14 @@ class Session:
             if isinstance(request, Fetch):
                 answer, slices = await fetch_slices(self._broker, request, self._settings)
             else:
+                if isinstance(request, GroupHeartbeat):
+                    self._heard(request.group, request.member_id)
                 answer = await answer_request(self._broker, request)
+                if isinstance(request, JoinGroup) and isinstance(answer, MemberAssignment):
+                    self._heard(request.group, answer.member_id)
+                elif isinstance(request, LeaveGroup):
+                    self._members.discard((request.group, request.member_id))
+                    self._broker.groups.service.connections.forget(request.group, request.member_id, self)
         except asyncio.CancelledError:
             if self._wait_end is None:
                 raise
@@ -194,12 +217,25 @@ class Session:
         if self._outbox.is_closed:
             self._broker.queues.give_back_later(leases)
             return
-        answer, payload = received(leases)
-        self._outbox.put(encode_packet(correlation, answer, sum(map(len, payload))), (), payload)
+        try:
+            answer, payload = received(leases)
+            packet = encode_packet(correlation, answer, sum(map(len, payload)))
+        except Exception:
+            self._broker.queues.give_back_later(leases)
+            raise
+        self._outbox.put(packet, (), payload)
         self._unsent.append((self._outbox.put_total, leases))
 
     def _answer(self, correlation: int, message: Message, slices: tuple[FrameSlice, ...] = ()) -> None:
-        self._outbox.put(encode_packet(correlation, message, sum(part.length for part in slices)), slices)
+        """Every request is answered: what cannot be encoded becomes a failure that can."""
+        try:
+            packet = encode_packet(correlation, message, sum(part.length for part in slices))
+        except Exception:
+            logger.exception("the answer to a request from %s cannot be encoded", self._peer)
+            for part in slices:
+                part.release()
+            packet, slices = encode_packet(correlation, failure_of(QuiverError())), ()
+        self._outbox.put(packet, slices)
 
 
 def _only_waits(request: Request) -> bool:

@@ -20,8 +20,17 @@ class Violation(NamedTuple):
 class Evidence:
     def __init__(self, events: Iterable[Event], final: FinalState, groups: Iterable[Group] = GROUPS) -> None:
         self.events = sorted(_with_doubt(list(events)), key=lambda event: event.began)
-        self.final = final
+        self.final = replace(final, stored=[*final.stored, *self._expired(final)])
         self.groups = tuple(groups)
+
+    def _expired(self, final: FinalState) -> list[Stored]:
+        """Messages that were stored and are shown no more, as their time to live is over."""
+        shown = {one.value for one in final.stored}
+        return [
+            Stored(event.topic, event.partition, event.offset, event.message, event.details.get("key"))
+            for event in self.of("publish")
+            if "ttl" in event.details and event.outcome == "ok" and event.offset >= 0 and event.message not in shown
+        ]
 
     @cached_property
     def by_message(self) -> dict[str, list[Event]]:

@@ -11,6 +11,7 @@ from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.model.delayed import DelayedMessage, DelayedStatus
 from quiver.model.errors import DelayedNotFound, InvalidName, InvalidRequest, PartitionNotFound, TopicNotFound
+from quiver.model.numbers import shown, whole_number
 from quiver.model.priority import NAMES
 from quiver.model.times import format_time
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 _MAX_LIMIT = 10_000
 _DEFAULT_LIMIT = 1000
-_MOST_DIGITS = 19
 
 
 class DelayedQuery(msgspec.Struct, kw_only=True):
@@ -147,9 +147,10 @@ class DelayedRoutes:
 
 def _id_of(request: Request) -> int:
     text = request.params["id"]
-    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
-        raise InvalidRequest(problem=f"{text[:50]!r} is not the id of a delayed message, which is a number")
-    return int(text)
+    id = whole_number(text)
+    if id is None:
+        raise InvalidRequest(problem=f"{shown(text)} is not the id of a delayed message, which is a number")
+    return id
 
 
 @lru_cache(maxsize=4096)

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.operation import Operation, Routes
-from quiver.gateways.http.request import Request
+from quiver.gateways.http.request import Request, partition_number
 from quiver.gateways.http.routes.group_answers import DoneAnswer
 from quiver.gateways.http.routes.groups import group_of
 from quiver.model.errors import (
@@ -154,13 +154,6 @@ def group_offset_routes(broker: "Broker") -> Routes:
             )
         },
     }
-
-
-def partition_number(number: str | int) -> int:
-    text = str(number)
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise InvalidRequest(problem=f"{text[:50]!r} is not a partition: partitions are numbered from 0")
-    return int(text)
 
 
 def _target(wanted: ResetRequest, now_ms: int) -> Position | int:

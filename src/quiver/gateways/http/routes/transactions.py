@@ -8,9 +8,9 @@ from msgspec import UNSET, Meta
 
 from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.operation import Handler, Operation, Routes
-from quiver.gateways.http.request import Request
+from quiver.gateways.http.request import Request, partition_number
 from quiver.gateways.http.routes.group_answers import DoneAnswer
-from quiver.gateways.http.routes.group_offsets import ByPartition, partition_number
+from quiver.gateways.http.routes.group_offsets import ByPartition
 from quiver.gateways.http.routes.incoming import MessageToPublish, new_message
 from quiver.gateways.http.routes.topics import ListQuery
 from quiver.gateways.http.routes.transaction_answers import (
@@ -39,6 +39,7 @@ from quiver.model.errors import (
     UnknownProducer,
 )
 from quiver.model.names import check_name
+from quiver.model.numbers import shown, whole_number
 from quiver.model.receipt import parse_receipt
 from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.transaction_messages import DEFAULT_TIMEOUT_MS, GroupOffsets, LeasedAcks, ProducerKey
@@ -132,12 +133,13 @@ class TransactionRoutes:
 
     async def heartbeat(self, request: Request) -> Answer:
         text = unquote(request.params["producer"])
-        if not text.isascii() or not text.isdigit() or len(text) > 19:
-            raise InvalidRequest(problem=f"{text[:50]!r} is not a producer id")
+        producer_id = whole_number(text)
+        if producer_id is None:
+            raise InvalidRequest(problem=f"{shown(text)} is not a producer id")
         wanted = await request.body(HeartbeatRequest)
-        self._check_name(int(text), wanted.transactional_id)
-        self._broker.transactions.heartbeat(int(text), wanted.epoch)
-        return Answer(ProducerAnswer(producer_id=int(text), epoch=wanted.epoch))
+        self._check_name(producer_id, wanted.transactional_id)
+        self._broker.transactions.heartbeat(producer_id, wanted.epoch)
+        return Answer(ProducerAnswer(producer_id=producer_id, epoch=wanted.epoch))
 
     async def begin(self, request: Request) -> Answer:
         wanted = await request.body(TransactionRequest)
