@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quiver.model.errors import InvalidRequest
 from quiver.system.randomness import SystemRandomness
-from quiver_spark.catalogue import open_catalogue
+from quiver_spark.catalogue import chosen_extents, open_catalogue
 from quiver_spark.frames import read_slice
 from quiver_spark.jobs.archive_plan import COMMIT_BYTES, Round, remaining, rounds
-from quiver_spark.jobs.archive_types import columns_of_values
+from quiver_spark.jobs.archive_types import check_schema_choice, columns_of_values
 from quiver_spark.jobs.file_tasks import cores, on_workers
-from quiver_spark.jobs.given import given_options
+from quiver_spark.jobs.given import GivenSession, given_options, started
 from quiver_spark.lake.files import LakeFile
 from quiver_spark.lake.json_columns import JsonColumns
 from quiver_spark.lake.parquet_file import COMPRESSIONS, DEFAULT_COMPRESSION
 from quiver_spark.lake.schema import FRAME_SCHEMA, STORED_SCHEMA, with_topic_id
 from quiver_spark.lake.slice_files import SliceFiles
-from quiver_spark.lake.table import Lake, open_lake
+from quiver_spark.lake.table import Lake, lake_root, open_lake
 from quiver_spark.options import ReadOptions
 from quiver_spark.progress import Bar, Stopwatch, Summary, progress_bar
 from quiver_spark.ranges import Slice
@@ -57,7 +57,7 @@ class ArchiveTask(NamedTuple):
 
 
 def run(
-    spark: "SparkSession",
+    spark: GivenSession,
     source: ReadOptions | Mapping[str, object],
     lake: str | Path,
     *,
@@ -77,11 +77,15 @@ def run(
     """
     if compression not in COMPRESSIONS:
         raise InvalidRequest(problem=f"compression {compression!r} is not one of {', '.join(COMPRESSIONS)}")
+    check_schema_choice(schema, infer=infer_schema)
     options = given_options(source)
-    watch, table = Stopwatch(), open_lake(lake, create=True)
+    lake_root(lake)
     catalogue = open_catalogue(options)
     try:
+        chosen_extents(catalogue, options)
+        table = open_lake(lake, create=True)
         left = remaining(table, catalogue, options)
+        spark, watch = started(spark), Stopwatch()
         typed = columns_of_values(
             table, catalogue, [piece for _, piece in left], options, schema=schema, infer=infer_schema
         )

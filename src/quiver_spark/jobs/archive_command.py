@@ -18,9 +18,9 @@ from quiver_spark.jobs.command_options import (
     ProgressOption,
     StartOption,
     TimeoutOption,
+    session_later,
     show_summary,
     source_options,
-    start_session,
 )
 
 _HOUR_MS = 3_600_000
@@ -70,7 +70,7 @@ def archive(
         failOnDataLoss=fail_on_data_loss,
     )
     age_hours = None if vacuum is None else parse_duration_ms(vacuum, "--vacuum") // _HOUR_MS
-    spark = start_session("archive", master, conf)
+    spark = session_later("archive", master, conf)
     from quiver_spark.jobs import archive as job
     from quiver_spark.lake.table import open_lake
 

@@ -30,14 +30,26 @@ def columns_of_values(
     infer: bool,
 ) -> JsonColumns | None:
     """None when values stay raw. What the lake has a column for already gets that column's type."""
-    if schema is not None and infer:
-        raise InvalidRequest(problem="give a schema or have it inferred, not both")
+    check_schema_choice(schema, infer=infer)
     if schema is not None:
         return JsonColumns(check_fields(read_schema(schema)))
     if not infer:
         return None
     found = as_in_the_lake(lake.schema(), infer_fields(_sample(catalogue, left, options)))
     return JsonColumns(found) if len(found) else None
+
+
+def check_schema_choice(schema: str | None, *, infer: bool) -> None:
+    """InvalidRequest for what is wrong whatever Spark thinks of the schema."""
+    if schema is not None and infer:
+        raise InvalidRequest(problem="give a schema or have it inferred, not both")
+    if schema is not None and _is_path(schema.strip()) and not Path(schema.strip()).is_file():
+        raise InvalidRequest(problem=f"there is no file {schema.strip()!r}, and as DDL a schema has names and types")
+
+
+def _is_path(text: str) -> bool:
+    """DDL has a type after each name, and JSON has braces."""
+    return not any(mark in text for mark in " {\n:")
 
 
 def as_in_the_lake(table: pa.Schema, fields: pa.Schema) -> pa.Schema:
@@ -62,7 +74,7 @@ def read_schema(text: str) -> pa.Schema:
     from pyspark.sql.types import StructType
 
     stripped = text.strip()
-    if stripped and not any(mark in stripped for mark in " {\n") and Path(stripped).is_file():
+    if stripped and _is_path(stripped) and Path(stripped).is_file():
         stripped = Path(stripped).read_text().strip()
     try:
         is_json = stripped.startswith("{")

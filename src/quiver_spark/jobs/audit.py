@@ -20,7 +20,7 @@ from quiver_spark.audit.stretch import StretchReport
 from quiver_spark.audit.topics import AuditedTopic, audited_topics, open_topics
 from quiver_spark.audit.workers import on_workers
 from quiver_spark.jobs.file_tasks import cores
-from quiver_spark.jobs.given import given_options
+from quiver_spark.jobs.given import GivenSession, given_options, started
 from quiver_spark.lake.table import Lake, open_lake
 from quiver_spark.options import ReadOptions
 from quiver_spark.progress import Stopwatch, Summary, progress_bar
@@ -60,7 +60,7 @@ class AuditSummary(Summary, kw_only=True):
 
 
 def run(
-    spark: "SparkSession",
+    spark: GivenSession,
     source: ReadOptions | Mapping[str, object],
     *,
     lake: str | Path | None = None,
@@ -78,10 +78,11 @@ def run(
     if keep < 1:
         raise InvalidRequest(problem=f"keep: {keep} is not a whole number above 0")
     options = given_options(source)._replace(committed=False, fail_on_data_loss=False)
-    watch, archive = Stopwatch(), None if lake is None else open_lake(lake)
+    archive = None if lake is None else open_lake(lake)
     catalogue = open_topics(options)
     try:
         topics = audited_topics(catalogue, options)
+        spark, watch = started(spark), Stopwatch()
         plan = plan_logs(topics, catalogue, cores=cores(spark))
         with progress_bar("audit", plan.size_bytes, "bytes", wanted=show_progress) as bar:
             with bar.watch(spark, plan.size_bytes):

@@ -17,9 +17,9 @@ from quiver_spark.jobs.command_options import (
     ProgressOption,
     StartOption,
     TimeoutOption,
+    session_later,
     show_summary,
     source_options,
-    start_session,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def audit(
     source = source_options(
         topics or (), pattern, bootstrap=bootstrap, path=path, start=start, end=end, timeout=timeout
     )
-    spark = start_session("audit", master, conf)
+    spark = session_later("audit", master, conf)
     from quiver_spark.jobs import audit as job
 
     summary = job.run(spark, source, lake=lake, deep=deep, keep=keep, show_progress=progress)

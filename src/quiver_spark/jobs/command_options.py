@@ -1,7 +1,8 @@
 """Options that the commands of several jobs have."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,13 +70,13 @@ ProgressOption = Annotated[
 ]
 
 
-def start_session(job: str, master: str | None, conf: Sequence[str] | None) -> "SparkSession":
-    """The session of a job; InvalidRequest when Spark is not installed."""
+def session_later(job: str, master: str | None, conf: Sequence[str] | None) -> "Callable[[], SparkSession]":
+    """Starts the session of a job when it is called: that takes seconds. InvalidRequest if Spark is not installed."""
     if find_spec("pyspark") is None or find_spec("deltalake") is None:
         raise InvalidRequest(problem='pipelines run on Spark, which is not installed: pip install "quivermq[spark]"')
     from quiver_spark.session import session
 
-    return session(f"quiver {job}", master, **settings(conf or ()))
+    return partial(session, f"quiver {job}", master, **settings(conf or ()))
 
 
 def settings(conf: Sequence[str]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from quiver.system.randomness import SystemRandomness
 from quiver_spark.failures import spark_failures
 from quiver_spark.jobs.compact_transforms import last_by_key
 from quiver_spark.jobs.file_tasks import FILE_COLUMNS, answer_batch
-from quiver_spark.jobs.given import given_options
+from quiver_spark.jobs.given import GivenSession, given_options, started
 from quiver_spark.jobs.replay_plan import Range, Times
 from quiver_spark.jobs.replay_source import TopicSource
 from quiver_spark.jobs.replay_transforms import messages, ordered
@@ -32,13 +32,13 @@ from quiver_spark.options import ReadOptions
 from quiver_spark.progress import Stopwatch, Summary, progress_bar
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 _ATTEMPT_BYTES = 6
 
 
 def run(
-    spark: "SparkSession",
+    spark: GivenSession,
     source: ReadOptions | Mapping[str, object],
     *,
     to: str | None = None,
@@ -54,22 +54,28 @@ def run(
     once: a run over the same offsets does nothing, unless it has another `run_id`. What a lake had of the topic is
     replaced.
     """
-    options, watch = given_options(source), Stopwatch()
+    options = given_options(source)
+    if (to is None) == (lake is None):
+        raise InvalidRequest(problem="say where the last values go: to a topic or into a lake, one of them")
     if len(options.topics) != 1:
         raise InvalidRequest(problem="name one topic to compact")
+    target = None if to is None else check_name(to)
     origin = TopicSource(options, None)
     ranges = origin.ranges()
+    table = None if lake is None else open_lake(lake, create=True)
+    if table is not None:
+        table.check_last_values(options.topics[0])
+    spark, watch = started(spark), Stopwatch()
     total = sum(each.stop - each.start for each in ranges)
     bar = progress_bar("compact", total, wanted=show_progress)
     with spark_failures("the compaction"), bar as shown, shown.watch(spark, total):
         rows = last_by_key(origin.frame(spark, ranges, Times()), keep_tombstones=keep_tombstones)
-        if to is not None and lake is None:
-            sink = {"topic": check_name(to), "bootstrap": to_bootstrap or options.bootstrap}
-            done = _into_topic(rows, sink, run_id or run_key(ranges, to, keep_tombstones), len(ranges))
-        elif lake is not None and to is None:
-            done = _into_lake(rows, open_lake(lake, create=True), options.topics[0], ranges)
+        if target is not None:
+            sink = {"topic": target, "bootstrap": to_bootstrap or options.bootstrap}
+            done = _into_topic(rows, sink, run_id or run_key(ranges, target, keep_tombstones), len(ranges))
         else:
-            raise InvalidRequest(problem="say where the last values go: to a topic or into a lake, one of them")
+            assert table is not None
+            done = _into_lake(rows, table, options.topics[0], ranges)
     done.seconds = watch.seconds()
     done.details = {"messages_read": total, **done.details}
     return done
@@ -102,7 +108,6 @@ def _make_topic(name: str, bootstrap: str, partitions: int) -> None:
 
 def _into_lake(rows: "DataFrame", lake: Lake, topic: str, ranges: Sequence[Range]) -> Summary:
     """Files by the workers, then one commit that puts them in the place of what the lake had of the topic."""
-    lake.check_last_values(topic)
     lake.add_topic_ids()
     topic_id = ranges[0].topic_id if ranges else None
     spans = {each.partition: (each.start, each.stop) for each in ranges}

@@ -17,9 +17,9 @@ from quiver_spark.jobs.command_options import (
     ProgressOption,
     StartOption,
     TimeoutOption,
+    session_later,
     show_summary,
     source_options,
-    start_session,
 )
 
 
@@ -61,7 +61,7 @@ def compact(
         timeout=timeout,
         failOnDataLoss=fail_on_data_loss,
     )
-    spark = start_session("compact", master, conf)
+    spark = session_later("compact", master, conf)
     from quiver_spark.jobs import compact as job
 
     summary = job.run(

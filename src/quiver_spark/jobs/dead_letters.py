@@ -9,14 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quiver.client._sync.topics import Topics
 from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
+from quiver_spark.broker_link import broker_link
 from quiver_spark.failures import spark_failures
 from quiver_spark.jobs.dead_letters_redrive import Redriven, Redriver, batch_size, cut_at, select_letters
 from quiver_spark.jobs.dead_letters_report import report_tables, write_report
 from quiver_spark.jobs.dead_letters_source import LetterRanges, find_ranges, find_removed, letter_frame
 from quiver_spark.jobs.dead_letters_transforms import COUNTED, PLACE, Selection, counted, tables, top_errors
-from quiver_spark.jobs.given import given_options, option_texts
+from quiver_spark.jobs.given import GivenSession, given_options, option_texts, started
 from quiver_spark.jobs.replay_plan import Range, Times
 from quiver_spark.jobs.run_record import RunRecord, RunRecords, default_directory
 from quiver_spark.options import ReadOptions
@@ -26,11 +28,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BUCKETS = ("hour", "day")
+REASONS = ("max_attempts", "rejected", "expired")
 _ALL_TOPICS = ".*"
 
 
 def report(
-    spark: "SparkSession",
+    spark: GivenSession,
     source: ReadOptions | Mapping[str, object],
     *,
     where: str | None = None,
@@ -51,10 +54,11 @@ def report(
     if bucket not in BUCKETS:
         raise InvalidRequest(problem=f"{bucket!r} is not a bucket; there are {' and '.join(BUCKETS)}")
     options, watch = _options(source), Stopwatch()
-    chosen = Selection(where, tuple(groups), tuple(reasons), tuple(errors))
+    chosen = _selection(where, groups, reasons, errors)
     found = find_ranges(options)
     shown = report_tables([], [])
     if found.offsets:
+        spark, watch = started(spark), Stopwatch()
         frame = _letters(spark, options, found, chosen, COUNTED)
         with (
             spark_failures("the report"),
@@ -87,7 +91,7 @@ def _reported(shown: dict[str, Any], found: LetterRanges, watch: Stopwatch, out:
 
 
 def redrive(
-    spark: "SparkSession",
+    spark: GivenSession,
     source: ReadOptions | Mapping[str, object],
     *,
     where: str | None = None,
@@ -110,8 +114,10 @@ def redrive(
     """
     _check_redrive(source, rate, limit, run_id, state)
     options, watch = _options(source), Stopwatch()
-    chosen = Selection(where, tuple(groups), tuple(reasons), tuple(errors))
+    chosen = _selection(where, groups, reasons, errors)
     target = None if into is None else check_name(into)
+    if target is not None:
+        Topics(broker_link(options.bootstrap, options.timeout_seconds)).describe(target)
     plan = None
     found = find_ranges(options)
     if run_id is not None and not dry_run:
@@ -119,6 +125,7 @@ def redrive(
         found, limit = found.only(plan.record.ranges), None if plan.record.done else limit
     done = Redriven()
     if found.offsets:
+        spark, watch = started(spark), Stopwatch()
         redriver = Redriver(options, target, rate, batch_size(found.bytes_each, rate), dry_run)
         with (
             spark_failures("the redrive"),
@@ -156,6 +163,13 @@ def _letters(
     removed = find_removed(options, found)
     with spark_failures("the selection"):
         return chosen.of(letter_frame(spark, options, found.ranges, removed, {*columns, *chosen.columns()}))
+
+
+def _selection(where: str | None, groups: Sequence[str], reasons: Sequence[str], errors: Sequence[str]) -> Selection:
+    for reason in reasons:
+        if reason not in REASONS:
+            raise InvalidRequest(problem=f"{reason!r} is not a reason; there are {', '.join(REASONS)}")
+    return Selection(where, tuple(check_name(group, "group") for group in groups), tuple(reasons), tuple(errors))
 
 
 def _options(source: ReadOptions | Mapping[str, object]) -> ReadOptions:

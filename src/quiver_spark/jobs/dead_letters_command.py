@@ -16,9 +16,9 @@ from quiver_spark.jobs.command_options import (
     ProgressOption,
     StartOption,
     TimeoutOption,
+    session_later,
     show_summary,
     source_options,
-    start_session,
 )
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def report(
     source = source_options(
         topics or (), pattern, bootstrap=bootstrap, path=path, start=start, end=end, timeout=timeout
     )
-    spark = start_session("dead-letters report", master, conf)
+    spark = session_later("dead-letters report", master, conf)
     from quiver_spark.jobs import dead_letters as job
 
     summary = job.report(
@@ -143,7 +143,7 @@ def redrive(
 ) -> None:
     """Send the dead letters that fit back to the topics they came from, each once."""
     source = source_options(topics or (), pattern, bootstrap=bootstrap, start=start, end=end, timeout=timeout)
-    spark = start_session("dead-letters redrive", master, conf)
+    spark = session_later("dead-letters redrive", master, conf)
     from quiver_spark.jobs import dead_letters as job
 
     summary = job.redrive(

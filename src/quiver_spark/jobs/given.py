@@ -1,9 +1,20 @@
-"""The source of a job as a caller gives it."""
+"""The source and the session of a job as a caller gives them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 from quiver.system.clock import SystemClock
 from quiver_spark.options import ReadOptions, read_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GivenSession: TypeAlias = "SparkSession | Callable[[], SparkSession]"
+"""A session, or how to start one. Jobs start it when all that can be checked without it is known to be right."""
+
+
+def started(spark: GivenSession) -> "SparkSession":
+    return spark() if callable(spark) else spark
 
 
 def given_options(source: ReadOptions | Mapping[str, object]) -> ReadOptions:

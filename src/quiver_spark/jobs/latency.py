@@ -18,7 +18,7 @@ from quiver_spark.direct_groups import group_names
 from quiver_spark.failures import spark_failures
 from quiver_spark.frames import read_slice, stored_frames
 from quiver_spark.jobs.file_tasks import cores
-from quiver_spark.jobs.given import given_options
+from quiver_spark.jobs.given import GivenSession, given_options, started
 from quiver_spark.jobs.latency_figures import HistogramRow, Report, report
 from quiver_spark.jobs.latency_files import write_report
 from quiver_spark.jobs.latency_samples import ROW_COLUMNS, Samples, StoredTimes, Window
@@ -70,7 +70,7 @@ class LatencyTask(NamedTuple):
 
 
 def run(
-    spark: "SparkSession",
+    spark: GivenSession,
     source: ReadOptions | Mapping[str, object],
     out: str | Path,
     *,
@@ -82,13 +82,16 @@ def run(
     `source` has the options of a batch read: topics, `path`, and as `start` and `end` times between which something
     happened. `groups` are all of them unless some are named. InvalidRequest when there were no deliveries.
     """
-    options, watch = given_options(source), Stopwatch()
+    options = given_options(source)
     if options.path is None:
         raise InvalidRequest(problem="name the broker's data directory: deliveries are read from its files (path)")
     window, names = window_of(options), group_names(Path(options.path))
     shares = _shares(options)
     task = LatencyTask(_journal_options(options), _message_options(options), window, _ids(groups, names))
     total = sum(share.journal.offsets for share in shares)
+    if not total:
+        raise InvalidRequest(problem=_nothing(options, groups, total))
+    spark, watch = started(spark), Stopwatch()
     with progress_bar("latency", total, "records", wanted=show_progress) as bar, bar.watch(spark, total):
         rows = _histograms(spark, shares, task.read)
     figures = report(rows, names)

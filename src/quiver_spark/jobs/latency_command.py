@@ -11,9 +11,9 @@ from quiver_spark.jobs.command_options import (
     Output,
     OutputOption,
     ProgressOption,
+    session_later,
     show_summary,
     source_options,
-    start_session,
 )
 
 
@@ -36,7 +36,7 @@ def latency(
 ) -> None:
     """Report how long messages wait for delivery and ack: figures, a chart and a page."""
     source = source_options(topics or (), pattern, path=path, start=start, end=end)
-    spark = start_session("latency", master, conf)
+    spark = session_later("latency", master, conf)
     from quiver_spark.jobs import latency as job
 
     summary = job.run(spark, source, out, groups=group or (), show_progress=progress)

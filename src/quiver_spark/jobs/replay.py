@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from quiver.client._sync.topics import Topics
 from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
 from quiver.system.randomness import SystemRandomness
+from quiver_spark.broker_link import broker_link
 from quiver_spark.failures import spark_failures
-from quiver_spark.jobs.given import given_options, option_texts
+from quiver_spark.jobs.given import GivenSession, given_options, option_texts, started
 from quiver_spark.jobs.replay_plan import Range, Times, portion_rows, portions
 from quiver_spark.jobs.replay_source import LakeSource, ReplaySource, TopicSource
 from quiver_spark.jobs.replay_transforms import messages, ordered
@@ -60,7 +62,7 @@ class Replay(NamedTuple):
 
 
 def run(
-    spark: "SparkSession",
+    spark: GivenSession,
     source: ReadOptions | Mapping[str, object],
     to: str,
     *,
@@ -85,7 +87,7 @@ def run(
     `where` is SQL over the columns of the source, `rate` is rows a second at most. With a `run_id`, what was planned
     is kept in the directory `state` (in the lake, if there is one), and a run under the same id goes on with it.
     """
-    options, watch = given_options(source), Stopwatch()
+    options = given_options(source)
     if topic_id is not None and lake is None:
         raise InvalidRequest(problem="a topic id chooses among the topics of a lake: name the lake too")
     origin: ReplaySource = (
@@ -98,16 +100,18 @@ def run(
         sink["usePartitionColumn"] = "true"
     own_id = run_id or SystemRandomness().token(_RUN_BYTES).hex()
     job = Replay(origin, sink, where, in_order, keep_partitions, own_id)
+    records = _records(run_id, state, lake)
+    asked = _asked(source, sink, lake, partitions, where)
+    if topic_id is not None:
+        asked["topic_id"] = str(topic_id)
+    record = RunRecord(asked, origin.ranges(), origin.times(), portion_rows(rate))
+    _check_there(sink, options.timeout_seconds)
+    if records is not None and not dry_run:
+        record = records.begin(own_id, record)
+    spark, watch = started(spark), Stopwatch()
     with spark_failures("the replay"):
         if dry_run:
-            return _counted(spark, job, watch)
-        records = _records(run_id, state, lake)
-        asked = _asked(source, sink, lake, partitions, where)
-        if topic_id is not None:
-            asked["topic_id"] = str(topic_id)
-        record = RunRecord(asked, origin.ranges(), origin.times(), portion_rows(rate))
-        if records is not None:
-            record = records.begin(own_id, record)
+            return _counted(spark, job, record.ranges, watch)
         rows = _write_all(spark, job, record, records, rate, show_progress)
     return Summary(job="replay", rows=rows, seconds=watch.seconds(), details={"to": to, "run_id": own_id})
 
@@ -135,8 +139,12 @@ def _write_all(
     return rows
 
 
-def _counted(spark: "SparkSession", job: Replay, watch: Stopwatch) -> Summary:
-    ranges = job.source.ranges()
+def _check_there(sink: Mapping[str, str], timeout_seconds: float) -> None:
+    """TopicNotFound when there is no topic to write to."""
+    Topics(broker_link(sink["bootstrap"], timeout_seconds)).describe(sink["topic"])
+
+
+def _counted(spark: "SparkSession", job: Replay, ranges: Sequence[Range], watch: Stopwatch) -> Summary:
     whole = portions(ranges, sum(each.stop - each.start for each in ranges))
     rows = sum(job.rows(spark, portion, job.source.times()).count() for portion in whole)
     names = [_shown(each) for each in ranges if each.stop > each.start]

@@ -17,9 +17,9 @@ from quiver_spark.jobs.command_options import (
     ProgressOption,
     StartOption,
     TimeoutOption,
+    session_later,
     show_summary,
     source_options,
-    start_session,
 )
 
 
@@ -74,7 +74,7 @@ def replay(
         timeout=timeout,
         failOnDataLoss=fail_on_data_loss,
     )
-    spark = start_session("replay", master, conf)
+    spark = session_later("replay", master, conf)
     from quiver_spark.jobs import replay as job
 
     summary = job.run(
