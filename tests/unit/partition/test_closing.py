@@ -1,4 +1,4 @@
-"""What a partition saves when it is closed: what the next start would have to read for long, and what no log tells."""
+"""What a partition saves when it is closed: what the next start would read for long, and what no log tells."""
 
 import pytest
 
