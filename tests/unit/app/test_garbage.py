@@ -24,7 +24,7 @@ async def _until(looked_at: int) -> None:
     try:
         async with asyncio.timeout(20):
             while len(gc.get_objects(generation=2)) > looked_at:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
     finally:
         keeping.cancel()
 
