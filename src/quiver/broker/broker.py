@@ -349,7 +349,9 @@ class Broker:
         self._check_running()
         if 0 <= producer_id <= HIGHEST and -1 <= epoch < LAST_EPOCH:
             following = await self.transactions.next_epoch(producer_id, epoch)
-            return (producer_id, epoch + 1) if following is None else (following.producer_id, following.epoch)
+            if following is None:
+                return await self._metadata.next_producer_epoch(producer_id, epoch)
+            return following.producer_id, following.epoch
         return await self._metadata.new_producer_id(), 0
 
     # health

@@ -17,13 +17,14 @@ from quiver.model.errors import (
     PartitionNotFound,
     QuiverError,
     StalePartitionCount,
+    UnknownProducer,
 )
 from quiver.model.message import NewMessage
 from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame, Partition
 from quiver.partition.state import FIRST_MOVER_ID
 from quiver.records.check import KEY_NEEDED, check_frame
-from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, FrameHeader
+from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, NO_PRODUCER, FrameHeader
 from quiver.structures.murmur2 import partition_for
 from quiver.system.clock import Clock
 from quiver.system.pace import AT_ONCE
@@ -83,7 +84,23 @@ class Publish:
                 raise NotSupported(feature=feature)
         if header.is_transactional:
             return self._transactional(topic, partition, frame, header)
+        self._check_producer(header)
         return self._append(topic, partition, frame, header)
+
+    def _check_producer(self, header: FrameHeader) -> None:
+        """A frame puts all earlier epochs of its producer out: so it must be one that the broker has given out."""
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        if producer_id == NO_PRODUCER:
+            return
+        was_given = self._transactions.was_given(producer_id, epoch)
+        if was_given is None:
+            was_given = self._metadata.was_given(producer_id, epoch)
+        if not was_given:
+            raise UnknownProducer(
+                f"epoch {epoch} of producer {producer_id} was not given out by this broker (or is forgotten); the "
+                "producer must take a new epoch",
+                producer_id=producer_id,
+            )
 
     def _append(self, topic: Topic, partition: int, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
         if header.columns & COLUMN_DELIVER_AT:
