@@ -3,10 +3,10 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Unpack
 
-from quiver.broker.browse import Browse, MessagePage
+from quiver.broker.browse import Browse, MessagePage, ReadOptions
 from quiver.broker.burial import Burial
 from quiver.broker.compaction import Compactions, TopicCompaction
 from quiver.broker.dead_letters import DeadLetters
@@ -341,37 +341,17 @@ class Broker:
     ) -> int:
         return await self._fetch.find_offset(topic_id, partition, position, read_committed=read_committed)
 
-    async def read_messages(
-        self,
-        topic: str,
-        partition: int,
-        *,
-        offset: int | None = None,
-        limit: int = 100,
-        from_time_ms: int | None = None,
-        to_time_ms: int | None = None,
-        read_committed: bool = True,
-        include_expired: bool = False,
-        hold: Callable[[int], None] | None = None,
-    ) -> MessagePage:
-        return await self._browse.read(
-            self._metadata.topic(topic),
-            partition,
-            offset=offset,
-            limit=limit,
-            from_time_ms=from_time_ms,
-            to_time_ms=to_time_ms,
-            read_committed=read_committed,
-            include_expired=include_expired,
-            hold=hold,
-        )
+    async def read_messages(self, topic: str, partition: int, **options: Unpack[ReadOptions]) -> MessagePage:
+        return await self._browse.read(self._metadata.topic(topic), partition, **options)
 
     async def init_producer(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
         """A new producer id with epoch 0, or the next epoch of a producer's own id, unless that has had its last."""
         self._check_running()
         if 0 <= producer_id <= HIGHEST and -1 <= epoch < LAST_EPOCH:
             following = await self.transactions.next_epoch(producer_id, epoch)
-            return (producer_id, epoch + 1) if following is None else (following.producer_id, following.epoch)
+            if following is None:
+                return await self._metadata.next_producer_epoch(producer_id, epoch)
+            return following.producer_id, following.epoch
         return await self._metadata.new_producer_id(), 0
 
     # health

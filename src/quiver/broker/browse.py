@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from itertools import compress
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from quiver.broker.partitions import Partitions
 from quiver.model.errors import CorruptData, InvalidFrame, OffsetOutOfRange, PartitionNotFound
@@ -17,7 +17,7 @@ from quiver.records.read import open_frame, split_frames
 from quiver.system.clock import Clock
 
 _READ_BYTES = MIB
-_PAGE_BYTES = 16 * MIB
+PAGE_BYTES = 16 * MIB
 
 
 def message_size(message: StoredMessage) -> int:
@@ -32,6 +32,19 @@ class MessagePage(NamedTuple):
     """Messages that were left out because their time to live was over."""
 
 
+class ReadOptions(TypedDict, total=False):
+    """Of `Browse.read`."""
+
+    offset: int | None
+    limit: int
+    from_time_ms: int | None
+    to_time_ms: int | None
+    read_committed: bool
+    include_expired: bool
+    max_bytes: int
+    hold: Callable[[int], None] | None
+
+
 class Browse:
     def __init__(self, partitions: Partitions, *, clock: Clock) -> None:
         self._partitions = partitions
@@ -42,17 +55,18 @@ class Browse:
         topic: Topic,
         number: int,
         *,
-        offset: int | None,
-        limit: int,
-        from_time_ms: int | None,
-        to_time_ms: int | None,
+        offset: int | None = None,
+        limit: int = 100,
+        from_time_ms: int | None = None,
+        to_time_ms: int | None = None,
         read_committed: bool = True,
         include_expired: bool = False,
+        max_bytes: int = PAGE_BYTES,
         hold: Callable[[int], None] | None = None,
     ) -> MessagePage:
-        """Up to `limit` messages and about 16 MiB; below the earliest offset it begins at the earliest.
+        """Up to `limit` messages and about `max_bytes`; below the earliest offset it begins at the earliest.
 
-        What is past its time to live is left out unless `include_expired`, and counts for the 16 MiB all the same.
+        What is past its time to live is left out unless `include_expired`, and counts for those bytes all the same.
         `hold` is told of every byte that the page takes, and may refuse it.
         """
         count = len(self._partitions.of(topic.id))
@@ -67,10 +81,10 @@ class Browse:
         expires = None if include_expired else _Expires(self._clock.now_ms(), topic.config.ttl_ms)
         messages: list[StoredMessage] = []
         size = expired_count = 0
-        while len(messages) < limit and size < _PAGE_BYTES and position < end:
+        while len(messages) < limit and size < max_bytes and position < end:
             compacted = partition.aborted_gone_below
             try:
-                piece = await log.read(position, max_bytes=_READ_BYTES, end_offset=end)
+                piece = await log.read(position, max_bytes=min(_READ_BYTES, max_bytes), end_offset=end)
             except OffsetOutOfRange:
                 if position >= log.start_offset:
                     raise

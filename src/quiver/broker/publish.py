@@ -17,22 +17,23 @@ from quiver.model.errors import (
     PartitionNotFound,
     QuiverError,
     StalePartitionCount,
+    UnknownProducer,
 )
 from quiver.model.message import NewMessage
 from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame, Partition
 from quiver.partition.state import FIRST_MOVER_ID
 from quiver.records.check import KEY_NEEDED, check_frame
-from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, FrameHeader
+from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, NO_PRODUCER, FrameHeader
 from quiver.structures.murmur2 import partition_for
 from quiver.system.clock import Clock
-from quiver.system.pace import AT_ONCE
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.events import Place
 
 logger = logging.getLogger(__name__)
 
 _STICKY_MESSAGES = 100
+_PARTITIONS_AT_ONCE = 8
 _FEATURES = {CONTROL: "a control frame", ENCRYPTED: "an encrypted frame"}
 
 
@@ -83,7 +84,23 @@ class Publish:
                 raise NotSupported(feature=feature)
         if header.is_transactional:
             return self._transactional(topic, partition, frame, header)
+        self._check_producer(header)
         return self._append(topic, partition, frame, header)
+
+    def _check_producer(self, header: FrameHeader) -> None:
+        """A frame puts all earlier epochs of its producer out: so it must be one that the broker has given out."""
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        if producer_id == NO_PRODUCER:
+            return
+        was_given = self._transactions.was_given(producer_id, epoch)
+        if was_given is None:
+            was_given = self._metadata.was_given(producer_id, epoch)
+        if not was_given:
+            raise UnknownProducer(
+                f"epoch {epoch} of producer {producer_id} was not given out by this broker (or is forgotten); the "
+                "producer must take a new epoch",
+                producer_id=producer_id,
+            )
 
     def _append(self, topic: Topic, partition: int, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
         if header.columns & COLUMN_DELIVER_AT:
@@ -116,7 +133,7 @@ class Publish:
             started.append(begun)
             if isinstance(begun, _Begun):
                 begun_at_once.add(begun.partition)
-            if len(begun_at_once) >= AT_ONCE:  # each of them builds a frame when the loop comes to it
+            if len(begun_at_once) >= _PARTITIONS_AT_ONCE:  # each of them builds a frame when the loop comes to it
                 begun_at_once.clear()
                 await asyncio.sleep(0)
         return [await _outcome(begun) for begun in started]

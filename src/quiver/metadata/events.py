@@ -31,10 +31,25 @@ class ProducerIdsReserved(msgspec.Struct, frozen=True, tag="producer_ids_reserve
     upper: int
 
 
+class ProducerEpochGiven(msgspec.Struct, frozen=True, tag="producer_epoch_given"):
+    """The producer of an id may use this epoch, and those before it."""
+
+    producer_id: int
+    epoch: int
+
+
 class NodeNamed(msgspec.Struct, frozen=True, tag="node_named"):
     """The id this data directory has for ever."""
 
     node_id: str
 
 
-Event = TopicCreated | TopicChanged | TopicDeleted | TopicFilesRemoved | ProducerIdsReserved | NodeNamed
+Event = (
+    TopicCreated
+    | TopicChanged
+    | TopicDeleted
+    | TopicFilesRemoved
+    | ProducerIdsReserved
+    | ProducerEpochGiven
+    | NodeNamed
+)

@@ -9,6 +9,7 @@ import msgspec
 from quiver.metadata.events import (
     Event,
     NodeNamed,
+    ProducerEpochGiven,
     ProducerIdsReserved,
     TopicChanged,
     TopicCreated,
@@ -27,6 +28,7 @@ from quiver.system.randomness import Randomness
 
 LOG_ID = "internal/metadata"
 _PRODUCER_ID_BLOCK = 1000
+_LAST_EPOCH = 2**31 - 1
 _SNAPSHOT_AFTER_SECONDS = 5.0
 _EVENT = msgspec.json.Decoder(Event)
 
@@ -139,6 +141,20 @@ class MetadataService:
                     await self._append(ProducerIdsReserved(self._next_producer_id + _PRODUCER_ID_BLOCK))
         self._next_producer_id += 1
         return self._next_producer_id - 1
+
+    def was_given(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer without transactions may use an epoch."""
+        is_known = 0 <= producer_id < self._next_producer_id
+        return is_known and 0 <= epoch <= self._catalogue.producer_epochs.get(producer_id, 0)
+
+    async def next_producer_epoch(self, producer_id: int, epoch: int) -> tuple[int, int]:
+        """The epoch after one that was given out; a new id, if it was not, or is forgotten."""
+        async with self._change:
+            if self.was_given(producer_id, epoch) and epoch < _LAST_EPOCH:
+                if not self.was_given(producer_id, epoch + 1):
+                    await self._append(ProducerEpochGiven(producer_id, epoch + 1))
+                return producer_id, epoch + 1
+        return await self.new_producer_id(), 0
 
     async def snapshot_if_due(self, after_seconds: float = _SNAPSHOT_AFTER_SECONDS) -> None:
         if self._journal is not None and self._journal.snapshot_due(after_seconds):

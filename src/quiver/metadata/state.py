@@ -7,6 +7,7 @@ import msgspec
 from quiver.metadata.events import (
     Event,
     NodeNamed,
+    ProducerEpochGiven,
     ProducerIdsReserved,
     TopicChanged,
     TopicCreated,
@@ -15,6 +16,9 @@ from quiver.metadata.events import (
 )
 from quiver.model.names import TopicId
 from quiver.model.topic import Topic
+
+EPOCHS_REMEMBERED = 10_000
+"""A producer whose epoch is forgotten gets a new id."""
 
 
 class _Image(msgspec.Struct):
@@ -25,6 +29,7 @@ class _Image(msgspec.Struct):
     next_topic_id: int
     producer_ids_upper: int
     node_id: str
+    producer_epochs: dict[int, int] = {}
 
 
 class Catalogue:
@@ -35,6 +40,8 @@ class Catalogue:
         """Deleted topics whose files may still be there."""
         self.next_topic_id = TopicId(1)
         self.producer_ids_upper = 1
+        self.producer_epochs: dict[int, int] = {}
+        """Of producers without transactions, the last epoch that was given out, if it is not 0; the latest last."""
         self.node_id = ""
 
     def apply(self, event: Event) -> None:
@@ -53,6 +60,11 @@ class Catalogue:
                 self.deleting.pop(topic_id, None)
             case ProducerIdsReserved(upper):
                 self.producer_ids_upper = max(self.producer_ids_upper, upper)
+            case ProducerEpochGiven(producer_id, epoch):
+                self.producer_epochs.pop(producer_id, None)
+                self.producer_epochs[producer_id] = epoch
+                while len(self.producer_epochs) > EPOCHS_REMEMBERED:
+                    del self.producer_epochs[next(iter(self.producer_epochs))]
             case NodeNamed(node_id):
                 self.node_id = node_id
 
@@ -63,7 +75,14 @@ class Catalogue:
     def encode(self) -> Iterator[bytes]:
         topics = list(self.topics.values())
         yield msgspec.json.encode(
-            _Image(topics, self.deleting, self.next_topic_id, self.producer_ids_upper, self.node_id)
+            _Image(
+                topics,
+                self.deleting,
+                self.next_topic_id,
+                self.producer_ids_upper,
+                self.node_id,
+                self.producer_epochs,
+            )
         )
 
     def restore(self, data: bytes) -> None:
@@ -74,3 +93,4 @@ class Catalogue:
         self.next_topic_id = TopicId(image.next_topic_id)
         self.producer_ids_upper = image.producer_ids_upper
         self.node_id = image.node_id
+        self.producer_epochs = image.producer_epochs

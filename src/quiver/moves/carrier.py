@@ -39,6 +39,7 @@ class Carrier:
         self._tasks: dict[Target, asyncio.Task[None]] = {}
         self._submitted: set[int] = set()
         self._ended: dict[int, asyncio.Future[None]] = {}
+        """Of moves that somebody waits for; cancelled when they will not be done here."""
         self._news = asyncio.Event()
         self._closing = False
 
@@ -57,17 +58,21 @@ class Carrier:
     def taken_back(self) -> None:
         """A move was taken out of the outbox: whoever waited for it goes on."""
         self._news.set()
+        for move_id in [move_id for move_id in self._ended if move_id not in self._outbox.open]:
+            self._ended.pop(move_id).cancel()
 
     async def finished(self, moves: Iterable[Move], *, within_seconds: float) -> bool:
-        """Waits until the moves are done; False when that takes too long, or the carrier closes."""
+        """Waits until the moves are done; False when that takes too long, one is taken back, or it closes."""
         loop = asyncio.get_running_loop()
         waiting = [
             self._ended.setdefault(move.id, loop.create_future()) for move in moves if move.id in self._outbox.open
         ]
         if not waiting:
             return True
-        _, late = await asyncio.wait(waiting, timeout=within_seconds)
-        return not late
+        if self._closing:
+            return False
+        done, late = await asyncio.wait(waiting, timeout=within_seconds)
+        return not late and not any(future.cancelled() for future in done)
 
     async def close(self) -> None:
         """Stops where it is. What is not done stays open and is carried out after the next start."""
@@ -76,6 +81,9 @@ class Carrier:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for future in self._ended.values():
+            future.cancel()
+        self._ended.clear()
 
     async def _run(self, target: Target) -> None:
         queue = self._queues[target]
@@ -118,3 +126,5 @@ class Carrier:
             await self._done(move)
         except (QuiverError, OSError) as error:
             logger.warning("the end of move %d of %s was not noted: %s", move.id, self._name, error)
+        except Exception:  # the moves after it must be carried out all the same
+            logger.exception("the end of move %d of %s was not noted", move.id, self._name)

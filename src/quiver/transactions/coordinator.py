@@ -165,6 +165,11 @@ class Coordinator:
             raise TransactionNotFound(producer=transactional_id or producer_id)
         return producer_id, found
 
+    def was_given(self, producer_id: int, epoch: int) -> bool | None:
+        """Whether a producer has come to an epoch; None if it has no transactions."""
+        found = None if self.problem is not None else self._state.producers.get(producer_id)
+        return None if found is None else epoch <= found.epoch <= LAST_EPOCH
+
     # what is open
 
     def join(self, producer_id: int, epoch: int) -> OpenTransaction:

@@ -220,6 +220,50 @@ async def test_positions(broker: Broker) -> None:
         await broker.find_offset(topic.id, 0, Position("offset", 3))
 
 
+def of_epoch(value: bytes, producer: int, epoch: int, sequence: int = 0) -> bytes:
+    return build_frame([value], timestamp_ms=1, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
+
+
+async def test_a_frame_puts_nobody_out_by_an_epoch_that_was_not_given_out(broker: Broker) -> None:
+    topic = await broker.create_topic("orders", {"partitions": 1})
+    producer, _ = await broker.init_producer()
+    await broker.produce(topic.id, 0, of_epoch(b"0", producer, 0))
+    never_given = await broker.transactions.init("mine")
+    for id, epoch in (
+        (producer, 1),
+        (producer, 2**31 - 1),
+        (never_given.producer_id, 1),
+        (never_given.producer_id + 1, 0),
+    ):
+        with pytest.raises(UnknownProducer):
+            await broker.produce(topic.id, 0, of_epoch(b"x", id, epoch))
+    assert (await broker.produce(topic.id, 0, of_epoch(b"1", producer, 0, 1))).base_offset == 1
+    stranger, epoch = await broker.init_producer(producer, 17)
+    assert (stranger != producer, epoch) == (True, 0), "who claims what it was not given gets something of its own"
+
+
+async def test_epochs_that_were_given_out_are_known_after_a_restart() -> None:
+    storage = MemoryStorage()
+    broker = Broker(storage)
+    await broker.start()
+    topic = await broker.create_topic("orders", {"partitions": 1})
+    producer, _ = await broker.init_producer()
+    for epoch in range(3):
+        assert await broker.init_producer(producer, epoch) == (producer, epoch + 1)
+    assert await broker.init_producer(producer, 0) == (producer, 1), "each partition takes its own"
+    await broker.produce(topic.id, 0, of_epoch(b"0", producer, 3))
+    for is_clean in (False, True):
+        if is_clean:
+            await broker.stop()
+        broker = Broker(storage)
+        await broker.start()
+        assert (await broker.produce(topic.id, 0, of_epoch(b"0", producer, 3))).duplicate
+        with pytest.raises(UnknownProducer):
+            await broker.produce(topic.id, 0, of_epoch(b"x", producer, 4))
+        assert await broker.init_producer(producer, 2) == (producer, 3)
+    await broker.stop()
+
+
 async def test_two_who_add_partitions_at_once_are_told_what_each_added(broker: Broker) -> None:
     await broker.create_topic("orders", {"partitions": 1})
     added = await asyncio.gather(broker.add_partitions("orders", 2), broker.add_partitions("orders", 5))

@@ -159,6 +159,7 @@ class FakeBroker:
         to_time_ms: int | None = None,
         read_committed: bool = True,
         include_expired: bool = False,
+        max_bytes: int = 0,
         hold: Callable[[int], None] | None = None,
     ) -> Page:
         logs = self._logs[self.topic(topic).name]

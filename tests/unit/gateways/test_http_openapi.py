@@ -65,6 +65,7 @@ async def test_every_route_is_described(client):
         "POST /groups/{group}/leave/cooperative",
         "POST /groups/{group}/revoke",
         "GET /rebalance/stats",
+        "GET /",
         "POST /topics/{topic}/receive",
         "POST /messages/ack",
         "POST /messages/nack",

@@ -41,12 +41,6 @@ async def test_the_partition_may_be_a_query_parameter(client, broker):
     assert (await client.get("/topics/orders/messages?partition=1")).json()["messages"] == []
 
 
-async def test_the_partition_may_be_left_out_where_there_is_one(client):
-    assert (await client.get("/topics/single/messages")).status_code == 200
-    answer = await client.get("/topics/orders/messages")
-    assert (answer.status_code, "which partition" in answer.json()["error"]) == (400, True)
-
-
 @pytest.mark.parametrize("count", [501, 2_000, 10_000])
 async def test_a_large_page_is_streamed_whole(client, broker, count):
     await fill(broker, count)

@@ -69,7 +69,7 @@ async def test_a_topic_is_altered_grown_purged_and_deleted(client):
         "topic_name": "orders",
         "old_partition_count": 2,
         "new_partition_count": 5,
-        "partitions_added": 3,
+        "partitions_added": [2, 3, 4],
     }
     assert (await client.post("/topics/orders/purge")).json() == {"name": "orders", "purged": True}
     assert (await client.delete("/topics/orders")).json() == {"name": "orders", "deleted": True}
@@ -81,9 +81,7 @@ async def test_growing_needs_a_count(client):
     assert (answer.status_code, "count" in answer.json()["error"]) == (400, True)
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/nothing", "/v1", "/v1/", "/v2/topics", "/topics/", "/topics/a/b/c", "/v1topics"]
-)
+@pytest.mark.parametrize("path", ["/nothing", "/v2/topics", "/topics/", "/topics/a/b/c", "/v1topics"])
 async def test_unknown_routes_are_404_objects(client, path):
     answer = await client.get(path)
     assert (answer.status_code, answer.json()["code"]) == (404, "route_not_found")

@@ -227,3 +227,31 @@ async def test_a_carrier_that_has_closed_takes_nothing(shell: Shell) -> None:
     shell.carrier.submit([move])
     assert not await shell.carrier.finished([move], within_seconds=0)
     assert await values_of(shell.partition) == []
+
+
+@pytest.mark.parametrize("ending", ["close", "take back"])
+async def test_whoever_waits_is_told_at_once_when_a_move_will_not_be_done(shell: Shell, ending: str) -> None:
+    stuck = shell.begin(b"a")
+    shell.failures[stuck.id] = [OSError("disk")] * 1_000_000
+    shell.carrier.submit([stuck])
+    waiting = [asyncio.create_task(shell.carrier.finished([stuck], within_seconds=3600)) for _ in range(2)]
+    await asyncio.sleep(0)
+    if ending == "close":
+        await shell.carrier.close()
+    else:
+        shell.outbox.take_back(stuck)
+        shell.carrier.taken_back()
+    assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == [False, False]
+
+
+async def test_an_end_that_cannot_be_noted_holds_up_no_other_move(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def done(move: Move) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(shell.carrier, "_done", done)
+    moves = [shell.begin(b"a"), shell.begin(b"b")]
+    shell.carrier.submit(moves)
+    assert await shell.carrier.finished(moves, within_seconds=10)
+    assert await values_of(shell.partition) == [b"a", b"b"]
