@@ -33,7 +33,8 @@ Place = tuple[int, int]
 
 
 class Deliveries:
-    """`attend` is called when a time has come in a partition: leases end, retries are due. What a group that is not
+    """`attend` is called when a time has come in a partition: leases end, retries are due. `opened` is called in the
+    step in which one becomes known. What a group that is not
     known any more has left behind is forgotten."""
 
     def __init__(
@@ -46,6 +47,7 @@ class Deliveries:
         randomness: Randomness,
         bury: Bury,
         attend: Callable[[PartitionDelivery], Awaitable[None]],
+        opened: Callable[[PartitionDelivery], None],
         is_known: Callable[[int], bool],
         history: History = NO_HISTORY,
     ) -> None:
@@ -56,6 +58,7 @@ class Deliveries:
         self._randomness = randomness
         self._bury = bury
         self._attend = attend
+        self._opened = opened
         self._is_known = is_known
         self._history = history
         self._frames = FrameCache()
@@ -174,6 +177,7 @@ class Deliveries:
             await delivery.close()
             raise TopicNotFound(f"topic id {topic_id} was deleted", topic=topic_id)
         self._known.setdefault(topic_id, {})[number] = delivery
+        self._opened(delivery)
         self.note(delivery, delivery.next_time_ms())
         return delivery
 

@@ -161,13 +161,11 @@ class Finishing:
     async def _put_offsets(self, work: _Work, group: GroupOffsets) -> None:
         offsets = {TopicPartition(p.topic_id, p.partition): (p.offset, p.metadata) for p in group.offsets}
         try:
-            is_new = await self._groups.commit_decided(group.group, offsets, work.decided.id)
-            for partition, (offset, _) in offsets.items():
-                await self._queues.committed(*partition, group.group, offset, may_go_back=is_new)
+            await self._groups.commit_decided(group.group, offsets, work.decided.id)
         except GroupNotFound:
             work.offsets.remove(group)
-        except (QuiverError, OSError) as error:
-            logger.warning("offsets of transaction %d wait: %s", work.decided.id, error)
+        except Exception as error:
+            logger.warning("offsets of transaction %d wait: %s", work.decided.id, error, exc_info=_is_strange(error))
         else:
             work.offsets.remove(group)
 
@@ -179,8 +177,8 @@ class Finishing:
                 await work.acks.finish()
             else:
                 await self._repeat_acks(work.decided)
-        except (QuiverError, OSError) as error:
-            logger.warning("acks of transaction %d wait: %s", work.decided.id, error)
+        except Exception as error:
+            logger.warning("acks of transaction %d wait: %s", work.decided.id, error, exc_info=_is_strange(error))
         else:
             work.has_acks = False
 
@@ -211,6 +209,11 @@ class Finishing:
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             await self._attempt(work)
         self._done.append(work)
+
+
+def _is_strange(error: Exception) -> bool:
+    """Nobody expected it: the log shows where it comes from."""
+    return not isinstance(error, QuiverError | OSError)
 
 
 async def _synced(partition: Partition) -> Partition | None:

@@ -120,17 +120,18 @@ class Groups:
     def committed(self, group: str) -> dict[str, dict[int, int]]:
         """The next offset to read, by topic and partition."""
         found: dict[str, dict[int, int]] = {}
-        for partition, committed in self.service.group(group).offsets.items():
-            name = self.topic_name(partition.topic_id)
-            if name is not None:
-                found.setdefault(name, {})[partition.partition] = committed.offset
+        known = self.service.group(group)
+        for partition in known.offsets:
+            name, position = self.topic_name(partition.topic_id), self._queues.positions.shown(known, partition)
+            if name is not None and position is not None:
+                found.setdefault(name, {})[partition.partition] = position
         return found
 
     def next_offset(self, group: str, partition: TopicPartition) -> int:
         """Where a new owner begins: at the group's position, or at the earliest there is."""
         log = self._partitions.get(*partition).log
-        committed = self.service.group(group).offsets.get(partition)
-        return log.start_offset if committed is None else max(committed.offset, log.start_offset)
+        position = self._queues.positions.position(self.service.group(group), partition)
+        return log.start_offset if position is None else max(position, log.start_offset)
 
     async def commit(
         self,
@@ -159,11 +160,15 @@ class Groups:
         member_id: str | None = None,
         generation: int | None = None,
     ) -> None:
-        """Commits next offsets, with metadata."""
+        """Commits next offsets, with metadata. What members hold below is settled; an offset that lies back is where
+        the group goes on, and what was acked behind it comes again."""
         self.check_offsets({partition: offset for partition, (offset, _) in offsets.items()})
-        await self.service.commit(group, offsets, member_id=member_id, generation=generation)
-        async for partition, (offset, _) in paced(offsets.items()):
-            await self._queues.committed(*partition, group, offset, may_go_back=member_id is None)
+        if member_id is not None:
+            await self.service.commit(group, offsets, member_id=member_id, generation=generation)
+            return
+        self.service.group(group)
+        async with self.service.holding([group]):  # a reset is not moved from under
+            await self.service.commit(group, offsets, generation=generation)
 
     def check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Whether each is one that the log has reached."""
@@ -174,8 +179,18 @@ class Groups:
                 raise InvalidRequest(problem=f"offset {offset} of {where} is not one of 0 to {end}")
 
     async def reset(self, group: str, topic_name: str, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:
-        """Moves a group without members in one topic: to a position, or (`to` as an int) by a number of messages."""
+        """Moves a group without members in one topic: to a position, or (`to` as an int) by a number of messages.
+
+        One at a time: what it is moved from is what the one before has left.
+        """
         topic = self._metadata.topic(topic_name)
+        self.service.group(group)
+        if dry_run:
+            return await self._reset(group, topic, to, dry_run=True)
+        async with self.service.holding([group]):
+            return await self._reset(group, topic, to, dry_run=False)
+
+    async def _reset(self, group: str, topic: Topic, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:
         members = self.service.group(group).membership.members
         if members and not dry_run:
             raise GroupNotEmpty(group=group, members=len(members))
@@ -183,14 +198,13 @@ class Groups:
             return await self._reset_queue(group, topic, to, dry_run=dry_run)
         changes: list[ResetOffset] = []
         async for number, partition in paced(enumerate(self._partitions.of(topic.id))):
-            committed = self.service.group(group).offsets.get(TopicPartition(topic.id, number))
-            old = None if committed is None else committed.offset
+            old = self._queues.positions.shown(self.service.group(group), TopicPartition(topic.id, number))
             new = await _resolve(partition, to, old)
             changes.append(ResetOffset(number, old, new))
         if not dry_run:
-            await self.commit_partitions(
-                group, {TopicPartition(topic.id, change.partition): (change.new, "") for change in changes}
-            )
+            new_offsets = {TopicPartition(topic.id, change.partition): (change.new, "") for change in changes}
+            self.check_offsets({partition: offset for partition, (offset, _) in new_offsets.items()})
+            await self.service.commit(group, new_offsets)
         return changes
 
     async def _reset_queue(self, group: str, topic: Topic, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:
@@ -220,14 +234,14 @@ class Groups:
             partitions = self._partitions.of(topic_id) if name is not None else []
             async for number, partition in paced(enumerate(partitions)):
                 place, log = TopicPartition(topic_id, number), partition.log
-                committed = state.offsets.get(place)
-                at = max(log.start_offset, committed.offset if committed else 0)
+                committed, position = state.offsets.get(place), self._queues.positions.shown(state, place)
+                at = max(log.start_offset, position or 0)
                 behind = max(0, partition.visible_end - at)
                 found.append(
                     PartitionLag(
                         name or "",
                         number,
-                        None if committed is None else committed.offset,
+                        position,
                         partition.last_stable,
                         behind,
                         await self._age_ms(partition, at) if with_age and behind else 0,

@@ -1,8 +1,8 @@
 """Poll: a group member reads over plain requests. What it gets is leased to it, so that it can ack single messages.
 
 A group whose members poll has the delivery state of a queue group in each partition, read in offset order and by the
-partition's owner alone. Committed offset and leases go together: a commit settles everything below it, acks advance
-the committed offset over what is settled without a gap, and what is neither committed nor acked comes again.
+partition's owner alone. Where the group is, `broker.positions` knows: a commit settles everything below it, acks
+advance the group over what is settled without a gap, and what is neither committed nor acked comes again.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from quiver.broker.partitions import Partitions
 from quiver.broker.queues import Queues
 from quiver.broker.readers import Reader, Readers
 from quiver.broker.receiver import Received
+from quiver.delivery.group_state import GroupState
 from quiver.delivery.partition_delivery import PartitionDelivery
 from quiver.groups.assignors import TopicPartition
 from quiver.groups.live_group import MemberView
@@ -35,8 +36,9 @@ class PolledPartition(NamedTuple):
     topic: Topic
     partition: int
     received: list[Received]
-    next_offset: int
-    """Behind the last message: what to commit when all are done with."""
+    next_offset: int | None
+    """What to commit when all are done with: it stops at the first message that is not settled and not in here, such
+    as those of an answer that was lost on its way. None when there is nothing to commit before that one."""
 
 
 class Poll:
@@ -119,8 +121,7 @@ class Poll:
                 continue
             if received:
                 reader.served(partition)
-                end = max(one.delivery.end for one in received)
-                found.append(PolledPartition(received[0].topic, partition.partition, received, end))
+                found.append(self._polled(partition, received))
                 limit -= sum(one.delivery.end - one.delivery.start for one in received)
                 size += sum(len(one.delivery.frame) for one in received)
         return problem
@@ -135,6 +136,8 @@ class Poll:
         group_id, settings = self._groups.service.group(group).id, self._queues.settings_of(topic.id, group)
         if not (await delivery.read_ahead(group_id, count=limit))[_LEVEL]:
             return []
+        if partition not in self._groups.service.view(group, member_id).assigned:
+            return []  # it went to somebody else meanwhile; from here to the lease there is no await
         lease, deadline_ms = delivery.new_lease_id(), self._queues.lease_clock.now_ms() + settings.visibility_ms
         taken = delivery.take(group_id, _LEVEL, limit, lease=lease, consumer=member_id, deadline_ms=deadline_ms)
         self._queues.note_time(delivery, deadline_ms)
@@ -142,6 +145,15 @@ class Poll:
             group_id, lease, taken, ttl_ms=topic.config.ttl_ms, settings=settings, max_bytes=max_bytes
         )
         return [Received(topic, settings.visibility_ms, one) for one in given]
+
+    def _polled(self, partition: TopicPartition, received: list[Received]) -> PolledPartition:
+        runs = [(one.delivery.start, one.delivery.end) for one in received]
+        delivery = self._queues.known_deliveries(partition.topic_id).get(partition.partition)
+        settled = None if delivery is None else delivery.settled_with(received[0].delivery.group_id, runs)
+        end = max(end for _, end in runs)
+        return PolledPartition(
+            received[0].topic, partition.partition, received, None if settled is None else min(settled, end)
+        )
 
     def _may_have_some(self, group: str, partition: TopicPartition) -> bool:
         """Whether there is anything to read or to deliver again: a partition that was never used costs nothing."""
@@ -153,18 +165,13 @@ class Poll:
     async def _take_over(
         self, group: str, member_id: str, reader: Reader, partition: TopicPartition
     ) -> PartitionDelivery:
-        """The group's state in a partition that the member owns: nobody else holds anything, and what was committed
-        is settled."""
+        """The group's state in a partition that the member owns: nobody else holds anything."""
         topic = self._metadata.topic_by_id(partition.topic_id)
         delivery = await self._queues.delivery(topic, partition.partition)
-        group_id, start = self._groups.service.group(group).id, self._groups.next_offset(group, partition)
-        state = delivery.state(group_id)
-        if state is None:
-            state = await delivery.begin(group_id, ordering="none", start=start, in_offset_order=True)
-        if state.lowest_unsettled() < start:
-            await delivery.settle_below(group_id, start)
-        elif state.lowest_unsettled() > start:  # a killed broker has the acks, maybe not what they mean here
-            await self._groups.service.advance(group, partition, state.lowest_unsettled())
+        known = self._groups.service.group(group)
+        group_id, state = known.id, delivery.state(known.id)
+        if state is None or partition not in known.offsets:
+            state = await self._begin(group, partition, delivery)
         for holder in state.held_by():
             if holder != member_id or partition in reader.let_go:
                 await delivery.end_leases(group_id, holder)
@@ -173,6 +180,19 @@ class Poll:
         if (state.next_time_ms() or now_ms) < now_ms:
             await self._queues.attend(delivery)
         return delivery
+
+    async def _begin(self, group: str, partition: TopicPartition, delivery: PartitionDelivery) -> GroupState:
+        """The first poll there, where the group is. It is in the group journal first: commits come behind it."""
+        start = self._groups.next_offset(group, partition)
+        await self._groups.service.begin_at(group, {partition: start}, is_told=False)
+        known = self._groups.service.group(group)
+        return await delivery.begin(
+            known.id,
+            ordering="none",
+            start=self._groups.next_offset(group, partition),
+            in_offset_order=True,
+            version=known.offsets[partition].version,
+        )
 
     def _pause_seconds(self, group: str, member_id: str) -> float:
         member = self._groups.service.group(group).membership.member(member_id)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from quiver.broker.settled_offset import settled_offset
 from quiver.delivery.group_state import LEVELS, GroupState
 from quiver.delivery.partition_delivery import PartitionDelivery
 from quiver.groups.table import Group
@@ -86,7 +85,7 @@ async def partition_depth(
     tally, counts, available = delivery.tally(group.id), state.counts(), state.available(now_ms)
     ready = [sum(pair) for pair in zip(available, await _unread(partition, _positions(state)), strict=True)]
     due = max(0, sum(available) - counts.read_ahead)
-    lowest = settled_offset(partition, state, group)
+    lowest = delivery.settled_offset(group.id) or 0
     return PartitionDepth(
         topic,
         number,

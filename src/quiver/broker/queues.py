@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from quiver.broker.consumers import Consumer
 from quiver.broker.deliveries import Deliveries
 from quiver.broker.partitions import Partitions
+from quiver.broker.positions import Positions
 from quiver.broker.queue_depth import PartitionDepth, QueueDepth, partition_depth, queue_depth
 from quiver.broker.receiver import Received
 from quiver.broker.receiving import Receiving, check_receive
-from quiver.broker.settled_offset import settled_offset
 from quiver.broker.settling import ReceiptOutcome, Settling, TransactionAcks, frees
 from quiver.broker.topic_queue import TopicQueue
 from quiver.delivery.group_state import Settlement
@@ -65,9 +65,11 @@ class Queues:
             randomness=randomness,
             bury=bury,
             attend=self._attend,
+            opened=lambda delivery: self.positions.opened(delivery),
             is_known=lambda group_id: groups.name_of(group_id) is not None,
             history=history,
         )
+        self.positions = Positions(groups, self._deliveries, on_news=self._wake_watchers)
         self._settling = Settling(metadata, groups, self._deliveries, on_settled=self._on_settled)
         self._receiving = Receiving(
             partitions, self._deliveries, self._settling, clock=clock, lease_clock=lease_clock, limits=limits
@@ -195,16 +197,6 @@ class Queues:
         """Ends the leases of a partition whose time is over, now."""
         await self._attend(delivery)
 
-    async def committed(self, topic_id: int, number: int, group: str, offset: int, *, may_go_back: bool) -> None:
-        """A group whose members poll has committed: everything below is settled, also what they hold."""
-        delivery, group_id = self.known_deliveries(topic_id).get(number), self._groups.group(group).id
-        state = None if delivery is None else delivery.state(group_id)
-        if delivery is not None and state is not None:
-            if may_go_back and offset < state.lowest_unsettled():
-                await delivery.rewind(group_id, offset)
-            else:
-                await delivery.settle_below(group_id, offset)
-
     def check_open(self, topic_id: int, partition: int) -> None:
         """CorruptData while the delivery state of a partition cannot be read."""
         self._deliveries.check_open(topic_id, partition)
@@ -285,23 +277,24 @@ class Queues:
         """By partition, where a group has begun: everything below is settled."""
         found = self._groups.group(group)
         return {
-            number: settled_offset(delivery.partition, state, found)
+            number: settled
             for number, delivery in self.known_deliveries(topic.id).items()
-            if (state := delivery.state(found.id)) is not None
+            if (settled := delivery.settled_offset(found.id)) is not None
         }
 
     async def rewind(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> None:
         """The group begins anew there: everything below is settled, everything behind is unread."""
         found = self._groups.group(group)
+        deliveries = {number: await self._deliveries.get(topic.id, number) for number in offsets}
         for number, offset in sorted(offsets.items(), reverse=True):
-            delivery = await self._deliveries.get(topic.id, number)
-            if delivery.state(found.id) is None:
-                await delivery.begin(found.id, ordering=found.ordering, start=offset)
-            else:
-                await delivery.rewind(found.id, offset)
+            if deliveries[number].state(found.id) is None:
+                await deliveries[number].begin(found.id, ordering=found.ordering, start=offset)
+        async for number, offset in paced(offsets.items()):
+            deliveries[number].rewind(found.id, offset)  # also where somebody else began it meanwhile
             queue = self._queues.get((topic.id, found.id))
             if queue is not None:
                 queue.rewound(number)
+        await bounded_gather(PartitionDelivery.durable, list(deliveries.values()))
 
     def check_idle(self, group: str) -> None:
         """GroupNotEmpty while consumers wait: a group that was deleted they would begin anew."""
@@ -328,8 +321,11 @@ class Queues:
         if queue is not None:
             queue.settled(part.partition, frees=frees(part))
         elif frees(part):
-            for on_news in self._watchers.get(part.group_id, ()):
-                on_news()
+            self._wake_watchers(part.group_id)
+
+    def _wake_watchers(self, group_id: int) -> None:
+        for on_news in self._watchers.get(group_id, ()):
+            on_news()
 
     def _note_change(self, delivery: PartitionDelivery, group_id: int) -> None:
         queue = self._queues.get((delivery.topic_id, group_id))

@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from quiver.broker.deliveries import Deliveries
-from quiver.broker.settled_offset import settled_offset
 from quiver.delivery.group_state import Refused, Run, Settlement
 from quiver.delivery.partition_delivery import PartitionDelivery
 from quiver.delivery.settling import PreparedAcks
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.service import GroupService
 from quiver.metadata.service import MetadataService
 from quiver.model.dead_letter import dead_letter_topic, is_dead_letter_topic
@@ -128,11 +126,6 @@ class Settling:
                 reason=part.reason[:_REASON_LENGTH],
                 settings=self.settings_of(part.topic_id, part.group_id),
             )
-            self._on_settled(delivery, part, settlement)
-            await self._advance(delivery, part)
-            if settlement.dead:
-                await delivery.buried(settlement)
-            return settlement._replace(until_ms=delivery.shown_ms(settlement.until_ms))
         except Exception as error:
             if not isinstance(error, QuiverError):
                 logger.exception("a settlement failed unexpectedly")
@@ -140,12 +133,17 @@ class Settling:
             if isinstance(known, Closed):  # the consumer tries again when the broker is back
                 known = ShuttingDown()
             return Settlement([Refused(*run, known) for run in part.runs])
+        await self._settled(delivery, part, settlement)
+        return settlement._replace(until_ms=delivery.shown_ms(settlement.until_ms))
 
-    async def _advance(self, delivery: PartitionDelivery, part: SettlePart) -> None:
-        """In a group whose members poll, acks move the committed offset over what is settled without a gap."""
-        name, state = self._groups.name_of(part.group_id), delivery.state(part.group_id)
-        if name is not None and state is not None and self._groups.group(name).kind == "stream":
-            await self._groups.advance(name, TopicPartition(part.topic_id, part.partition), state.lowest_unsettled())
+    async def _settled(self, delivery: PartitionDelivery, part: SettlePart, settlement: Settlement) -> None:
+        """It is done and on disk: whatever goes wrong from here on, it is not refused."""
+        try:
+            self._on_settled(delivery, part, settlement)
+            if settlement.dead:
+                await delivery.buried(settlement)
+        except Exception:
+            logger.exception("what follows a settlement in %s failed", delivery.partition.name)
 
     async def prepare_acks(self, acks: Sequence[LeasedAcks]) -> "TransactionAcks":
         """All of them, in memory, for a transaction that is being decided on; or none, and the first error.
@@ -187,11 +185,7 @@ class Settling:
 
     def _committed(self, part: SettlePart) -> int | None:
         delivery = self._deliveries.known(part.topic_id).get(part.partition)
-        state = None if delivery is None else delivery.state(part.group_id)
-        name = self._groups.name_of(part.group_id)
-        if delivery is None or state is None or name is None:
-            return None
-        return settled_offset(delivery.partition, state, self._groups.group(name))
+        return None if delivery is None else delivery.settled_offset(part.group_id)
 
     def _lost(self, part: SettlePart, offset: int) -> LeaseLost:
         try:

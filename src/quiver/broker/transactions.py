@@ -232,11 +232,9 @@ class Transactions:
                     await each.idle()
                     each.check_whole()
                 decided = await self._decide_commit(transactions, key, offsets, acks)
-            except PartitionOffline:
-                raise  # what is on disk now is not known: nobody may go on with these transactions
             except BaseException:
                 for each in transactions:
-                    each.is_ending = False
+                    each.is_ending = each.is_in_doubt
                 raise
             return _answer(decided)
 
@@ -274,7 +272,9 @@ class Transactions:
                 transactions, commit=True, key=key, offsets=by_group(joint.offsets), acks=joint.acks
             )
         except PartitionOffline:
-            raise  # it may be decided: then the next start carries it out
+            for each in transactions:
+                each.is_in_doubt = True
+            raise
         except BaseException:
             if prepared is not None:
                 prepared.take_back()

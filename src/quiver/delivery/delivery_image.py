@@ -27,6 +27,7 @@ class GroupImage(msgspec.Struct, frozen=True, array_like=True, tag=1):
     group: int
     ordering: Ordering
     in_offset_order: bool
+    version: int = 0
 
 
 class StatePiece(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -59,7 +60,7 @@ def image(removed: IntervalSet, groups: Mapping[int, QueueGroup], outbox: Outbox
     yield piece(TimeImage(now_ms))
     yield piece(RemovedImage(removed.encode()))
     for group in list(groups.values()):
-        yield piece(GroupImage(group.id, group.ordering, group.in_offset_order))
+        yield piece(GroupImage(group.id, group.ordering, group.in_offset_order, group.version))
         for part in group.state.image():
             yield piece(StatePiece(part))
     yield piece(OutboxImage(outbox.image(), {group.id: group.tally.dead for group in groups.values()}))
@@ -81,7 +82,11 @@ def restored(data: bytes, times: ReplayedTimes | None = None) -> Restored:
                 removed = IntervalSet.decode(part.numbers)
             case GroupImage():
                 groups[part.group] = QueueGroup(
-                    part.group, ordering=part.ordering, start=0, in_offset_order=part.in_offset_order
+                    part.group,
+                    ordering=part.ordering,
+                    start=0,
+                    in_offset_order=part.in_offset_order,
+                    version=part.version,
                 )
                 held = states[part.group] = []
             case StatePiece():

@@ -8,7 +8,17 @@ import msgspec
 
 from quiver.delivery import delivery_image
 from quiver.delivery.death import begin_moves
-from quiver.delivery.events import Began, Died, Event, Forgotten, LettersRemoved, MoveDone, WrittenAt
+from quiver.delivery.events import (
+    Began,
+    Died,
+    Event,
+    Forgotten,
+    LettersRemoved,
+    MoveDone,
+    Rewound,
+    SettledBelow,
+    WrittenAt,
+)
 from quiver.delivery.group_state import Dead
 from quiver.delivery.queue_group import QueueGroup
 from quiver.delivery.recorder import Recorder, decode_record
@@ -45,6 +55,10 @@ class DeliveryJournal:
         self.outbox = Outbox()
         self._tasks: set[asyncio.Task[None]] = set()
         self._held = 0
+        self.changes = 0
+        """How many were put so far."""
+        self.synced_changes = 0
+        """How many of them are on disk, or were taken back. Raised on the loop, by whoever waited for the sync."""
 
     async def open(
         self,
@@ -85,13 +99,16 @@ class DeliveryJournal:
     def put(self, group: QueueGroup, more: Sequence[Event] = (), undo: Callable[[], None] | None = None) -> None:
         """What the state of a group has left in `events`, and more. With `undo`, that is how it is taken back."""
         events, group.state.events = group.state.events, []
+        self.changes += 1
         self._recorder.put([*events, *more], undo)
 
     def put_event(self, event: Event, undo: Callable[[], None] | None = None) -> None:
+        self.changes += 1
         self._recorder.put([event], undo)
 
     def put_all(self, events: Sequence[msgspec.Struct]) -> None:
         """What is certain, and stays however often it cannot be written."""
+        self.changes += 1
         self._recorder.put(list(events))
 
     def hold(self) -> None:
@@ -108,7 +125,9 @@ class DeliveryJournal:
 
     async def durable(self) -> None:
         """Everything that was put is on disk."""
+        changes = self.changes
         await self._recorder.flush(sync=True)
+        self.synced_changes = max(self.synced_changes, changes)
 
     @property
     def is_stuck(self) -> bool:
@@ -231,11 +250,17 @@ class DeliveryJournal:
                             group.tally.dead += count
                     if group is not None:
                         group.state.apply(self._times.bounded(event))
+                        if isinstance(event, SettledBelow | Rewound) and event.version is not None:
+                            group.version = event.version
 
     def _apply_began(self, event: Began) -> None:
         if event.group not in self.groups:
             self.groups[event.group] = QueueGroup(
-                event.group, ordering=event.ordering, start=event.start, in_offset_order=event.in_offset_order
+                event.group,
+                ordering=event.ordering,
+                start=event.start,
+                in_offset_order=event.in_offset_order,
+                version=event.version,
             )
 
     def _apply_moves(self, moves: Sequence[Move]) -> int:

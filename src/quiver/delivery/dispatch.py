@@ -134,6 +134,8 @@ class Dispatch:
             self._give_back(group, lease, parcel.unfit, settings)
         if gone or expired or parcel.unfit:
             self._journal.put(group, [*events, *expired])
+        if expired:
+            group.pending_acks.add_unsynced(min(parcel.expired)[0], self._journal.changes)
         self._journal.carry(moves_of(expired))
         return bool(expired)
 

@@ -18,6 +18,8 @@ class Began(GroupEvent, frozen=True, tag=0):
     in_offset_order: bool
     """Levels do not count: for groups whose members poll."""
     start: int
+    version: int = 0
+    """The group's commit that it begins at."""
 
 
 class LeasedRun(msgspec.Struct, frozen=True, array_like=True):
@@ -77,12 +79,16 @@ class Died(GroupEvent, frozen=True, tag=5):
 
 class SettledBelow(GroupEvent, frozen=True, tag=6):
     offset: int
+    version: int | None = None
+    """The commit of the group that this follows, if it is one."""
 
 
 class Rewound(GroupEvent, frozen=True, tag=7):
     """The group begins anew at an offset: everything at or above it is unread, everything below settled."""
 
     offset: int
+    version: int | None = None
+    """The commit of the group that this follows, if it is one."""
 
 
 class Forgotten(GroupEvent, frozen=True, tag=8):

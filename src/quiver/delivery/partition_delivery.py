@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from quiver.delivery.delivery_journal import DeliveryJournal
 from quiver.delivery.dispatch import Delivery, Dispatch
-from quiver.delivery.events import Began, Forgotten, LettersRemoved, Rewound
+from quiver.delivery.events import Began, Forgotten, LettersRemoved, Rewound, SettledBelow
 from quiver.delivery.feed import FrameCache
 from quiver.delivery.group_state import LEVELS, GroupState, Refused, Run, Settlement, Taken
 from quiver.delivery.passing import settle_below
 from quiver.delivery.queue_group import QueueGroup
+from quiver.delivery.settled_offset import settled_offset, settled_with
 from quiver.delivery.settling import PreparedAcks, Settling
 from quiver.delivery.tally import Tally
 from quiver.model.errors import LeaseLost
@@ -152,6 +153,24 @@ class PartitionDelivery:
         group = self._groups.get(group_id)
         return None if group is None else group.state
 
+    def version(self, group_id: int) -> int:
+        """The last commit of the group that its state here has followed."""
+        group = self._groups.get(group_id)
+        return 0 if group is None else group.version
+
+    def settled_offset(self, group_id: int) -> int | None:
+        """Everything below is settled, decided and on disk; None while the group has not begun here."""
+        group = self._groups.get(group_id)
+        return None if group is None else settled_offset(group, self.partition, self._journal.synced_changes)
+
+    def settled_with(self, group_id: int, runs: Sequence[Run]) -> int | None:
+        """Where `settled_offset` is once these messages are settled; None if that settles nothing of the front.
+
+        For groups whose members poll: what they may commit without passing over a message that they do not have.
+        """
+        group, synced = self._groups.get(group_id), self._journal.synced_changes
+        return None if group is None else settled_with(group, self.partition, synced, runs)
+
     def shown_ms(self, lease_time_ms: int | None) -> int | None:
         """A time of a lease or a retry by the wall clock."""
         if lease_time_ms is None:
@@ -166,15 +185,20 @@ class PartitionDelivery:
     # a group's life
 
     async def begin(
-        self, group_id: int, *, ordering: Ordering, start: int, in_offset_order: bool = False
+        self, group_id: int, *, ordering: Ordering, start: int, in_offset_order: bool = False, version: int = 0
     ) -> GroupState:
-        """The group's first use of the partition. One that has begun already stays as it is."""
+        """The group's first use of the partition. One that has begun already stays as it is.
+
+        It has begun before the first await: whatever is told to it from now on comes behind.
+        """
         while True:
             group = self._groups.get(group_id)
             if group is None:
-                group = QueueGroup(group_id, ordering=ordering, start=start, in_offset_order=in_offset_order)
+                group = QueueGroup(
+                    group_id, ordering=ordering, start=start, in_offset_order=in_offset_order, version=version
+                )
                 self._groups[group_id] = group
-                began = Began(group_id, ordering, in_offset_order, start)
+                began = Began(group_id, ordering, in_offset_order, start, version)
                 self._journal.put_event(began, lambda: self._take_out(group_id))
             await self._journal.durable()
             if self._groups.get(group_id) is group:
@@ -194,14 +218,34 @@ class PartitionDelivery:
             self._journal.put(group)
             await self._journal.durable()
 
-    async def rewind(self, group_id: int, offset: int) -> None:
-        """The group begins anew: everything at or above the offset is unread, everything below is settled."""
+    def rewind(self, group_id: int, offset: int, version: int | None = None) -> None:
+        """The group begins anew: everything at or above the offset is unread, everything below is settled.
+
+        That is so on return; it is on disk after the next `durable`.
+        """
         group = self._groups.get(group_id)
         if group is not None:
-            rewound = Rewound(group_id, offset)
+            rewound = Rewound(group_id, offset, version)
             group.state.apply(rewound)
+            group.pending_acks.clear()
             self._journal.put(group, [rewound])
-            await self._journal.durable()
+
+    def follow(self, group_id: int, offset: int, version: int) -> bool:
+        """The group has committed an offset: everything below is settled, also what is held; what is at or above it
+        and was settled before is unread again. Returns whether there is something to be had again.
+
+        That is so on return, and is not on disk yet: should it not get there, the next start follows the commit.
+        """
+        group, settled = self._groups.get(group_id), self.settled_offset(group_id)
+        if group is None or settled is None or group.version == version:
+            return False
+        group.version = version
+        if offset < settled:
+            self.rewind(group_id, offset, version)
+            return True
+        group.state.settle_below(offset)
+        self._journal.put(group, [SettledBelow(group_id, offset, version)])
+        return False
 
     async def end_leases(self, group_id: int, consumer: str) -> None:
         """What the consumer holds is to be had again at once; the deliveries count."""

@@ -4,17 +4,21 @@ import asyncio
 
 from quiver.delivery.group_state import LEVELS, GroupState
 from quiver.delivery.lanes import LaneState
+from quiver.delivery.pending_acks import PendingAcks
 from quiver.delivery.tally import Tally
 from quiver.delivery.unordered import UnorderedState
 from quiver.model.queue import Ordering
 
 
 class QueueGroup:
-    def __init__(self, id: int, *, ordering: Ordering, start: int, in_offset_order: bool) -> None:
+    def __init__(self, id: int, *, ordering: Ordering, start: int, in_offset_order: bool, version: int = 0) -> None:
         self.id = id
         self.ordering: Ordering = ordering
         self.in_offset_order = in_offset_order
         self.state = _new_state(id, ordering, start, in_offset_order)
+        self.version = version
+        """Of the group's commits in this partition, the last that the state has followed: see `Committed.version`."""
+        self.pending_acks = PendingAcks()
         self.tally = Tally()
         self.reading = asyncio.Lock()
         self.log_start = 0

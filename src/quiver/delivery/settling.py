@@ -28,6 +28,8 @@ class PreparedAcks(NamedTuple):
     events: list[msgspec.Struct]
     """Empty when nothing was acknowledged, and once they are on their way: until then snapshots are held back."""
     take_back: Callable[[], None]
+    token: int
+    """What `PendingAcks` knows them by."""
 
 
 class Settling:
@@ -112,6 +114,8 @@ class Settling:
             _count(group.tally, action, -count)
 
         self._journal.put(group, died, undo)
+        if action != EXTEND:
+            group.pending_acks.add_unsynced(runs[0][0], self._journal.changes)
         self._journal.carry(moves)
         return settlement._replace(moves=moves)
 
@@ -143,12 +147,14 @@ class Settling:
 
         if events:
             self._journal.hold()
-        return PreparedAcks(group, events, take_back)
+        token = group.pending_acks.add_undecided(min(runs)[0]) if runs else 0
+        return PreparedAcks(group, events, take_back, token)
 
     async def finish_acks(self, prepared: PreparedAcks) -> None:
         """They count. What fails is tried again: then it is only the journal that was behind."""
         if prepared.events:
             self._journal.put_all(prepared.events)
+            prepared.group.pending_acks.decided(prepared.token, self._journal.changes)
             prepared.events.clear()
             self._journal.let_go()
         await self._journal.durable()
@@ -156,6 +162,7 @@ class Settling:
     def take_back_acks(self, prepared: PreparedAcks) -> None:
         """They never were."""
         prepared.take_back()
+        prepared.group.pending_acks.taken_back(prepared.token)
         if prepared.events:
             self._journal.let_go()
 

@@ -18,6 +18,7 @@ from quiver.delivery.line import Line
 from quiver.delivery.unordered_replay import replay
 from quiver.model.errors import LeaseLost
 from quiver.model.queue import QueueSettings
+from quiver.structures.interval_set import IntervalSet
 
 _EXPIRE_AT_ONCE = 2_000
 _MOST_DOUBLINGS = 40
@@ -276,6 +277,14 @@ class UnorderedState:
         if newest is not None and not self.in_offset_order:
             positions = [max(at, end) if at >= last else at for at, last in zip(positions, newest, strict=True)]
         return min(positions) if lowest is None else min(lowest, *positions)
+
+    def lowest_unsettled_without(self, runs: Sequence[Run]) -> int:
+        """What `lowest_unsettled` would be if these messages were settled. Costs as much as they are runs."""
+        without, positions = IntervalSet(runs), self._taken_positions()
+        for entry in self._ledger.unsettled:
+            for start, _ in without.gaps(entry.start, entry.end):
+                return min(start, *positions)
+        return min(positions)
 
     # counts
 

@@ -18,10 +18,16 @@ _SETTINGS = {"offsets_retention": Setting("offsets_retention_ms", duration(0, 36
 
 
 class Committed(msgspec.Struct, frozen=True, array_like=True):
+    """Where a group was told to be in a partition. Acks since then are in the partition's delivery journal."""
+
     offset: int
     """The next offset to read."""
     at_ms: int
     metadata: str = ""
+    version: int = 1
+    """How often the group was told, counted when the record is applied; 0: it has begun here, and was not told."""
+    decision: int = 0
+    """The last transaction that told the group, of those that were decided before."""
 
 
 class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +77,9 @@ class OffsetsCommitted(msgspec.Struct, frozen=True, tag="offsets_committed"):
     group: str
     offsets: list[tuple[TopicPartition, Committed]]
     transaction: int | None = None
-    """The decision that they are a part of."""
+    """The decision that they are a part of; the same decision counts once."""
+    is_first: bool = False
+    """They count where the group has none yet."""
 
 
 class OffsetsForgotten(msgspec.Struct, frozen=True, tag="offsets_forgotten"):

@@ -1,7 +1,11 @@
-"""How far groups have come: the part of GroupService that keeps their offsets."""
+"""What groups were told about how far they have come: the part of GroupService that keeps their commits.
+
+A record decides when it is applied, in the order of the journal. Acks are no commits: `broker.positions` puts the two
+together.
+"""
 
 import abc
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from quiver.groups.assignors import TopicPartition
 from quiver.groups.events import Committed, Event, OffsetsCommitted, OffsetsForgotten
@@ -16,6 +20,8 @@ class GroupOffsets(abc.ABC):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._table = GroupTable()
+        self.on_committed: Callable[[str, Iterable[TopicPartition]], None] = lambda name, partitions: None
+        """Called when a commit is applied, in the same step: nobody sees the one without what follows from it."""
 
     @abc.abstractmethod
     def group(self, name: str) -> Group:
@@ -54,8 +60,10 @@ class GroupOffsets(abc.ABC):
             for membership in filter(None, (group.membership, self._live_of(name).coming)):
                 for partition in partitions:
                     membership.check_owner(member_id, generation, partition)
-        if member_id is None and group.membership.members:
-            raise GroupNotEmpty(group=name, members=len(group.membership.members))
+        coming = self._live_of(name).coming or group.membership
+        members = len(group.membership.members.keys() | coming.members.keys())
+        if member_id is None and members:
+            raise GroupNotEmpty(group=name, members=members)
 
     def _committed(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> list[tuple[TopicPartition, Committed]]:
         now_ms = self._clock.now_ms()
@@ -63,29 +71,21 @@ class GroupOffsets(abc.ABC):
 
     async def commit_decided(
         self, name: str, offsets: Mapping[TopicPartition, tuple[int, str]], transaction: int
-    ) -> bool:
-        """The offsets of a transaction that was committed: once, however often this is called.
+    ) -> None:
+        """The offsets of a transaction that was committed: once, however often this is called; GroupNotFound."""
+        if transaction not in self.group(name).transactions:
+            await self._append(OffsetsCommitted(name, self._committed(offsets), transaction))
 
-        Returns whether this was the first time; GroupNotFound.
-        """
-        if transaction in self.group(name).transactions:
-            return False
-        await self._append(OffsetsCommitted(name, self._committed(offsets), transaction))
-        return True
-
-    async def begin_at(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Sets first positions, where the group has none yet."""
-        group, now_ms = self.group(name), self._clock.now_ms()
-        fresh = [(p, Committed(offset, now_ms)) for p, offset in offsets.items() if p not in group.offsets]
+    async def begin_at(self, name: str, offsets: Mapping[TopicPartition, int], *, is_told: bool = True) -> None:
+        """Sets first positions, where the group has none yet. Not `is_told`: it only begins to use the partitions."""
+        group, now_ms, version = self.group(name), self._clock.now_ms(), 1 if is_told else 0
+        fresh = [
+            (partition, Committed(offset, now_ms, version=version))
+            for partition, offset in offsets.items()
+            if partition not in group.offsets
+        ]
         if fresh:
-            await self._append(OffsetsCommitted(name, fresh))
-
-    async def advance(self, name: str, partition: TopicPartition, offset: int) -> None:
-        """Moves the group's position on, if it is not as far already. Positions never go back this way."""
-        committed = self.group(name).offsets.get(partition)
-        if committed is None or committed.offset < offset:
-            advanced = Committed(offset, self._clock.now_ms(), "" if committed is None else committed.metadata)
-            await self._append(OffsetsCommitted(name, [(partition, advanced)]))
+            await self._append(OffsetsCommitted(name, fresh, is_first=True))
 
     async def forget_topic(self, topic_id: int) -> None:
         """The topic is gone, and with it every group's place in it."""

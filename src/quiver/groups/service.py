@@ -15,6 +15,7 @@ from quiver.groups.events import (
     GroupCreated,
     GroupDeleted,
     MembershipChanged,
+    OffsetsCommitted,
     SettingsChanged,
 )
 from quiver.groups.group_offsets import GroupOffsets
@@ -129,7 +130,7 @@ class GroupService(GroupOffsets):
             if is_new:
                 await self._append(GroupCreated(name, self._clock.now_ms(), self._new_id()))
             await self._install(name, draft)
-            return self._view(name, member.id)
+            return self.view(name, member.id)
 
     async def heartbeat(
         self,
@@ -158,7 +159,7 @@ class GroupService(GroupOffsets):
             session_ms = group.membership.member(member_id).subscription.session_ms
             await live.wait(min(wait_ms, session_ms // 3) / 1000)
             self.group(name).membership.heartbeat(member_id, None, self._now_ms())
-        return self._view(name, member_id)
+        return self.view(name, member_id)
 
     async def leave(self, name: str, member_id: str) -> None:
         async with self._alone(name):
@@ -175,7 +176,18 @@ class GroupService(GroupOffsets):
             self._note_deadline(name)
 
     def view(self, name: str, member_id: str) -> MemberView:
-        return self._view(name, member_id)
+        membership = self.group(name).membership
+        member = membership.member(member_id)
+        deadline = member.revocation_deadline_ms
+        return MemberView(
+            member_id,
+            membership.generation,
+            self._live_of(name).version,
+            member.state,
+            frozenset(member.assigned),
+            frozenset(member.revoking),
+            None if deadline is None else max(0, deadline - self._now_ms()),
+        )
 
     def topic_ids(self, subscription: Subscription) -> frozenset[int]:
         """The topics that a subscription means now."""
@@ -327,6 +339,8 @@ class GroupService(GroupOffsets):
         self._table.apply(event)
         if isinstance(event, MembershipChanged):
             self._note_deadline(event.group)
+        elif isinstance(event, OffsetsCommitted):
+            self.on_committed(event.group, [partition for partition, _ in event.offsets])
 
     def _note_deadline(self, name: str) -> None:
         group = self._table.groups.get(name)
@@ -337,20 +351,6 @@ class GroupService(GroupOffsets):
         self._check_open()
         assert self._journal is not None, "open comes first"
         await self._journal.append(msgspec.json.encode(event))
-
-    def _view(self, name: str, member_id: str) -> MemberView:
-        membership = self.group(name).membership
-        member = membership.member(member_id)
-        deadline = member.revocation_deadline_ms
-        return MemberView(
-            member_id,
-            membership.generation,
-            self._live_of(name).version,
-            member.state,
-            frozenset(member.assigned),
-            frozenset(member.revoking),
-            None if deadline is None else max(0, deadline - self._now_ms()),
-        )
 
     async def _run(self) -> None:
         while True:

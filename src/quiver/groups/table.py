@@ -44,6 +44,23 @@ class Group(msgspec.Struct, kw_only=True):
         return self.changed_at_ms + self.settings.offsets_retention_ms < now_ms
 
 
+def _commit(group: Group, event: OffsetsCommitted) -> None:
+    """The one place where a group is told where it is, in the order of the journal."""
+    if event.transaction is not None:
+        if event.transaction in group.transactions:
+            return
+        group.transactions = [*group.transactions[1 - _TRANSACTIONS_REMEMBERED :], event.transaction]
+    for partition, committed in event.offsets:
+        before = group.offsets.get(partition)
+        version, decision = committed.version, event.transaction or 0
+        if before is not None:
+            if event.is_first or 0 < decision < before.decision:  # a later decision was carried out earlier
+                continue
+            version, decision = before.version + 1, max(decision, before.decision)
+        group.offsets[partition] = msgspec.structs.replace(committed, version=version, decision=decision)
+        group.changed_at_ms = max(group.changed_at_ms, committed.at_ms)
+
+
 class _SavedGroup(msgspec.Struct):
     """A group in a snapshot: JSON has no tuples as keys."""
 
@@ -78,12 +95,8 @@ class GroupTable:
         match event:
             case MembershipChanged(_, membership, at_ms):
                 group.membership, group.changed_at_ms = membership, at_ms
-            case OffsetsCommitted(_, offsets, transaction):
-                if transaction is not None:
-                    group.transactions = [*group.transactions[1 - _TRANSACTIONS_REMEMBERED :], transaction]
-                for partition, committed in offsets:
-                    group.offsets[partition] = committed
-                    group.changed_at_ms = max(group.changed_at_ms, committed.at_ms)
+            case OffsetsCommitted():
+                _commit(group, event)
             case OffsetsForgotten(_, topic_id):
                 group.offsets = {p: c for p, c in group.offsets.items() if p.topic_id != topic_id}
             case SettingsChanged(_, settings):

@@ -11,11 +11,14 @@ test says which. The points of a call:
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Literal
 
 from quiver.records.header import StampedFrame
 from quiver.storage.memory import MemoryLog, MemoryStorage
+from quiver.storage.memory_compaction import MemoryCompaction
 from quiver.storage.port import LogOptions
+from quiver.system.randomness import SystemRandomness
 
 Point = Literal["append", "appended", "sync", "synced"]
 
@@ -73,6 +76,15 @@ class HeldStorage(MemoryStorage):
         if holds:
             await holds.popleft().stop()
 
+    def as_after_a_kill(self) -> "HeldStorage":
+        """A storage with what a broker finds that is started when the one on this was killed just now."""
+        left = HeldStorage()
+        left._epoch = self._epoch
+        for log_id, log in self._logs.items():
+            assert isinstance(log, HeldLog)
+            left._logs[log_id] = log.copied(left)
+        return left
+
     def _new_log(self, log_id: str, options: LogOptions) -> MemoryLog:
         return HeldLog(log_id, options, self)
 
@@ -81,7 +93,15 @@ class HeldLog(MemoryLog):
     def __init__(self, log_id: str, options: LogOptions, storage: HeldStorage) -> None:
         super().__init__(log_id, options)
         self._storage = storage
+        self._options = options
         self._is_synced = options.durability == "fsync"
+
+    def copied(self, storage: HeldStorage) -> "HeldLog":
+        other = HeldLog(self._log_id, self._options, storage)
+        other._frames = deepcopy(self._frames)
+        other._compaction = MemoryCompaction(other._frames, SystemRandomness())
+        other._snapshots = list(self._snapshots)
+        return other
 
     def append_at_once(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> bool:
         if (self._is_synced and sync) or self._storage.is_held(self._log_id, "append", "appended"):

@@ -31,6 +31,8 @@ class OpenTransaction:
         self.sent_sequences: dict[Place, SentSequences[Appended]] = {}
         """Of messages that are sent one by one."""
         self.is_ending = False
+        self.is_in_doubt = False
+        """Whether its commit is on disk is not known: nobody may go on with it, and the next start finds out."""
         self.is_left_over = False
         """It was open when the broker stopped, and its end could not be written yet."""
         self._offsets: dict[tuple[str, str | None], GroupOffsets] = {}

@@ -69,28 +69,12 @@ async def test_a_waiting_poll_hears_of_what_is_given_back(broker: Broker) -> Non
     assert broker.queues._watchers == {}
 
 
-async def test_acks_that_the_group_did_not_hear_of_count_at_the_next_poll(broker: Broker) -> None:
-    """As after a broker that was killed between the two journals."""
-    await fill(broker, 3)
-    member = await join(broker)
-    held = await poll(broker, member)
-    topic = broker.topic("orders")
-    delivery = await broker.queues.delivery(topic, 0)
-    await delivery.settle(
-        held[0].group_id, held[0].lease_id, ACK, [(0, 2)], settings=broker.queues.settings_of(topic.id, "g")
-    )
-    assert broker.groups.committed("g") == {}
-    assert await poll(broker, member) == []
-    assert broker.groups.committed("g") == {"orders": {0: 2}}
-
-
-async def test_a_commit_that_the_leases_did_not_hear_of_counts_at_the_next_poll(broker: Broker) -> None:
+async def test_a_commit_settles_what_is_held_below(broker: Broker) -> None:
     await fill(broker, 3)
     member = await join(broker)
     held = await poll(broker, member)
     partition = min(broker.groups.service.view("g", member).assigned)
     await broker.groups.service.commit("g", {partition: (2, "")}, member_id=member)
-    await poll(broker, member)
     outcomes = await broker.queues.settle_receipts(ACK, held)
     assert [None if one.error is None else one.error.code for one in outcomes] == ["lease_lost", "lease_lost", None]
     assert broker.groups.committed("g") == {"orders": {0: 3}}

@@ -344,7 +344,7 @@ async def test_groups_that_are_read_in_offset_order_ignore_levels_and_never_die_
         await jobs.wait(30_000)
     await jobs.delivery.settle_below(8, 2)
     assert jobs.delivery.state(8).lowest_unsettled() == 2  # type: ignore[union-attr]
-    await jobs.delivery.rewind(8, 1)
+    jobs.delivery.rewind(8, 1)
     await jobs.restart()
     assert offsets(await jobs.receive(10, group=8, level=0)) == [1, 2, 3, 4, 5]
 

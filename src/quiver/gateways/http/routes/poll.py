@@ -49,6 +49,9 @@ class PollAnswer(msgspec.Struct, kw_only=True):
     """Messages by partition; with max_messages a list. `offsets` is what to commit when they are done with; or each
     message is acked by its receipt.
 
+    `offsets` stops at the first message that the group has neither committed nor acked and that is not in this
+    answer; a partition that begins with such a message is left out.
+
     `next_offset` leaves out partition numbers that two topics of the answer share; `offsets` has them all.
     """
 
@@ -104,13 +107,17 @@ class PollRoute:
     def _tail(self, group: str, member_id: str, polled: "list[PolledPartition]") -> dict[str, Any]:
         """The fields behind the messages."""
         offsets: dict[str, dict[str, int]] = {}
-        for part in polled:
-            offsets.setdefault(part.topic.name, {})[str(part.partition)] = part.next_offset
+        next_offsets: dict[str, int] = {}
         numbers = Counter(part.partition for part in polled)
+        for part in polled:
+            if part.next_offset is not None:
+                offsets.setdefault(part.topic.name, {})[str(part.partition)] = part.next_offset
+                if numbers[part.partition] == 1:
+                    next_offsets[str(part.partition)] = part.next_offset
         told = self._broker.poll.readers.told(group, member_id)
         refs = [] if told is None else partition_refs(self._broker, told.assigned)
         return {
-            "next_offset": {str(part.partition): part.next_offset for part in polled if numbers[part.partition] == 1},
+            "next_offset": next_offsets,
             "offsets": offsets,
             "generation": 0 if told is None else told.generation,
             "assigned_partitions": labels(refs),
