@@ -126,7 +126,7 @@ class AddedPartitionsAnswer(msgspec.Struct, kw_only=True):
     topic_name: str
     old_partition_count: int
     new_partition_count: int
-    partitions_added: int
+    partitions_added: Annotated[list[int], Meta(description="The numbers of the new ones.")]
 
 
 class TopicRoutes:
@@ -181,7 +181,10 @@ class TopicRoutes:
         old, new = await self._broker.add_partitions(name, wanted.count)
         return Answer(
             AddedPartitionsAnswer(
-                topic_name=name, old_partition_count=old, new_partition_count=new, partitions_added=new - old
+                topic_name=name,
+                old_partition_count=old,
+                new_partition_count=new,
+                partitions_added=list(range(old, new)),
             )
         )
 
