@@ -123,7 +123,30 @@ def test_a_cancelled_message_never_comes(shared_broker: BrokerProcess, topic: st
     by_id = f"/topics/{topic}/delayed/{last['offset']}"
     assert shared_broker.request("DELETE", f"{by_id}?partition=1")[1]["code"] == "delayed_not_found"
     assert shared_broker.request("GET", f"{by_id}?partition=1")[1]["state"] == "delivered"
-    assert shared_broker.request("GET", by_id)[0] == 400
+    assert shared_broker.request("GET", by_id)[1]["state"] == "delivered", "no other partition has one of this id"
+
+
+def test_an_id_that_only_one_partition_has_needs_no_partition(
+    shared_broker: BrokerProcess, topic: str, q, cli
+) -> None:
+    later = {"delay": "1h"}
+    publish(shared_broker, topic, {"value": "a", "partition": 0, **later}, {"value": "b", "partition": 1, **later})
+    single = publish(shared_broker, topic, {"value": "c", "partition": 1, **later})[0]["offset"]
+    assert single == 1
+    assert (q.delayed.get(topic, id=1).partition, q.delayed.get(topic, 1, 1).partition) == (1, 1)
+    assert shared_broker.request("GET", f"/topics/{topic}/delayed/1")[1]["partition"] == 1
+    assert json.loads(cli("delayed", "show", topic, "1", "-o", "json").stdout)[0]["id"] == "1:1"
+    status, answer = shared_broker.request("GET", f"/topics/{topic}/delayed/0")
+    assert (status, answer["code"]) == (400, "invalid_request")
+    assert "(0, 1)" in answer["error"]
+    with pytest.raises(InvalidRequest, match="several partitions"):
+        q.delayed.cancel(topic, id=0)
+    with pytest.raises(DelayedNotFound, match=f"in {topic};"):
+        q.delayed.get(topic, id=7)
+    with pytest.raises(InvalidRequest, match="id="):
+        q.delayed.get(topic, 1)
+    q.delayed.cancel(topic, id=1)
+    assert shared_broker.request("GET", f"/topics/{topic}/delayed/1")[1]["state"] == "cancelled"
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_a_topic_lives_through_create_alter_grow_purge_delete(http: httpx.Client
     assert described["partition_offsets"]["1"]["latest"] == 1
     assert http.patch(f"/topics/{name}", json={"retention": "2h"}).json()["config"]["retention"] == "2h"
     grown = http.post(f"/admin/topics/{name}/partitions", json={"count": 4}).json()
-    assert (grown["old_partition_count"], grown["new_partition_count"], grown["partitions_added"]) == (2, 4, 2)
+    assert (grown["old_partition_count"], grown["new_partition_count"], grown["partitions_added"]) == (2, 4, [2, 3])
     assert http.post(f"/topics/{name}/purge").status_code == 200
     assert http.get(f"/topics/{name}").json()["partition_offsets"]["1"]["earliest"] == 1, "offsets go on"
     assert http.delete(f"/topics/{name}").json() == {"name": name, "deleted": True}

@@ -93,6 +93,23 @@ def test_abort_and_the_next_transaction(http: Http) -> None:
     assert http.values(topic) == ["kept"]
 
 
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_an_epoch_that_ended_by_itself_is_not_called_a_take_over(http: Http, end: str) -> None:
+    topic = http.topic()
+    key = http.init(transactional_id=f"ends-{end}")
+    http.post("/transactions/publish", **key, topic=topic, value="a")
+    following = http.post(f"/transactions/{end}", **key)["epoch"]
+    late = http.post("/transactions/publish", 409, **key, topic=topic, value="late")
+    assert late["code"] == "producer_fenced"
+    assert "another instance" not in late["error"]
+    assert f"go on with producer {key['producer_id']} epoch {following}" in late["error"]
+    ahead = http.post("/transactions/begin", 409, producer_id=key["producer_id"], epoch=following + 5)
+    assert "another instance" not in ahead["error"]
+    http.init(transactional_id=f"ends-{end}")
+    taken = http.post("/transactions/begin", 409, producer_id=key["producer_id"], epoch=following)
+    assert "another instance took over" in taken["error"]
+
+
 def test_an_old_instance_is_fenced(http: Http) -> None:
     topic = http.topic()
     old = http.init(transactional_id="worker 1")

@@ -1,19 +1,17 @@
 """Slow clients hold up nobody: the event loop goes on while they read 10,000 messages at a time."""
 
-import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 import quiver
 from blackbox.broker_process import BrokerProcess
 from blackbox.native_wire import NativeWire
+from blackbox.pings import STALL_SECONDS, Pings
 from quiver.protocol.messages import Fetch, FetchPart, GetMetadata, Metadata
 
 MESSAGES = 200_000
 PAGE = 10_000
-STALL_SECONDS = 0.05
 ROUNDS = 6
 
 
@@ -24,38 +22,6 @@ def filled(shared_broker: BrokerProcess) -> BrokerProcess:
         with q.producer("orders") as producer:
             producer.send_many([b"%0100d" % number for number in range(MESSAGES)])
     return shared_broker
-
-
-class Pings(threading.Thread):
-    """Asks the native port for an empty answer over and over.
-
-    `longest` is the most that the loop worked, in seconds of its processor, from a question to its answer: how long
-    it was held if nothing else ran on the machine.
-    """
-
-    def __init__(self, broker: BrokerProcess) -> None:
-        super().__init__(daemon=True)
-        self._wire = NativeWire(broker.address)
-        self._schedule = Path(f"/proc/{broker.pid}/task/{broker.pid}/schedstat")
-        self._stopping = threading.Event()
-        self.longest, self.count = 0.0, 0
-
-    def run(self) -> None:
-        while not self._stopping.is_set():
-            begun = self._worked()
-            self._wire.ask(GetMetadata([]))
-            self.longest = max(self.longest, self._worked() - begun)
-            self.count += 1
-
-    def _worked(self) -> float:
-        """Of the thread that runs the loop."""
-        return int(self._schedule.read_text().split()[0]) / 1e9
-
-    def finish(self) -> float:
-        self._stopping.set()
-        self.join()
-        self._wire.socket.close()
-        return self.longest
 
 
 def _topic_id(broker: BrokerProcess) -> int:

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 
-MOST_OBJECTS = 30_000
+MOST_OBJECTS = 20_000
 """That have lived for a while and are looked at by a full collection: about 10 ms."""
 _LOOK_EVERY_SECONDS = 0.1
 _YOUNG_OBJECTS, _MIDDLE_RUNS = 700, 10

@@ -10,7 +10,7 @@ from quiver.broker.due_clock import DueClock
 from quiver.broker.partitions import Partitions
 from quiver.metadata.service import MetadataService
 from quiver.model.delayed import DelayedMessage
-from quiver.model.errors import DelayedNotFound, PartitionNotFound
+from quiver.model.errors import DelayedNotFound, InvalidRequest, PartitionNotFound
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import Topic
@@ -31,6 +31,7 @@ MAX_LISTED = 10_000
 """Messages of one request, whatever it asks for."""
 _UPKEEP_SECONDS = 5.0
 _UNSAVED_MESSAGES = 200_000
+_SHOWN_PARTITIONS = 10
 _PRIORITIES = tuple(Priority)
 
 
@@ -114,12 +115,31 @@ class Delays:
         ]
         return DelayedPage(messages, self.pending_count(topic.id))
 
-    async def get(self, topic_name: str, partition: int, id: int) -> DelayedMessage:
-        """One message, also one that has left, for as long as the schedule log has it; DelayedNotFound."""
+    async def get(self, topic_name: str, partition: int | None, id: int) -> DelayedMessage:
+        """One message, also one that has left, for as long as the schedule log has it; DelayedNotFound.
+
+        Without a partition, the one that has it; InvalidRequest if several do.
+        """
+        if partition is not None:
+            numbers = [partition]
+        else:
+            count = self._metadata.topic(topic_name).config.partitions
+            numbers = list(range(count))
+        found = [
+            message async for number in paced(numbers) if (message := await self._look_up(topic_name, number, id))
+        ]
+        if not found:
+            raise DelayedNotFound(topic=topic_name, partition=partition, id=id)
+        if len(found) > 1:
+            having = ", ".join(str(message.partition) for message in found[:_SHOWN_PARTITIONS])
+            raise InvalidRequest(problem=f"several partitions have a delayed message {id} ({having}): say which")
+        return found[0]
+
+    async def _look_up(self, topic_name: str, partition: int, id: int) -> DelayedMessage | None:
         delays = self._find(topic_name, partition)
         found = None if delays is None else await delays.look_up(id)
         if found is None:
-            raise DelayedNotFound(topic=topic_name, partition=partition, id=id)
+            return None
         delayed, state = found
         return DelayedMessage(partition, id, delayed.deliver_at_ms, Priority(delayed.priority), state)
 

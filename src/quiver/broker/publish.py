@@ -27,13 +27,13 @@ from quiver.records.check import KEY_NEEDED, check_frame
 from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, NO_PRODUCER, FrameHeader
 from quiver.structures.murmur2 import partition_for
 from quiver.system.clock import Clock
-from quiver.system.pace import AT_ONCE
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.events import Place
 
 logger = logging.getLogger(__name__)
 
 _STICKY_MESSAGES = 100
+_PARTITIONS_AT_ONCE = 8
 _FEATURES = {CONTROL: "a control frame", ENCRYPTED: "an encrypted frame"}
 
 
@@ -133,7 +133,7 @@ class Publish:
             started.append(begun)
             if isinstance(begun, _Begun):
                 begun_at_once.add(begun.partition)
-            if len(begun_at_once) >= AT_ONCE:  # each of them builds a frame when the loop comes to it
+            if len(begun_at_once) >= _PARTITIONS_AT_ONCE:  # each of them builds a frame when the loop comes to it
                 begun_at_once.clear()
                 await asyncio.sleep(0)
         return [await _outcome(begun) for begun in started]

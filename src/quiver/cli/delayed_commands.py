@@ -1,4 +1,4 @@
-"""`quiver delayed list|cancel`."""
+"""`quiver delayed list|show|cancel`."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +23,9 @@ app = typer.Typer(
 )
 
 _LISTED = ("id", "deliver_at", "priority", "state")
-_IDS = typer.Argument(metavar="ID...", show_default=False, help="Messages, such as 0:42: partition and id.")
+_ID_HELP = "such as 0:42, partition and id, or 42 where only one partition has it."
+_IDS = typer.Argument(metavar="ID...", show_default=False, help=f"Messages, {_ID_HELP}")
+_ID = typer.Argument(metavar="ID", show_default=False, help=f"The message, {_ID_HELP}")
 
 
 @app.command("list")
@@ -45,6 +47,20 @@ def list_delayed(
     rest = page.total - skip - len(rows)
     if rest > 0:
         typer.echo(f"{rest} more: --skip {skip + len(rows)}", err=True)
+
+
+@app.command("show")
+def show(
+    topic: TopicArgument,
+    id: Annotated[str, _ID],
+    address: AddressOption = DEFAULT_ADDRESS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show a message that waits, or that was delivered or cancelled shortly before."""
+    wanted = parse_delayed_id(id)
+    with connect(address) as q:
+        message = q.delayed.get(topic, wanted.partition, wanted.id)
+    show_rows([_row(message)], output, columns=_LISTED)
 
 
 @app.command("cancel")

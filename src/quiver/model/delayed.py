@@ -23,17 +23,19 @@ class DelayedMessage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DelayedId(NamedTuple):
-    """Users write it `partition:id`."""
+    """Users write it `partition:id`, or `id` where one partition has it."""
 
-    partition: int
+    partition: int | None
     id: int
 
     def __str__(self) -> str:
-        return f"{self.partition}:{self.id}"
+        return str(self.id) if self.partition is None else f"{self.partition}:{self.id}"
 
 
 def parse_delayed_id(text: str) -> DelayedId:
     match [whole_number(part) for part in text.split(":")]:
         case [int(partition), int(id)]:
             return DelayedId(partition, id)
+        case [int(id)]:
+            return DelayedId(None, id)
     raise InvalidRequest(problem=f"{shown(text)} is not the id of a delayed message, such as 0:42")

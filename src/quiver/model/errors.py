@@ -270,7 +270,12 @@ class SettleInOrder(QuiverError):
 
 class DelayedNotFound(QuiverError):
     code, status = "delayed_not_found", 404
-    sentence = "there is no delayed message {id} in {topic}-{partition}; it was delivered or cancelled, or never was"
+    sentence = "there is no delayed message {id} in {place}; it was delivered or cancelled, or never was"
+
+    def __init__(self, message: str | None = None, /, **details: Any) -> None:
+        topic, partition = details.get("topic"), details.get("partition")
+        details.setdefault("place", topic if partition is None else f"{topic}-{partition}")
+        super().__init__(message, **details)
 
 
 class DeadLetterNotFound(QuiverError):

@@ -15,6 +15,7 @@ class ListDelayed(Message, tag=60, frozen=True):
 class GetDelayed(Message, tag=61, frozen=True):
     topic: str
     partition: int
+    """-1: the one that has it."""
     id: int
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TypeVar
 
 SLICE_SECONDS = 0.005
-AT_ONCE = 32
+AT_ONCE = 16
 
 T = TypeVar("T")
 Result = TypeVar("Result")

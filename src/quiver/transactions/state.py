@@ -88,7 +88,7 @@ class TransactionState:
                 f"producer {producer_id} has no transactions; it begins with init", producer_id=producer_id
             )
         if producer.epoch != epoch:
-            raise ProducerFenced(producer_id=producer_id, epoch=epoch, current=producer.epoch)
+            raise _fenced(producer_id, epoch, producer)
         return producer
 
     def keyed(self, key: CommitKey) -> Answer | None:
@@ -221,3 +221,22 @@ class TransactionState:
             if not too_old and len(self.keys) <= KEYS_REMEMBERED:
                 return
             del self.keys[oldest]
+
+
+def _fenced(producer_id: int, epoch: int, producer: Producer) -> ProducerFenced:
+    """An epoch that ended with its own transaction is over, and nobody took over."""
+    details = {"producer_id": producer_id, "epoch": epoch, "current": producer.epoch}
+    last = producer.last
+    if last is not None and last.epoch == epoch:
+        outcome = "committed" if last.commit else "aborted"
+        return ProducerFenced(
+            f"epoch {epoch} of producer {producer_id} is over, because its transaction was {outcome}; go on with "
+            f"producer {last.next.producer_id} epoch {last.next.epoch}",
+            **details,
+        )
+    if epoch > producer.epoch:
+        return ProducerFenced(
+            f"producer {producer_id} has no epoch {epoch} yet; use the one of the last answer, or begin with init",
+            **details,
+        )
+    return ProducerFenced(**details)

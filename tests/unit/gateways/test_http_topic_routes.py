@@ -69,7 +69,7 @@ async def test_a_topic_is_altered_grown_purged_and_deleted(client):
         "topic_name": "orders",
         "old_partition_count": 2,
         "new_partition_count": 5,
-        "partitions_added": 3,
+        "partitions_added": [2, 3, 4],
     }
     assert (await client.post("/topics/orders/purge")).json() == {"name": "orders", "purged": True}
     assert (await client.delete("/topics/orders")).json() == {"name": "orders", "deleted": True}

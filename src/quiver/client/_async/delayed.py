@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from quiver.client._async.link import AsyncLink, unexpected
 from quiver.client.delayed_list import DelayedList
 from quiver.model.delayed import DelayedMessage
-from quiver.model.errors import DelayedNotFound
+from quiver.model.errors import DelayedNotFound, InvalidRequest
 from quiver.model.names import check_name
 from quiver.protocol import delay_messages as messages
 
@@ -23,15 +23,25 @@ class AsyncDelayed:
             raise unexpected(answer)
         return DelayedList(answer.messages, answer.total)
 
-    async def get(self, topic: str, partition: int, id: int) -> DelayedMessage:
-        """One message, also shortly after it was delivered or cancelled; DelayedNotFound."""
-        answer = (await self._link.call(messages.GetDelayed(check_name(topic), partition, id))).answer
+    async def get(self, topic: str, partition: int | None = None, id: int | None = None) -> DelayedMessage:
+        """One message, also shortly after it was delivered or cancelled; DelayedNotFound.
+
+        `get(topic, id=42)` finds its partition, where only one has a message of that id.
+        """
+        number = -1 if partition is None else partition
+        answer = (await self._link.call(messages.GetDelayed(check_name(topic), number, _given(id)))).answer
         if not isinstance(answer, messages.Delayed):
             raise unexpected(answer)
         return answer.message
 
-    async def cancel(self, topic: str, partition: int, id: int) -> None:
-        """Makes sure that a message is never delivered. DelayedNotFound: it was delivered or cancelled before."""
+    async def cancel(self, topic: str, partition: int | None = None, id: int | None = None) -> None:
+        """Makes sure that a message is never delivered. DelayedNotFound: it was delivered or cancelled before.
+
+        `cancel(topic, id=42)` finds its partition, where only one has a message of that id.
+        """
+        id = _given(id)
+        if partition is None:
+            partition = (await self.get(topic, id=id)).partition
         if id not in await self.cancel_many(topic, partition, [id]):
             raise DelayedNotFound(topic=topic, partition=partition, id=id)
 
@@ -47,3 +57,9 @@ class AsyncDelayed:
                 raise unexpected(answer)
             cancelled.update(answer.ids)
         return cancelled
+
+
+def _given(id: int | None) -> int:
+    if id is None:
+        raise InvalidRequest(problem="say which message: id=")
+    return id

@@ -25,7 +25,8 @@ async def _list(broker: Broker, request: ListDelayed) -> Message:
 
 
 async def _get(broker: Broker, request: GetDelayed) -> Message:
-    return Delayed(await broker.delays.get(request.topic, request.partition, request.id))
+    partition = None if request.partition == -1 else request.partition
+    return Delayed(await broker.delays.get(request.topic, partition, request.id))
 
 
 async def _cancel(broker: Broker, request: CancelDelayed) -> Message:

@@ -11,6 +11,7 @@ from itertools import islice
 from quiver.gateways.native.settings import NativeCounts
 from quiver.model.limits import MIB
 from quiver.storage.port import FrameSlice
+from quiver.system.pace import Pace
 
 _BUFFERS_PER_SEND = 64
 _BYTES_PER_TURN = MIB
@@ -93,8 +94,10 @@ class Outbox:
         self.queued_bytes = self.memory_bytes = 0
 
     async def _run(self) -> None:
+        pace = Pace()
         try:
             while True:
+                await pace.turn()
                 if not self._items:
                     self._wakeup = self._loop.create_future()
                     await self._wakeup

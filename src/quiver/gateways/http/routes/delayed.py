@@ -28,7 +28,9 @@ class DelayedQuery(msgspec.Struct, kw_only=True):
 
 
 class PartitionQuery(msgspec.Struct, kw_only=True):
-    partition: Annotated[int, Meta(ge=0, description="May be left out where there is only one.")] | None = None
+    partition: (
+        Annotated[int, Meta(ge=0, description="May be left out where only one has a message of this id.")] | None
+    ) = None
 
 
 class DelayedAnswer(msgspec.Struct, kw_only=True):
@@ -95,13 +97,16 @@ class DelayedRoutes:
         return await self._get(request, request.partition())
 
     async def get_by_id(self, request: Request) -> Answer:
-        return await self._get(request, self._partition_of(request))
+        return await self._get(request, request.query(PartitionQuery).partition)
 
     async def cancel(self, request: Request) -> Answer:
         return await self._cancel(request, request.partition())
 
     async def cancel_by_id(self, request: Request) -> Answer:
-        return await self._cancel(request, self._partition_of(request))
+        partition = request.query(PartitionQuery).partition
+        if partition is None:
+            partition = (await self._broker.delays.get(request.topic(), None, _id_of(request))).partition
+        return await self._cancel(request, partition)
 
     async def stats(self, request: Request) -> Answer:
         stats = await self._broker.delays.stats()
@@ -124,7 +129,7 @@ class DelayedRoutes:
             )
         )
 
-    async def _get(self, request: Request, partition: int) -> Answer:
+    async def _get(self, request: Request, partition: int | None) -> Answer:
         topic = request.topic()
         message = await self._broker.delays.get(topic, partition, _id_of(request))
         return Answer(_shown(topic, message, self._broker.clock.now_ms()))
@@ -134,15 +139,6 @@ class DelayedRoutes:
         if id not in await self._broker.delays.cancel(topic, partition, [id]):
             raise DelayedNotFound(topic=topic, partition=partition, id=id)
         return Answer(CanceledAnswer(topic=topic, partition=partition, id=id, offset=id))
-
-    def _partition_of(self, request: Request) -> int:
-        partition = request.query(PartitionQuery).partition
-        if partition is None:
-            count = self._broker.topic(request.topic()).config.partitions
-            if count > 1:
-                raise InvalidRequest(problem=f"say which partition the message is in: ?partition=0 to {count - 1}")
-            return 0
-        return partition
 
 
 def _id_of(request: Request) -> int:

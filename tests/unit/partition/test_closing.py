@@ -1,0 +1,60 @@
+"""What a partition saves when it is closed: what the next start would read for long, and what no log tells."""
+
+import pytest
+
+from quiver.model.limits import Limits
+from quiver.model.message import NewMessage
+from quiver.model.topic import TopicConfig
+from quiver.partition.partition import Partition, log_options
+from quiver.records.build import build_frame
+from quiver.records.header import unpack_header
+from quiver.storage.memory import MemoryStorage
+from quiver.storage.port import Snapshot
+from quiver.system.clock import SystemClock
+
+
+async def opened(storage: MemoryStorage) -> Partition:
+    config = TopicConfig()
+    log = await storage.open_log("topics/1/0", log_options(config))
+    partition = Partition("t-0", log, config=config, epoch=1, clock=SystemClock(), limits=Limits())
+    await partition.recover()
+    return partition
+
+
+async def saved(storage: MemoryStorage) -> Snapshot | None:
+    return await (await storage.open_log("topics/1/0", log_options(TopicConfig()))).load_snapshot()
+
+
+async def send(partition: Partition, sequence: int, *, ids: list[bytes | None] | None = None) -> None:
+    frame = build_frame([b"v"], ids=ids, timestamp_ms=1, producer_id=7, producer_epoch=0, base_sequence=sequence)
+    await partition.append(frame, unpack_header(frame))
+
+
+@pytest.mark.parametrize(("frames", "is_saved"), [(1, False), (100, True)])
+async def test_little_is_read_again_and_much_is_saved(frames: int, is_saved: bool) -> None:
+    storage = MemoryStorage()
+    partition = await opened(storage)
+    for sequence in range(frames):
+        await send(partition, sequence)
+    await partition.close()
+    assert (await saved(storage) is not None) == is_saved
+    again = await opened(storage)
+    assert again.next_sequence(7, 0) == frames
+    assert again.log.end_offset == frames
+
+
+async def test_message_ids_are_saved() -> None:
+    storage = MemoryStorage()
+    partition = await opened(storage)
+    await partition.append_message(NewMessage(value=b"v", id=b"a"))
+    await partition.close()
+    assert await saved(storage) is not None
+    again = await opened(storage)
+    assert (await again.append_message(NewMessage(value=b"v", id=b"a"))).duplicate
+
+
+async def test_messages_that_were_written_are_not_kept_in_memory() -> None:
+    """However many partitions there are: the last message of each may be large."""
+    partition = await opened(MemoryStorage())
+    await partition.append_message(NewMessage(value=bytes(1 << 20)))
+    assert partition._open_fusions == {}
