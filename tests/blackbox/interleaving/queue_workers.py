@@ -146,7 +146,7 @@ def _work_for_a_while(world: World, actor: str, group: Group, q: Any, chance: ra
     """As one consumer, which then leaves and gives back what it has not used."""
     left = chance.randint(20, 300) if not world.quiet.is_set() else 1_000_000
     options = {"ordering": "key"} if group.is_ordered else {}
-    with q.work(group.topic, group=group.name, **options) as work, world.ended_by(work.stop):
+    with q.work(group.topic, group=group.name, **options) as work, world.ended_by([world.stopping], work.stop):
         for job in work:
             fields = {"message": job.value.decode(), "partition": job.partition, "offset": job.offset}
             fields |= {"group": group.name, "topic": group.topic, "attempt": job.attempt, "receipt": job.receipt}

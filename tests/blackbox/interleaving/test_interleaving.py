@@ -138,10 +138,10 @@ def run(world: plan.World, broker: BrokerProcess, directory: Path) -> list[str]:
     start_lookers(rest, world)
     trouble.start(Trouble(world, broker, directory).run, name="trouble")
     trouble.wait(SECONDS)
-    world.quiet.set()
+    world.set(world.quiet)
     trouble.join()
     load.join()
     problems = drain(HttpCaller(world.http_port), world)
-    world.stop()
+    world.set(world.stopping)
     rest.join()
     return [*problems, *load.failures, *rest.failures, *trouble.failures]

@@ -59,7 +59,11 @@ def copy_with_sdk(world: World, actor: str, group: Group) -> None:
     chance = world.chance(actor)
     while not world.stopping.is_set():
         try:
-            with world.client() as q, q.work(group.topic, group=group.name) as work, world.ended_by(work.stop):
+            with (
+                world.client() as q,
+                q.work(group.topic, group=group.name) as work,
+                world.ended_by(world.stopping, work.stop),
+            ):
                 for job in work:
                     _copy_job(world, actor, group, q, job, chance)
         except QuiverError as error:
