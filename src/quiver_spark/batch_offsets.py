@@ -25,7 +25,10 @@ def describe(rows: int, offsets: str | None = None) -> str:
 
 
 def source_offsets(checkpoint: str | None, batch: int) -> str | None:
-    """Up to where a micro-batch reads its sources; None when the checkpoint is nowhere that this process can read."""
+    """Up to where a micro-batch reads its sources; None when the checkpoint is nowhere that this process can read.
+
+    Other errors of the disk are raised: a replay of the batch must get the same answer.
+    """
     if checkpoint is None:
         return None
     text = checkpoint.removeprefix("file://").removeprefix("file:")
@@ -33,6 +36,6 @@ def source_offsets(checkpoint: str | None, batch: int) -> str | None:
         return None
     try:
         lines = (Path(text) / _OFFSETS / str(batch)).read_text().splitlines()
-    except (OSError, UnicodeDecodeError):
+    except (FileNotFoundError, NotADirectoryError, PermissionError, UnicodeDecodeError):
         return None
     return " ".join(lines[_VERSION_AND_SETTINGS:]) or None

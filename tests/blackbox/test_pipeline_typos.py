@@ -49,6 +49,7 @@ def _said(broker: BrokerProcess, *words: str) -> str:
         ("replay {topic} --lake {dir}/none --into {topic}", "there is no lake in"),
         ("replay {topic} --into {topic} --run-id a/b", "run id 'a/b'"),
         ("compact ordrs --into {topic}", NO_TOPIC),
+        ("compact {topic} --into {topic} --transaction-timeout soon", "is not a duration"),
         ("compact {topic}", "say where the last values go"),
         ("audit ordrs", NO_TOPIC),
         ("audit {topic} --lake {dir}/none", "there is no lake in"),

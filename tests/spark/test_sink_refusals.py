@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 
 import pyarrow as pa
@@ -71,3 +71,20 @@ def test_rows_that_do_not_fit_fail_the_write(
     assert sdk_rows(spark_broker, topic) == []
     with quiver.connect(spark_broker.address) as client:
         assert not any(each.state == "open" and topic in dict(each.partitions) for each in client.transactions.list())
+
+
+@pytest.mark.usefixtures("_in_task")
+def test_a_batch_says_how_long_it_may_take(
+    spark_broker: BrokerProcess, start_broker: Callable[..., BrokerProcess]
+) -> None:
+    """The broker has a limit of its own, which can be raised."""
+    rows = pa.record_batch({"value": [b"a"]})
+    for broker, is_taken in ((spark_broker, False), (start_broker("--transaction-max", "2h"), True)):
+        options = {"bootstrap": broker.address, "topic": new_topic(broker), "transactionTimeout": "1h"}
+        writer = BatchWriter(options, _VALUE, False)
+        if is_taken:
+            writer.commit([writer.write(iter([rows]))])
+            assert [row.value for row in sdk_rows(broker, options["topic"])] == [b"a"]
+        else:
+            with pytest.raises(QuiverError, match=r"1 ms to 15m here, not 1h; .* set transaction_max of the broker"):
+                writer.write(iter([rows]))

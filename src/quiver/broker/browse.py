@@ -96,8 +96,9 @@ class Browse:
                 data = await piece.read()
             finally:
                 piece.release()
-            if partition.aborted_gone_below != compacted:
-                continue  # what was aborted in these bytes may be forgotten: they are read anew
+            if partition.aborted_gone_below != compacted or position < log.start_offset:
+                position = max(position, log.start_offset)
+                continue  # what was aborted in these bytes may be forgotten: they are read anew, or are gone
             hidden = partition.hidden_frames(data, position) if read_committed else frozenset()
             found = await asyncio.to_thread(
                 _decode, data, number, position, limit - len(messages), to_time_ms, hidden, expires

@@ -136,6 +136,9 @@ class Fetch:
             end = last_stable if read_committed else high_watermark
             if (max_bytes > 0 or is_first) and (part.offset < end or part.offset < log.start_offset):
                 piece = await partition.read(part.offset, max(max_bytes, 1), end_offset=end)
+                if piece is not None and part.offset < log.start_offset:
+                    piece.release()  # removed meanwhile: what was aborted in it may be forgotten
+                    raise _out_of_range(partition, part.partition, part.offset)
         except QuiverError as error:
             return FetchedSlice(part, None, error=error)
         aborted = partition.aborted_in(part.offset, piece.length) if piece is not None and read_committed else ()

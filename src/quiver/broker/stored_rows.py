@@ -57,8 +57,9 @@ async def read_rows(
             continue
         if data is None:
             return
-        if partition.aborted_gone_below != compacted:
-            continue  # what was aborted in these bytes may be forgotten: they are read anew
+        if partition.aborted_gone_below != compacted or position < log.start_offset:
+            position = max(position, log.start_offset)
+            continue  # what was aborted in these bytes may be forgotten: they are read anew, or are gone
         hidden = partition.hidden_frames(data, position)
         decode = partial(_decode, data, position, end, hidden, choose, partition.name)
         chosen, position = await asyncio.to_thread(decode)

@@ -76,12 +76,14 @@ class Reading:
         except OffsetOutOfRange:
             if at >= self._log.start_offset:
                 return False
-            state.settle_below(self._log.start_offset)
-            return True
+            frames = None
         except CorruptData as damage:
             behind = max(at + 1, min(end, int(damage.details["next_offset"])))  # what came since was not looked at
             self._note_damage(group, at, behind, damage)
             return self._feed(group, level, at, [], behind)
+        if at < self._log.start_offset:  # removed meanwhile: what was aborted there may be forgotten
+            state.settle_below(self._log.start_offset)
+            return True
         stable = [frame for frame in frames or () if frame.start < end]
         if not stable:
             return self._feed(group, level, at, [], max(at, end))

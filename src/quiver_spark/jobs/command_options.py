@@ -59,6 +59,14 @@ TimeoutOption = Annotated[
     str | None,
     typer.Option("--timeout", metavar="TIME", help="How long a broker that does not answer is waited for."),
 ]
+CommitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--transaction-timeout",
+        metavar="TIME",
+        help="How long the rows of one commit may take, 15m if absent; the broker's transaction_max allows it.",
+    ),
+]
 MasterOption = Annotated[
     str | None, typer.Option("--master", metavar="URL", help="The Spark master; all cores of this machine if absent.")
 ]

@@ -19,7 +19,7 @@ from quiver.system.randomness import SystemRandomness
 from quiver_spark.failures import spark_failures
 from quiver_spark.jobs.compact_transforms import last_by_key
 from quiver_spark.jobs.file_tasks import FILE_COLUMNS, answer_batch
-from quiver_spark.jobs.given import GivenSession, given_options, started
+from quiver_spark.jobs.given import GivenSession, commit_options, given_options, started
 from quiver_spark.jobs.replay_plan import Range, Times
 from quiver_spark.jobs.replay_source import TopicSource
 from quiver_spark.jobs.replay_transforms import messages, ordered
@@ -44,6 +44,7 @@ def run(
     to: str | None = None,
     lake: str | Path | None = None,
     to_bootstrap: str | None = None,
+    transaction_timeout: str | None = None,
     keep_tombstones: bool = False,
     run_id: str | None = None,
     show_progress: bool | None = None,
@@ -59,7 +60,7 @@ def run(
         raise InvalidRequest(problem="say where the last values go: to a topic or into a lake, one of them")
     if len(options.topics) != 1:
         raise InvalidRequest(problem="name one topic to compact")
-    target = None if to is None else check_name(to)
+    target, writing = None if to is None else check_name(to), commit_options(transaction_timeout)
     origin = TopicSource(options, None)
     ranges = origin.ranges()
     table = None if lake is None else open_lake(lake, create=True)
@@ -71,7 +72,7 @@ def run(
     with spark_failures("the compaction"), bar as shown, shown.watch(spark, total):
         rows = last_by_key(origin.frame(spark, ranges, Times()), keep_tombstones=keep_tombstones)
         if target is not None:
-            sink = {"topic": target, "bootstrap": to_bootstrap or options.bootstrap}
+            sink = {"topic": target, "bootstrap": to_bootstrap or options.bootstrap, **writing}
             done = _into_topic(rows, sink, run_id or run_key(ranges, target, keep_tombstones), len(ranges))
         else:
             assert table is not None

@@ -7,6 +7,7 @@ import typer
 from quiver_spark.jobs.command_line import command_app
 from quiver_spark.jobs.command_options import (
     BootstrapOption,
+    CommitOption,
     ConfOption,
     EndOption,
     LossOption,
@@ -46,6 +47,7 @@ def compact(
     ] = None,
     fail_on_data_loss: LossOption = True,
     timeout: TimeoutOption = None,
+    transaction_timeout: CommitOption = None,
     master: MasterOption = None,
     conf: ConfOption = None,
     progress: ProgressOption = None,
@@ -70,6 +72,7 @@ def compact(
         to=into,
         lake=lake,
         to_bootstrap=into_bootstrap or bootstrap,
+        transaction_timeout=transaction_timeout,
         keep_tombstones=keep_tombstones,
         run_id=run_id,
         show_progress=progress,

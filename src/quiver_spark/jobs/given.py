@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from quiver.model.times import parse_duration_ms
 from quiver.system.clock import SystemClock
 from quiver_spark.options import ReadOptions, read_options
 
@@ -22,6 +23,14 @@ def given_options(source: ReadOptions | Mapping[str, object]) -> ReadOptions:
     if isinstance(source, ReadOptions):
         return source
     return read_options(option_texts(source), now_ms=SystemClock().now_ms())
+
+
+def commit_options(transaction_timeout: str | None) -> dict[str, str]:
+    """How long what a job writes at once may take, as an option of the sink; InvalidRequest if it is no duration."""
+    if transaction_timeout is None:
+        return {}
+    parse_duration_ms(transaction_timeout, "the transaction timeout")
+    return {"transactionTimeout": transaction_timeout}
 
 
 def option_texts(options: Mapping[str, object]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from quiver.model.names import check_name
 from quiver.system.randomness import SystemRandomness
 from quiver_spark.broker_link import broker_link
 from quiver_spark.failures import spark_failures
-from quiver_spark.jobs.given import GivenSession, given_options, option_texts, started
+from quiver_spark.jobs.given import GivenSession, commit_options, given_options, option_texts, started
 from quiver_spark.jobs.replay_plan import Range, Times, portion_rows, portions
 from quiver_spark.jobs.replay_source import LakeSource, ReplaySource, TopicSource
 from quiver_spark.jobs.replay_transforms import messages, ordered
@@ -69,6 +69,7 @@ def run(
     lake: str | Path | None = None,
     topic_id: int | None = None,
     to_bootstrap: str | None = None,
+    transaction_timeout: str | None = None,
     partitions: Sequence[int] | None = None,
     where: str | None = None,
     rate: int | None = None,
@@ -84,8 +85,9 @@ def run(
     A lake may have several topics that had the same name one after the other: all of them are replayed, the oldest
     first, or the one with `topic_id`.
 
-    `where` is SQL over the columns of the source, `rate` is rows a second at most. With a `run_id`, what was planned
-    is kept in the directory `state` (in the lake, if there is one), and a run under the same id goes on with it.
+    `where` is SQL over the columns of the source, `rate` is rows a second at most, `transaction_timeout` is how long
+    a portion may take. With a `run_id`, what was planned is kept in the directory `state` (in the lake, if there is
+    one), and a run under the same id goes on with it.
     """
     options = given_options(source)
     if topic_id is not None and lake is None:
@@ -96,10 +98,11 @@ def run(
         else LakeSource(open_lake(lake), options, partitions, topic_id)
     )
     sink = {"topic": check_name(to), "bootstrap": to_bootstrap or (options.bootstrap or DEFAULT_BOOTSTRAP)}
+    own_id = run_id or SystemRandomness().token(_RUN_BYTES).hex()
     if keep_partitions:
         sink["usePartitionColumn"] = "true"
-    own_id = run_id or SystemRandomness().token(_RUN_BYTES).hex()
-    job = Replay(origin, sink, where, in_order, keep_partitions, own_id)
+    writing = {**sink, **commit_options(transaction_timeout)}
+    job = Replay(origin, writing, where, in_order, keep_partitions, own_id)
     records = _records(run_id, state, lake)
     asked = _asked(source, sink, lake, partitions, where)
     if topic_id is not None:

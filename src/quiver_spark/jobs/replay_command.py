@@ -7,6 +7,7 @@ import typer
 from quiver_spark.jobs.command_line import command_app
 from quiver_spark.jobs.command_options import (
     BootstrapOption,
+    CommitOption,
     ConfOption,
     EndOption,
     LossOption,
@@ -59,6 +60,7 @@ def replay(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the rows and write nothing.")] = False,
     fail_on_data_loss: LossOption = True,
     timeout: TimeoutOption = None,
+    transaction_timeout: CommitOption = None,
     master: MasterOption = None,
     conf: ConfOption = None,
     progress: ProgressOption = None,
@@ -84,6 +86,7 @@ def replay(
         lake=lake,
         topic_id=topic_id,
         to_bootstrap=into_bootstrap or bootstrap,
+        transaction_timeout=transaction_timeout,
         partitions=partition,
         where=where,
         rate=rate,
