@@ -309,6 +309,13 @@ class LocalLog:
             else:
                 await self._engine.writes.run(self._disk.roll)
 
+    def removed_count(self, offset: int) -> int:
+        start = self.start_offset
+        holes = self._disk.removed.hole_size(offset, start)
+        if self._memory is not None:
+            holes += self._memory.removed.hole_size(offset, start)
+        return max(0, start - offset) - holes
+
     async def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
         async with self._turn:
             self._check_open()
