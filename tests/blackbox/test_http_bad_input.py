@@ -105,6 +105,12 @@ def paths(path: str, operation: dict[str, Any]) -> Iterator[str]:
                 yield f"{filled()}?{name}={quote(text)}"
 
 
+def is_elsewhere(path: str, target: str) -> bool:
+    """Whether a part of the path is so odd that it leads to another route, or to none."""
+    parts = target.partition("?")[0].split("/")
+    return len(parts) != path.count("/") + 1 or "" in parts[1:]
+
+
 @pytest.fixture(scope="module")
 def document(shared_broker: BrokerProcess) -> dict[str, Any]:
     shared_broker.request("POST", "/topics", {"name": "t", "partitions": 1})
@@ -117,6 +123,7 @@ def document(shared_broker: BrokerProcess) -> dict[str, Any]:
 def test_bad_input_is_never_our_fault(shared_broker: BrokerProcess, document: dict[str, Any]) -> None:
     wire = Wire(shared_broker.http_port)
     ours: list[str] = []
+    unknown: set[str] = set()
     count = 0
     for method, path, operation in operations(document):
         plain = next(paths(path, operation))
@@ -127,7 +134,27 @@ def test_bad_input_is_never_our_fault(shared_broker: BrokerProcess, document: di
             count += 1
             if (status >= 500 and status != 501) or not status:
                 ours.append(f"{status} {method} {target[:120]} {body[:200]!r}")
+            elif str(status) not in operation["responses"] and not (status == 404 and is_elsewhere(path, target)):
+                unknown.add(f"{status} {method} {path}")
     assert not ours, "\n".join(ours[:50])
+    assert not unknown, "statuses that the document does not have: " + ", ".join(sorted(unknown))
     assert count > 3000
     assert shared_broker.request("GET", "/readyz")[0] == 200
     assert "Traceback" not in shared_broker.log_text
+
+
+def test_what_the_document_calls_required_is(shared_broker: BrokerProcess, document: dict[str, Any]) -> None:
+    wire = Wire(shared_broker.http_port)
+    count = 0
+    for method, path, operation in operations(document):
+        content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+        if content is None:
+            continue
+        target = next(paths(path, operation))
+        if operation["requestBody"]["required"]:
+            assert wire.send(method, target, b"") == 400, path
+        for name in resolved(document, content["schema"]).get("required", []):
+            example = {field: value for field, value in content["example"].items() if field != name}
+            assert wire.send(method, target, json.dumps(example).encode()) == 400, (path, name)
+            count += 1
+    assert count > 20

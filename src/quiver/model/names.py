@@ -8,7 +8,8 @@ from quiver.model.errors import InvalidName
 TopicId = NewType("TopicId", int)
 Offset = NewType("Offset", int)
 
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,240}")
+NAME_PATTERN = "[A-Za-z0-9._-]{1,240}"
+_NAME = re.compile(NAME_PATTERN)
 
 
 def check_name(name: object, kind: str = "topic") -> str:

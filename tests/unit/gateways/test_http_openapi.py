@@ -148,3 +148,72 @@ async def test_the_page_loads_nothing_from_elsewhere(client):
     assert answer.headers["content-type"].startswith("text/html")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert not re.findall(r"(?:src|href)=[\"']?(?:https?:)?//", answer.text)
+
+
+async def test_requests_say_what_is_required_and_within_which_bounds(client):
+    described = await document(client)
+    schemas = described["components"]["schemas"]
+    required = {
+        "PublishRequest": ["messages"],
+        "ReceiveRequest": ["group"],
+        "CreateTopicRequest": ["name"],
+        "AddPartitionsRequest": ["count"],
+        "HeartbeatRequest": ["member_id"],
+        "RevokeRequest": ["member_id", "revoked_partitions"],
+        "CommitRequest": ["offsets"],
+        "ResetRequest": ["topic"],
+        "AddScheduleRequest": ["cron", "topic"],
+        "TransactionPublishRequest": ["producer_id", "epoch", "topic"],
+    }
+    assert {name: schemas[name]["required"] for name in required} == required
+    assert schemas["CreateTopicRequest"]["properties"]["name"] == {
+        "type": "string",
+        "pattern": "^[A-Za-z0-9._-]{1,240}$",
+        "maxLength": 240,
+    }
+    assert (schemas["TopicSettings"]["properties"]["partitions"]["maximum"]) == 10_000
+    assert schemas["MessageToPublish"]["properties"]["partition"]["minimum"] == 0
+    assert schemas["AckRequest"]["properties"]["receipts"]["maxItems"] == 10_000
+    assert not [name for name in schemas if not name.isidentifier() or "_" in name], "a name that two types have"
+    assert "x-needed" not in msgspec.json.encode(described).decode()
+
+
+async def test_a_body_is_required_where_a_request_without_one_is_refused(client):
+    described = await document(client)
+    needed = {
+        path
+        for path, methods in described["paths"].items()
+        for operation in methods.values()
+        if operation.get("requestBody", {}).get("required")
+    }
+    assert {
+        "/topics",
+        "/messages/ack",
+        "/transactions/begin",
+        "/transactions/commit",
+        "/groups/{group}/join",
+    } <= needed
+    assert not {"/topics/{topic}", "/producers/init", "/topics/{topic}/dlq/purge"} & needed
+
+
+async def test_query_fields_have_no_null_and_say_if_they_are_required(client):
+    described = await document(client)
+    for methods in described["paths"].values():
+        for operation in methods.values():
+            for field in operation["parameters"]:
+                assert {"type": "null"} not in field["schema"].get("anyOf", [])
+                assert field["schema"].get("default", 0) is not None
+    poll = described["paths"]["/groups/{group}/poll"]["get"]["parameters"]
+    assert [field["name"] for field in poll if field["required"]] == ["group", "member_id"]
+
+
+async def test_statuses_that_every_request_may_meet_are_there(client):
+    described = await document(client)
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            statuses = set(operation["responses"])
+            assert statuses >= {"403", "500", "503"}, path
+            if method != "get":
+                assert "507" in statuses, path
+            if "requestBody" in operation:
+                assert statuses >= {"400", "408", "413", "415"}, path

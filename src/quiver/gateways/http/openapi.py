@@ -5,12 +5,35 @@ from typing import Any
 
 import msgspec
 
+from quiver.gateways.http.field_notes import NAME, take_needed
 from quiver.gateways.http.operation import Operation, Routes
-from quiver.model.errors import QuiverError
+from quiver.model.errors import (
+    CorruptData,
+    DiskFull,
+    ForeignOrigin,
+    HostNotAllowed,
+    InvalidRequest,
+    Overloaded,
+    PartitionOffline,
+    QuiverError,
+    RequestTooLarge,
+    ShuttingDown,
+    SlowClient,
+    UnsupportedMediaType,
+)
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _FORMS = ("application/json", "application/msgpack")
-_PATH_TYPES = {"partition": {"type": "integer", "minimum": 0}}
+_NUMBER = {"type": "integer", "minimum": 0}
+_NAMED = {"type": "string", **NAME}
+_PATH_TYPES = {
+    **dict.fromkeys(("partition", "id", "producer"), _NUMBER),
+    **dict.fromkeys(("topic", "group", "schedule"), _NAMED),
+}
+_EVERYWHERE = (QuiverError, HostNotAllowed, Overloaded, ShuttingDown)
+"""Errors that any request may meet."""
+_WITH_CHANGES = (ForeignOrigin, DiskFull, PartitionOffline, CorruptData)
+_WITH_BODY = (InvalidRequest, RequestTooLarge, UnsupportedMediaType, SlowClient)
 
 
 class ErrorAnswer(msgspec.Struct, kw_only=True):
@@ -27,6 +50,8 @@ def openapi_document(routes: Routes, version: str) -> dict[str, Any]:
     types = {kind for op in operations for kind in (op.body, op.answer, op.query) if kind is not None} | {ErrorAnswer}
     ordered = sorted(types, key=lambda kind: kind.__name__)
     refs, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
+    for component in components.values():
+        _list_needed(component)
     schemas = dict(zip(ordered, refs, strict=True))
     queries = {op.query for op in operations if op.query is not None}
     return {
@@ -63,14 +88,22 @@ def _operation(
         "tags": [op.tag],
         "operationId": _operation_id(path, method),
         "parameters": [*_path_parameters(path), *_query_parameters(op, components)],
-        "responses": _responses(op, schemas),
+        "responses": _responses(method, op, schemas),
     }
     if op.body is not None:
         content = _content(schemas[op.body])
         if op.example is not None:
             content["application/json"]["example"] = op.example
-        described["requestBody"] = {"content": content, "required": False}
+        is_needed = op.body_needed or bool(components[op.body.__name__].get("required"))
+        described["requestBody"] = {"content": content, "required": is_needed}
     return described
+
+
+def _list_needed(component: dict[str, Any]) -> None:
+    """Fields without which a request is refused are required, though they may be left out in its struct."""
+    found = [name for name, schema in component.get("properties", {}).items() if take_needed(schema)]
+    if found:
+        component["required"] = [*component.get("required", []), *found]
 
 
 def _operation_id(path: str, method: str) -> str:
@@ -88,17 +121,41 @@ def _path_parameters(path: str) -> list[dict[str, Any]]:
 def _query_parameters(op: Operation, components: dict[str, Any]) -> list[dict[str, Any]]:
     if op.query is None:
         return []
-    properties = components[op.query.__name__]["properties"]
-    return [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]
+    component = components[op.query.__name__]
+    required = component.get("required", [])
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": _without_null(schema)}
+        for name, schema in component["properties"].items()
+    ]
 
 
-def _responses(op: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """There is no null in a query: what is absent is left out."""
+    kinds = [kind for kind in schema.get("anyOf", []) if kind != {"type": "null"}]
+    if len(kinds) == len(schema.get("anyOf", [])):
+        return schema
+    rest = {name: value for name, value in schema.items() if name != "anyOf" and (name, value) != ("default", None)}
+    return {**rest, **kinds[0]} if len(kinds) == 1 else {**rest, "anyOf": kinds}
+
+
+def _errors(method: str, op: Operation) -> tuple[type[QuiverError], ...]:
+    found = [*op.errors, *_EVERYWHERE]
+    if method != "GET":
+        found += _WITH_CHANGES
+    if op.body is not None:
+        found += _WITH_BODY
+    if op.query is not None:
+        found.append(InvalidRequest)
+    return tuple(dict.fromkeys(found))
+
+
+def _responses(method: str, op: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     good: dict[str, Any] = {"description": "Done"}
     if op.answer is not None:
         good["content"] = _content(schemas[op.answer])
     statuses = sorted({op.status, op.other_status or op.status})
     responses = {str(status): good for status in statuses}
-    for status, kinds in sorted(_by_status(op.errors).items()):
+    for status, kinds in sorted(_by_status(_errors(method, op)).items()):
         responses[str(status)] = {
             "description": ", ".join(kind.code for kind in kinds),
             "content": _content(schemas[ErrorAnswer]),

@@ -20,6 +20,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     answer: Any
     """The struct of a successful answer, or None where the answer is a page."""
     body: Any = None
+    body_needed: bool = False
+    """A request without a body is refused, whichever of its fields it has."""
     example: Any = None
     """A body to begin with, for the documents."""
     query: Any = None

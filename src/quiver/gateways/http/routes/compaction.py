@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from quiver.gateways.http.answer import Answer
+from quiver.gateways.http.field_notes import note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.model.errors import InvalidName, InvalidRequest, PartitionNotFound, TopicNotFound
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class CompactRequest(msgspec.Struct, kw_only=True):
-    partitions: Annotated[list[int] | None, Meta(description="All of them when absent.")] = None
+    partitions: Annotated[
+        list[Annotated[int, note(minimum=0)]] | None, Meta(description="All of them when absent.")
+    ] = None
     dry_run: Annotated[bool, Meta(description="Only count; nothing changes.")] = False
 
 

@@ -8,6 +8,7 @@ from msgspec import Meta
 from quiver.broker.dead_letters import MAX_LIMIT, LettersTaken
 from quiver.broker.letter_search import Search
 from quiver.gateways.http.answer import Answer, StreamedAnswer
+from quiver.gateways.http.field_notes import NAME, note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.routes.letter_answers import LettersAnswer, page_answer
@@ -61,7 +62,7 @@ class PurgeRequest(LetterFields, kw_only=True):
 class RedriveRequest(PurgeRequest, kw_only=True):
     """An empty one means all. The filter may stand by itself, too."""
 
-    to: Annotated[str | None, Meta(description="Another topic than the one they came from.")] = None
+    to: Annotated[str | None, note("Another topic than the one they came from.", **NAME)] = None
 
 
 class TakenAnswer(msgspec.Struct, kw_only=True):

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from quiver.gateways.http.answer import Answer
+from quiver.gateways.http.field_notes import NAME, needed, note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request, partition_number
 from quiver.gateways.http.routes.group_answers import DoneAnswer
@@ -28,20 +29,21 @@ from quiver.model.times import parse_time_ms
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
 
-ByPartition = Annotated[dict[str | int, int], Meta(description='Such as {"0": 42}: the next offset to read.')]
+_NextOffset = Annotated[int, note(minimum=0)]
+ByPartition = Annotated[dict[str | int, _NextOffset], Meta(description='Such as {"0": 42}: the next offset to read.')]
 
 
 class CommitRequest(msgspec.Struct, kw_only=True):
     """Without member_id the group must have no members: that is for tools."""
 
     member_id: str | None = None
-    generation: Annotated[int | None, Meta(description="If given, it must be the group's.")] = None
-    offsets: dict[str, ByPartition] | None = None
+    generation: Annotated[int | None, note("If given, it must be the group's.", minimum=0)] = None
+    offsets: Annotated[dict[str, ByPartition] | None, needed()] = None
     metadata: Annotated[str, Meta(max_length=4096)] | None = None
 
 
 class GroupOffsetsQuery(msgspec.Struct, kw_only=True):
-    topic: str | None = None
+    topic: Annotated[str | None, note("All topics when absent.", **NAME)] = None
 
 
 class GroupOffsetsAnswer(msgspec.Struct, kw_only=True):
@@ -54,7 +56,7 @@ class GroupOffsetsAnswer(msgspec.Struct, kw_only=True):
 class ResetRequest(msgspec.Struct, kw_only=True):
     """`to` is earliest, latest, an offset, a time or a time ago (-2h); or offset, time or shift, with that field."""
 
-    topic: str | None = None
+    topic: Annotated[str | None, needed(**NAME)] = None
     to: str | int | None = None
     offset: Annotated[int, Meta(ge=0)] | None = None
     time: Annotated[str | int | None, Meta(description="RFC 3339, epoch milliseconds, or -2h.")] = None

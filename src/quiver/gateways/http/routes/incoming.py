@@ -6,9 +6,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from quiver.gateways.http.field_notes import DURATION, PRIORITY, note
 from quiver.gateways.http.media import Media
 from quiver.model.errors import InvalidRequest
-from quiver.model.message import NewMessage, check_message_id
+from quiver.model.message import MAX_ID_BYTES, NewMessage, check_message_id
 from quiver.model.priority import NAMES, Priority, parse_priority
 from quiver.model.times import parse_duration_ms, parse_time_ms
 
@@ -16,8 +17,8 @@ _ABSENT = msgspec.Raw()
 
 Text = Annotated[msgspec.Raw, Meta(description="Text, or any JSON, which is kept as its text.")]
 Base64 = Annotated[str | None, Meta(description="Base64, for bytes that are not text.")]
-Duration = Annotated[str | int | float | None, Meta(description="Such as 500ms, 30s or 1h30m, or seconds.")]
-Time = Annotated[str | int | float | None, Meta(description="RFC 3339 or epoch milliseconds.")]
+Duration = Annotated[str | int | float | None, note("Such as 500ms, 30s or 1h30m, or seconds.", **DURATION)]
+Time = Annotated[str | int | float | None, note("RFC 3339 or epoch milliseconds.", minimum=0)]
 
 
 def _absent() -> msgspec.Raw:
@@ -35,10 +36,13 @@ class MessageToPublish(msgspec.Struct, kw_only=True):
     headers: dict[str, str | None] | None = None
     headers_base64: dict[str, str | None] | None = None
     timestamp: Time = None
-    partition: Annotated[int | None, Meta(description="Chosen by key or id, or spread evenly, when absent.")] = None
-    priority: Annotated[str | int | None, Meta(description=f"{', '.join(NAMES)}, or 0 to 4.")] = None
+    partition: Annotated[int | None, note("Chosen by key or id, or spread evenly, when absent.", minimum=0)] = None
+    priority: Annotated[str | int | None, note(f"{', '.join(NAMES)}, or 0 to 4.", **PRIORITY)] = None
     ttl: Duration = None
-    id: Annotated[str | None, Meta(description="The same one again within dedup_window: not stored again.")] = None
+    id: Annotated[
+        str | None,
+        note("The same one again within dedup_window: not stored again.", minLength=1, maxLength=MAX_ID_BYTES),
+    ] = None
     delay: Annotated[Duration, Meta(description="The message enters the topic that much later.")] = None
     deliver_at: Annotated[Time, Meta(description="The message enters the topic at that time.")] = None
     deliver_at_camel: Time = msgspec.field(name="deliverAt", default=None)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from quiver.gateways.http.field_notes import needed, note
 from quiver.gateways.http.routes.group_answers import Deadline, Labels, PartitionRef
 from quiver.gateways.http.routes.topics import Duration
 from quiver.groups.assignors import AssignorName
@@ -18,7 +19,7 @@ class JoinRequest(msgspec.Struct, kw_only=True):
     """A new member says client_id and topics or pattern; one that comes back says member_id, and what has changed."""
 
     client_id: Annotated[str, Meta(min_length=1, max_length=_MAX_ID)] | None = None
-    topics: list[str] | None = None
+    topics: Annotated[list[str] | None, note(minItems=1)] = None
     pattern: Annotated[str | None, Meta(description="A regular expression for whole topic names.")] = None
     member_id: str | None = None
     instance_id: Annotated[str, Meta(min_length=1, max_length=_MAX_ID)] | None = None
@@ -30,20 +31,20 @@ class JoinRequest(msgspec.Struct, kw_only=True):
 
 
 class HeartbeatRequest(msgspec.Struct, kw_only=True):
-    member_id: str | None = None
-    generation: int | None = None
+    member_id: Annotated[str | None, needed()] = None
+    generation: Annotated[int | None, note(minimum=0)] = None
 
 
 class RevokeRequest(HeartbeatRequest, kw_only=True):
-    revoked_partitions: list[PartitionRef] | None = None
+    revoked_partitions: Annotated[list[PartitionRef] | None, needed()] = None
 
 
 class LeaveRequest(msgspec.Struct, kw_only=True):
-    member_id: str | None = None
+    member_id: Annotated[str | None, needed()] = None
 
 
 class MemberQuery(msgspec.Struct, kw_only=True):
-    member_id: str | None = None
+    member_id: Annotated[str | None, needed()] = None
 
 
 class JoinAnswer(msgspec.Struct, kw_only=True):

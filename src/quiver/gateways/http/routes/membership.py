@@ -53,6 +53,7 @@ _MEMBER = {"member_id": "web-1-0123456789abcdef"}
 _JOIN: dict[str, Any] = {
     "tag": "Groups",
     "body": JoinRequest,
+    "body_needed": True,
     "example": {"client_id": "web-1", "topics": ["orders"]},
     "errors": (*_KNOWN, TopicNotFound, GroupProtocolMismatch),
 }

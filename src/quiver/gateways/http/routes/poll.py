@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from quiver.gateways.http.answer import Answer, StreamedAnswer
+from quiver.gateways.http.field_notes import DURATION, needed, note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import ClientGone, Request
 from quiver.gateways.http.routes.group_answers import Labels, labels, partition_refs
@@ -39,8 +40,8 @@ AtMost = Meta(ge=1, description="At most 10,000; a larger one counts as that.")
 
 
 class PollQuery(msgspec.Struct, kw_only=True):
-    member_id: str | None = None
-    timeout: Annotated[str, Meta(description="How long to wait for messages; at most 5m.")] = "30s"
+    member_id: Annotated[str | None, needed()] = None
+    timeout: Annotated[str, note("How long to wait for messages; at most 5m.", **DURATION)] = "30s"
     limit: Annotated[int, AtMost] = 100
     max_messages: Annotated[int, AtMost] | None = None
 

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from quiver.gateways.http.answer import Answer, error_answer
+from quiver.gateways.http.field_notes import needed
 from quiver.gateways.http.media import Media
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
@@ -42,7 +43,7 @@ _PUBLISHED_AT_ONCE = 5_000
 
 
 class PublishRequest(msgspec.Struct):
-    messages: list[MessageToPublish] | None = None
+    messages: Annotated[list[MessageToPublish] | None, needed(maxItems=MAX_MESSAGES)] = None
 
 
 class _UndecodedMessages(msgspec.Struct):

@@ -3,25 +3,29 @@
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
 
+from quiver.gateways.http.field_notes import SETTING, note
 from quiver.model.queue import QUEUE_SETTINGS
 
-Duration = Annotated[str | int | float | None, Meta(description="Such as 500ms, 30s or 1h30m, or seconds.")]
+Duration = Annotated[str | int | float | None, note("Such as 500ms, 30s or 1h30m, or seconds.", **SETTING)]
 
 
 class QueueSettingsBody(msgspec.Struct, kw_only=True):
     """On a topic the default of its queue groups, on a group its own."""
 
-    max_attempts: Annotated[str | int | None, Meta(description="Deliveries, the first one included.")] = None
+    max_attempts: Annotated[
+        str | int | None, note("Deliveries, the first one included.", minimum=1, maximum=10_000)
+    ] = None
     backoff: Annotated[
-        str | int | float | None, Meta(description="The pause before the first retry; it doubles with each.")
+        str | int | float | None, note("The pause before the first retry; it doubles with each.", **SETTING)
     ] = None
     backoff_max: Duration = None
-    visibility: Annotated[str | int | float | None, Meta(description="How long a lease lasts.")] = None
-    max_unacked: Annotated[str | int | None, Meta(description="Messages that a consumer may hold at a time.")] = None
+    visibility: Annotated[str | int | float | None, note("How long a lease lasts.", **SETTING)] = None
+    max_unacked: Annotated[
+        str | int | None, note("Messages that a consumer may hold at a time.", minimum=1, maximum=1_000_000)
+    ] = None
     starvation: Annotated[
-        str | int | float | None, Meta(description="A priority that was not served for this long comes next.")
+        str | int | float | None, note("A priority that was not served for this long comes next.", **SETTING)
     ] = None
 
     def queue_settings(self) -> dict[str, Any]:

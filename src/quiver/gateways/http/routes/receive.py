@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from quiver.gateways.http.answer import Answer, StreamedAnswer
+from quiver.gateways.http.field_notes import DURATION, NAME, PRIORITY, needed, note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import ClientGone, Request
 from quiver.gateways.http.routes.message_stream import streamed_messages
@@ -22,7 +23,7 @@ from quiver.model.errors import (
 )
 from quiver.model.names import check_name
 from quiver.model.position import parse_position
-from quiver.model.priority import NAMES, parse_priority
+from quiver.model.priority import parse_priority
 from quiver.model.queue import QUEUE_SETTINGS, Ordering
 from quiver.model.times import parse_duration_ms
 
@@ -35,22 +36,22 @@ MAX_WAIT_MS = 300_000
 
 
 class ReceiveRequest(msgspec.Struct, kw_only=True):
-    group: str | None = None
+    group: Annotated[str | None, needed(**NAME)] = None
     consumer: Annotated[
         Annotated[str, Meta(max_length=240)] | None,
         Meta(description="Whom max_unacked is counted for; the connection when absent."),
     ] = None
     max_messages: Annotated[int, Meta(ge=1, description="At most 10,000; a larger one counts as that.")] | None = None
     wait: Annotated[
-        str | int | float | None, Meta(description="How long to wait while there is nothing; at most 5m.")
+        str | int | float | None, note("How long to wait while there is nothing; at most 5m.", **DURATION)
     ] = None
     visibility: Annotated[
-        str | int | float | None, Meta(description="How long the lease lasts; as the group is set when absent.")
+        str | int | float | None, note("How long the lease lasts; as the group is set when absent.", **DURATION)
     ] = None
     ordering: Annotated[Ordering | None, Meta(description="Fixed at the group's first use.")] = None
-    priority: Annotated[str | int | None, Meta(description=f"This level only: {', '.join(NAMES)}, or 0 to 4.")] = None
+    priority: Annotated[str | int | None, note("This level only.", **PRIORITY)] = None
     start: Annotated[
-        str | int | None, Meta(description="Where a new group begins: earliest (default), latest, an offset, a time.")
+        str | int | None, note("Where a new group begins: earliest (default), latest, an offset, a time.", minimum=0)
     ] = None
 
 

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from quiver.gateways.http.answer import Answer
+from quiver.gateways.http.field_notes import NAME, PRIORITY, needed, note
 from quiver.gateways.http.media import Media
 from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request
@@ -39,14 +40,15 @@ def _absent() -> msgspec.Raw:
     return _ABSENT
 
 
+_CRON = "Five fields, six with seconds in front, @daily and the like, or @every 30s."
+
+
 class AlterScheduleRequest(msgspec.Struct, kw_only=True):
     """What is absent keeps its value. Value, key and headers are those of a message."""
 
-    cron: Annotated[
-        str | None, Meta(description="Five fields, six with seconds in front, @daily and the like, or @every 30s.")
-    ] = None
+    cron: Annotated[str | None, Meta(description=_CRON)] = None
     timezone: Annotated[str | None, Meta(description="Such as Europe/Berlin; UTC if it is never given.")] = None
-    topic: str | None = None
+    topic: Annotated[str | None, note(**NAME)] = None
     value: Text = msgspec.field(default_factory=_absent)
     value_base64: Base64 = None
     tombstone: Annotated[bool | None, Meta(description="True sends a null value.")] = None
@@ -54,7 +56,7 @@ class AlterScheduleRequest(msgspec.Struct, kw_only=True):
     key_base64: Base64 = None
     headers: dict[str, str | None] | None = None
     headers_base64: dict[str, str | None] | None = None
-    priority: Annotated[str | int | None, Meta(description=f"{', '.join(NAMES)}, or 0 to 4.")] = None
+    priority: Annotated[str | int | None, note(f"{', '.join(NAMES)}, or 0 to 4.", **PRIORITY)] = None
     paused: bool | None = None
 
     def has_value(self, media: Media) -> bool:
@@ -86,7 +88,9 @@ class AlterScheduleRequest(msgspec.Struct, kw_only=True):
 class AddScheduleRequest(AlterScheduleRequest, kw_only=True):
     """cron, topic and one of value, value_base64 or tombstone are needed."""
 
-    name: Annotated[str | None, Meta(description="Made up when absent.")] = None
+    cron: Annotated[str | None, needed(_CRON)] = None
+    topic: Annotated[str | None, needed(**NAME)] = None
+    name: Annotated[str | None, note("Made up when absent.", **NAME)] = None
 
     def schedule(self, media: Media) -> Schedule:
         if self.cron is None or self.topic is None:

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from quiver.gateways.http.answer import Answer
+from quiver.gateways.http.field_notes import DURATION, RECEIPT, note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.routes.incoming import Duration
@@ -35,14 +36,14 @@ Done = Literal["acked", "requeued", "dlq", "rejected", "discarded", "extended"]
 class AckRequest(msgspec.Struct, kw_only=True):
     """A receipt_handle, or receipts for several messages."""
 
-    receipt_handle: str | None = None
-    receipts: Annotated[list[str] | None, Meta(description="At most 10,000.")] = None
+    receipt_handle: Annotated[str | None, note(**RECEIPT)] = None
+    receipts: Annotated[list[str] | None, note("At most 10,000.", minItems=1, maxItems=10_000)] = None
 
 
 class NackRequest(AckRequest, kw_only=True):
     reason: Annotated[str | None, Meta(description="Shown as last_error with the next delivery.")] = None
     delay: Annotated[
-        str | int | float | None, Meta(description="Until the next delivery; the group's backoff when absent.")
+        str | int | float | None, note("Until the next delivery; the group's backoff when absent.", **DURATION)
     ] = None
     counted: Annotated[bool | None, Meta(description="False: this delivery is no attempt.")] = None
 
@@ -146,7 +147,7 @@ def settle_routes(broker: "Broker") -> Routes:
 
     def operation(**more: Any) -> Operation:
         errors = (InvalidRequest, InvalidReceipt, LeaseLost, SettleInOrder, RequestTooLarge, PartitionOffline)
-        return Operation(tag="Queues", answer=SettleAnswer, errors=errors, **more)
+        return Operation(tag="Queues", answer=SettleAnswer, errors=errors, body_needed=True, **more)
 
     return {
         "/messages/ack": {

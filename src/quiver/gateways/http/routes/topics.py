@@ -6,12 +6,13 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from quiver.gateways.http.answer import Answer
+from quiver.gateways.http.field_notes import NAME, SETTING, needed, note, one_of
 from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.routes.queue_settings import QueueSettingsBody
 from quiver.model.errors import InvalidName, InvalidRequest, InvalidSetting, TopicExists, TopicNotFound
 from quiver.model.times import format_time
-from quiver.model.topic import SETTING_NAMES, Topic, settings_that_differ
+from quiver.model.topic import SETTING_NAMES, Cleanup, Durability, Topic, settings_that_differ
 from quiver.system.pace import paced
 
 if TYPE_CHECKING:
@@ -23,26 +24,32 @@ SizeLimit = Annotated[str | int | None, Meta(description="Bytes, or with a unit 
 _NO_LIMIT = "none"
 
 
+_PARTITIONS = note(minimum=1, maximum=10_000)
+
+
 class TopicSettings(QueueSettingsBody, kw_only=True):
     """What is absent keeps its value. Settings of queues hold for groups that have none of their own."""
 
-    num_partitions: int | None = None
-    partitions: int | None = None
-    retention_hours: float | None = None
+    num_partitions: Annotated[int | None, _PARTITIONS] = None
+    partitions: Annotated[int | None, _PARTITIONS] = None
+    retention_hours: Annotated[float | None, note(minimum=0)] = None
     retention: Duration = None
     retention_bytes: SizeLimit = None
     segment_bytes: Size = None
-    durability: Annotated[str | None, Meta(description="fsync, interval or memory.")] = None
-    cleanup: Annotated[str | None, Meta(description="delete, compact or compact,delete.")] = None
+    durability: Annotated[str | None, note(**one_of(Durability))] = None
+    cleanup: Annotated[str | None, note(**one_of(Cleanup))] = None
     tombstone_retention: Annotated[
-        str | int | float | None, Meta(description="How long compaction keeps tombstones, such as 24h.")
+        str | int | float | None, note("How long compaction keeps tombstones, such as 24h.", **SETTING)
     ] = None
     dedup_window: Annotated[
-        str | int | float | None, Meta(description="How long message ids are remembered, such as 10m; 0: not at all.")
+        str | int | float | None, note("How long message ids are remembered, such as 10m; 0: not at all.", **SETTING)
     ] = None
     max_message_bytes: SizeLimit = None
     ttl: Duration = None
-    priority_weights: Annotated[list[int] | None, Meta(description="Five, from critical to background.")] = None
+    priority_weights: Annotated[
+        list[Annotated[int, note(minimum=1, maximum=1000)]] | None,
+        note("Five, from critical to background.", minItems=5, maxItems=5),
+    ] = None
 
     def given(self) -> dict[str, Any]:
         """The settings that are present, by the names the broker knows."""
@@ -61,7 +68,7 @@ class TopicSettings(QueueSettingsBody, kw_only=True):
 
 
 class CreateTopicRequest(TopicSettings, kw_only=True):
-    name: str | None = None
+    name: Annotated[str | None, needed(**NAME)] = None
     exist_ok: Annotated[bool, Meta(description="A topic that exists is no error and stays as it is.")] = False
 
 
@@ -118,7 +125,7 @@ class PurgedAnswer(msgspec.Struct):
 
 
 class AddPartitionsRequest(msgspec.Struct):
-    count: Annotated[int | None, Meta(description="The new total.")] = None
+    count: Annotated[int | None, needed("The new total.", minimum=1, maximum=10_000)] = None
 
 
 class AddedPartitionsAnswer(msgspec.Struct, kw_only=True):

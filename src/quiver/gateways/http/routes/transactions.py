@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from quiver.gateways.http.answer import Answer
+from quiver.gateways.http.field_notes import NAME, note
 from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request, partition_number
 from quiver.gateways.http.routes.group_answers import DoneAnswer
@@ -57,7 +58,7 @@ class InitRequest(msgspec.Struct, kw_only=True):
     transaction_timeout_ms: Annotated[int, Meta(ge=1, description="60 seconds when absent.")] | None = None
 
 
-class HeartbeatRequest(msgspec.Struct, kw_only=True):
+class ProducerHeartbeatRequest(msgspec.Struct, kw_only=True):
     epoch: _Epoch
     transactional_id: str | None = None
 
@@ -74,7 +75,7 @@ class TransactionPublishRequest(MessageToPublish, kw_only=True):
     producer_id: Annotated[int, Meta(ge=0)]
     epoch: _Epoch
     transactional_id: str | None = None
-    topic: str
+    topic: Annotated[str, note(**NAME)]
     sequence: (
         Annotated[int, Meta(ge=0, description="Grows with every message to a partition; a repeat is a duplicate.")]
         | None
@@ -82,14 +83,14 @@ class TransactionPublishRequest(MessageToPublish, kw_only=True):
 
 
 class AddPartitionRequest(TransactionRequest, kw_only=True):
-    topic: str
+    topic: Annotated[str, note(**NAME)]
     partition: Annotated[int, Meta(ge=0)]
 
 
 class AddOffsetsRequest(TransactionRequest, kw_only=True):
     """Without member_id the group must have no members."""
 
-    group: str
+    group: Annotated[str, note(**NAME)]
     offsets: dict[str, ByPartition]
     member_id: str | None = None
     generation: int | None = None
@@ -109,7 +110,7 @@ class AbortRequest(msgspec.Struct, kw_only=True):
     producers: list[ProducerToEnd] | None = None
 
 
-class CommitRequest(AbortRequest, kw_only=True):
+class CommitTransactionRequest(AbortRequest, kw_only=True):
     key: Annotated[str | None, Meta(description="The same one again gets the same answer.")] = None
     description: Annotated[
         str | None, Meta(description="What the key stands for. The same key with another one is refused.")
@@ -136,7 +137,7 @@ class TransactionRoutes:
         producer_id = whole_number(text)
         if producer_id is None:
             raise InvalidRequest(problem=f"{shown(text)} is not a producer id")
-        wanted = await request.body(HeartbeatRequest)
+        wanted = await request.body(ProducerHeartbeatRequest)
         self._check_name(producer_id, wanted.transactional_id)
         self._broker.transactions.heartbeat(producer_id, wanted.epoch)
         return Answer(ProducerAnswer(producer_id=producer_id, epoch=wanted.epoch))
@@ -180,7 +181,7 @@ class TransactionRoutes:
         return Answer(DoneAnswer())
 
     async def commit(self, request: Request) -> Answer:
-        wanted = await request.body(CommitRequest)
+        wanted = await request.body(CommitTransactionRequest)
         answer = await self._broker.transactions.commit(
             self._producers(wanted),
             key=wanted.key,
@@ -240,7 +241,14 @@ _PRODUCER = {"producer_id": 1000, "epoch": 0}
 
 def _post(handler: Handler, summary: str, answer: Any, body: Any, example: Any, *errors: Any) -> dict[str, Operation]:
     operation = Operation(
-        handler=handler, summary=summary, tag="Transactions", answer=answer, body=body, example=example, errors=errors
+        handler=handler,
+        summary=summary,
+        tag="Transactions",
+        answer=answer,
+        body=body,
+        body_needed=issubclass(body, AbortRequest),
+        example=example,
+        errors=errors,
     )
     return {"POST": operation}
 
@@ -293,7 +301,7 @@ def _end_routes(routes: TransactionRoutes) -> Routes:
             routes.commit,
             "Commit; answers when its messages are readable",
             EndedAnswer,
-            CommitRequest,
+            CommitTransactionRequest,
             _PRODUCER,
             *(*_FENCED, *_GROUPS, LeaseLost),
         ),
@@ -317,7 +325,7 @@ def _producer_routes(routes: TransactionRoutes) -> Routes:
             routes.heartbeat,
             "Keep a producer's open transaction from its timeout",
             ProducerAnswer,
-            HeartbeatRequest,
+            ProducerHeartbeatRequest,
             {"epoch": 0},
             *_FENCED,
         ),
