@@ -86,7 +86,15 @@ class MemorySegment:
 class MemoryFrames:
     """A log that waits for nothing. One caller at a time; `start_offset` is where it begins while empty."""
 
-    def __init__(self, log_id: str, start_offset: int, *, segment_bytes: int, roll_after_ms: int) -> None:
+    def __init__(
+        self,
+        log_id: str,
+        start_offset: int,
+        *,
+        segment_bytes: int,
+        roll_after_ms: int,
+        removed: RemovedFront | None = None,
+    ) -> None:
         self.log_id = log_id
         self.segment_bytes = segment_bytes
         self.roll_after_ms = roll_after_ms
@@ -96,7 +104,7 @@ class MemoryFrames:
         self.last_epoch = -1
         self._segments = [MemorySegment(start_offset)]
         self._first_times, self._last_times = PassedTimes(), PassedTimes()
-        self.removed = RemovedFront()
+        self.removed = removed or RemovedFront()
 
     @property
     def start_offset(self) -> int:

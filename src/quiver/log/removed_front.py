@@ -20,6 +20,6 @@ class RemovedFront:
         while self._holes.range_count > _HOLES_REMEMBERED:
             self._holes.remove(*next(iter(self._holes)))
 
-    def hole_size(self, start: int, end: int) -> int:
-        """Offsets between two that had no message."""
-        return max(0, end - start) - sum(stop - begin for begin, stop in self._holes.gaps(start, max(start, end)))
+    def message_count(self, start: int, end: int) -> int:
+        """Of the offsets between two, those that had a message."""
+        return sum(stop - begin for begin, stop in self._holes.gaps(start, max(start, end)))

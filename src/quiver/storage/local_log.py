@@ -162,6 +162,7 @@ class LocalLog:
                 disk.end_offset,
                 segment_bytes=self._options.segment_bytes,
                 roll_after_ms=self._options.roll_after_ms,
+                removed=disk.removed,
             )
             self._memory_compaction = MemoryCompaction(self._memory, self._engine.randomness)
             self._memory.last_epoch = disk.tail.last_epoch
@@ -310,11 +311,7 @@ class LocalLog:
                 await self._engine.writes.run(self._disk.roll)
 
     def removed_count(self, offset: int) -> int:
-        start = self.start_offset
-        holes = self._disk.removed.hole_size(offset, start)
-        if self._memory is not None:
-            holes += self._memory.removed.hole_size(offset, start)
-        return max(0, start - offset) - holes
+        return self._disk.removed.message_count(offset, self.start_offset)
 
     async def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
         async with self._turn:

@@ -98,8 +98,7 @@ class MemoryLog:
         self._frames.roll()
 
     def removed_count(self, offset: int) -> int:
-        missed = max(0, self.start_offset - offset)
-        return missed - self._frames.removed.hole_size(offset, self.start_offset)
+        return self._frames.removed.message_count(offset, self.start_offset)
 
     async def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
         return self._frames.retention_offset(
