@@ -2,29 +2,36 @@
 
 import asyncio
 import gc
+import time
 
-MOST_OBJECTS = 20_000
-"""That have lived for a while and are looked at by a full collection: about 10 ms."""
-_LOOK_EVERY_SECONDS = 0.1
-_YOUNG_OBJECTS, _MIDDLE_RUNS = 700, 10
+LONG_SECONDS = 0.005
+"""Processor time of a full collection that looks at about twenty thousand objects."""
+_LOOK_EVERY_SECONDS = 0.02
+_RUNS_BEFORE_A_FULL_ONE = 3
+"""Short runs of the collector, which leave at most 7,000 objects each to the next full one."""
+_SHARE = 20
+"""A full collection takes at most one part in so many of the time."""
 _NEVER = 1 << 30
-_RUNS_BEFORE_A_LOOK = MOST_OBJECTS // (_YOUNG_OBJECTS * _MIDDLE_RUNS)
 
 
 async def keep_collections_short() -> None:
     """Runs until it is cancelled, for the whole process.
 
     Python's full collection looks at every object that has lived for a while, in one piece: a second for ten thousand
-    partitions. So it runs here, and when too many have gathered, those that are in use are set aside for good. They
-    are still freed when nobody refers to them; only cycles among them are not.
+    partitions. So it runs here, often, and when it takes long, what it found in use is set aside for good. That is
+    still freed when nobody refers to it; only cycles are not.
     """
-    gc.set_threshold(_YOUNG_OBJECTS, _MIDDLE_RUNS, _NEVER)
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, _NEVER)
     while True:
         await asyncio.sleep(_LOOK_EVERY_SECONDS)
-        if gc.get_count()[2] >= _RUNS_BEFORE_A_LOOK and len(gc.get_objects(generation=2)) > MOST_OBJECTS:
+        if gc.get_count()[2] >= _RUNS_BEFORE_A_FULL_ONE:
+            begun = time.thread_time()
             gc.collect()
-            if len(gc.get_objects(generation=2)) > MOST_OBJECTS // 2:
+            took = time.thread_time() - begun
+            if took > LONG_SECONDS:
                 gc.freeze()
+            await asyncio.sleep(took * _SHARE if took < LONG_SECONDS else 0)
 
 
 def set_aside() -> None:
