@@ -62,7 +62,7 @@ def copy_with_sdk(world: World, actor: str, group: Group) -> None:
             with (
                 world.client() as q,
                 q.work(group.topic, group=group.name) as work,
-                world.ended_by(world.stopping, work.stop),
+                world.ended_by([world.stopping], work.stop),
             ):
                 for job in work:
                     _copy_job(world, actor, group, q, job, chance)
