@@ -102,3 +102,21 @@ def test_nothing_is_deleted_and_producers_go_on_when_the_clock_jumps_ahead_and_b
         assert [m.value for m in q.read("orders", end="latest")] == [b"0", b"1", b"2", b"3"]
     assert broker.request("GET", "/health")[1]["uptime"] is not None
     assert broker.terminate() == 0
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
+def test_a_lease_that_began_while_the_clock_was_ahead_ends_in_time(shifted: ShiftedBroker, restart: bool) -> None:
+    shifted.move(HOUR_SECONDS)
+    broker = shifted.process.restart() if restart else shifted.process
+    assert broker.request("POST", "/topics", {"name": "jobs", "partitions": 1})[0] == 201
+    assert broker.request("POST", "/topics/jobs/messages", {"messages": [{"value": "x"}]})[0] == 200
+    wanted = {"group": "g", "consumer": "dies", "visibility": "1s"}
+    assert broker.request("POST", "/topics/jobs/receive", wanted)[1]["messages"]
+    shifted.move(0)
+    if restart:
+        broker.restart()
+    wanted = {"group": "g", "consumer": "other", "wait": "20s"}
+    (again,) = broker.request("POST", "/topics/jobs/receive", wanted, timeout=30)[1]["messages"]
+    assert (again["value"], again["attempt"]) == ("x", 2)
+    if restart:
+        assert "behind the one that the delivery journal of jobs-0 was written with" in broker.log_text

@@ -254,6 +254,30 @@ async def retain(
     return await log.drop_front(offset if up_to is None else min(offset, up_to))
 
 
+class TestRemovedMessages:
+    @pytest.mark.parametrize("count", [1, 30], ids=["a frame", "many frames"])
+    async def test_holes_are_no_messages(self, log: Log, count: int) -> None:
+        size = 10 * count
+        await log.append(run_of(count))
+        await log.append(run_of(count, start=1_000_000, time_ms=2_000))
+        await log.append([frame_at(1_000_000 + size + 7, count=10, time_ms=3_000)])
+        await log.roll()
+        await log.append(run_of(1, start=3_000_000, time_ms=4_000))
+        assert log.removed_count(0) == 0
+        await log.drop_front(3_000_000)
+        expected = {0: 2 * size + 10, 5: 2 * size + 5, size: size + 10, 500_000: size + 10, 1_000_005: size + 5}
+        expected |= {1_000_000 + size: 10, 1_000_000 + size + 12: 5, 2_000_000: 0, 3_000_000: 0, 3_000_005: 0}
+        assert {offset: log.removed_count(offset) for offset in expected} == expected
+
+    async def test_without_holes_every_offset_is_one(self, log: Log) -> None:
+        for number in range(100):
+            await log.append(run_of(2, start=20 * number, time_ms=1_000 + 10 * number))
+            if number % 10 == 9:
+                await log.roll()
+        start = await log.drop_front(1_000)
+        assert (start, log.removed_count(0), log.removed_count(333)) == (1_000, 1_000, 667)
+
+
 class TestRetention:
     async def test_by_time(self, log: Log) -> None:
         for n in range(300):

@@ -33,6 +33,8 @@ class FetchedSlice(NamedTuple):
     aborted: tuple[tuple[int, int], ...] = ()
     error: QuiverError | None = None
     ttl_ms: int | None = None
+    removed_count: int | None = None
+    """Below the start: how many messages were there."""
 
 
 class Fetch:
@@ -139,6 +141,12 @@ class Fetch:
                 if piece is not None and part.offset < log.start_offset:
                     piece.release()  # removed meanwhile: what was aborted in it may be forgotten
                     raise _out_of_range(partition, part.partition, part.offset)
+        except OffsetOutOfRange as error:
+            start = log.start_offset
+            if part.offset >= start:
+                return FetchedSlice(part, None, error=error)
+            removed_count = log.removed_count(max(0, part.offset))
+            return FetchedSlice(part, None, log_start=start, error=error, removed_count=removed_count)
         except QuiverError as error:
             return FetchedSlice(part, None, error=error)
         aborted = partition.aborted_in(part.offset, piece.length) if piece is not None and read_committed else ()

@@ -18,7 +18,7 @@ from quiver.delivery.partition_delivery import PartitionDelivery
 from quiver.groups.assignors import TopicPartition
 from quiver.groups.live_group import MemberView
 from quiver.metadata.service import MetadataService
-from quiver.model.errors import QuiverError
+from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.limits import MIB
 from quiver.model.topic import Topic
 from quiver.system.clock import Clock
@@ -186,6 +186,8 @@ class Poll:
         start = self._groups.next_offset(group, partition)
         await self._groups.service.begin_at(group, {partition: start}, is_told=False)
         known = self._groups.service.group(group)
+        if partition not in known.offsets:
+            raise TopicNotFound(topic=f"topic id {partition.topic_id}")  # it was deleted meanwhile
         return await delivery.begin(
             known.id,
             ordering="none",

@@ -46,6 +46,8 @@ class Positions:
 
     def opened(self, delivery: PartitionDelivery) -> None:
         """The delivery journal of a partition was read: it follows what groups committed that it has not heard of."""
+        if self._groups.problem is not None:
+            return
         place = TopicPartition(delivery.topic_id, delivery.number)
         for group_id in delivery.group_ids:
             name = self._groups.name_of(group_id)

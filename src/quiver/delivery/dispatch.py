@@ -165,6 +165,6 @@ class Dispatch:
         """Retention has removed what the group had not settled, or not even read."""
         start = group.log_start = self._log.start_offset
         if group.state.lowest_unsettled() < start:
-            unread = max(0, start - group.highest_position())
+            unread = self._log.removed_count(group.highest_position())
             group.tally.lost += unread + await settle_below(group, start)
             self._journal.put(group)

@@ -18,6 +18,8 @@ class Ledger:
         self._line_of = line_of
         """The line of each level."""
         self.lines = [Line() for _ in range(max(line_of) + 1)]
+        self._is_by_offset = len(self.lines) == 1
+        """In offset order, what comes again comes in offset order: the lowest holds up the committed offset."""
         self.unsettled = Unsettled()
         self.leased = [0] * LEVELS
         self.retrying = 0
@@ -30,7 +32,7 @@ class Ledger:
     def put(self, entry: Entry) -> None:
         """Its offsets must be free."""
         self.unsettled.add(entry)
-        self._times_of(entry).add(entry.time_ms, entry.start)
+        self._note_time(entry, entry.start)
         self._count(entry, entry.end - entry.start)
 
     def load(self, entries: list[Entry]) -> None:
@@ -50,23 +52,22 @@ class Ledger:
 
     def cut(self, entry: Entry, start: int, end: int) -> Entry:
         """Takes out what an entry has from `start` up to `end`, which is something; returns it."""
-        times = self._times_of(entry)
         if start <= entry.start and entry.end <= end:
             self._count(entry, entry.start - entry.end)
             self.unsettled.remove(entry)
-            times.remove(entry.time_ms, entry.start)
+            self._forget_time(entry)
             return entry
         part = entry.part(max(start, entry.start), min(end, entry.end))
         self._count(entry, part.start - part.end)
         if part.start == entry.start:
-            times.remove(entry.time_ms, entry.start)
+            self._forget_time(entry)
             self.unsettled.begin_at(entry, part.end)
-            times.add(entry.time_ms, entry.start)
+            self._note_time(entry, entry.start)
             return part
         old_end, entry.end = entry.end, part.start
         if part.end < old_end:
             self.unsettled.add(entry.part(part.end, old_end))
-            times.add(entry.time_ms, part.end)
+            self._note_time(entry, part.end)
         return part
 
     def cut_all(self, start: int, end: int) -> list[Entry]:
@@ -85,10 +86,10 @@ class Ledger:
     def change(self, entry: Entry, state: int, time_ms: int) -> None:
         """An entry that stays in."""
         size = entry.end - entry.start
-        self._times_of(entry).remove(entry.time_ms, entry.start)
+        self._forget_time(entry)
         self._count(entry, -size)
         entry.state, entry.time_ms = state, time_ms
-        self._times_of(entry).add(time_ms, entry.start)
+        self._note_time(entry, entry.start)
         self._count(entry, size)
 
     def expired(self, now_ms: int, limit: int) -> list[Entry]:
@@ -106,10 +107,22 @@ class Ledger:
         pairs = times.starting_at(LOWEST, LOWEST, limit)
         return [self.unsettled.at(start) for time_ms, start in pairs if time_ms <= now_ms]
 
-    def _times_of(self, entry: Entry) -> OrderedPairs:
+    def _note_time(self, entry: Entry, start: int) -> None:
+        times, time = self._time_of(entry)
+        times.add(time, start)
+
+    def _forget_time(self, entry: Entry) -> None:
+        times, time = self._time_of(entry)
+        times.remove(time, entry.start)
+
+    def _time_of(self, entry: Entry) -> tuple[OrderedPairs, int]:
+        """Where an entry stands by time, and at which."""
         if entry.state == LEASED:
-            return self._deadlines
-        return self._dues if entry.state == WAITING else self.lines[self._line_of[entry.level]].due
+            return self._deadlines, entry.time_ms
+        if entry.state == WAITING:
+            return self._dues, entry.time_ms
+        due = self.lines[self._line_of[entry.level]].due
+        return due, 0 if self._is_by_offset else entry.time_ms
 
     def _count(self, entry: Entry, change: int) -> None:
         if entry.state != LEASED:

@@ -10,7 +10,7 @@ class Line:
 
     def __init__(self) -> None:
         self.due = OrderedPairs()
-        """Time and start of entries that can be had again; the earliest goes first."""
+        """Time and start of entries that can be had again; the earliest goes first, or in offset order the lowest."""
         self.due_count = 0
         self.ready: deque[tuple[int, int, int]] = deque()
         """Start, end and level of what was fed and not taken, in offset order."""

@@ -12,13 +12,14 @@ from quiver.groups.events import Committed, Event, OffsetsCommitted, OffsetsForg
 from quiver.groups.live_group import LiveGroup
 from quiver.groups.table import Group, GroupTable
 from quiver.model.errors import GroupNotEmpty
-from quiver.system.clock import Clock
+from quiver.system.clock import Clock, SteadyClock
 from quiver.system.pace import paced
 
 
 class GroupOffsets(abc.ABC):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._steady_clock = SteadyClock(clock)
         self._table = GroupTable()
         self.on_committed: Callable[[str, Iterable[TopicPartition]], None] = lambda name, partitions: None
         """Called when a commit is applied, in the same step: nobody sees the one without what follows from it."""

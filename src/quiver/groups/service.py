@@ -388,13 +388,13 @@ class GroupService(GroupOffsets):
             return
         self._offsets_checked_at = self._clock.monotonic()
         async for name, group in paced(list(self._table.groups.items())):
-            if group.has_expired(self._clock.now_ms()):
+            if group.has_expired(self._steady_clock.earlier_ms()):
                 with failures.of(f"the end of group {name}"):
                     await self._forget_expired(name)
 
     async def _forget_expired(self, name: str) -> None:
         async with self._alone(name):
             current = self._table.groups.get(name)
-            if current is not None and current.has_expired(self._clock.now_ms()):
+            if current is not None and current.has_expired(self._steady_clock.earlier_ms()):
                 logger.info("group %s: unused for longer than its offsets are kept, forgotten", name)
                 await self._append(GroupDeleted(name))

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 from quiver.log.append_plan import AppendPlan, out_of_range, split_runs
 from quiver.log.priority_counts import NO_MESSAGES, PRIORITIES
+from quiver.log.removed_front import RemovedFront
 from quiver.log.retention import PassedTimes, SegmentAge, count_to_drop, is_due_to_roll
 from quiver.model.errors import InvalidRequest
-from quiver.records.header import StampedFrame
+from quiver.records.header import StampedFrame, read_stamped_header
 
 
 class MemorySegment:
@@ -40,6 +41,17 @@ class MemorySegment:
         self.times.append(header.append_time_ms)
         self.epochs.append(header.leader_epoch)
         self.size_bytes += header.frame_bytes
+
+    def holes(self, end_offset: int) -> list[tuple[int, int]]:
+        """Offsets from its first one up to `end_offset` that have no message."""
+        if end_offset - self.base_offset == sum(counts[-1] for counts in self.counts if counts):
+            return []
+        found, start = [], self.base_offset
+        for frame, base, end in zip(self.frames, self.bases, self.ends, strict=True):
+            found += [(start, base), (base + read_stamped_header(frame).message_count, end)]
+            start = end
+        found.append((start, end_offset))
+        return [(low, high) for low, high in found if low < high]
 
     def cut(self, count: int) -> None:
         for column in (self.frames, self.bases, self.ends, self.times, self.epochs):
@@ -74,7 +86,15 @@ class MemorySegment:
 class MemoryFrames:
     """A log that waits for nothing. One caller at a time; `start_offset` is where it begins while empty."""
 
-    def __init__(self, log_id: str, start_offset: int, *, segment_bytes: int, roll_after_ms: int) -> None:
+    def __init__(
+        self,
+        log_id: str,
+        start_offset: int,
+        *,
+        segment_bytes: int,
+        roll_after_ms: int,
+        removed: RemovedFront | None = None,
+    ) -> None:
         self.log_id = log_id
         self.segment_bytes = segment_bytes
         self.roll_after_ms = roll_after_ms
@@ -84,6 +104,7 @@ class MemoryFrames:
         self.last_epoch = -1
         self._segments = [MemorySegment(start_offset)]
         self._first_times, self._last_times = PassedTimes(), PassedTimes()
+        self.removed = removed or RemovedFront()
 
     @property
     def start_offset(self) -> int:
@@ -195,6 +216,8 @@ class MemoryFrames:
 
     def drop_front(self, offset: int) -> int:
         keep = min(self._segment_index(offset), len(self._segments) - 1)
+        for segment, following in zip(self._segments[:keep], self._segments[1:], strict=False):
+            self.removed.add(segment.holes(following.base_offset))
         del self._segments[:keep]
         self._recount()
         return self.start_offset

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from quiver.records.header import ALIGNMENT, FrameHeader, StampedFrame
 
 _NO_TIMESTAMP = -(2**63)
 _REBUILD_WINDOW_BYTES = 256 * 1024
+_HOLES = 1_000
 
 
 def segment_path(directory: Path, base_offset: int) -> Path:
@@ -237,6 +239,36 @@ class Segment:
             last = self.last_frame()
             self.last_append_time_ms = last.header.append_time_ms if last else self.first_append_time_ms
         return self.first_append_time_ms, self.last_append_time_ms
+
+    def holes(self, end_offset: int) -> list[tuple[int, int]]:
+        """Offsets from its first one up to `end_offset` that have no message; of very many, the first."""
+        if end_offset - self.base_offset == sum(self.count()):
+            return []
+        try:
+            entries = self.index.entries()
+        except DamagedIndex:
+            entries = []
+        bounds = [(entry.offset, sum(entry.counts), entry.position) for entry in entries]
+        bounds = [(self.base_offset, 0, 0), *bounds, (end_offset, sum(self.count()), self.size)]
+        found: list[tuple[int, int]] = []
+        for (start, before, position), (end, after, stop) in pairwise(bounds):
+            if end - start != after - before:
+                found += self._holes_between(position, stop, start, end)
+            if len(found) > _HOLES:
+                break
+        return found
+
+    def _holes_between(self, position: int, stop: int, start: int, end: int) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        with self.frames() as frames:
+            for at, header in _walk_past_gaps(frames, position, []):
+                if at >= stop or len(found) > _HOLES:
+                    break
+                found.append((start, header.base_offset))
+                start = header.next_offset
+                found.append((header.base_offset + header.message_count, start))
+        found.append((start, max(start, end)))
+        return [(low, high) for low, high in found if low < high]
 
     def rebuild_index(self) -> None:
         self.index.rebuild(self._entries_from_log)

@@ -11,6 +11,7 @@ from typing import NoReturn
 from quiver.log.append_plan import AppendPlan, out_of_range, split_runs
 from quiver.log.frame_write import write_frames
 from quiver.log.open_files import OpenFiles
+from quiver.log.removed_front import RemovedFront
 from quiver.log.reservation import Reservation
 from quiver.log.reserved_file import LogState
 from quiver.log.retention import PassedTimes, SegmentAge, count_to_drop, is_due_to_roll
@@ -44,6 +45,7 @@ class SegmentLog(SegmentFiles):
         self.segment_bytes = segment_bytes
         self.roll_after_ms = roll_after_ms
         self._first_times, self._last_times = PassedTimes(), PassedTimes()
+        self.removed = RemovedFront()
 
     def plan(self, frames: Sequence[StampedFrame]) -> AppendPlan:
         """Checks frames; what cannot be appended is refused here, before anything is written."""
@@ -251,6 +253,9 @@ class SegmentLog(SegmentFiles):
         if not count:
             return
         dropped = self.segments[:count]
+        for segment, following in zip(dropped, self.segments[1:], strict=False):
+            with contextlib.suppress(OSError):  # then every offset counts
+                self.removed.add(segment.holes(following.base_offset))
         try:
             self.snapshots.make_durable(self.segments[count].base_offset)
             self.publish(self.segments[count:], self.tail, synced=False)

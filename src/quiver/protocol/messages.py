@@ -194,6 +194,8 @@ class FetchedPart(msgspec.Struct, array_like=True, frozen=True):
     error: Failure | None = None
     ttl_ms: int | None = None
     """Of the topic, for messages that have no `expires_at` of their own."""
+    removed_count: int | None = None
+    """With an offset below the log's start: how many messages were there, up to `log_start`."""
 
 
 class Fetched(Message, tag=104, frozen=True):

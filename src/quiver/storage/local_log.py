@@ -162,6 +162,7 @@ class LocalLog:
                 disk.end_offset,
                 segment_bytes=self._options.segment_bytes,
                 roll_after_ms=self._options.roll_after_ms,
+                removed=disk.removed,
             )
             self._memory_compaction = MemoryCompaction(self._memory, self._engine.randomness)
             self._memory.last_epoch = disk.tail.last_epoch
@@ -308,6 +309,9 @@ class LocalLog:
                 self._memory.roll()
             else:
                 await self._engine.writes.run(self._disk.roll)
+
+    def removed_count(self, offset: int) -> int:
+        return self._disk.removed.message_count(offset, self.start_offset)
 
     async def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
         async with self._turn:

@@ -97,6 +97,9 @@ class MemoryLog:
     async def roll(self) -> None:
         self._frames.roll()
 
+    def removed_count(self, offset: int) -> int:
+        return self._frames.removed.message_count(offset, self.start_offset)
+
     async def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
         return self._frames.retention_offset(
             now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes

@@ -179,6 +179,13 @@ class Log(Protocol):
         """Closes the active segment, so that drop_front can remove it."""
         ...
 
+    def removed_count(self, offset: int) -> int:
+        """How many messages there were from an offset up to the start, before the front was dropped.
+
+        Holes that were in it are not counted, as far as they are known: since the log was opened.
+        """
+        ...
+
     async def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
         """Rolls an old active segment; returns the offset below which everything is too old or too much.
 

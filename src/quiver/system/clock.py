@@ -28,6 +28,10 @@ class SteadyClock:
     def now_ms(self) -> int:
         return self._start_ms + _monotonic_ms(self._wall)
 
+    def earlier_ms(self) -> int:
+        """This or the wall clock, whichever is behind: what is forgotten by age is old by both of them."""
+        return min(self.now_ms(), self._wall.now_ms())
+
     def monotonic(self) -> float:
         return self._wall.monotonic()
 

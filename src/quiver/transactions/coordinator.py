@@ -13,7 +13,7 @@ from quiver.model.times import format_duration
 from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
 from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
-from quiver.system.clock import Clock
+from quiver.system.clock import Clock, SteadyClock
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
     Completed,
@@ -50,6 +50,7 @@ class Coordinator:
         self, *, clock: Clock, new_producer_id: Callable[[], Awaitable[int]], open_max_ms: int = OPEN_MAX_MS
     ) -> None:
         self._clock = clock
+        self._steady_clock = SteadyClock(clock)
         self._open_max_ms = open_max_ms
         """No transaction is open for longer, whatever its producer says: committed readers wait for it."""
         self._new_producer_id = new_producer_id
@@ -312,7 +313,7 @@ class Coordinator:
         if self._completed:
             completed, self._completed = self._completed, []
             await self._append(Completed(completed))
-        now_ms = self._clock.now_ms()
+        now_ms = self._steady_clock.earlier_ms()
         silent = self.state.silent_since(now_ms - _NAMED_KEPT_MS, named=True)
         silent += self.state.silent_since(now_ms - _UNNAMED_KEPT_MS, named=False)
         if gone := [producer_id for producer_id in silent if producer_id not in self.open]:

@@ -2,11 +2,15 @@
 
 import asyncio
 import gc
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from quiver.app.garbage import MOST_OBJECTS, keep_collections_short
+from quiver.app import garbage
+from quiver.app.garbage import keep_collections_short
+
+MANY = 300_000
 
 
 @pytest.fixture(autouse=True)
@@ -18,39 +22,50 @@ def collector_as_it_was() -> Iterator[None]:
     gc.unfreeze()
 
 
-async def _until(looked_at: int) -> None:
-    """Until a full collection has at most so much to look at."""
+class Node:
+    itself: object
+
+
+async def _while_kept_short(is_done: Callable[[], bool]) -> None:
     keeping = asyncio.ensure_future(keep_collections_short())
     try:
         async with asyncio.timeout(20):
-            while len(gc.get_objects(generation=2)) > looked_at:
+            while not is_done():
+                for _ in range(3):
+                    gc.collect(1)  # as if there had been work
                 await asyncio.sleep(0)
     finally:
         keeping.cancel()
 
 
 async def test_many_objects_that_are_in_use_are_set_aside() -> None:
-    kept = [[number] for number in range(3 * MOST_OBJECTS)]
-    gc.collect(1)
-    assert len(gc.get_objects(generation=2)) > MOST_OBJECTS
-    for _ in range(5):  # the collector counts its short runs
-        gc.collect(1)
-    await _until(MOST_OBJECTS)
-    assert gc.get_freeze_count() > 3 * MOST_OBJECTS
-    assert len(kept) == 3 * MOST_OBJECTS
-
-
-async def test_garbage_is_freed_and_not_set_aside() -> None:
     before = gc.get_freeze_count()
-    gc.disable()
-    try:
-        for _ in range(2 * MOST_OBJECTS):
-            cycle: list[object] = []
-            cycle.append(cycle)
-        kept = [[number] for number in range(10)]
-        del cycle
-    finally:
-        gc.enable()
-    await _until(MOST_OBJECTS)
-    assert gc.get_freeze_count() <= before + MOST_OBJECTS
-    assert len(kept) == 10
+    kept = [[number] for number in range(MANY)]
+    await _while_kept_short(lambda: gc.get_freeze_count() >= before + MANY)
+    assert len(gc.get_objects(generation=2)) < MANY // 10
+    assert len(kept) == MANY
+
+
+async def test_garbage_is_freed() -> None:
+    node = Node()
+    node.itself = node
+    gone = weakref.ref(node)
+    del node
+    await _while_kept_short(lambda: gone() is None)
+
+
+async def test_cycles_that_were_set_aside_are_freed_when_much_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(garbage, "_SET_ASIDE_AT_LEAST", 0)
+    node = Node()
+    node.itself = node
+    gone = weakref.ref(node)
+    gc.freeze()
+    del node
+    kept = []
+
+    def grow() -> bool:
+        kept.extend([number] for number in range(MANY // 10))
+        return gone() is None
+
+    await _while_kept_short(grow)
+    assert kept

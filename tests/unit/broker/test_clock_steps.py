@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.broker.broker import Broker
+from quiver.groups.member import Subscription
 from quiver.protocol.queue_messages import EXTEND, NACK
+from quiver.telemetry.failures import Failures
 from unit.broker.queue_broker import START_MS, QueueBroker
 
 HOUR_MS = 3_600_000
@@ -110,3 +112,23 @@ async def test_times_are_shown_by_the_wall_clock(queue: SteppedBroker) -> None:
     assert (got.delivery.deadline_ms, got.delivery.first_delivered_ms) == (now_ms + 5_000, now_ms)
     (settled,) = await queue.settle([got], NACK, delay_ms=7_000)
     assert settled.until_ms == now_ms + 7_000
+
+
+@pytest.mark.parametrize("is_lasting", [False, True], ids=["for a moment", "time passes"])
+async def test_a_clock_that_is_ahead_for_a_moment_makes_nobody_forget(queue: SteppedBroker, is_lasting: bool) -> None:
+    service, days_ms = queue.broker.groups.service, 10 * 24 * HOUR_MS
+    member = await queue.broker.groups.join("readers", Subscription(client_id="c", topics=frozenset({"jobs"})))
+    await queue.broker.groups.service.leave("readers", member.member_id)
+    producer = await queue.broker.transactions.init("mine")
+    if is_lasting:
+        queue.stepped.passed_ms += days_ms
+    else:
+        queue.stepped.step_ms = days_ms
+        queue.stepped.passed_ms += 61_000
+    failures = Failures()
+    await service._expire_offsets(failures)
+    await queue.broker.transactions._coordinator.keep_up()
+    failures.check()
+    assert ("readers" in service.groups()) == (not is_lasting)
+    again = await queue.broker.transactions.init("mine")
+    assert (again.producer_id == producer.producer_id) == (not is_lasting)

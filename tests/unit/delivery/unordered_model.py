@@ -55,7 +55,7 @@ class UnorderedModel:
     def due(self, line: int, now_ms: int) -> list[tuple[int, Message]]:
         waiting = self.of_line(line, EXPIRED, WAITING)
         due = [pair for pair in waiting if pair[1].state == EXPIRED or pair[1].time_ms <= now_ms]
-        return sorted(due, key=lambda pair: (pair[1].time_ms, pair[0]))
+        return sorted(due, key=lambda pair: (0 if self.in_offset_order else pair[1].time_ms, pair[0]))
 
     def available(self, now_ms: int) -> list[int]:
         return [len(self.due(line, now_ms)) + len(self.of_line(line, READY)) for line in range(LEVELS)]

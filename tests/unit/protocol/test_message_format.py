@@ -57,7 +57,7 @@ ANSWERS: list[tuple[m.Message, str]] = [
     (m.Produced(9, 5, False, False, ((1, 3, False),)), "9667" + "0905c2c29193" + "0103c2"),
     (
         m.Fetched([m.FetchedPart(7, 0, 88, 1, 2, 2, 4, [(5, 6)], m.Failure("x", "y"), 9)], 8),
-        "9368919a070058010202 0491920506 9464a178a179c209 08",
+        "9368919b070058010202 0491920506 9464a178a179c209c0 08",
     ),
     (m.Offsets([m.FoundOffset(4), m.FoundOffset(-1, m.Failure("x", "y"))]), "9269929204c092ff9464a178a179c2"),
     (m.ProducerIdentity(9, 0), "936a0900"),

@@ -193,9 +193,10 @@ class AsyncFetcher:
             source.is_gone = True
             return
         if isinstance(error, OffsetOutOfRange):
-            earliest = await self._earliest(source)
+            earliest = part.log_start if part.removed_count is not None else await self._earliest(source)
             if source.cursor.offset < earliest:
-                self.lost_count += earliest - source.cursor.offset
+                missed = earliest - source.cursor.offset
+                self.lost_count += missed if part.removed_count is None else part.removed_count
                 source.cursor.offset = earliest
                 source.position = max(source.position, earliest)
                 return

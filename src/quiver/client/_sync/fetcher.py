@@ -194,9 +194,10 @@ class Fetcher:
             source.is_gone = True
             return
         if isinstance(error, OffsetOutOfRange):
-            earliest = self._earliest(source)
+            earliest = part.log_start if part.removed_count is not None else self._earliest(source)
             if source.cursor.offset < earliest:
-                self.lost_count += earliest - source.cursor.offset
+                missed = earliest - source.cursor.offset
+                self.lost_count += missed if part.removed_count is None else part.removed_count
                 source.cursor.offset = earliest
                 source.position = max(source.position, earliest)
                 return

@@ -35,4 +35,5 @@ def _part(fetched: FetchedSlice) -> FetchedPart:
         list(fetched.aborted),
         None if fetched.error is None else failure_of(fetched.error),
         fetched.ttl_ms,
+        fetched.removed_count,
     )
