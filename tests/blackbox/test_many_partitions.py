@@ -51,7 +51,7 @@ class Large:
         self.call("POST", "/topics", {"name": "narrow", "partitions": 1})
         self.call("POST", "/topics/narrow/messages", {"messages": [{"value": "x"}]})
         for number in range(GROUPS):
-            self.call("POST", "/topics/narrow/receive", {"group": f"g{number}", "consumer": "c"})
+            self.call("POST", "/topics/narrow/receive", {"group": f"g{number}", "consumer": "c", "visibility": "1h"})
 
     def publish(self, topic: str = "wide", **more: Any) -> None:
         messages = [{"value": "x", "partition": number, **more} for number in range(PARTITIONS)]
@@ -142,7 +142,7 @@ def test_one_publish_that_every_group_waits_for(large: Large) -> None:
 
     def wait() -> None:
         for number, call in enumerate(calls):
-            wanted = {"group": f"g{number}", "consumer": "c", "wait": "60s"}
+            wanted = {"group": f"g{number}", "consumer": "c", "wait": "60s", "visibility": "1h"}
             call.request("POST", "/topics/narrow/receive", json.dumps(wanted), {"content-type": "application/json"})
         large.call("GET", "/health")
 

@@ -11,6 +11,9 @@ _RUNS_BEFORE_A_FULL_ONE = 3
 """Short runs of the collector, which leave at most 7,000 objects each to the next full one."""
 _SHARE = 20
 """A full collection takes at most one part in so many of the time."""
+_GROWTH = 2
+_SET_ASIDE_AT_LEAST = 500_000
+"""Below twice so many objects, cycles among what is set aside are not worth a pause."""
 _NEVER = 1 << 30
 
 
@@ -18,11 +21,13 @@ async def keep_collections_short() -> None:
     """Runs until it is cancelled, for the whole process.
 
     Python's full collection looks at every object that has lived for a while, in one piece: a second for ten thousand
-    partitions. So it runs here, often, and when it takes long, what it found in use is set aside for good. That is
-    still freed when nobody refers to it; only cycles are not.
+    partitions. So it runs here, often, and when it takes long, what it found in use is set aside. That is still freed
+    when nobody refers to it, but for cycles: these wait until much more is set aside than was in use last time, and
+    then all of it is looked at once more.
     """
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, _NEVER)
+    most = _most_set_aside()
     while True:
         await asyncio.sleep(_LOOK_EVERY_SECONDS)
         if gc.get_count()[2] >= _RUNS_BEFORE_A_FULL_ONE:
@@ -31,7 +36,15 @@ async def keep_collections_short() -> None:
             took = time.thread_time() - begun
             if took > LONG_SECONDS:
                 gc.freeze()
+            if gc.get_freeze_count() > most:
+                gc.unfreeze()
+                set_aside()
+                most = _most_set_aside()
             await asyncio.sleep(took * _SHARE if took < LONG_SECONDS else 0)
+
+
+def _most_set_aside() -> int:
+    return _GROWTH * max(gc.get_freeze_count(), _SET_ASIDE_AT_LEAST)
 
 
 def set_aside() -> None:

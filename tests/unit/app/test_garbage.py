@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from quiver.app import garbage
 from quiver.app.garbage import keep_collections_short
 
 MANY = 300_000
@@ -19,6 +20,10 @@ def collector_as_it_was() -> Iterator[None]:
     yield
     gc.set_threshold(*threshold)
     gc.unfreeze()
+
+
+class Node:
+    itself: object
 
 
 async def _while_kept_short(is_done: Callable[[], bool]) -> None:
@@ -42,11 +47,25 @@ async def test_many_objects_that_are_in_use_are_set_aside() -> None:
 
 
 async def test_garbage_is_freed() -> None:
-    class Node:
-        itself: object
-
     node = Node()
     node.itself = node
     gone = weakref.ref(node)
     del node
     await _while_kept_short(lambda: gone() is None)
+
+
+async def test_cycles_that_were_set_aside_are_freed_when_much_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(garbage, "_SET_ASIDE_AT_LEAST", 0)
+    node = Node()
+    node.itself = node
+    gone = weakref.ref(node)
+    gc.freeze()
+    del node
+    kept = []
+
+    def grow() -> bool:
+        kept.extend([number] for number in range(MANY // 10))
+        return gone() is None
+
+    await _while_kept_short(grow)
+    assert kept
