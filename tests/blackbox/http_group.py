@@ -43,7 +43,8 @@ class HttpGroup:
 
     def poll(self, member: Any, *, status: int = 200, **query: Any) -> Any:
         fields = {"member_id": member["member_id"], "timeout": "0s", **query}
-        return self.get("/poll?" + "&".join(f"{name}={value}" for name, value in fields.items()), status=status)
+        given = [f"{name}={value}" for name, value in fields.items() if value is not None]
+        return self.get("/poll?" + "&".join(given), status=status)
 
     def commit(self, member: Any, offsets: dict[int, int], *, status: int = 200, **fields: Any) -> Any:
         named = {self.topic: {str(partition): offset for partition, offset in offsets.items()}}

@@ -103,7 +103,7 @@ def test_topics_with_the_same_partition_numbers(group: HttpGroup) -> None:
 def test_a_waiting_poll_wakes_at_once(group: HttpGroup, threads: ThreadPoolExecutor) -> None:
     member = group.join()
     # Without a timeout a poll waits for 30 s.
-    waiting = poll_in_background(threads, group, member, timeout="")
+    waiting = poll_in_background(threads, group, member, timeout=None)
     assert not waiting.done()
     group.publish(1, partition=3)
     assert values(waiting.result(15)) == ["v0"]

@@ -124,7 +124,8 @@ class EmbeddedBroker:
     async def _serve(self) -> None:
         running: RunningBroker = await start_broker(self._config, in_memory=self._in_memory)
         try:
-            budget = MemoryBudget(self._config.memory_budget)
+            config = self._config
+            budget = MemoryBudget(config.memory_budget, request_bytes=config.max_request_bytes)
             gateway = NativeGateway(running.broker, limits=self._config.limits, budget=budget)
             self._ending = asyncio.Event()
             self._loop, self._gateway = asyncio.get_running_loop(), gateway

@@ -86,7 +86,7 @@ class Server:
     async def _start_parts(self) -> None:
         config = self._config
         slow_client_seconds = config.slow_client_timeout_ms / 1000
-        budget = MemoryBudget(config.memory_budget)
+        budget = MemoryBudget(config.memory_budget, request_bytes=config.max_request_bytes)
         self._running = await start_broker(config)
         self._native = NativeGateway(
             self._running.broker,

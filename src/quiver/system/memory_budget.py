@@ -1,8 +1,9 @@
 """Memory that clients make the broker hold: one budget over all connections of all ports.
 
-What has arrived counts, never what is announced. Whoever holds much gets no more once the budget is full but for a
-share that is kept for those who hold little. One at a time may go beyond: requests that are half there cannot keep
-each other from ending, whatever fills the budget. So it never holds more than its size and one request.
+What has arrived counts, never what is announced. Clients that hold little have a share of their own, which no large
+request can take. One large request at a time may go beyond the budget until it is whole, so that requests of which
+only a part is there cannot keep each other from ending; the next one may when what those before it took has shrunk
+to one request. So what is held stays below the budget and two requests.
 """
 
 import sys
@@ -19,72 +20,70 @@ _SMALL_SHARE = 8
 
 
 class MemoryBudget:
-    """Belongs to one event loop."""
+    """Belongs to one event loop. `request_bytes` is the size of the largest request."""
 
-    def __init__(self, total_bytes: int) -> None:
+    def __init__(self, total_bytes: int, *, request_bytes: int = 32 * MIB) -> None:
         self.total_bytes = total_bytes
         self.held_bytes = 0
-        self._large_bytes = total_bytes - total_bytes // _SMALL_SHARE
+        self._request_bytes = request_bytes
+        self._small_share = total_bytes // _SMALL_SHARE
+        self._small_bytes = 0
+        """What those hold who hold little."""
         self._beyond: Holding | None = None
-        """Who may go beyond the budget, until it gives something back. What it holds takes no room from others."""
-        self._waiting: dict[Holding, Callable[[], None]] = {}
-        """In the order in which they asked."""
+        """Whose request may go beyond the budget."""
+        self._waiting: dict[Holding, tuple[int, Callable[[], None]]] = {}
+        """How much they need, in the order in which they asked."""
 
     def open(self) -> "Holding":
         """For one connection, or one request. It must be closed."""
         return Holding(self)
 
-    def _has_room(self, holding: "Holding", size: int) -> bool:
-        limit = self.total_bytes if holding.held_bytes + size <= SMALL_BYTES else self._large_bytes
-        return self._counted_bytes + size <= limit
-
     @property
-    def _counted_bytes(self) -> int:
-        return self.held_bytes if self._beyond is None else self.held_bytes - self._beyond.held_bytes
-
-    def _admits(self, holding: "Holding", size: int) -> bool:
-        return self._beyond is None or self._beyond is holding or self._has_room(holding, size)
+    def _large_bytes(self) -> int:
+        return self.held_bytes - self._small_bytes
 
     def _room(self, holding: "Holding") -> int:
-        if self._beyond is None or self._beyond is holding:
-            return sys.maxsize
-        large = self._large_bytes - self._counted_bytes
-        small = min(SMALL_BYTES - holding.held_bytes, self.total_bytes - self._counted_bytes)
-        return max(large, small, 0)
+        """Within the budget."""
+        if holding.is_large:
+            return max(0, self.total_bytes - self._small_share - self._large_bytes)
+        free = max(self.total_bytes - self.held_bytes, self._small_share - self._small_bytes)
+        as_small = min(SMALL_BYTES - holding.held_bytes, free)
+        as_large = self.total_bytes - self._small_share - self._large_bytes - holding.held_bytes
+        return max(0, as_small, as_large)
 
-    def _taken(self, holding: "Holding") -> None:
-        if self._beyond is None and not self._has_room(holding, 0):
-            self._beyond = holding
+    def _may_go_beyond(self, holding: "Holding") -> bool:
+        if self._beyond is None:
+            return self._large_bytes <= self.total_bytes - self._small_share + self._request_bytes
+        return self._beyond is holding
 
-    def _given_back(self, holding: "Holding") -> None:
-        if holding is self._beyond:
-            self._beyond = None
+    def _wake(self) -> None:
         while self._waiting:
-            first = next(iter(self._waiting))
-            if not self._has_room(first, 1):
-                if self._beyond is not None:
+            first, (size, wake) = next(iter(self._waiting.items()))
+            if self._room(first) < size:
+                if self._beyond is not None or not self._may_go_beyond(first):
                     return
                 self._beyond = first
-            wake = self._waiting.pop(first)
+            del self._waiting[first]
             wake()
 
 
 class Holding:
     """What one client holds."""
 
-    __slots__ = ("_budget", "held_bytes")
+    __slots__ = ("_budget", "held_bytes", "is_large")
 
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
         self.held_bytes = 0
-
-    def admits(self, size: int = 1) -> bool:
-        """Whether so much more may be held. Nothing is taken yet."""
-        return self._budget._admits(self, size)
+        self.is_large = False
 
     def room(self) -> int:
         """How many bytes more may be held."""
-        return self._budget._room(self)
+        budget = self._budget
+        return sys.maxsize if budget._may_go_beyond(self) else budget._room(self)
+
+    def admits(self, size: int = 1) -> bool:
+        return size <= self.room()
 
     def check(self, size: int = 1) -> None:
         """Overloaded when so much more may not be held."""
@@ -92,29 +91,45 @@ class Holding:
             raise Overloaded(problem=f"requests and answers hold {self._budget.held_bytes} bytes")
 
     def take(self, size: int) -> None:
-        """Holds more; Overloaded when that is too much."""
+        """Holds more of a request; Overloaded when that is too much."""
         self.check(size)
-        self.resize(self.held_bytes + size)
+        self.arrived(self.held_bytes + size)
+
+    def arrived(self, size: int) -> None:
+        """It is so much now, because more of a request has come: there was `room`."""
+        budget = self._budget
+        if budget._beyond is None and size - self.held_bytes > budget._room(self):
+            budget._beyond = self
+        self.resize(size)
 
     def resize(self, size: int) -> None:
-        """It is so much now: what has arrived is there, whether or not there was room for it."""
-        more = size - self.held_bytes
-        if more:
-            self.held_bytes = size
-            self._budget.held_bytes += more
-            if more > 0:
-                self._budget._taken(self)
-            else:
-                self._budget._given_back(self)
+        """It is so much now, for any other reason."""
+        budget, before = self._budget, self.held_bytes
+        if size == before:
+            return
+        budget.held_bytes += size - before
+        if not self.is_large:
+            budget._small_bytes -= before
+        self.held_bytes, self.is_large = size, size > SMALL_BYTES
+        if not self.is_large:
+            budget._small_bytes += size
+        if size < before:
+            budget._wake()
 
-    def when_admitted(self, wake: Callable[[], None]) -> None:
-        """Calls `wake` once, when more may be held; who asked first gets it first."""
-        self._budget._waiting[self] = wake
+    def end_request(self) -> None:
+        """A request is whole: what is held of it goes by itself, and another one may go beyond the budget."""
+        if self._budget._beyond is self:
+            self._budget._beyond = None
+            self._budget._wake()
+
+    def when_admitted(self, wake: Callable[[], None], size: int = 1) -> None:
+        """Calls `wake` once, when so much more may be held; who asked first gets it first."""
+        self._budget._waiting[self] = size, wake
 
     def stop_waiting(self) -> None:
-        """It needs no more than it holds: others go on."""
+        """It needs no more than it holds."""
         self._budget._waiting.pop(self, None)
-        self._budget._given_back(self)
+        self.end_request()
 
     def close(self) -> None:
         """Gives everything back."""

@@ -208,7 +208,7 @@ class Run:
 
     async def pass_time(self) -> None:
         self.clock.ms += self.chance.choice((100, 1_000, 10_000, 61_000))
-        self.broker.transactions._time_out_overdue()
+        self.broker.transactions._timeouts.begin()
         await self.broker.queues.attend_to_times()
 
     async def save(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from quiver.broker.fetch import FetchedSlice, FetchPart
+from quiver.groups.member_connections import MemberConnections
 from quiver.model.errors import TopicNotFound
 from quiver.model.limits import Limits
 from quiver.partition.partition import Appended
@@ -120,6 +121,7 @@ class ScriptedBroker:
         self.slices_given = 0
         self.fetch_arguments: dict[str, Any] = {}
         self.groups = self.service = self
+        self.connections = MemberConnections()
         self.heartbeats: list[str] = []
 
     def produce(
@@ -142,6 +144,9 @@ class ScriptedBroker:
             self.fetches_ended += 1
         self.slices_given += len(self.slices)
         return [FetchedSlice(part, piece, 1, 2, 2, 3) for part, piece in zip(parts, self.slices, strict=True)]
+
+    def connection_lost(self, group: str, member_id: str) -> None:
+        """Members are none of its business."""
 
     async def heartbeat(self, name: str, member_id: str, **_: Any) -> Any:
         """Never answers; notes how it began and how it ended."""

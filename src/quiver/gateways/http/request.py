@@ -134,6 +134,7 @@ class Request:
         if declared is not None and int(declared) > self._max_bytes:
             raise RequestTooLarge(size=int(declared), limit=self._max_bytes)
         content = await self._read()
+        self._holding.end_request()
         encoding = self.headers.get(b"content-encoding")
         if encoding is None or not content:
             return content
@@ -164,7 +165,7 @@ class Request:
         """Counts what has arrived; nothing more of the request is read until there is room for it."""
         if not self._holding.admits(size):
             room = asyncio.Event()
-            self._holding.when_admitted(room.set)
+            self._holding.when_admitted(room.set, size)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(room.wait(), _WAIT_SECONDS)
         self._holding.take(size)

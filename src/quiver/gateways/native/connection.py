@@ -98,7 +98,7 @@ class Connection:
         self._session.give_back_unsent()
         self._session.members_lost()
         self._holding.stop_waiting()
-        self._count_memory()
+        self._holding.resize(self._memory_bytes)
         self._sock.close()
         self._on_closed(self)
 
@@ -168,20 +168,24 @@ class Connection:
         self._counts.bytes_received += count
         if not self._lingering:
             try:
-                self._received.extend(self._reader.received(count))
+                packets = self._reader.received(count)
             except QuiverError as error:
                 self._refuse(error)
             else:
+                self._received.extend(packets)
                 self._begin_received()
-                self._count_memory()
+                self._holding.arrived(self._memory_bytes)
+                if packets:
+                    self._holding.end_request()
         return True
 
-    def _count_memory(self) -> None:
+    @property
+    def _memory_bytes(self) -> int:
         """What has arrived, what is in flight, and answers that the client has not taken."""
-        arrived = self._reader.held_bytes
+        size = self._reader.held_bytes + self._session.in_flight_bytes + self._outbox.memory_bytes
         for packet in self._received:
-            arrived += len(packet.message_bytes) + len(packet.payload)
-        self._holding.resize(arrived + self._session.in_flight_bytes + self._outbox.memory_bytes)
+            size += len(packet.message_bytes) + len(packet.payload)
+        return size
 
     def _await_memory(self) -> None:
         """Reads no more until others have given memory back."""
@@ -217,7 +221,7 @@ class Connection:
     def _on_room(self) -> None:
         """A request was answered or an answer was sent: goes on with what had to wait for it."""
         self._session.forget_sent()
-        self._count_memory()
+        self._holding.resize(self._memory_bytes)
         if self._closed or self._lingering:
             return
         if self._finishing:
