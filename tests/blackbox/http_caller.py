@@ -1,7 +1,9 @@
 """HTTP for one actor: one connection, opened again after it broke; an answer that never came is an exception."""
 
+import contextlib
 import http.client
 import json
+import select
 import time
 from typing import Any, NamedTuple
 
@@ -49,6 +51,14 @@ class HttpCaller:
         if answer.status == 500:
             raise UnexpectedAnswer(f"{method} {path} {content or ''}: {text[:500]!r}")
         return answer.status, text
+
+    def lose(self, method: str, path: str, body: Any = None) -> None:
+        """Sends a request and hangs up when its answer has come, or after a second, without reading it."""
+        content = None if body is None else json.dumps(body)
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            self._connection.request(method, path, content, {"Content-Type": "application/json"} if content else {})
+            select.select([self._connection.sock], [], [], 1.0)
+        self._connection.close()
 
     def close(self) -> None:
         self._connection.close()

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from quiver.model.errors import CorruptData, FrameTooLarge, InvalidFrame, QuiverError
+from quiver.model.errors import Closed, CorruptData, FrameTooLarge, InvalidFrame, QuiverError, ShuttingDown
 from quiver.model.limits import MIB
 from quiver.records.build import build_frame
 from quiver.records.header import StampedFrame, stamp, unpack_header
@@ -151,9 +151,9 @@ class Journal:
         try:
             if not self._log.append_at_once([stamped]):
                 return False
-        except QuiverError:
+        except QuiverError as error:
             self._failures += 1
-            raise
+            raise _shown(error) from None
         self._note_change(stamped.header.frame_bytes)
         return True
 
@@ -257,7 +257,7 @@ class Journal:
                     await self._log.sync()
                 except Exception as error:
                     self._failures += 1
-                    waiting.set_exception(error)
+                    waiting.set_exception(_shown(error))
                     waiting.exception()  # whoever waited may have gone
                 else:
                     waiting.set_result(None)
@@ -272,7 +272,7 @@ class Journal:
         except Exception as error:
             self._failures += 1
             for pending in batch:
-                _fail(pending, error)
+                _fail(pending, _shown(error))
             return
         self._note_change(stamped.header.frame_bytes)
         for index, pending in enumerate(batch):
@@ -285,6 +285,11 @@ class Journal:
             else:
                 if not pending.future.done():
                     pending.future.set_result(base + index)
+
+
+def _shown(error: Exception) -> Exception:
+    """A journal is closed when the broker stops: that is what whoever still writes is told, and may try again."""
+    return ShuttingDown() if isinstance(error, Closed) else error
 
 
 def _fail(pending: _Pending, error: Exception) -> None:

@@ -1,11 +1,13 @@
 """Actors as threads. One that ends with an exception is a failure of the run."""
 
+import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any
 
-JOIN_SECONDS = 90.0
+JOIN_SECONDS = 60.0
 
 
 class Crew:
@@ -32,7 +34,9 @@ class Crew:
             thread.join(seconds)
 
     def join(self) -> None:
+        deadline = time.monotonic() + JOIN_SECONDS
         for thread in self._threads:
-            thread.join(JOIN_SECONDS)
+            thread.join(max(0.0, deadline - time.monotonic()))
             if thread.is_alive():
-                self.failures.append(f"{thread.name} does not end")
+                where = traceback.format_stack(sys._current_frames()[thread.ident or 0])
+                self.failures.append(f"{thread.name} does not end, it is at:\n{''.join(where)}")

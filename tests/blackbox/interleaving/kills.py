@@ -12,6 +12,8 @@ from blackbox.interleaving import worker_process
 from blackbox.interleaving.scenario import World
 from blackbox.strace_faults import inject
 
+DECK = ["kill", "kill", "stop", "slow", "worker", "worker"]
+"""Comes in another order each time, so that every run has all of it."""
 SLOW_SECONDS = 2.0
 SLOW_MICROSECONDS = 40_000
 
@@ -20,6 +22,7 @@ class Trouble:
     def __init__(self, world: World, broker: BrokerProcess, directory: Path) -> None:
         self._world, self._broker = world, broker
         self._chance = world.chance("trouble")
+        self._deck: list[str] = []
         self._workers = {
             kind: WorkerProcess(world, kind, group, directory)
             for kind, group in (("queue", "lanes"), ("stream", "readers"))
@@ -36,7 +39,9 @@ class Trouble:
                 worker.stop()
 
     def _cause(self) -> None:
-        choice = self._chance.choices(["kill", "stop", "slow", "worker"], [3, 2, 2, 3])[0]
+        if not self._deck:
+            self._deck = self._chance.sample(DECK, len(DECK))
+        choice = self._deck.pop()
         event = self._world.recorder.begin(choice, "trouble")
         if choice == "kill":
             self._broker.restart(kill=True)

@@ -1,36 +1,41 @@
 """Members of groups that poll over HTTP: they ack, give back, reject, commit, leave, vanish, and reset the group."""
 
 import random
+import threading
 from typing import Any
 
 from blackbox.http_caller import Answer, HttpCaller, Unanswered
 from blackbox.interleaving.history import Event
 from blackbox.interleaving.queue_workers import HttpSettler, choose_action
+from blackbox.interleaving.resets import reset
 from blackbox.interleaving.scenario import SESSION, VISIBILITY_SECONDS, Group, World
+from blackbox.interleaving.transactions import copy_deliveries
 
 
 def poll(world: World, actor: str, group: Group, *, is_short: bool, resets: bool) -> None:
     """One membership after the other, short or not; with `resets` the group is sent back between two of them."""
     chance = world.chance(actor)
     while not world.stopping.is_set():
-        member = PollMember(world, actor, group, chance, is_short)
+        call = HttpCaller(world.http_port)
+        member = PollMember(world, actor, group, call, chance, is_short=is_short)
         try:
             if not member.join():
                 world.rest(0.2)
                 continue
             member.take_part()
             if resets and not world.quiet.is_set():
-                member.reset()
+                reset(world, actor, group, call, chance)
         except Unanswered:
             world.rest()
 
 
 class PollMember:
-    def __init__(self, world: World, actor: str, group: Group, chance: random.Random, is_short: bool) -> None:
-        self._world, self._actor, self._group, self._chance = world, actor, group, chance
+    def __init__(
+        self, world: World, actor: str, group: Group, call: HttpCaller, chance: random.Random, *, is_short: bool
+    ) -> None:
+        self._world, self._actor, self._group, self._call, self._chance = world, actor, group, call, chance
         self._is_short = is_short
         """Leaves soon, so that the group often has no members."""
-        self._call = HttpCaller(world.http_port)
         self._settler = HttpSettler(world, actor, group, self._call)
         self._commits = chance.random() < 0.5
         self._id = ""
@@ -55,37 +60,29 @@ class PollMember:
         if self._world.stopping.is_set() or not vanishes:
             self._ask("POST", "leave", {"member_id": self._id})
 
-    def reset(self) -> None:
-        """Goes back, never on. It is refused while somebody else is a member, and tried again for a while."""
-        for _ in range(self._chance.randint(1, 10)):
-            self._world.rest(self._chance.uniform(0.0, 0.1))
-            if self._reset_once():
-                return
-
-    def _reset_once(self) -> bool:
-        to: dict[str, Any] = self._chance.choice([{"to": "earliest"}, {"to": "shift", "shift": -20}])
-        event = self._world.recorder.begin("reset", self._actor, group=self._group.name, topic=self._group.topic)
-        answer = self._ask("POST", "offsets/reset", {"topic": self._group.topic, **to})
-        if answer.status == 200:
-            self._world.recorder.end(event, "ok", **to, moved=answer.body["partitions"])
-        else:
-            self._world.recorder.end(event, "refused" if answer.status < 500 else "unknown", code=answer.body["code"])
-        return answer.status == 200
-
     def _poll_once(self) -> bool:
         """Whether it still is a member."""
         count = self._chance.choice([1, 5, 20])
+        path = f"poll?member_id={self._id}&timeout=500ms&max_messages={count}"
+        if not self._world.quiet.is_set() and self._chance.random() < 0.03:
+            self._call.lose("GET", f"/groups/{self._group.name}/{path}")
+            return True
         request = self._world.recorder.begin("poll", self._actor, group=self._group.name)
-        answer = self._ask("GET", f"poll?member_id={self._id}&timeout=500ms&max_messages={count}")
+        answer = self._ask("GET", path)
         if answer.status != 200:
             self._world.recorder.end(request, "refused", code=answer.body["code"])
+            self._world.rest()
             return answer.status >= 500
         self._world.recorder.end(request)
         deliveries = [
             self._settler.delivered(one, request.began, membership=self._id) for one in answer.body["messages"]
         ]
-        if self._commits:
-            return self._commit(answer.body["offsets"]) if self._chance.random() < 0.7 else True
+        if self._group.copies_to:
+            if deliveries:
+                copy_deliveries(self._world, self._actor, self._group, self._call, deliveries, self._chance)
+            return True
+        if self._commits and not self._world.quiet.is_set():
+            return self._commit_some(answer.body["offsets"], deliveries)
         if self._world.quiet.is_set() or self._chance.random() < 0.3:
             self._settler.settle("ack", deliveries)
         else:
@@ -105,6 +102,22 @@ class PollMember:
                 self._settler.settle("ack", [delivery])
             elif action != "forget":
                 self._settler.settle("ack", [delivery])
+
+    def _commit_some(self, offsets: dict[str, dict[str, int]], deliveries: list[Event]) -> bool:
+        how = self._chance.choices(["commit", "both", "neither"], [6, 3, 1])[0]
+        if how == "both":
+            return self._commit_beside_acks(offsets, deliveries)
+        return self._commit(offsets) if how == "commit" else True
+
+    def _commit_beside_acks(self, offsets: dict[str, dict[str, int]], deliveries: list[Event]) -> bool:
+        """Both at once: what was answered of either holds."""
+        beside = HttpSettler(self._world, self._actor, self._group, HttpCaller(self._world.http_port))
+        thread = threading.Thread(target=beside.settle, args=("ack", deliveries[: len(deliveries) // 2]))
+        thread.start()
+        try:
+            return self._commit(offsets)
+        finally:
+            thread.join()
 
     def _commit(self, offsets: dict[str, dict[str, int]]) -> bool:
         events = [

@@ -91,9 +91,12 @@ def work_over_http(world: World, actor: str, group: Group) -> None:
     if group.is_ordered:
         wanted["ordering"] = "key"
     while not world.stopping.is_set():
+        body = {**wanted, "max_messages": chance.choice([1, 3, 10, 50])}
+        if not world.quiet.is_set() and chance.random() < 0.02:
+            call.lose("POST", f"/topics/{group.topic}/receive", body)
+            continue
         request = world.recorder.begin("receive", actor, group=group.name)
         try:
-            body = {**wanted, "max_messages": chance.choice([1, 3, 10, 50])}
             answer = call("POST", f"/topics/{group.topic}/receive", body)
         except Unanswered:
             world.rest()
@@ -143,7 +146,7 @@ def _work_for_a_while(world: World, actor: str, group: Group, q: Any, chance: ra
     """As one consumer, which then leaves and gives back what it has not used."""
     left = chance.randint(20, 300) if not world.quiet.is_set() else 1_000_000
     options = {"ordering": "key"} if group.is_ordered else {}
-    with q.work(group.topic, group=group.name, **options) as work, world.ended_by(work.stop):
+    with q.work(group.topic, group=group.name, **options) as work, world.ended_by([world.stopping], work.stop):
         for job in work:
             fields = {"message": job.value.decode(), "partition": job.partition, "offset": job.offset}
             fields |= {"group": group.name, "topic": group.topic, "attempt": job.attempt, "receipt": job.receipt}

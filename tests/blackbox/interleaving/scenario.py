@@ -44,8 +44,14 @@ COPYING_TAKERS = Group("copying-takers", JOBS, "queue", copies_to=COPIES)
 READERS = Group("readers", ORDERS, "stream")
 COPYING_READERS = Group("copying-readers", ORDERS, "stream", copies_to=COPIES)
 POLLERS = Group("pollers", ORDERS, "poll")
+COPYING_POLLERS = Group("copying-pollers", JOBS, "poll", copies_to=COPIES)
 REWINDERS = Group("rewinders", JOBS, "poll")
-GROUPS = (LANES, TAKERS, PLAIN, COPYING_TAKERS, READERS, COPYING_READERS, POLLERS, REWINDERS)
+REPEATERS = Group("repeaters", JOBS, "queue")
+"""Rewinders and repeaters are sent back from time to time."""
+STREAM_GROUPS = (READERS, COPYING_READERS)
+POLL_GROUPS = (POLLERS, COPYING_POLLERS, REWINDERS)
+QUEUE_GROUPS = (LANES, TAKERS, PLAIN, COPYING_TAKERS, REPEATERS)
+GROUPS = (*QUEUE_GROUPS, *STREAM_GROUPS, *POLL_GROUPS)
 
 
 @dataclass(slots=True)
@@ -61,7 +67,7 @@ class World:
     """Messages that were delayed: topic, partition and id."""
     members: list[str] = field(default_factory=list)
     """Of groups that poll."""
-    _enders: list[Callable[[], Any]] = field(default_factory=list)
+    _enders: list[tuple[list[threading.Event], Callable[[], Any]]] = field(default_factory=list)
 
     def chance(self, actor: str) -> random.Random:
         return random.Random(f"{self.seed} {actor}")
@@ -86,18 +92,21 @@ class World:
             yield client
 
     @contextlib.contextmanager
-    def ended_by(self, end: Callable[[], Any]) -> Iterator[None]:
-        """Calls `end` when the run is stopped while the block runs."""
-        self._enders.append(end)
+    def ended_by(self, events: list[threading.Event], end: Callable[[], Any]) -> Iterator[None]:
+        """Calls `end` when one of the events (`stopping`, `quiet`) comes while the block runs."""
+        entry = (events, end)
+        self._enders.append(entry)
         try:
-            if self.stopping.is_set():
+            if any(event.is_set() for event in events):
                 end()
             yield
         finally:
-            self._enders.remove(end)
+            self._enders.remove(entry)
 
-    def stop(self) -> None:
-        self.stopping.set()
-        for end in list(self._enders):
-            with contextlib.suppress(QuiverError):
-                end()
+    def set(self, event: threading.Event) -> None:
+        """Begins the quiet time, or stops the run."""
+        event.set()
+        for awaited, end in list(self._enders):
+            if event in awaited:
+                with contextlib.suppress(QuiverError):
+                    end()

@@ -20,7 +20,7 @@ def take_part(world: World, actor: str, group: Group) -> None:
             with world.client() as q:
                 member.read(q)
         except QuiverError as error:
-            if not error.retryable and error.code not in ("member_fenced", "closed"):
+            if not error.retryable and error.code not in ("member_fenced", "member_not_found", "closed"):
                 raise
             world.recorder.note("disturbed", actor, group=group.name, code=error.code)
             world.rest()
@@ -36,7 +36,6 @@ class Member:
         self._last: dict[int, int] = {}
 
     def read(self, q: Any) -> None:
-        was_quiet = self._world.quiet.is_set()
         left = self._chance.randint(20, 400)
         stream = q.stream(
             self._group.topic,
@@ -49,7 +48,9 @@ class Member:
             on_revoke=lambda parts: self._note("revoke", parts),
             on_lost=lambda parts: self._note("lost", parts),
         )
-        with stream, self._world.ended_by(stream.close):
+        # Who commits by hand leaves when the load ends, and comes again as one who commits everything.
+        ends = [self._world.stopping] if self._world.quiet.is_set() else [self._world.stopping, self._world.quiet]
+        with stream, self._world.ended_by(ends, stream.close):
             for message in stream:
                 self._last[message.partition] = message.offset
                 self._deliver(message)
@@ -58,7 +59,7 @@ class Member:
                 elif self._commits_by_hand and self._chance.random() < 0.1:
                     self._commit(stream)
                 left -= 1
-                if not was_quiet and (left <= 0 or self._world.quiet.is_set()):
+                if left <= 0 and not self._world.quiet.is_set():
                     return
 
     def _deliver(self, message: Any) -> None:

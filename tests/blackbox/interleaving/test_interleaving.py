@@ -16,7 +16,15 @@ import pytest
 
 from blackbox.broker_process import BrokerProcess, free_port
 from blackbox.http_caller import HttpCaller
-from blackbox.interleaving import administration, lookers, poll_members, publishers, queue_workers, stream_members
+from blackbox.interleaving import (
+    administration,
+    lookers,
+    poll_members,
+    publishers,
+    queue_workers,
+    resets,
+    stream_members,
+)
 from blackbox.interleaving import scenario as plan
 from blackbox.interleaving import transactions as tx
 from blackbox.interleaving.checks.evidence import Evidence
@@ -38,16 +46,16 @@ FILE = Path(__file__).relative_to(Path(__file__).parents[3])
 
 def start_consumers(crew: Crew, world: plan.World) -> None:
     for number in range(2):
-        for group in (plan.LANES, plan.TAKERS, plan.PLAIN):
+        for group in (plan.LANES, plan.TAKERS, plan.PLAIN, plan.REPEATERS):
             name = f"http-{group.name}-{number}"
             crew.start(queue_workers.work_over_http, world, name, group, name=name)
-        for group in (plan.READERS, plan.COPYING_READERS):
+        for group in plan.STREAM_GROUPS:
             name = f"sdk-{group.name}-{number}"
             crew.start(stream_members.take_part, world, name, group, name=name)
-        for group in (plan.POLLERS, plan.REWINDERS):
+        for group in plan.POLL_GROUPS:
             name = f"http-{group.name}-{number}"
             is_short = group is plan.REWINDERS
-            member = partial(poll_members.poll, is_short=is_short, resets=is_short and number == 0)
+            member = partial(poll_members.poll, is_short=is_short, resets=is_short)
             crew.start(member, world, name, group, name=name)
     for group in (plan.LANES, plan.TAKERS):
         name = f"sdk-{group.name}"
@@ -67,6 +75,7 @@ def start_load(crew: Crew, world: plan.World) -> None:
     for number, (path, setting, values) in enumerate(administration.SETTINGS_IN_MOTION):
         name = f"alter-{number}"
         crew.start(administration.change_setting, world, name, path, setting, values, name=name)
+    crew.start(resets.reset_now_and_then, world, "repeat", plan.REPEATERS, name="repeat")
     crew.start(administration.add_partitions, world, "grow", name="grow")
     crew.start(administration.disturb_other_topics, world, "side", name="side")
 
@@ -115,7 +124,10 @@ def test_everything_at_once(number: int, start_broker: Callable[..., BrokerProce
     found = violations(evidence)
     print(f"{len(final.stored)} messages, {len(final.letters)} dead letters; {summary(evidence)}")
     if found or problems:
-        pytest.fail("\n".join([again, *problems, report(evidence, found)]), pytrace=False)
+        whole = tmp_path / "history.txt"
+        whole.write_text("\n".join(event.line(evidence.events[0].began) for event in evidence.events))
+        words = [again, f"the whole history: {whole}", f"the broker's log: {broker.log_path}"]
+        pytest.fail("\n".join([*words, *problems, report(evidence, found)]), pytrace=False)
 
 
 def run(world: plan.World, broker: BrokerProcess, directory: Path) -> list[str]:
@@ -126,10 +138,10 @@ def run(world: plan.World, broker: BrokerProcess, directory: Path) -> list[str]:
     start_lookers(rest, world)
     trouble.start(Trouble(world, broker, directory).run, name="trouble")
     trouble.wait(SECONDS)
-    world.quiet.set()
+    world.set(world.quiet)
     trouble.join()
     load.join()
     problems = drain(HttpCaller(world.http_port), world)
-    world.stop()
+    world.set(world.stopping)
     rest.join()
     return [*problems, *load.failures, *rest.failures, *trouble.failures]

@@ -59,7 +59,11 @@ def copy_with_sdk(world: World, actor: str, group: Group) -> None:
     chance = world.chance(actor)
     while not world.stopping.is_set():
         try:
-            with world.client() as q, q.work(group.topic, group=group.name) as work, world.ended_by(work.stop):
+            with (
+                world.client() as q,
+                q.work(group.topic, group=group.name) as work,
+                world.ended_by([world.stopping], work.stop),
+            ):
                 for job in work:
                     _copy_job(world, actor, group, q, job, chance)
         except QuiverError as error:
@@ -109,12 +113,13 @@ def copy_over_http(world: World, actor: str, group: Group) -> None:
         world.recorder.end(request)
         deliveries = [settler.delivered(one, request.began, lease=True) for one in answer.body["messages"]]
         if deliveries:
-            _copy_deliveries(world, actor, group, call, deliveries, chance)
+            copy_deliveries(world, actor, group, call, deliveries, chance)
 
 
-def _copy_deliveries(
+def copy_deliveries(
     world: World, actor: str, group: Group, call: HttpCaller, deliveries: list[Event], chance: random.Random
 ) -> None:
+    """A copy of each message, and all acks, in one transaction."""
     copies = [f"{group.name}:{delivery.message}" for delivery in deliveries]
     acks = [
         world.recorder.begin(
@@ -171,7 +176,7 @@ class HttpTransaction:
                 self.abort()
                 return "unknown" if is_repeat else "refused"
             is_repeat = True
-            if self._world.stopping.is_set():
+            if self._world.rest():
                 return "unknown"
 
     def abort(self) -> None:

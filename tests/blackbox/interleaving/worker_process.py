@@ -20,7 +20,7 @@ def main(kind: str, name: str, http_port: str, native_port: str, seed: str, acto
     world = World(int(http_port), int(native_port), int(seed), Recorder(Path(directory) / f"{actor}.events"))
     leaving = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: leaving.set())
-    threading.Thread(target=lambda: (leaving.wait(), world.stop()), daemon=True).start()
+    threading.Thread(target=lambda: (leaving.wait(), world.set(world.stopping)), daemon=True).start()
     (group,) = (group for group in GROUPS if group.name == name)
     (work_with_sdk if kind == "queue" else take_part)(world, actor, group)
 

@@ -1,10 +1,12 @@
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from quiver.model.errors import CorruptData
+from quiver.model.errors import CorruptData, ShuttingDown
 from quiver.storage.journal import OPTIONS, Journal
+from quiver.storage.local import LocalStorage
 from quiver.storage.memory import MemoryStorage
 from quiver.system.clock import SystemClock
 
@@ -15,7 +17,7 @@ class Owner:
     def __init__(self) -> None:
         self.records: list[str] = []
 
-    async def open(self, storage: MemoryStorage) -> Journal:
+    async def open(self, storage: MemoryStorage | LocalStorage) -> Journal:
         return await Journal.open(
             storage,
             "internal/test",
@@ -79,3 +81,15 @@ async def test_a_record_that_cannot_be_applied_is_refused_and_those_after_it_are
     assert isinstance(second, UnicodeDecodeError)
     assert owner.records == ["a", "b"]
     await journal.close()
+
+
+async def test_whoever_comes_after_the_close_is_told_that_the_broker_stops(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path, min_free_bytes=0)
+    await storage.open()
+    journal = await Owner().open(storage)
+    await journal.close()
+    with pytest.raises(ShuttingDown):
+        await journal.append(b"late")
+    with pytest.raises(ShuttingDown):
+        await journal.write(b"late", sync=True)
+    await storage.close()

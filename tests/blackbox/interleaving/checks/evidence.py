@@ -68,12 +68,21 @@ class Evidence:
     def publishes(self) -> dict[str, Event]:
         return {event.message: event for event in self.of("publish")}
 
-    def of(self, *what: str) -> Iterator[Event]:
-        return (event for event in self.events if event.what in what)
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Event]]:
+        found: dict[str, list[Event]] = defaultdict(list)
+        for event in self.events:
+            found[event.what].append(event)
+        return found
+
+    def of(self, *what: str) -> list[Event]:
+        """The events of these kinds, in the order in which they began."""
+        found = [event for kind in what for event in self._by_kind[kind]]
+        return found if len(what) == 1 else sorted(found, key=lambda event: event.began)
 
     def resets(self, group: str) -> list[Event]:
         """Those that may have been carried out."""
-        return [event for event in self.of("reset") if event.group == group and event.may_count]
+        return [event for event in self._by_kind["reset"] if event.group == group and event.may_count]
 
     def stored_in(self, topic: str) -> Iterator[Stored]:
         return (one for one in self.final.stored if one.topic == topic)

@@ -18,22 +18,31 @@ def check_settled(evidence: Evidence) -> Iterator[Violation]:
         for one in evidence.stored_in(group.topic):
             events = evidence.by_group[group.name][one.value]
             letters = evidence.letters.get((group.name, one.value), [])
-            yield from _account(evidence, group, one, events, letters)
+            if not _is_settled(events) and not letters:
+                yield _lost(group, one, events)
+            if not evidence.resets(group.name):  # after which a message may be settled once more, and otherwise
+                yield from _account(evidence, group, one, events, letters)
+
+
+def _is_settled(events: list[Event]) -> bool:
+    """Whether it was acked, or may have been."""
+    return any(event.what == "ack" and event.may_count for event in events)
+
+
+def _lost(group: Group, one: Stored, events: list[Event]) -> Violation:
+    given = sum(event.what == "deliver" for event in events)
+    how = f"delivered {given} times and never settled" if given else "never delivered"
+    return Violation(one.value, f"is lost in {group.name}: stored at {one.partition}@{one.offset}, {how}")
 
 
 def _account(
     evidence: Evidence, group: Group, one: Stored, events: list[Event], letters: list[Letter]
 ) -> Iterator[Violation]:
-    acks = [event for event in events if event.what == "ack" and event.may_count]
-    is_acked = any(event.outcome == "ok" for event in acks)
+    is_acked = any(event.what == "ack" and event.outcome == "ok" for event in events)
     if len(letters) > 1:
         yield Violation(one.value, f"is a dead letter of {group.name} {len(letters)} times")
     if is_acked and letters:
         yield Violation(one.value, f"was acked in {group.name} and is a dead letter: {letters}")
-    if not acks and not letters:
-        given = sum(event.what == "deliver" for event in events)
-        how = f"delivered {given} times and never settled" if given else "never delivered"
-        yield Violation(one.value, f"is lost in {group.name}: stored at {one.partition}@{one.offset}, {how}")
     if not letters and any(event.what == "reject" and event.outcome == "ok" for event in events):
         yield Violation(one.value, f"was rejected in {group.name} and is no dead letter")
     for letter in letters:
@@ -84,7 +93,7 @@ def _between(resets: list[Event], first: Event, second: Event) -> bool:
 def check_one_holder(evidence: Evidence) -> Iterator[Violation]:
     """While a lease lasts, nobody else is given its message. (Of leases over HTTP, whose length is known.)"""
     for group in evidence.groups:
-        if group.kind != "queue":
+        if group.kind != "queue" or evidence.resets(group.name):  # a reset ends all leases
             continue
         freed = _freed_leases(evidence, group)
         for name, events in evidence.by_group[group.name].items():
