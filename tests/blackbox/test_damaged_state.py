@@ -84,7 +84,9 @@ def test_damaged_producer_snapshots_lose_neither_data_nor_deduplication(broker: 
         q.producer("orders") as producer,
     ):
         for number in range(3):
-            tickets = [producer.send(b"%d" % number, partition=way) for way in range(WAYS)]
+            # Large enough that a stop saves a snapshot instead of leaving the frames to the next start.
+            value = b"%d" % number + b" " * 40_000
+            tickets = [producer.send(value, partition=way) for way in range(WAYS)]
             assert [ticket.result(10).offset for ticket in tickets] == [number] * WAYS
     assert broker.terminate() == 0
     for way in range(WAYS):

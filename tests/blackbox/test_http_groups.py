@@ -133,6 +133,8 @@ def test_a_group_shows_itself(group: HttpGroup) -> None:
         "generation": 1,
         "topics": [group.topic],
         "lag": 0,
+        "leased": 0,
+        "retrying": 0,
     }
     page = group.call("GET", "/v1/groups?limit=1")
     assert (len(page["groups"]), page.get("next_skip", 1)) == (1, 1)
