@@ -26,7 +26,8 @@ def test_the_first_screen_has_the_two_commands() -> None:
 
 
 def test_make_run_takes_the_data_directory_of_the_environment(tmp_path: Path) -> None:
-    shown = subprocess.run(["make", "--dry-run", "run"], cwd=ROOT, capture_output=True, text=True, check=True)
+    dry_run = ["make", "--dry-run", "--no-print-directory", "run"]
+    shown = subprocess.run(dry_run, cwd=ROOT, capture_output=True, text=True, check=True)
     command = shown.stdout.splitlines()[-1].replace("serve", "config").split()
     environment = os.environ | {"QUIVER_DATA_DIR": str(tmp_path / "mine")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
