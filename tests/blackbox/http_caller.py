@@ -3,7 +3,7 @@
 import contextlib
 import http.client
 import json
-import select
+import socket
 import time
 from typing import Any, NamedTuple
 
@@ -57,7 +57,8 @@ class HttpCaller:
         content = None if body is None else json.dumps(body)
         with contextlib.suppress(OSError, http.client.HTTPException):
             self._connection.request(method, path, content, {"Content-Type": "application/json"} if content else {})
-            select.select([self._connection.sock], [], [], 1.0)
+            self._connection.sock.settimeout(1.0)
+            self._connection.sock.recv(1, socket.MSG_PEEK)
         self._connection.close()
 
     def close(self) -> None:
