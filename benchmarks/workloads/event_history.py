@@ -10,12 +10,12 @@ from pathlib import Path
 from benchmarks.payload import payload
 from benchmarks.roles import Watch
 from quiver.broker.broker import Broker
-from quiver.broker.queues import Received
 from quiver.groups.assignors import TopicPartition
 from quiver.model.message import NewMessage
 from quiver.protocol.queue_messages import ACK, REJECT, SettlePart
+from quiver.queues.service import Received
 from quiver.records.build import build_frame
-from quiver.storage.local import LocalStorage
+from quiver.storage.local.storage import LocalStorage
 
 AT_ONCE = 500
 PARTITIONS = 10

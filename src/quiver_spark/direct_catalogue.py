@@ -5,12 +5,12 @@ from pathlib import Path
 
 import msgspec
 
-from quiver.metadata.events import Event
-from quiver.metadata.service import LOG_ID as METADATA_LOG
-from quiver.metadata.state import Catalogue as MetadataState
 from quiver.model.errors import InvalidRequest, TopicNotFound
 from quiver.model.position import Position
 from quiver.partition.transactions import TransactionTable
+from quiver.topics.catalogue import Catalogue as MetadataState
+from quiver.topics.events import Event
+from quiver.topics.service import LOG_ID as METADATA_LOG
 from quiver_spark.catalogue import TopicExtent
 from quiver_spark.direct_frames import LOGS
 from quiver_spark.direct_journal import replay_journal

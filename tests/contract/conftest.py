@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from quiver.storage.local import LocalStorage
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.local.storage import LocalStorage
+from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import LogOptions, Storage
 
 KINDS = ["memory-fsync", "local-fsync", "local-interval", "local-memory"]

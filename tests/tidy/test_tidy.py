@@ -48,7 +48,7 @@ BANNED_CALLS = {
     "breakpoint": "remove it",
 }
 BANNED_PREFIXES = {"random.": CHANCE, "secrets.": CHANCE}
-FILE_LAYERS = ("log", "storage", "partition", "metadata", "broker")
+FILE_LAYERS = ("log", "storage", "partition", "topics", "messages", "queues", "streams", "delays", "broker")
 FILE_CALLS = (
     "open",
     "os.open",
@@ -83,7 +83,7 @@ SLEEPERS = {
     "tests/blackbox/test_kill.py": "kills at a random moment of the start",
     "tests/blackbox/test_shutdown.py": "sends signals at several moments of the start",
     "tests/spark/faulty_source.py": "a worker polls for the file that lets it go on",
-    "tests/unit/delivery/test_partition_delivery.py": "polls a condition that gives no event",
+    "tests/unit/queues/partition/test_partition_delivery.py": "polls a condition that gives no event",
     "tests/unit/native/native_client.py": "polls a condition that gives no event",
     "tests/unit/native/test_native_answers.py": "lets the gateway read on; too short a time only ends a loop early",
 }

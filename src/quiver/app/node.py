@@ -7,8 +7,8 @@ from quiver.app.config import Config
 from quiver.broker.broker import Broker, BrokerSettings
 from quiver.model.errors import InvalidSetting
 from quiver.storage.history import History
-from quiver.storage.local import LocalStorage
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.local.storage import LocalStorage
+from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Storage
 
 _log = logging.getLogger(__name__)

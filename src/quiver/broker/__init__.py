@@ -1,1 +1,1 @@
-"""The use cases, one file each. Every gateway goes through them, so there is one publish path and one fetch path."""
+"""The broker: its parts put together in a straight line, its life from start to stop, and its health."""

@@ -6,30 +6,18 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Unpack
 
-from quiver.broker.browse import Browse, MessagePage, ReadOptions
-from quiver.broker.burial import Burial
-from quiver.broker.compaction import Compactions, TopicCompaction
-from quiver.broker.dead_letters import DeadLetters
-from quiver.broker.delays import Delays
-from quiver.broker.fetch import Fetch, FetchedSlice, FetchPart
-from quiver.broker.finishing import Finishing
-from quiver.broker.groups import Groups
 from quiver.broker.health import Health
-from quiver.broker.members import Members
-from quiver.broker.partitions import Partitions
-from quiver.broker.poll import Poll
-from quiver.broker.publish import Publish, Published
-from quiver.broker.queue_stats import QueueStats
-from quiver.broker.queues import Queues
-from quiver.broker.schedules import Schedules
+from quiver.broker.maintenance import Upkeep
 from quiver.broker.settings import BrokerSettings as BrokerSettings
-from quiver.broker.topic_details import TopicDetails, topic_details
 from quiver.broker.topic_removal import TopicRemovals
-from quiver.broker.transactions import Transactions
-from quiver.broker.upkeep import Upkeep
+from quiver.dead_letters.mover import Burial
+from quiver.dead_letters.service import DeadLetters
+from quiver.delays.service import Delays
 from quiver.groups.service import GroupService
 from quiver.groups.state import TopicSize
-from quiver.metadata.service import MetadataService
+from quiver.messages.browse import Browse, MessagePage, ReadOptions
+from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
+from quiver.messages.publish import Publish, Published
 from quiver.model.errors import QuiverError, ShuttingDown, TopicExists, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
@@ -37,11 +25,23 @@ from quiver.model.numbers import HIGHEST
 from quiver.model.position import Position
 from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame, Partition
+from quiver.queues.service import Queues
+from quiver.queues.stats import QueueStats
+from quiver.schedules.service import Schedules
 from quiver.storage.port import Storage
+from quiver.streams.members import Members
+from quiver.streams.poll.poll import Poll
+from quiver.streams.service import Groups
 from quiver.system.clock import Clock, SteadyClock, SystemClock
 from quiver.system.pace import bounded_gather
 from quiver.system.randomness import Randomness, SystemRandomness
+from quiver.topics.compaction import Compactions, TopicCompaction
+from quiver.topics.details import TopicDetails, topic_details
+from quiver.topics.partitions import Partitions
+from quiver.topics.service import MetadataService
 from quiver.transactions.coordinator import Coordinator
+from quiver.transactions.decision_applier import Finishing
+from quiver.transactions.service import Transactions
 from quiver.transactions.state import LAST_EPOCH
 
 logger = logging.getLogger(__name__)

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from quiver.broker.delays import Delays
-from quiver.broker.partitions import Partitions
-from quiver.broker.queues import Queues
+from quiver.delays.service import Delays
 from quiver.model.errors import QuiverError
+from quiver.queues.service import Queues
 from quiver.storage.port import Storage
 from quiver.telemetry.supervised_task import SupervisedTask
+from quiver.topics.partitions import Partitions
 
 
 class Part(Protocol):

@@ -3,12 +3,12 @@
 import asyncio
 import logging
 
-from quiver.broker.delays import Delays
-from quiver.broker.partitions import Partitions
-from quiver.broker.queues import Queues
+from quiver.delays.service import Delays
 from quiver.groups.service import GroupService
-from quiver.metadata.service import MetadataService
 from quiver.model.topic import Topic
+from quiver.queues.service import Queues
+from quiver.topics.partitions import Partitions
+from quiver.topics.service import MetadataService
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """A log of segment files. Blocking calls; one caller at a time changes a log, others may read beside it.
 
-`quiver.storage.local_log` runs these calls on the loop or in threads. Used alone, a log needs nothing else of Quiver.
+`quiver.storage.local.log` runs these calls on the loop or in threads. Used alone, a log needs nothing else of Quiver.
 """
 
 import contextlib

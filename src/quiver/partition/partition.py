@@ -17,8 +17,8 @@ from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.times import format_time
 from quiver.model.topic import TopicConfig
-from quiver.partition.fusion import FUSED_BYTES, FusedMessages, check_times, message_size
 from quiver.partition.id_keys import FrameIds
+from quiver.partition.message_batch import FUSED_BYTES, FusedMessages, check_times, message_size
 from quiver.partition.outcome import Appended as Appended
 from quiver.partition.pending import Frame as Frame
 from quiver.partition.pending import Pending, PendingFrame, PendingMarker, Placed, answer, refuse

@@ -5,8 +5,8 @@ from itertools import count, repeat
 from typing import NamedTuple
 
 from quiver.model.errors import QuiverError
-from quiver.partition.fusion import FusedMessages
 from quiver.partition.id_keys import FrameIds
+from quiver.partition.message_batch import FusedMessages
 from quiver.partition.message_ids import Change as IdChange
 from quiver.partition.outcome import Appended as Appended
 from quiver.partition.outcome import Duplicate as Duplicate

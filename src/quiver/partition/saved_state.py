@@ -11,8 +11,8 @@ from quiver.model.limits import MIB, Limits
 from quiver.model.topic import TopicConfig
 from quiver.partition.message_ids import Image as MessageIdImage
 from quiver.partition.message_ids import first_entries
+from quiver.partition.offset_assigner import Placing
 from quiver.partition.pending import Pending
-from quiver.partition.placing import Placing
 from quiver.partition.replay import StoredIds, replay
 from quiver.partition.state import ProducerTable
 from quiver.partition.transactions import Image as TransactionImage

@@ -15,8 +15,8 @@ from copy import deepcopy
 from typing import Literal
 
 from quiver.records.header import StampedFrame
-from quiver.storage.memory import MemoryLog, MemoryStorage
-from quiver.storage.memory_compaction import MemoryCompaction
+from quiver.storage.memory.compaction import MemoryCompaction
+from quiver.storage.memory.storage import MemoryLog, MemoryStorage
 from quiver.storage.port import LogOptions
 from quiver.system.randomness import SystemRandomness
 

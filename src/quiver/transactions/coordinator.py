@@ -29,8 +29,8 @@ from quiver.transactions.events import (
     decode_event,
     encode_event,
 )
-from quiver.transactions.image import encode_state, restore_state
 from quiver.transactions.open_transaction import OpenTransaction
+from quiver.transactions.snapshot import encode_state, restore_state
 from quiver.transactions.state import LAST_EPOCH, Producer, TransactionState
 
 LOG_ID = "internal/transactions"

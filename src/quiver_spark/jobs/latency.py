@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from quiver.delivery.recorder import decode_record
 from quiver.model.errors import GroupNotFound, InvalidRequest
+from quiver.queues.journal.recorder import decode_record
 from quiver_spark.catalogue import bounded, chosen_topics, open_catalogue
 from quiver_spark.direct_groups import group_names
 from quiver_spark.failures import spark_failures

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from quiver.delivery.events import (
+from quiver.queues.journal.events import (
     Acked,
     Began,
     Died,

@@ -15,7 +15,7 @@ from quiver.app.node import start_broker
 from quiver.app.serve import Addresses, Server
 from quiver.broker.broker import Broker
 from quiver.model.errors import Closed, DataDirectoryInUse, InvalidSetting
-from quiver.storage.local import LocalStorage
+from quiver.storage.local.storage import LocalStorage
 
 
 def config(path: Path, **settings: Any) -> Config:

@@ -6,7 +6,7 @@ from typing import Any
 
 from quiver.model.errors import DiskFull
 from quiver.records.header import read_stamped_header
-from quiver.storage.memory import MemoryLog, MemoryStorage
+from quiver.storage.memory.storage import MemoryLog, MemoryStorage
 from quiver.storage.port import LogOptions
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from quiver.broker.broker import Broker
+from quiver.delays.snapshot import encode_image
 from quiver.model.errors import ProducerFenced
 from quiver.model.message import NewMessage
 from quiver.model.schedule import Schedule
@@ -18,12 +19,11 @@ from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.queue_messages import ACK, NACK, REJECT, SettlePart
 from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
 from quiver.records.build import build_frame
-from quiver.scheduling.delay_image import encode_image
-from quiver.storage.local import LocalStorage
-from quiver.storage.local_log import LocalLog
+from quiver.storage.local.log import LocalLog
+from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
 from quiver.system.files import Files
-from quiver.transactions.image import encode_state
+from quiver.transactions.snapshot import encode_state
 
 START_MS = 1_800_000_000_000
 DAY_MS = 86_400_000

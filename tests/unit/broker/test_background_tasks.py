@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from quiver.broker.broker import Broker, BrokerSettings
-from quiver.broker.upkeep import Upkeep
-from quiver.delivery.partition_delivery import PartitionDelivery
+from quiver.broker.maintenance import Upkeep
 from quiver.groups.member import Subscription
 from quiver.groups.state import Membership
 from quiver.model.errors import MemberFenced
 from quiver.model.message import NewMessage
 from quiver.partition.partition import Partition
+from quiver.queues.partition.partition_queue import PartitionDelivery
 from quiver.records.build import build_frame
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.memory.storage import MemoryStorage
 from quiver.telemetry import supervised_task
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.open_transaction import OpenTransaction

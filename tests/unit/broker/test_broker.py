@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.broker.broker import Broker, BrokerSettings
-from quiver.broker.fetch import FetchedSlice, FetchPart
-from quiver.broker.publish import Published
+from quiver.messages.fetch import FetchedSlice, FetchPart
+from quiver.messages.publish import Published
 from quiver.model.errors import (
     InvalidFrame,
     InvalidRequest,
@@ -26,7 +26,7 @@ from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.model.priority import Priority
 from quiver.records.build import build_frame
 from quiver.records.read import open_frame, split_frames
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.memory.storage import MemoryStorage
 
 
 @pytest.fixture

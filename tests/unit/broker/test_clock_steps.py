@@ -9,7 +9,7 @@ from quiver.broker.broker import Broker
 from quiver.groups.member import Subscription
 from quiver.protocol.queue_messages import EXTEND, NACK
 from quiver.telemetry.failures import Failures
-from unit.broker.queue_broker import START_MS, QueueBroker
+from unit.queues.queue_broker import START_MS, QueueBroker
 
 HOUR_MS = 3_600_000
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.broker.stored_rows import read_rows
+from quiver.messages.stored_rows import read_rows
 from quiver.model.errors import OffsetOutOfRange
 from quiver.model.message import NewMessage
 from quiver.partition.partition import Partition
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.memory.storage import MemoryStorage
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.broker.fetch import FetchPart
-from quiver.broker.stored_rows import read_rows
+from quiver.messages.fetch import FetchPart
+from quiver.messages.stored_rows import read_rows
 from quiver.model.errors import OffsetOutOfRange
 from quiver.model.message import NewMessage
 from quiver.partition.partition import Partition
 from quiver.protocol.transaction_messages import ProducerKey
 from quiver.records.read import open_frame, split_frames
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.memory.storage import MemoryStorage
 
 Read = Callable[[Broker], Awaitable[list[bytes | None]]]
 

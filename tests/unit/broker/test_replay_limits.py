@@ -1,10 +1,11 @@
 """What the next start has to replay stays short, however many partitions share it."""
 
 import pytest
-from tests.unit.broker.queue_broker import QueueBroker
+from tests.unit.queues.queue_broker import QueueBroker
 
-from quiver.broker import delays, deliveries
+from quiver.delays import service as delays
 from quiver.model.message import NewMessage
+from quiver.queues import deliveries
 from quiver.telemetry.failures import Failures
 
 PARTITIONS = 6

@@ -12,8 +12,8 @@ from quiver.broker.topic_removal import TopicRemovals
 from quiver.model.errors import TopicNotFound
 from quiver.model.message import NewMessage
 from quiver.partition.partition import Partition
-from quiver.storage.local import LocalStorage
-from quiver.storage.local_log import LocalLog
+from quiver.storage.local.log import LocalLog
+from quiver.storage.local.storage import LocalStorage
 from quiver.system.files import Files
 
 PARTITIONS = 12

@@ -9,7 +9,7 @@ import pytest
 from quiver.gateways.http.application import Application
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.routes import all_routes
-from quiver.gateways.http.routes.health import Readiness
+from quiver.gateways.http.routes.node.health import Readiness
 from quiver.model.limits import KIB, Limits
 from quiver.system.files import Files
 from quiver.telemetry.loop_lag import LoopLag

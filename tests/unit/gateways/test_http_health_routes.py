@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from quiver.gateways.http.routes.health import Readiness
+from quiver.gateways.http.routes.node.health import Readiness
 from quiver.system.files import Files
 from quiver.telemetry.loop_lag import LoopLag
 from unit.gateways.fake_broker import FakeBroker

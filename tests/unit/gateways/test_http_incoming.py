@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.gateways.http.media import JSON, MSGPACK
-from quiver.gateways.http.routes.incoming import MessageToPublish, new_message
-from quiver.gateways.http.routes.message import message_answer
+from quiver.gateways.http.routes.messages.incoming import MessageToPublish, new_message
+from quiver.gateways.http.routes.messages.message import message_answer
 from quiver.model.errors import InvalidRequest
 from quiver.model.message import NewMessage, StoredMessage
 from quiver.model.priority import Priority

@@ -7,7 +7,7 @@ import pytest
 
 from quiver.gateways.http.operation import Operation
 from quiver.gateways.http.request import ClientGone, Request
-from quiver.gateways.http.routes.receive import ReceiveRoute, receive_routes
+from quiver.gateways.http.routes.queues.receive import ReceiveRoute, receive_routes
 from quiver.model.errors import Overloaded
 from quiver.model.position import Position
 from quiver.model.priority import Priority

@@ -2,10 +2,10 @@
 
 import msgspec
 
-from quiver.delivery.events import Began, Event, Rewound, SettledBelow
 from quiver.groups.assignors import TopicPartition
 from quiver.groups.events import Committed, GroupCreated, OffsetsCommitted
 from quiver.groups.table import Group, GroupTable
+from quiver.queues.journal.events import Began, Event, Rewound, SettledBelow
 
 PLACE = TopicPartition(1, 0)
 

@@ -8,7 +8,7 @@ from quiver.groups.member import Subscription
 from quiver.groups.service import GroupService
 from quiver.model.errors import GroupKindMismatch, GroupOrderingMismatch, InvalidName, InvalidSetting
 from quiver.model.queue import QueueSettings
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.clock import SystemClock
 from quiver.system.randomness import SystemRandomness
 

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from quiver.log.compaction.progress import Pass, Progress
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import AbortedRange, LogOptions
 from unit.log.keyed import DAY_MS, Row, everything, keyed_frame, messages, stored_frames
 

@@ -13,8 +13,8 @@ from quiver.log.compaction.progress import Pass, Progress, ProgressFile
 from quiver.log.compaction.source import MemorySource
 from quiver.log.compaction.survey import SegmentSurvey
 from quiver.log.segment import Segment
-from quiver.storage.local import LocalStorage
-from quiver.storage.local_log import LocalLog
+from quiver.storage.local.log import LocalLog
+from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
 from quiver.system.files import Files
 from unit.log.keyed import (

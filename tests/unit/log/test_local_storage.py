@@ -10,8 +10,8 @@ import pytest
 
 from quiver.log.reservation import MIN_STEP
 from quiver.model.errors import Closed, DataDirectoryInUse, DiskFull, PartitionOffline
-from quiver.storage.local import LocalStorage
-from quiver.storage.local_log import LocalLog
+from quiver.storage.local.log import LocalLog
+from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
 from quiver.system.files import Files
 from quiver.testing.files import FailingFiles
@@ -99,7 +99,7 @@ class TestFlushing:
     async def test_the_tail_is_synced_even_when_nothing_follows(
         self, start: Callable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("quiver.storage.local.FLUSH_SECONDS", 0.0)
+        monkeypatch.setattr("quiver.storage.local.storage.FLUSH_SECONDS", 0.0)
         synced = asyncio.Event()
         loop = asyncio.get_running_loop()
 

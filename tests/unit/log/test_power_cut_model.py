@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from quiver.records.header import StampedFrame, read_stamped_header
-from quiver.storage.local import LocalStorage
+from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import Log, LogOptions
 from quiver.testing.power_cut import PowerCutFiles
 from unit.log.frames import frame_at, frame_bytes

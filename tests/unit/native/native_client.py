@@ -6,8 +6,8 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
-from quiver.broker.fetch import FetchedSlice, FetchPart
 from quiver.groups.member_connections import MemberConnections
+from quiver.messages.fetch import FetchedSlice, FetchPart
 from quiver.model.errors import TopicNotFound
 from quiver.model.limits import Limits
 from quiver.partition.partition import Appended

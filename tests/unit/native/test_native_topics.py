@@ -11,7 +11,7 @@ from quiver.protocol import messages as m
 from quiver.protocol.packet import decode_answer
 from quiver.records.build import build_frame
 from quiver.records.read import open_frame, split_frames
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.memory.storage import MemoryStorage
 from unit.native.native_client import NativeClient, until
 
 

@@ -8,7 +8,7 @@ from quiver.model.topic import TopicConfig
 from quiver.partition.partition import Partition, log_options
 from quiver.records.build import build_frame
 from quiver.records.header import unpack_header
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Snapshot
 from quiver.system.clock import SystemClock
 

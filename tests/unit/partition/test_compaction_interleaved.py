@@ -25,7 +25,7 @@ from quiver.partition.partition import Partition, log_options
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
 from quiver.records.read import open_frame, split_frames
-from quiver.storage.local import LocalStorage
+from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import Compacted, FrameSlice
 from quiver.system.clock import SystemClock
 from quiver.system.files import Files

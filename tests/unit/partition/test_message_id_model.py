@@ -22,7 +22,7 @@ from quiver.records.build import build_frame
 from quiver.records.check import check_frame
 from quiver.records.header import unpack_header
 from quiver.records.read import open_frame, split_frames
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.memory.storage import MemoryStorage
 
 WINDOW_MS = 10_000
 SLACK_MS = WINDOW_MS // 1024 + 1

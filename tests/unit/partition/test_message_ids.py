@@ -9,7 +9,7 @@ from quiver.model.errors import DiskFull, MessageIdUndecided, OutOfSequence
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
-from quiver.moves.append import append_again, append_moved
+from quiver.outbox.append import append_again, append_moved
 from quiver.partition import message_ids
 from quiver.partition.id_keys import id_keys
 from quiver.partition.message_ids import MessageIds
@@ -17,7 +17,7 @@ from quiver.partition.partition import Appended, Partition, log_options
 from quiver.records.build import build_frame
 from quiver.records.header import COLUMN_ID, FrameHeader, unpack_header
 from quiver.records.read import open_frame, split_frames
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.memory.storage import MemoryStorage
 
 MINUTE = 60_000
 MOVER = (1 << 62) + 5

@@ -7,7 +7,7 @@ from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
 from quiver.partition.partition import Partition, log_options
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.clock import SystemClock
 
 

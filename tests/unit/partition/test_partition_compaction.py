@@ -12,8 +12,8 @@ from quiver.partition.state import ProducerTable
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
 from quiver.storage.compactor import ThreadCompactor
-from quiver.storage.local import LocalStorage
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.local.storage import LocalStorage
+from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Storage
 from quiver.system.clock import SystemClock
 from unit.log.keyed import Row, keyed_frame, stored_frames, stored_messages

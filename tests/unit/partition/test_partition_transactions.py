@@ -17,7 +17,7 @@ from quiver.partition.transactions import Image, Marker, TransactionTable, build
 from quiver.records.build import build_frame
 from quiver.records.header import FrameHeader, stamp, unpack_header
 from quiver.records.read import split_frames
-from quiver.storage.memory import MemoryLog, MemoryStorage
+from quiver.storage.memory.storage import MemoryLog, MemoryStorage
 from quiver.system.clock import SystemClock
 
 PLAIN = 9

@@ -13,7 +13,7 @@ from quiver.partition.partition import Appended, Partition, log_options
 from quiver.records.build import build_frame
 from quiver.records.header import unpack_header
 from quiver.records.read import open_frame, split_frames
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.clock import SystemClock
 
 LIMITS = Limits(message_bytes=64 * KIB, frame_bytes=64 * KIB, partition_queue_bytes=256 * KIB)

@@ -8,7 +8,7 @@ import msgspec
 
 from blackbox.data_files import stored_frames
 from quiver.log.compaction.replacement import NOTE
-from quiver.storage.local import LocalStorage
+from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import Log, LogOptions
 from quiver_spark.audit.segment_files import current_bases
 from unit.log.keyed import Row, everything, keyed_frame

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.broker.letter_headers import read_letter
-from quiver.broker.stored_rows import StoredRow
+from quiver.dead_letters.headers import read_letter
+from quiver.messages.stored_rows import StoredRow
 from quiver.model.message import NewMessage
 from quiver.structures.interval_set import IntervalSet
 from quiver_spark.columns import MESSAGE_SCHEMA

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from quiver.groups.service import GroupService
-from quiver.storage.local import LocalStorage
+from quiver.storage.local.storage import LocalStorage
 from quiver.system.clock import SystemClock
 from quiver.system.randomness import SystemRandomness
 from quiver_spark.direct_groups import group_names

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from quiver.delivery.events import Acked, Died, Extended, Leased, LeasedRun, Returned, ReturnedRun, SettledBelow
-from quiver.delivery.group_state import Dead
-from quiver.delivery.recorder import decode_record
 from quiver.partition.partition import log_options
 from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
+from quiver.queues.journal.events import Acked, Died, Extended, Leased, LeasedRun, Returned, ReturnedRun, SettledBelow
+from quiver.queues.journal.recorder import decode_record
+from quiver.queues.state.port import Dead
 from quiver.records.header import FrameHeader
 from quiver.records.read import open_frame, split_frames
 from quiver.storage.journal import OPTIONS_FOR_WRITE
 from quiver_spark.jobs.latency_histogram import Histogram
 from quiver_spark.jobs.latency_samples import MEASURES, NAMES, Samples, StoredTimes, Window
 from quiver_spark.jobs.latency_trail import UNKNOWN, Buried, Delivered, DeliveryTrail, Fact, Settled
-from unit.delivery.queue_partition import GROUP, QueuePartition, numbered
+from unit.queues.partition.queue_partition import GROUP, QueuePartition, numbered
 
 Place = tuple[int, int]
 """Offset and attempt."""

@@ -6,11 +6,11 @@ import pytest
 
 import quiver
 from quiver.broker.broker import Broker
-from quiver.broker.letter_search import Search
+from quiver.dead_letters.search import Search
 from quiver.model.dead_letter import LetterFilter, LetterId
 from quiver.model.errors import CorruptData
 from quiver.model.message import NewMessage
-from quiver.storage.local import LocalStorage
+from quiver.storage.local.storage import LocalStorage
 from quiver.structures.interval_set import IntervalSet
 from quiver_spark.direct_frames import LOGS
 from quiver_spark.jobs.dead_letters_source import LetterRanges, find_removed, removed_in_files
@@ -26,7 +26,7 @@ def purge(client: quiver.Client, offsets: dict[int, list[int]]) -> None:
 
 
 def test_page_by_page_and_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quiver.broker.dead_letters._REMOVED_RUNS", 2)
+    monkeypatch.setattr("quiver.dead_letters.service._REMOVED_RUNS", 2)
     with quiver.open(tmp_path) as client:
         client.topics.create("work", partitions=1)
         assert client.dead_letters.removed("work") == {}, "no dead letters yet"

@@ -10,8 +10,8 @@ from quiver.log.compaction.replacement import NOTE
 from quiver.log.compaction.segment_pass import NEW_SEGMENTS
 from quiver.model.errors import DiskFull, QuiverError
 from quiver.storage.compactor import ThreadCompactor
-from quiver.storage.local import LocalStorage
-from quiver.storage.local_log import LocalLog
+from quiver.storage.local.log import LocalLog
+from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
 from quiver.system.files import Files
 from quiver.testing.files import FailingFiles, FaultKind, Killed

@@ -14,8 +14,8 @@ import pytest
 from quiver.log.compaction.job import Job, Rewritten, Scope, SegmentFile, Shape, Surveyed
 from quiver.model.errors import QuiverError
 from quiver.storage.compactor import ProcessCompactor, ThreadCompactor
-from quiver.storage.local import LocalStorage
-from quiver.storage.local_log import LocalLog
+from quiver.storage.local.log import LocalLog
+from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
 from quiver.storage.work import Work
 from quiver.system.files import Files

@@ -6,8 +6,8 @@ import pytest
 
 from quiver.model.errors import CorruptData, ShuttingDown
 from quiver.storage.journal import OPTIONS, Journal
-from quiver.storage.local import LocalStorage
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.local.storage import LocalStorage
+from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.clock import SystemClock
 
 

@@ -8,8 +8,8 @@ import pytest
 from quiver.model.limits import KIB
 from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.journal import Journal
-from quiver.storage.local import LocalStorage
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.local.storage import LocalStorage
+from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import LogOptions, Storage
 from quiver.system.clock import Clock
 

@@ -8,8 +8,8 @@ import pytest
 
 from quiver.model.errors import DiskFull, PartitionOffline, QuiverError
 from quiver.storage.journal import OPTIONS_FOR_WRITE, Journal
-from quiver.storage.local import LocalStorage
-from quiver.storage.memory import MemoryStorage
+from quiver.storage.local.storage import LocalStorage
+from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Storage
 from quiver.system.clock import SystemClock
 from quiver.system.files import Buffer, Files

@@ -15,7 +15,7 @@ import pytest
 
 from quiver.model.errors import QuiverError
 from quiver.storage.journal import OPTIONS, OPTIONS_FOR_WRITE, Journal
-from quiver.storage.local import LocalStorage
+from quiver.storage.local.storage import LocalStorage
 from quiver.system.clock import SystemClock
 from quiver.system.files import Buffer, Files
 from quiver.testing.files import FailingFiles, FaultKind

@@ -22,7 +22,7 @@ from quiver.transactions.events import (
     decode_event,
     encode_event,
 )
-from quiver.transactions.image import encode_state, restore_state
+from quiver.transactions.snapshot import encode_state, restore_state
 from quiver.transactions.state import KEYS_REMEMBERED_MS, LAST_EPOCH, TransactionState
 
 PRODUCERS = st.integers(1, 3)

@@ -15,7 +15,7 @@ from quiver.gateways.http.browser_guard import BrowserGuard
 from quiver.gateways.http.connection import BoundedConnection
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.routes import all_routes
-from quiver.gateways.http.routes.health import Readiness
+from quiver.gateways.http.routes.node.health import Readiness
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.system.files import Files
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget

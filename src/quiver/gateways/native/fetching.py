@@ -1,8 +1,8 @@
 """Fetch: from the request to the message and the stored slices behind it."""
 
 from quiver.broker.broker import Broker
-from quiver.broker.fetch import FetchedSlice, FetchPart
 from quiver.gateways.native.settings import NativeSettings
+from quiver.messages.fetch import FetchedSlice, FetchPart
 from quiver.protocol.failure import failure_of
 from quiver.protocol.messages import Fetch, Fetched, FetchedPart
 from quiver.storage.port import FrameSlice

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from functools import partial
 
 from quiver.broker.broker import Broker
-from quiver.broker.queues import Received as Lease
 from quiver.gateways.native.fetching import fetch_slices
 from quiver.gateways.native.handshake import welcome
 from quiver.gateways.native.outbox import Outbox
-from quiver.gateways.native.queue_requests import receive, received
-from quiver.gateways.native.requests import answer_request
+from quiver.gateways.native.requests.queues import receive, received
+from quiver.gateways.native.requests.topics import answer_request
 from quiver.gateways.native.settings import NativeCounts, NativeSettings
 from quiver.model.errors import InvalidRequest, ProtocolError, QuiverError, ShuttingDown
 from quiver.model.limits import Limits
@@ -24,6 +23,7 @@ from quiver.protocol.group_messages import GroupHeartbeat, JoinGroup, LeaveGroup
 from quiver.protocol.messages import Fetch, Hello, Message, Produce, Produced, Request
 from quiver.protocol.packet import Packet, decode_request, encode_packet
 from quiver.protocol.queue_messages import Receive
+from quiver.queues.service import Received as Lease
 from quiver.storage.port import FrameSlice
 from quiver.system.memory_budget import Holding
 

@@ -4,25 +4,25 @@ from typing import TYPE_CHECKING
 
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.operation import Operation, Routes
-from quiver.gateways.http.routes.compaction import compaction_routes
-from quiver.gateways.http.routes.dead_letters import dead_letter_routes
-from quiver.gateways.http.routes.delayed import delayed_routes
-from quiver.gateways.http.routes.documents import DocumentRoutes
-from quiver.gateways.http.routes.group_offsets import group_offset_routes
-from quiver.gateways.http.routes.groups import group_routes
-from quiver.gateways.http.routes.health import Readiness, health_routes
-from quiver.gateways.http.routes.membership import membership_routes
-from quiver.gateways.http.routes.node import node_routes
-from quiver.gateways.http.routes.poll import poll_routes
-from quiver.gateways.http.routes.publish import publish_routes
-from quiver.gateways.http.routes.queue_stats import queue_stats_routes
-from quiver.gateways.http.routes.queues import queue_routes
-from quiver.gateways.http.routes.read import read_routes
-from quiver.gateways.http.routes.receive import receive_routes
+from quiver.gateways.http.routes.dead_letters.dead_letters import dead_letter_routes
+from quiver.gateways.http.routes.delays import delayed_routes
+from quiver.gateways.http.routes.groups.groups import group_routes
+from quiver.gateways.http.routes.groups.membership import membership_routes
+from quiver.gateways.http.routes.groups.offsets import group_offset_routes
+from quiver.gateways.http.routes.groups.poll import poll_routes
+from quiver.gateways.http.routes.messages.publish import publish_routes
+from quiver.gateways.http.routes.messages.read import read_routes
+from quiver.gateways.http.routes.node.documents import DocumentRoutes
+from quiver.gateways.http.routes.node.health import Readiness, health_routes
+from quiver.gateways.http.routes.node.node import node_routes
+from quiver.gateways.http.routes.queues.depth import queue_routes
+from quiver.gateways.http.routes.queues.receive import receive_routes
+from quiver.gateways.http.routes.queues.settle import settle_routes
+from quiver.gateways.http.routes.queues.stats import queue_stats_routes
 from quiver.gateways.http.routes.schedules import schedule_routes
-from quiver.gateways.http.routes.settle import settle_routes
-from quiver.gateways.http.routes.topics import topic_routes
-from quiver.gateways.http.routes.transactions import transaction_routes
+from quiver.gateways.http.routes.topics.compaction import compaction_routes
+from quiver.gateways.http.routes.topics.topics import topic_routes
+from quiver.gateways.http.routes.transactions.transactions import transaction_routes
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker

@@ -11,9 +11,9 @@ from quiver.gateways.http.field_notes import NAME, PRIORITY, needed, note
 from quiver.gateways.http.media import Media
 from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request
-from quiver.gateways.http.routes.incoming import Base64, MessageToPublish, Text, new_message
-from quiver.gateways.http.routes.message import message_answer
-from quiver.gateways.http.routes.topics import DeletedAnswer, ListQuery
+from quiver.gateways.http.routes.messages.incoming import Base64, MessageToPublish, Text, new_message
+from quiver.gateways.http.routes.messages.message import message_answer
+from quiver.gateways.http.routes.topics.topics import DeletedAnswer, ListQuery
 from quiver.model.errors import (
     InvalidName,
     InvalidRequest,
@@ -27,7 +27,7 @@ from quiver.model.names import check_name
 from quiver.model.priority import NAMES
 from quiver.model.schedule import Schedule, ScheduleChanges
 from quiver.model.times import format_time
-from quiver.scheduling.schedule_table import ScheduleState
+from quiver.schedules.state import ScheduleState
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker

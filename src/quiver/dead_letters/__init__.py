@@ -1,0 +1,1 @@
+"""Dead letters: moving them, finding them, sending them back."""

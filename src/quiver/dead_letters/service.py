@@ -1,0 +1,284 @@
+"""Dead letters: they are buried, listed, sent back to work and purged."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from quiver.dead_letters.mover import Burial
+from quiver.dead_letters.search import Box, Search, find_letters, letter_size
+from quiver.model.dead_letter import SUFFIX, DeadLetter, LetterCursor, LetterId, dead_letter_topic
+from quiver.model.errors import InvalidRequest, TopicNotFound
+from quiver.model.limits import MIB
+from quiver.model.names import check_name
+from quiver.model.topic import Topic
+from quiver.outbox.outbox import Move, Target
+from quiver.queues.state.port import Run, Settlement
+from quiver.structures.murmur2 import partition_for
+from quiver.topics.partitions import Partitions
+from quiver.topics.service import MetadataService
+
+if TYPE_CHECKING:
+    from quiver.queues.partition.partition_queue import PartitionDelivery
+    from quiver.queues.service import Queues
+
+MAX_LIMIT = 10_000
+IDS_SHOWN = 1000
+_PAGE_BYTES = 16 * MIB
+_REMOVED_RUNS = 20_000
+"""Of one page, so that it does not hold the event loop."""
+_SLICE_LETTERS = 1000
+_SLICE_BYTES = 8 * MIB
+
+
+class LetterPage(NamedTuple):
+    letters: list[DeadLetter]
+    total: int
+    """Letters in the dead-letter topic, whatever was looked for."""
+    next: LetterCursor | None
+    """Where the next page begins; None behind the last."""
+
+
+class LettersTaken(NamedTuple):
+    """What a redrive or a purge took out of the dead-letter topic, or would take."""
+
+    letter_count: int
+    ids: list[LetterId]
+    """The first thousand."""
+    missing: list[LetterId]
+    """Asked for by id, and not there (any more)."""
+    next: LetterCursor | None = None
+    """Behind the last one taken, when the limit was reached."""
+
+
+class RemovedPage(NamedTuple):
+    """Letters that were sent back or purged, though the log still has them."""
+
+    runs: list[tuple[int, int, int]]
+    """Partition, first offset, and the offset behind the last."""
+    next: LetterId | None
+    """Where the next page begins; None behind the last."""
+
+
+class DeadLetters:
+    def __init__(
+        self,
+        metadata: MetadataService,
+        partitions: Partitions,
+        burial: Burial,
+        *,
+        queues: "Callable[[], Queues]",
+    ) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
+        self._burial = burial
+        self._queues = queues
+        self._taking: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """By dead-letter topic: letters are taken by one at a time, so that none is taken twice."""
+
+    async def bury(self, delivery: "PartitionDelivery", move: Move) -> None:
+        """Carries out a move of dead letters, there or back; raises QuiverError when it has to be tried again."""
+        await self._burial.carry(delivery, move)
+
+    async def page(self, topic: str, search: Search, *, limit: int = 1000, skip: int = 0) -> LetterPage:
+        """A page of letters. A topic without dead letters has an empty one. Large letters make a page shorter."""
+        found = self._dead_letter_topic(topic)
+        if found is None:
+            return LetterPage([], 0, None)
+        boxes = self._boxes(found)
+        letters: list[DeadLetter] = []
+        following: LetterCursor | None = None
+        size = 0
+        async with aclosing(find_letters(boxes, search)) as walk:
+            async for letter in walk:
+                if skip:
+                    skip -= 1
+                    continue
+                if len(letters) >= limit or size >= _PAGE_BYTES:
+                    following = letters[-1].cursor
+                    break
+                letters.append(letter)
+                size += letter_size(letter)
+        return LetterPage(letters, await _total(boxes), following)
+
+    async def redrive(
+        self, topic: str, search: Search, *, limit: int | None = None, to: str | None = None, dry_run: bool = False
+    ) -> LettersTaken:
+        """Sends letters back to the topic and partition they came from, or to another topic; each once.
+
+        They are on their way when this returns, and as a rule have arrived.
+        """
+        found = self._dead_letter_topic(topic)
+        goal = None if to is None else self._metadata.topic(to)
+        if found is not None and goal is not None and goal.id == found.id:
+            raise InvalidRequest(problem=f"{to!r} is the dead-letter topic itself; name another topic")
+
+        def target(letter: DeadLetter) -> Target:
+            assert found is not None
+            return self._target(found, letter, goal)
+
+        return await self._take(found, search, limit, target, dry_run=dry_run)
+
+    async def purge(
+        self, topic: str, search: Search, *, limit: int | None = None, dry_run: bool = False
+    ) -> LettersTaken:
+        """Removes letters for good."""
+        return await self._take(self._dead_letter_topic(topic), search, limit, None, dry_run=dry_run)
+
+    def removed(self, topic: str, start: LetterId) -> RemovedPage:
+        """A page of what is no letter any more, from a place on. A topic without dead letters has an empty one."""
+        found = self._dead_letter_topic(topic)
+        runs: list[tuple[int, int, int]] = []
+        for box in [] if found is None else self._boxes(found)[start.partition :]:
+            log = box.partition.log
+            first = max(log.start_offset, start.offset if box.number == start.partition else 0)
+            here = islice(box.removed.within(first, log.end_offset), _REMOVED_RUNS - len(runs))
+            runs += [(box.number, *run) for run in here]
+            if len(runs) == _REMOVED_RUNS:
+                return RemovedPage(runs, LetterId(box.number, runs[-1][2]))
+        return RemovedPage(runs, None)
+
+    async def _take(
+        self,
+        topic: Topic | None,
+        search: Search,
+        limit: int | None,
+        target: Callable[[DeadLetter], Target] | None,
+        *,
+        dry_run: bool,
+    ) -> LettersTaken:
+        taken = _Taken(search)
+        if topic is None:
+            return taken.result(None)
+        async with self._taking[topic.id], aclosing(find_letters(self._boxes(topic), search)) as walk:
+            async for letters, is_last in _slices(walk, limit):
+                if target is not None:
+                    for letter in letters:
+                        target(letter)
+                if not dry_run:
+                    await self._remove(topic, letters, target)
+                taken.add(letters)
+                if is_last:
+                    return taken.result(letters[-1].cursor)
+        return taken.result(None)
+
+    async def _remove(
+        self, topic: Topic, letters: Sequence[DeadLetter], target: Callable[[DeadLetter], Target] | None
+    ) -> None:
+        by_partition: defaultdict[int, list[DeadLetter]] = defaultdict(list)
+        for letter in letters:
+            by_partition[letter.partition].append(letter)
+        for number, held in by_partition.items():
+            delivery = await self._queues().delivery(topic, number)
+            moves = [] if target is None else _moves(delivery, held, target)
+            await delivery.remove_letters(_runs(held), moves)
+            await delivery.buried(Settlement([], moves=moves))
+            await _free_room(delivery)
+
+    def _target(self, found: Topic, letter: DeadLetter, goal: Topic | None) -> Target:
+        """The original partition, where there is one; otherwise where the key belongs."""
+        original = letter.original
+        if goal is None:
+            goal = self._metadata.topic(found.name.removesuffix(SUFFIX) if original is None else original.topic)
+        count = goal.config.partitions
+        if original is not None and original.topic == goal.name and original.partition < count:
+            return Target(goal.id, original.partition)
+        if letter.key is not None:
+            return Target(goal.id, partition_for(letter.key, count))
+        return Target(goal.id, letter.partition % count)
+
+    def _dead_letter_topic(self, topic: str) -> Topic | None:
+        """None when a topic has no dead letters yet; TopicNotFound when neither it nor any are there."""
+        try:
+            return self._metadata.topic(dead_letter_topic(check_name(topic)))
+        except TopicNotFound:
+            self._metadata.topic(topic)
+            return None
+
+    def _boxes(self, topic: Topic) -> list[Box]:
+        known = self._queues().known_deliveries(topic.id)
+        return [
+            Box(number, partition, known[number].removed) if number in known else Box(number, partition)
+            for number, partition in enumerate(self._partitions.of(topic.id))
+        ]
+
+
+class _Taken:
+    """Counts what is taken."""
+
+    def __init__(self, search: Search) -> None:
+        self._count = 0
+        self._ids: list[LetterId] = []
+        self._missing = dict.fromkeys(LetterId(*id) for id in search.filter.ids or ())
+
+    def add(self, letters: Iterable[DeadLetter]) -> None:
+        for letter in letters:
+            self._count += 1
+            self._missing.pop(letter.id, None)
+            if len(self._ids) < IDS_SHOWN:
+                self._ids.append(letter.id)
+
+    def result(self, following: LetterCursor | None) -> LettersTaken:
+        return LettersTaken(self._count, self._ids, list(self._missing), following)
+
+
+async def _slices(walk: AsyncIterator[DeadLetter], limit: int | None) -> AsyncIterator[tuple[list[DeadLetter], bool]]:
+    """Letters a thousand at a time, and whether the limit is reached with them."""
+    letters: list[DeadLetter] = []
+    size = count = 0
+    async for letter in walk:
+        letters.append(letter)
+        size += letter_size(letter)
+        count += 1
+        if count == limit:
+            yield letters, True
+            return
+        if len(letters) >= _SLICE_LETTERS or size >= _SLICE_BYTES:
+            yield letters, False
+            letters, size = [], 0
+    if letters:
+        yield letters, False
+
+
+def _moves(
+    delivery: "PartitionDelivery", letters: Iterable[DeadLetter], target: Callable[[DeadLetter], Target]
+) -> list[Move]:
+    """A move for each target and priority, begun."""
+    by_target: defaultdict[tuple[Target, int], list[DeadLetter]] = defaultdict(list)
+    for letter in letters:
+        by_target[target(letter), letter.priority].append(letter)
+    return [delivery.outbox.begin(goal, len(held), _runs(held)) for (goal, _), held in by_target.items()]
+
+
+def _runs(letters: Sequence[DeadLetter]) -> list[Run]:
+    """The offsets of some letters of one partition, in order."""
+    runs: list[Run] = []
+    for offset in sorted(letter.offset for letter in letters):
+        if runs and runs[-1][1] == offset:
+            runs[-1] = (runs[-1][0], offset + 1)
+        else:
+            runs.append((offset, offset + 1))
+    return runs
+
+
+async def _free_room(delivery: "PartitionDelivery") -> None:
+    """Letters at the front of the log that are gone, and not on their way any more, take no disk."""
+    log = delivery.partition.log
+    on_their_way = (
+        start for move in delivery.outbox.open.values() if move.target.topic_id for start, _ in move.content
+    )
+    free = min(delivery.removed.first_gap(log.start_offset), min(on_their_way, default=log.end_offset))
+    if free > log.start_offset and log.failure is None:
+        await delivery.partition.drop_below(free)
+
+
+async def _total(boxes: Sequence[Box]) -> int:
+    total = 0
+    for box in boxes:
+        log, end_offset = box.partition.log, box.partition.high_watermark
+        if log.start_offset < end_offset:
+            held = sum(await log.count_by_priority(log.start_offset))
+            total += held - sum(end - start for start, end in box.removed.within(log.start_offset, end_offset))
+    return max(0, total)

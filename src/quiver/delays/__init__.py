@@ -1,0 +1,1 @@
+"""Delayed messages: when each is due, and the way into its topic."""

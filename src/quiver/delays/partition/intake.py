@@ -1,0 +1,155 @@
+"""Delayed messages on their way into the schedule log.
+
+A message of a transaction is scheduled when that is committed. As for other readers, what lies behind the beginning
+of a transaction that is open waits until it is over.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from quiver.delays.partition.schedule_log import FRAME_BYTES, ScheduledFrame, due_times, transaction_of
+from quiver.delays.state import DelayState
+from quiver.model.errors import FrameTooLarge, InvalidRequest
+from quiver.model.message import NewMessage
+from quiver.partition.partition import Appended, Frame, Partition
+from quiver.records.header import FrameHeader
+from quiver.records.read import open_frame
+from quiver.structures.ordered_pairs import Integers
+from quiver.system.clock import Clock
+
+T = TypeVar("T")
+
+MAX_DELAY_MS = 10 * 366 * 86_400_000
+_MOST_FRAME_BYTES = 4 * FRAME_BYTES
+
+
+class Arrivals:
+    """Messages are scheduled when they are written. `on_news` is called when one is due before all others."""
+
+    def __init__(self, schedule: Partition, state: DelayState, *, clock: Clock, on_news: Callable[[], None]) -> None:
+        self._schedule = schedule
+        self._state = state
+        self._clock = clock
+        self._on_news = on_news
+        self._fresh: list[tuple[int, NewMessage]] = []
+        """Single messages that are written and not scheduled yet."""
+        self._waiting: deque[ScheduledFrame] = deque()
+        """Behind the beginning of a transaction that is open, in the order of the log."""
+        schedule.watch(self._schedule_stable)
+
+    def frame(self, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
+        """Queues a checked frame; the future answers when it is as durable as the topic asks for."""
+        if header.record_count > 1 and header.uncompressed_length > _MOST_FRAME_BYTES:
+            raise FrameTooLarge(
+                f"a frame of {header.uncompressed_length} bytes with {header.record_count} delayed messages is too "
+                f"large; send them in frames of {FRAME_BYTES}"
+            )
+        times_ms = due_times(open_frame(frame, verify=False))
+        self._check_time(int(times_ms.max()))
+        written = self._schedule.append(frame, header)
+        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        # Whoever waits for the answer may go, and the messages are scheduled all the same.
+        written.add_done_callback(lambda _: self._frame_written(written, times_ms, header, answer))
+        return answer
+
+    def message(self, message: NewMessage) -> "asyncio.Future[Appended]":
+        """Queues a single message, which shares a frame with others; the future answers its id."""
+        self._check_time(message.deliver_at_ms or 0)
+        written = self._schedule.append_message(message)
+        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        written.add_done_callback(lambda _: self._message_written(written, message, answer))
+        return answer
+
+    def waits_from(self) -> int | None:
+        """Where the first message lies that is written and not scheduled yet; None: there is none."""
+        return int(self._waiting[0].ids[0]) if self._waiting else None
+
+    async def finish(self) -> None:
+        """Returns when everything that was queued is written, and scheduled if it counts."""
+        await self._schedule.drain()
+        await asyncio.sleep(0)
+        self._schedule_fresh()
+
+    def _check_time(self, time_ms: int) -> None:
+        if time_ms > self._clock.now_ms() + MAX_DELAY_MS:
+            raise InvalidRequest(problem="a message can be delayed by 10 years at most")
+
+    def _frame_written(
+        self,
+        written: "asyncio.Future[Appended]",
+        times_ms: Integers,
+        header: FrameHeader,
+        answer: "asyncio.Future[Appended]",
+    ) -> None:
+        error = written.exception()
+        if error is not None:
+            _fail(answer, error)
+            return
+        appended = written.result()
+        if not appended.duplicate:
+            self._schedule_fresh()
+            if known := [duplicate.row for duplicate in appended.duplicates]:
+                times_ms = np.delete(times_ms, known)
+            ids = np.arange(appended.base_offset, appended.base_offset + len(times_ms))
+            self.add(ScheduledFrame(ids, times_ms, header.priority, transaction_of(header)))
+        if not answer.done():
+            is_elsewhere = len(appended.duplicates) == header.record_count and not appended.delayed
+            answer.set_result(appended if is_elsewhere else appended._replace(delayed=True))
+
+    def _message_written(
+        self, written: "asyncio.Future[Appended]", message: NewMessage, answer: "asyncio.Future[Appended]"
+    ) -> None:
+        error = written.exception()
+        if error is not None:
+            _fail(answer, error)
+            return
+        appended = written.result()
+        if appended.duplicate:
+            if not answer.done():
+                answer.set_result(appended)
+            return
+        if not self._fresh:  # those of a frame come one behind the other, and are scheduled before anybody is told
+            asyncio.get_running_loop().call_soon(self._schedule_fresh)
+        self._fresh.append((appended.base_offset, message))
+        if not answer.done():
+            answer.set_result(appended._replace(delayed=True))
+
+    def _schedule_fresh(self) -> None:
+        fresh, self._fresh = self._fresh, []
+        start = 0
+        for end in range(1, len(fresh) + 1):
+            priority = fresh[start][1].priority
+            if end == len(fresh) or fresh[end][1].priority != priority:
+                ids = np.array([id for id, _ in fresh[start:end]], np.int64)
+                times_ms = np.array([message.deliver_at_ms or 0 for _, message in fresh[start:end]], np.int64)
+                self.add(ScheduledFrame(ids, times_ms, priority))
+                start = end
+
+    def add(self, frame: ScheduledFrame) -> None:
+        """Messages as the schedule log has them, in its order: they are scheduled as soon as they count."""
+        self._waiting.append(frame)
+        self._schedule_stable()
+
+    def _schedule_stable(self) -> None:
+        if not self._waiting:
+            return
+        before, stable = self._state.pending.next_ms(), self._schedule.last_stable
+        while self._waiting and self._waiting[0].ids[0] < stable:
+            ids, times_ms, priority, transaction = self._waiting.popleft()
+            if self._schedule.transactions.is_aborted_at(transaction, int(ids[0])):
+                self._state.pass_over(int(ids[-1]) + 1)
+            else:
+                self._state.schedule(ids, times_ms, priority)
+        after = self._state.pending.next_ms()
+        if after is not None and (before is None or after < before):
+            self._on_news()
+
+
+def _fail(answer: "asyncio.Future[T]", error: BaseException) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+        answer.exception()  # whoever waited may have gone

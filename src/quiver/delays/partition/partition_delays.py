@@ -1,0 +1,362 @@
+"""The delayed messages of one partition: a schedule log, a timers journal, and the state between them.
+
+A message is written to the schedule log and waits. When it is due, the journal notes that it leaves; then it is
+appended to the partition; then the journal notes that this is done. A message that is cancelled leaves by a note in
+the journal alone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from quiver.delays.events import (
+    Cancelled,
+    DelayEvent,
+    MoveDone,
+    Purged,
+    decode_event,
+    encode_event,
+)
+from quiver.delays.partition.due_messages import Departure, departure
+from quiver.delays.partition.due_relay import Transit
+from quiver.delays.partition.intake import Arrivals
+from quiver.delays.partition.log_rewrite import COPIED_AT_ONCE, COPIED_BYTES, copy_rows, is_relocation_due
+from quiver.delays.partition.read_ahead import MemoryShare, ReadAhead
+from quiver.delays.partition.schedule_log import FRAME_BYTES, read_rows, scan
+from quiver.delays.pending import Delayed
+from quiver.delays.snapshot import decode_image, encode_image
+from quiver.delays.state import DelayState
+from quiver.model.delayed import DelayedStatus
+from quiver.model.errors import QuiverError
+from quiver.model.limits import KIB, MIB, Limits
+from quiver.model.topic import TopicConfig
+from quiver.outbox.outbox import Move, Target
+from quiver.partition.partition import Partition, log_options
+from quiver.storage.journal import OPTIONS_FOR_WRITE, Journal
+from quiver.storage.port import Storage
+from quiver.system.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+_SEGMENT_BYTES = 16 * MIB
+_TAKEN_AT_ONCE = 500
+_READ_BYTES = 8 * MIB
+_SNAPSHOT_SECONDS = 300.0
+_SNAPSHOT_MESSAGES = 100_000
+_UNSAVED_AT_CLOSE = 100
+_REPLAY_AT_CLOSE_BYTES = 32 * KIB
+"""A start goes through this much about as fast as through a snapshot."""
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
+
+
+def schedule_log_id(topic_id: int, partition: int) -> str:
+    return f"topics/{topic_id}/{partition}-schedule"
+
+
+def timers_log_id(topic_id: int, partition: int) -> str:
+    return f"topics/{topic_id}/{partition}-timers"
+
+
+def schedule_config(config: TopicConfig) -> TopicConfig:
+    """The settings of a topic's schedule logs: as durable as the topic, and beyond its retention."""
+    segment_bytes = min(config.segment_bytes, _SEGMENT_BYTES)
+    return msgspec.structs.replace(config, retention_ms=None, retention_bytes=None, segment_bytes=segment_bytes)
+
+
+class PartitionDelays:
+    """Belongs to one event loop. `on_news` is called when `next_time_ms` has come nearer."""
+
+    def __init__(
+        self,
+        target: Partition,
+        schedule: Partition,
+        *,
+        topic_id: int,
+        number: int,
+        clock: Clock,
+        share: MemoryShare,
+        on_news: Callable[[], None],
+    ) -> None:
+        self.topic_id = topic_id
+        self.number = number
+        self.schedule = schedule
+        self.state = DelayState(clock.now_ms())
+        self.arrivals = Arrivals(schedule, self.state, clock=clock, on_news=on_news)
+        self.transit = Transit(
+            schedule.log,
+            self.state.outbox,
+            target,
+            target=Target(topic_id, number),
+            clock=clock,
+            note_done=self._note_done,
+        )
+        self._ahead = ReadAhead(schedule.log, self.state.pending, share)
+        self._target = target
+        self._clock = clock
+        self._on_news = on_news
+        self._journal: Journal
+        self._turn = asyncio.Lock()
+        """Held by whoever begins moves, copies messages or takes a snapshot."""
+        self._cancelling = 0
+        self._pause = _FIRST_PAUSE_SECONDS
+        self._paused_until = 0.0
+        self._changes_at_snapshot = 0
+        self._closing = False
+
+    @classmethod
+    async def open(
+        cls,
+        storage: Storage,
+        target: Partition,
+        *,
+        topic_id: int,
+        number: int,
+        config: TopicConfig,
+        clock: Clock,
+        limits: Limits,
+        share: MemoryShare,
+        on_news: Callable[[], None],
+    ) -> "PartitionDelays":
+        """Opens both logs and brings the state up to date; moves that were under way go on."""
+        own_config = schedule_config(config)
+        log = await storage.open_log(schedule_log_id(topic_id, number), log_options(own_config))
+        schedule = Partition(
+            f"the schedule of {target.name}",
+            log,
+            config=own_config,
+            epoch=target.epoch,
+            clock=clock,
+            limits=limits,
+            fused_bytes=FRAME_BYTES,
+            is_schedule=True,
+        )
+        await schedule.recover()
+        schedule.message_ids.beside, target.message_ids.beside = target.message_ids, schedule.message_ids
+        delays = cls(target, schedule, topic_id=topic_id, number=number, clock=clock, share=share, on_news=on_news)
+        await delays._recover(storage)
+        return delays
+
+    async def _recover(self, storage: Storage) -> None:
+        state, log = self.state, self.schedule.log
+
+        def restore(data: bytes) -> None:
+            decode_image(data, state)
+            self._changes_at_snapshot = state.totals.changes
+
+        self._journal = await Journal.open(
+            storage,
+            timers_log_id(self.topic_id, self.number),
+            epoch=self.schedule.epoch,
+            clock=self._clock,
+            restore=restore,
+            apply=lambda record: state.apply(decode_event(record)),
+            options=OPTIONS_FOR_WRITE,
+        )
+        async for frame in scan(log, state.known_below):
+            self.arrivals.add(frame)
+        waits_from = self.arrivals.waits_from()
+        state.seen_up_to(log.end_offset if waits_from is None else waits_from)
+        if lost := state.lose_below(log.start_offset):
+            logger.warning("%d messages of %s are lost with its log", lost, self.schedule.name)
+        self.transit.resume()
+
+    # leaving
+
+    def next_time_ms(self) -> int | None:
+        """When to call `deliver_due`; None if there is nothing to wait for, or it says so itself."""
+        due_ms, now_ms = self.state.pending.next_ms(), self._clock.now_ms()
+        if due_ms is None or self.transit.is_full:
+            return None
+        ahead_ms = self._ahead.next_ms(now_ms)
+        next_ms = due_ms if ahead_ms is None else min(due_ms, ahead_ms)
+        rest = self._paused_until - self._clock.monotonic()
+        return next_ms if rest <= 0 else max(next_ms, now_ms + round(rest * 1000))
+
+    async def deliver_due(self) -> None:
+        """Sends what is due on its way."""
+        async with self._turn:
+            is_more = True
+            while is_more and not self._closing and not self.transit.is_full:
+                self._ahead.fill(self._clock.now_ms())
+                taken = self.state.take_due(self._clock.now_ms(), _TAKEN_AT_ONCE)
+                if not taken:
+                    return
+                try:
+                    was_all = await self._send_off(taken)
+                except (QuiverError, OSError) as error:
+                    logger.warning("due messages of %s wait for %.1f s: %s", self._target.name, self._pause, error)
+                    self._paused_until = self._clock.monotonic() + self._pause
+                    self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+                    return
+                self._pause = _FIRST_PAUSE_SECONDS
+                is_more = not was_all or len(taken) == _TAKEN_AT_ONCE  # the few that fell due meanwhile can wait
+
+    async def _send_off(self, taken: list[Delayed]) -> bool:
+        """Whether there was room for all of them."""
+        try:
+            rows = self._ahead.take([message.place for message in taken])
+            others = sorted(message.place for message in taken if message.place not in rows)
+            read, unread_from = await read_rows(self.schedule.log, others, _READ_BYTES)
+            rows |= read
+        except BaseException:
+            self.state.put_back(taken)
+            raise
+        unread = {each.id for each in taken if each.place >= unread_from and each.place not in rows}
+        self.state.put_back(each for each in taken if each.id in unread)
+        await self._leave(departure([each for each in taken if each.id not in unread], rows))
+        return not unread
+
+    async def _leave(self, leaving: Departure) -> None:
+        for message in leaving.lost:
+            logger.error("delayed message %d of %s cannot be read and is lost", message.id, self._target.name)
+        words = leaving.moved, leaving.expired, leaving.lost
+        left = self.state.leave(self.transit.target, *words)
+        try:
+            await self._write(left, sync=True)
+        except Exception:
+            self.state.stay(left, *words)
+            raise
+        self.transit.submit(left.moves, leaving.parts)
+
+    async def _note_done(self, move: Move) -> None:
+        await self._write(MoveDone(move.id), sync=False)
+        self._on_news()
+
+    async def cancel(self, ids: Sequence[int]) -> set[int]:
+        """Which of these are cancelled now: they are never delivered. The others had left, or never were."""
+        cancelled = self.state.cancel(ids)
+        if not cancelled:
+            return set()
+        done = [message.id for message in cancelled]
+        self._cancelling += 1
+        try:
+            await self._write(Cancelled(done), sync=True)
+        except Exception:
+            self.state.uncancel(cancelled)
+            self._on_news()
+            raise
+        finally:
+            self._cancelling -= 1
+        return set(done)
+
+    async def look_up(self, id: int) -> tuple[Delayed, DelayedStatus] | None:
+        """A message and what became of it; None when the schedule log does not have it (any more)."""
+        pending = self.state.find(id)
+        if pending is not None:
+            return pending, "pending"
+        rows, _ = await read_rows(self.schedule.log, [id]) if id < self.state.known_below else ({}, 0)
+        row = rows.get(id)
+        if row is None or not row.is_original or self.schedule.transactions.is_aborted_at(row.transaction, id):
+            return None
+        delayed = Delayed(id, row.deliver_at_ms or row.scheduled_ms, row.priority, id)
+        if id in self.state.cancelled:
+            return delayed, "cancelled"
+        return delayed, "expired" if id in self.state.expired else "delivered"
+
+    async def purge(self) -> None:
+        """Removes every message that waits. What is on its way arrives."""
+        async with self._turn:
+            purged = Purged(self.schedule.log.end_offset)
+            await self._write(purged, sync=True)
+            self.state.apply(purged)
+            await self._trim()
+
+    # upkeep
+
+    async def upkeep(self) -> None:
+        """Lets go of what the schedule log need not keep, and takes a snapshot if one is due."""
+        end = self.schedule.log.end_offset
+        while await self._relocate(end):
+            pass
+        async with self._turn:
+            if self._closing:
+                return
+            await self._trim()
+            is_much = self.unsaved_messages >= max(_SNAPSHOT_MESSAGES, len(self.state.pending) // 2)
+            if is_much or self._journal.snapshot_due(_SNAPSHOT_SECONDS):
+                await self._snapshot()
+
+    @property
+    def unsaved_messages(self) -> int:
+        """Messages that came, or left, since the last snapshot: the next start has to look at them again."""
+        return self.state.totals.changes - self._changes_at_snapshot
+
+    async def save(self) -> None:
+        async with self._turn:
+            if not self._closing:
+                await self._snapshot()
+
+    async def _trim(self) -> None:
+        """Drops the front of the schedule log as far as nothing there is needed."""
+        log, floor = self.schedule.log, self.state.floor()
+        if floor > log.start_offset and not self._cancelling:
+            await self.schedule.drop_front(floor)
+            self.state.forget_below(log.start_offset)
+
+    async def _relocate(self, end: int) -> bool:
+        """Copies some of the foremost messages, if that is due; whether there may be more, below an offset."""
+        async with self._turn:
+            if self._closing or not is_relocation_due(self.schedule.log, self.state):
+                return False
+            messages = [each for each in self.state.pending.lowest(COPIED_AT_ONCE) if each.place < end]
+            rows, unread_from = await read_rows(
+                self.schedule.log, [message.place for message in messages], COPIED_BYTES
+            )
+            messages = [message for message in messages if message.place < unread_from]
+            if not messages:
+                return False
+            if lost := [message for message in messages if message.place not in rows]:
+                await self._leave(Departure([], [], lost))
+            there = [message for message in messages if message.place in rows]
+            places = await copy_rows(self.schedule, [rows[message.place] for message in there])
+            await self.schedule.log.sync()
+            event = self.state.relocation(there, places)
+            await self._write(event, sync=True)
+            self.state.apply(event)
+            await self._trim()
+            return True
+
+    async def _snapshot(self) -> None:
+        self._changes_at_snapshot = self.state.totals.changes
+        await self._journal.snapshot_beside(lambda: encode_image(self.state))
+
+    def hold(self) -> None:
+        """From now on nothing more is sent on its way."""
+        self._closing = True
+
+    async def close(self) -> None:
+        """Finishes what was accepted. Moves under way go on after the next start."""
+        self.hold()
+        async with self._turn:
+            await self._ahead.close()
+            await self.transit.close()
+            await self.arrivals.finish()
+            try:
+                if self._is_worth_saving:
+                    await self._snapshot()
+            except (QuiverError, OSError) as error:
+                logger.warning("no snapshot of the delays of %s: %s", self._target.name, error)
+            await self.schedule.close()
+            await self._journal.close()
+
+    @property
+    def _is_worth_saving(self) -> bool:
+        """Whether the next start would have much to go through, or a log without what was counted at its front."""
+        unsaved, replay_bytes = self.unsaved_messages, self._journal.replay_bytes
+        if unsaved > _UNSAVED_AT_CLOSE or replay_bytes > _REPLAY_AT_CLOSE_BYTES:
+            return True
+        return bool(unsaved or replay_bytes) and self.schedule.log.start_offset > 0
+
+    async def abandon(self) -> None:
+        """Ends all work, for a partition that is about to be deleted."""
+        self.hold()
+        self.schedule.abandon()
+        async with self._turn:
+            await self._ahead.close()
+            await self.transit.close()
+            await self.arrivals.finish()
+
+    async def _write(self, event: DelayEvent, *, sync: bool) -> None:
+        await self._journal.write(encode_event(event), sync=sync)

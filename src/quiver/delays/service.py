@@ -1,0 +1,235 @@
+"""Delays: messages that enter a topic when their time has come."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from quiver.delays.due_clock import DueClock
+from quiver.delays.lateness import Lateness
+from quiver.delays.page import delay_page
+from quiver.delays.partition.partition_delays import PartitionDelays
+from quiver.delays.partitions import DelayPartitions, Key
+from quiver.model.delayed import DelayedMessage
+from quiver.model.errors import DelayedNotFound, InvalidRequest, PartitionNotFound
+from quiver.model.message import NewMessage
+from quiver.model.priority import Priority
+from quiver.model.topic import Topic
+from quiver.partition.partition import Appended, Frame, Partition
+from quiver.records.header import FrameHeader
+from quiver.storage.port import Storage
+from quiver.system.clock import Clock
+from quiver.system.pace import bounded_gather, paced
+from quiver.telemetry.failures import Failures
+from quiver.telemetry.supervised_task import SupervisedTask
+from quiver.topics.partitions import Partitions
+from quiver.topics.service import MetadataService
+
+logger = logging.getLogger(__name__)
+
+MAX_LISTED = 10_000
+"""Messages of one request, whatever it asks for."""
+_UPKEEP_SECONDS = 5.0
+_UNSAVED_MESSAGES = 200_000
+_SHOWN_PARTITIONS = 10
+_PRIORITIES = tuple(Priority)
+
+
+class DelayedPage(NamedTuple):
+    messages: list[DelayedMessage]
+    total: int
+    """How many are pending."""
+
+
+class DelayStats(NamedTuple):
+    pending: int
+    scheduled: int
+    delivered: int
+    cancelled: int
+    expired: int
+    lost: int
+    average_delay_ms: float
+    """Of the messages that were delivered since the broker began; so is the lateness."""
+    lateness: Lateness
+
+
+class Delays:
+    def __init__(self, storage: Storage, metadata: MetadataService, partitions: Partitions, *, clock: Clock) -> None:
+        self._metadata = metadata
+        self._clock = DueClock(clock, next_ms=self._next_ms, call=self._deliver)
+        self._partitions = DelayPartitions(storage, partitions, clock=clock, on_news=self._clock.note)
+        self.task = SupervisedTask("delays", self._keep_up)
+
+    async def start(self) -> None:
+        """Opens the delays that there are, and begins to deliver."""
+        await self._partitions.open_existing(self._metadata.topics())
+        self._clock.start()
+        self.task.start()
+
+    async def stop(self) -> None:
+        """Finishes what was accepted. Comes before the partitions are closed."""
+        await self.task.stop()
+        for delays in self._partitions.all():
+            delays.hold()
+        await self._clock.stop()
+        await self._partitions.close()
+
+    # publishing
+
+    def schedule_frame(
+        self, topic: Topic, number: int, frame: Frame, header: FrameHeader
+    ) -> "asyncio.Future[Appended]":
+        """Queues a checked frame; calls made in order are written in order."""
+        return self._partitions.when_open(topic, number, lambda delays: delays.arrivals.frame(frame, header))
+
+    def schedule_message(self, topic: Topic, number: int, message: NewMessage) -> "asyncio.Future[Appended]":
+        """Queues one message; the future answers its id, or where the first message with its own id is."""
+        return self._partitions.when_open(topic, number, lambda delays: delays.arrivals.message(message))
+
+    def schedule_log(self, topic: Topic, number: int) -> "asyncio.Future[Partition]":
+        """Where the delayed messages of a partition are, opened if need be."""
+        return self._partitions.when_open(topic, number, _schedule_of)
+
+    def schedule_logs(self) -> list[tuple[Key, Partition]]:
+        """Those that are open, by topic id and partition."""
+        return [((delays.topic_id, delays.number), delays.schedule) for delays in self._partitions.all()]
+
+    # looking and cancelling
+
+    @property
+    def tasks(self) -> list[SupervisedTask]:
+        return [self.task, self._clock.task]
+
+    def pending_count(self, topic_id: int) -> int:
+        return sum(len(delays.state.pending) for delays in self._partitions.of(topic_id))
+
+    async def page(self, topic_name: str, *, skip: int, limit: int) -> DelayedPage:
+        """Pending messages in order of time."""
+        topic = self._metadata.topic(topic_name)
+        opened = [delays for delays in self._partitions.of(topic.id) if len(delays.state.pending)]
+        numbers = [delays.number for delays in opened]
+        found = await delay_page([delays.state.pending for delays in opened], skip, limit)
+        messages = [
+            DelayedMessage(numbers[index], id, time_ms, _PRIORITIES[priority], "pending")
+            for time_ms, index, id, priority in found
+        ]
+        return DelayedPage(messages, self.pending_count(topic.id))
+
+    async def get(self, topic_name: str, partition: int | None, id: int) -> DelayedMessage:
+        """One message, also one that has left, for as long as the schedule log has it; DelayedNotFound.
+
+        Without a partition, the one that has it; InvalidRequest if several do.
+        """
+        if partition is not None:
+            numbers = [partition]
+        else:
+            count = self._metadata.topic(topic_name).config.partitions
+            numbers = list(range(count))
+        found = [
+            message async for number in paced(numbers) if (message := await self._look_up(topic_name, number, id))
+        ]
+        if not found:
+            raise DelayedNotFound(topic=topic_name, partition=partition, id=id)
+        if len(found) > 1:
+            having = ", ".join(str(message.partition) for message in found[:_SHOWN_PARTITIONS])
+            raise InvalidRequest(problem=f"several partitions have a delayed message {id} ({having}): say which")
+        return found[0]
+
+    async def _look_up(self, topic_name: str, partition: int, id: int) -> DelayedMessage | None:
+        delays = self._find(topic_name, partition)
+        found = None if delays is None else await delays.look_up(id)
+        if found is None:
+            return None
+        delayed, state = found
+        return DelayedMessage(partition, id, delayed.deliver_at_ms, Priority(delayed.priority), state)
+
+    async def cancel(self, topic_name: str, partition: int, ids: Sequence[int]) -> set[int]:
+        """Which of these are cancelled now, and so never delivered. The others had left, or never were."""
+        delays = self._find(topic_name, partition)
+        return set() if delays is None else await delays.cancel(ids)
+
+    async def stats(self) -> DelayStats:
+        pending = scheduled = delivered = cancelled = expired = lost = delay_ms = 0
+        lateness = Lateness()
+        async for delays in paced(self._partitions.all()):
+            totals = delays.state.totals
+            pending += len(delays.state.pending)
+            scheduled += totals.scheduled
+            delivered += totals.delivered
+            cancelled += totals.cancelled
+            expired += totals.expired
+            lost += totals.lost
+            delay_ms += delays.transit.delay_ms_total
+            lateness.add(delays.transit.lateness)
+        average_ms = delay_ms / max(1, lateness.count)
+        return DelayStats(pending, scheduled, delivered, cancelled, expired, lost, average_ms, lateness)
+
+    def problems(self) -> dict[str, str]:
+        """What takes no delayed messages, and why."""
+        failed = {
+            delays.schedule.name: delays.schedule.log.failure
+            for delays in self._partitions.all()
+            if delays.schedule.log.failure is not None
+        }
+        return {**self._partitions.problems, **failed}
+
+    # topics
+
+    async def purge(self, topic_id: int) -> None:
+        await bounded_gather(PartitionDelays.purge, self._partitions.of(topic_id))
+
+    async def reconfigure(self, topic: Topic) -> None:
+        await self._partitions.reconfigure(topic)
+
+    async def forget_topic(self, topic_id: int) -> None:
+        """Ends all work on a topic, whose files are about to be removed."""
+        await self._partitions.forget_topic(topic_id)
+
+    # inner
+
+    def _find(self, topic_name: str, partition: int) -> PartitionDelays | None:
+        topic = self._metadata.topic(topic_name)
+        if not 0 <= partition < topic.config.partitions:
+            raise PartitionNotFound(topic=topic_name, count=topic.config.partitions, partition=partition)
+        return self._partitions.get((topic.id, partition))
+
+    def _next_ms(self, key: Key) -> int | None:
+        delays = self._partitions.get(key)
+        return None if delays is None else delays.next_time_ms()
+
+    async def _deliver(self, key: Key) -> None:
+        delays = self._partitions.get(key)
+        if delays is not None:
+            await delays.deliver_due()
+
+    async def _keep_up(self) -> None:
+        while True:
+            await asyncio.sleep(_UPKEEP_SECONDS)
+            failures = Failures()
+            async for delays in paced(self._partitions.all()):
+                with failures.of(f"upkeep of {delays.schedule.name}"):
+                    await delays.upkeep()
+            await self._shorten_replay(failures)
+            failures.check()
+
+    async def _shorten_replay(self, failures: Failures) -> None:
+        """Limits what the next start has to look at, of all partitions together."""
+        total = pending = 0
+        async for delays in paced(self._partitions.all()):
+            total += delays.unsaved_messages
+            pending += len(delays.state.pending)
+        limit = max(_UNSAVED_MESSAGES, pending // 2)
+        if total <= limit:
+            return
+        for delays in sorted(self._partitions.all(), key=lambda delays: -delays.unsaved_messages):
+            if total <= limit:
+                return
+            total -= delays.unsaved_messages
+            with failures.of(f"a snapshot of {delays.schedule.name}"):
+                await delays.save()
+
+
+def _schedule_of(delays: PartitionDelays) -> "asyncio.Future[Partition]":
+    found: asyncio.Future[Partition] = asyncio.get_running_loop().create_future()
+    found.set_result(delays.schedule)
+    return found

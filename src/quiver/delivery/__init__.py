@@ -1,1 +1,0 @@
-"""Queue groups: who holds which message, what waits for a retry, what is settled."""

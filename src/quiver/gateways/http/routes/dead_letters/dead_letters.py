@@ -1,0 +1,178 @@
+"""The dead letters of a topic: looked at, sent back to work, purged."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from quiver.dead_letters.search import Search
+from quiver.dead_letters.service import MAX_LIMIT, LettersTaken
+from quiver.gateways.http.answer import Answer, StreamedAnswer
+from quiver.gateways.http.field_notes import NAME, note
+from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.request import Request
+from quiver.gateways.http.routes.dead_letters.answers import LettersAnswer, page_answer
+from quiver.model.dead_letter import (
+    LetterFilter,
+    dead_letter_topic,
+    parse_letter_cursor,
+    parse_letter_id,
+)
+from quiver.model.errors import InvalidName, InvalidRequest, PartitionOffline, TopicNotFound
+from quiver.model.names import check_name
+from quiver.model.times import parse_time_ms
+
+if TYPE_CHECKING:
+    from quiver.broker.broker import Broker
+
+_DEFAULT_LIMIT = 1000
+
+
+class LetterFields(msgspec.Struct, kw_only=True):
+    """Letters that fit everything given; nothing given means all."""
+
+    group: Annotated[str | None, Meta(description="The group that gave the message up.")] = None
+    reason: Annotated[str | None, Meta(description="max_attempts, rejected or expired.")] = None
+    key: str | None = None
+    contains: Annotated[str | None, Meta(description="Is in the value, or in the last error.")] = None
+    from_time: Annotated[str | int | None, Meta(description="RFC 3339 or epoch milliseconds, by time of death.")] = (
+        None
+    )
+    to_time: Annotated[str | int | None, Meta(description="RFC 3339 or epoch milliseconds, inclusive.")] = None
+    partition: Annotated[int, Meta(ge=0)] | None = None
+
+
+class LetterQuery(LetterFields, kw_only=True):
+    limit: Annotated[int, Meta(ge=1, description="At most 10,000; a larger one counts as that.")] = _DEFAULT_LIMIT
+    skip: Annotated[int, Meta(ge=0, description="So many of those that fit are left out first.")] = 0
+    after: Annotated[str | None, Meta(description="`next` of the page before.")] = None
+    order: Annotated[Literal["oldest", "newest"], Meta(description="Which come first.")] = "oldest"
+    ids: Annotated[str | None, Meta(description="Separated by commas.")] = None
+
+
+class PurgeRequest(LetterFields, kw_only=True):
+    """An empty one means all. The filter may stand by itself, too."""
+
+    ids: Annotated[list[str] | None, Meta(description="These letters only: partition:offset.")] = None
+    filter: LetterFields | None = None
+    limit: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="At most so many, the oldest first.")] = None
+    dry_run: Annotated[bool | None, Meta(description="Only says what would be done.")] = None
+
+
+class RedriveRequest(PurgeRequest, kw_only=True):
+    """An empty one means all. The filter may stand by itself, too."""
+
+    to: Annotated[str | None, note("Another topic than the one they came from.", **NAME)] = None
+
+
+class TakenAnswer(msgspec.Struct, kw_only=True):
+    dlq_topic: str
+    dry_run: bool
+    count: int
+    ids: Annotated[list[str], Meta(description="The first thousand.")]
+    not_found: Annotated[list[str], Meta(description="Asked for by id, and not there (any more).")]
+
+
+class RedriveAnswer(TakenAnswer, kw_only=True):
+    redriven: int
+
+
+class PurgeAnswer(TakenAnswer, kw_only=True):
+    purged: int
+
+
+class DeadLetterRoutes:
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    async def list(self, request: Request) -> Answer | StreamedAnswer:
+        topic, query = request.topic(), request.query(LetterQuery)
+        ids = None if query.ids is None else query.ids.split(",")
+        after = None if query.after is None else parse_letter_cursor(query.after)
+        search = Search(_filter(query, ids), after, query.order == "newest")
+        page = await self._broker.dead_letters.page(topic, search, limit=min(query.limit, MAX_LIMIT), skip=query.skip)
+        return page_answer(request, page, dead_letter_topic(topic))
+
+    async def redrive(self, request: Request) -> Answer:
+        topic, wanted = request.topic(), await request.body(RedriveRequest)
+        to = None if wanted.to is None else check_name(wanted.to)
+        taken = await self._broker.dead_letters.redrive(
+            topic, _search(wanted), limit=wanted.limit, to=to, dry_run=bool(wanted.dry_run)
+        )
+        return Answer(RedriveAnswer(redriven=taken.letter_count, **_shown(topic, wanted, taken)))
+
+    async def purge(self, request: Request) -> Answer:
+        topic, wanted = request.topic(), await request.body(PurgeRequest)
+        taken = await self._broker.dead_letters.purge(
+            topic, _search(wanted), limit=wanted.limit, dry_run=bool(wanted.dry_run)
+        )
+        return Answer(PurgeAnswer(purged=taken.letter_count, **_shown(topic, wanted, taken)))
+
+
+def dead_letter_routes(broker: "Broker") -> Routes:
+    routes = DeadLetterRoutes(broker)
+
+    def operation(**more: Any) -> Operation:
+        errors = (InvalidRequest, InvalidName, TopicNotFound, PartitionOffline)
+        return Operation(tag="Dead letters", errors=errors, **more)
+
+    return {
+        "/topics/{topic}/dlq": {
+            "GET": operation(
+                handler=routes.list,
+                summary="Dead letters of a topic",
+                query=LetterQuery,
+                answer=LettersAnswer,
+            )
+        },
+        "/topics/{topic}/dlq/redrive": {
+            "POST": operation(
+                handler=routes.redrive,
+                summary="Send dead letters back to where they came from",
+                body=RedriveRequest,
+                example={"reason": "max_attempts", "dry_run": True},
+                answer=RedriveAnswer,
+            )
+        },
+        "/topics/{topic}/dlq/purge": {
+            "POST": operation(
+                handler=routes.purge,
+                summary="Remove dead letters for good",
+                body=PurgeRequest,
+                example={"ids": ["0:42"], "dry_run": True},
+                answer=PurgeAnswer,
+            )
+        },
+    }
+
+
+def _search(wanted: PurgeRequest) -> Search:
+    fields: LetterFields = wanted
+    if wanted.filter is not None:
+        if any(getattr(wanted, name) is not None for name in LetterFields.__struct_fields__):
+            raise InvalidRequest(problem='give the fields of "filter" there or beside it, not both')
+        fields = wanted.filter
+    return Search(_filter(fields, wanted.ids))
+
+
+def _filter(fields: LetterFields, ids: list[str] | None) -> LetterFilter:
+    return LetterFilter(
+        ids=None if ids is None else [parse_letter_id(text.strip()) for text in ids],
+        partition=fields.partition,
+        group=fields.group,
+        reason=fields.reason,
+        key=None if fields.key is None else fields.key.encode(),
+        contains=None if fields.contains is None else fields.contains.encode(),
+        from_time_ms=None if fields.from_time is None else parse_time_ms(fields.from_time, "from_time"),
+        to_time_ms=None if fields.to_time is None else parse_time_ms(fields.to_time, "to_time"),
+    )
+
+
+def _shown(topic: str, wanted: PurgeRequest, taken: LettersTaken) -> dict[str, Any]:
+    return {
+        "dlq_topic": dead_letter_topic(topic),
+        "dry_run": bool(wanted.dry_run),
+        "count": taken.letter_count,
+        "ids": [str(id) for id in taken.ids],
+        "not_found": [str(id) for id in taken.missing],
+    }

@@ -1,0 +1,184 @@
+"""How far a group has come: commits, committed offsets, resets."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from quiver.gateways.http.answer import Answer
+from quiver.gateways.http.field_notes import NAME, needed, note
+from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.request import Request, partition_number
+from quiver.gateways.http.routes.groups.answers import DoneAnswer
+from quiver.gateways.http.routes.groups.groups import group_of
+from quiver.model.errors import (
+    GenerationMismatch,
+    GroupNotEmpty,
+    GroupNotFound,
+    InvalidName,
+    InvalidRequest,
+    MemberFenced,
+    MemberNotFound,
+    PartitionNotFound,
+    TopicNotFound,
+)
+from quiver.model.names import check_name
+from quiver.model.position import Position, parse_position
+from quiver.model.times import parse_time_ms
+
+if TYPE_CHECKING:
+    from quiver.broker.broker import Broker
+
+_NextOffset = Annotated[int, note(minimum=0)]
+ByPartition = Annotated[dict[str | int, _NextOffset], Meta(description='Such as {"0": 42}: the next offset to read.')]
+
+
+class CommitRequest(msgspec.Struct, kw_only=True):
+    """Without member_id the group must have no members: that is for tools."""
+
+    member_id: str | None = None
+    generation: Annotated[int | None, note("If given, it must be the group's.", minimum=0)] = None
+    offsets: Annotated[dict[str, ByPartition] | None, needed()] = None
+    metadata: Annotated[str, Meta(max_length=4096)] | None = None
+
+
+class GroupOffsetsQuery(msgspec.Struct, kw_only=True):
+    topic: Annotated[str | None, note("All topics when absent.", **NAME)] = None
+
+
+class GroupOffsetsAnswer(msgspec.Struct, kw_only=True):
+    """The next offset to read, by topic and partition."""
+
+    topics: dict[str, dict[str, int]]
+    offsets: dict[str, dict[str, int]]
+
+
+class ResetRequest(msgspec.Struct, kw_only=True):
+    """`to` is earliest, latest, an offset, a time or a time ago (-2h); or offset, time or shift, with that field."""
+
+    topic: Annotated[str | None, needed(**NAME)] = None
+    to: str | int | None = None
+    offset: Annotated[int, Meta(ge=0)] | None = None
+    time: Annotated[str | int | None, Meta(description="RFC 3339, epoch milliseconds, or -2h.")] = None
+    shift: Annotated[int | None, Meta(description="Messages forward, or back if negative.")] = None
+    dry_run: bool | None = None
+
+
+class ResetPartitionAnswer(msgspec.Struct):
+    old: int | None
+    new: int
+
+
+class ResetAnswer(msgspec.Struct, kw_only=True):
+    topic: str
+    dry_run: bool
+    partitions: dict[str, ResetPartitionAnswer]
+
+
+class GroupOffsetRoutes:
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    async def commit(self, request: Request) -> Answer:
+        group = group_of(request)
+        wanted = await request.body(CommitRequest)
+        if wanted.offsets is None:
+            raise InvalidRequest(problem='the body needs "offsets": {topic: {partition: next offset to read}}')
+        offsets = {
+            check_name(topic): {partition_number(number): offset for number, offset in by_partition.items()}
+            for topic, by_partition in wanted.offsets.items()
+        }
+        await self._broker.groups.commit(
+            group,
+            offsets,
+            member_id=wanted.member_id,
+            generation=wanted.generation,
+            metadata=wanted.metadata or "",
+        )
+        return Answer(DoneAnswer())
+
+    async def committed(self, request: Request) -> Answer:
+        group, query = group_of(request), request.query(GroupOffsetsQuery)
+        committed = self._broker.groups.committed(group)
+        if query.topic is not None:
+            self._broker.topic(check_name(query.topic))
+            committed = {query.topic: committed.get(query.topic, {})}
+        shown = {
+            topic: {str(number): offset for number, offset in sorted(offsets.items())}
+            for topic, offsets in sorted(committed.items())
+        }
+        return Answer(GroupOffsetsAnswer(topics=shown, offsets=shown))
+
+    async def reset(self, request: Request) -> Answer:
+        group = group_of(request)
+        wanted = await request.body(ResetRequest)
+        if wanted.topic is None:
+            raise InvalidRequest(problem='the body needs "topic": the topic to reset the group in')
+        to, dry_run = _target(wanted, self._broker.clock.now_ms()), bool(wanted.dry_run)
+        changes = await self._broker.groups.reset(group, check_name(wanted.topic), to, dry_run=dry_run)
+        shown = {str(change.partition): ResetPartitionAnswer(change.old, change.new) for change in changes}
+        return Answer(ResetAnswer(topic=wanted.topic, dry_run=dry_run, partitions=shown))
+
+
+def group_offset_routes(broker: "Broker") -> Routes:
+    routes = GroupOffsetRoutes(broker)
+    known = (InvalidRequest, InvalidName, GroupNotFound, TopicNotFound)
+
+    def operation(**more: Any) -> Operation:
+        return Operation(tag="Groups", **more)
+
+    return {
+        "/groups/{group}/offsets": {
+            "POST": operation(
+                handler=routes.commit,
+                summary="Commit offsets; they are on disk when this answers",
+                body=CommitRequest,
+                example={"member_id": "web-1-0123456789abcdef", "offsets": {"orders": {"0": 42}}},
+                answer=DoneAnswer,
+                errors=(*known, PartitionNotFound, MemberNotFound, MemberFenced, GenerationMismatch, GroupNotEmpty),
+            ),
+            "GET": operation(
+                handler=routes.committed,
+                summary="Committed offsets of a group",
+                query=GroupOffsetsQuery,
+                answer=GroupOffsetsAnswer,
+                errors=known,
+            ),
+        },
+        "/groups/{group}/offsets/reset": {
+            "POST": operation(
+                handler=routes.reset,
+                summary="Move a group that has no members in one topic",
+                body=ResetRequest,
+                example={"topic": "orders", "to": "earliest", "dry_run": True},
+                answer=ResetAnswer,
+                errors=(*known, GroupNotEmpty),
+            )
+        },
+    }
+
+
+def _target(wanted: ResetRequest, now_ms: int) -> Position | int:
+    """Where to: a position, or an int to shift by."""
+    fields = {name: getattr(wanted, name) for name in ("offset", "time", "shift")}
+    given = [name for name, value in fields.items() if value is not None]
+    kind = wanted.to if wanted.to is not None else given[0] if len(given) == 1 else None
+    if kind is None:
+        raise InvalidRequest(problem='the body needs "to": earliest, latest, offset, time or shift')
+    if kind not in fields:
+        if given:
+            raise InvalidRequest(problem=f'"to" says {kind!r}; leave out {", ".join(given)}')
+        return parse_position(kind, now_ms, "to")
+    if given != [kind]:
+        raise InvalidRequest(problem=f'a reset to {kind} needs "{kind}" and none of the others')
+    if wanted.shift is not None:
+        return wanted.shift
+    if wanted.offset is not None:
+        return Position("offset", wanted.offset)
+    return _time(wanted.time, now_ms)
+
+
+def _time(value: str | int | None, now_ms: int) -> Position:
+    if isinstance(value, str) and value.startswith("-"):
+        return parse_position(value, now_ms, "time")
+    return Position("time", parse_time_ms(value, "time"))

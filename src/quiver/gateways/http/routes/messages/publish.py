@@ -1,0 +1,192 @@
+"""POST /topics/{topic}/messages: single messages into the log, on the same path as everybody's frames."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from quiver.gateways.http.answer import Answer, error_answer
+from quiver.gateways.http.field_notes import needed
+from quiver.gateways.http.media import Media
+from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.request import Request
+from quiver.gateways.http.routes.messages.incoming import MessageToPublish, new_message
+from quiver.model.errors import (
+    DiskFull,
+    InvalidName,
+    InvalidRequest,
+    Overloaded,
+    PartitionOffline,
+    QuiverError,
+    RequestTooLarge,
+    TopicNotFound,
+    UnsupportedMediaType,
+    error_from_wire,
+)
+from quiver.model.message import NewMessage
+from quiver.model.priority import Priority
+from quiver.model.times import format_time
+
+if TYPE_CHECKING:
+    from quiver.broker.broker import Broker
+    from quiver.messages.publish import Published
+
+T = TypeVar("T")
+
+MAX_MESSAGES = 100_000
+_SLICED_BODY_BYTES = 256 * 1024
+"""A larger body is decoded and converted in slices, so that it does not hold the event loop."""
+_SLICE_MESSAGES = 500
+_SLICE_BYTES = 1024 * 1024
+_PUBLISHED_AT_ONCE = 5_000
+
+
+class PublishRequest(msgspec.Struct):
+    messages: Annotated[list[MessageToPublish] | None, needed(maxItems=MAX_MESSAGES)] = None
+
+
+class _UndecodedMessages(msgspec.Struct):
+    messages: list[msgspec.Raw] | None = None
+
+
+class PublishResult(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """Where a message went; with `error`, why it was not stored."""
+
+    partition: int | None
+    offset: int | None
+    priority: str | msgspec.UnsetType = msgspec.UNSET
+    duplicate: Annotated[
+        bool | msgspec.UnsetType, Meta(description="Its id was known; this is the first message with it.")
+    ] = msgspec.UNSET
+    delayed: Annotated[bool | msgspec.UnsetType, Meta(description="It waits; offset is its id in /delayed.")] = (
+        msgspec.UNSET
+    )
+    deliver_at: str | msgspec.UnsetType = msgspec.UNSET
+    deliver_at_camel: str | msgspec.UnsetType = msgspec.field(name="deliverAt", default=msgspec.UNSET)
+    error: str | msgspec.UnsetType = msgspec.UNSET
+    code: str | msgspec.UnsetType = msgspec.UNSET
+    retryable: bool | msgspec.UnsetType = msgspec.UNSET
+    status: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class PublishAnswer(msgspec.Struct):
+    """Results in the order of the request."""
+
+    results: list[PublishResult]
+
+
+class PublishRoute:
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    async def publish(self, request: Request) -> Answer:
+        topic, media = request.topic(), request.media
+        content = await request.content()
+        if len(content) > _SLICED_BODY_BYTES:
+            prepared = await self._prepare_sliced(content, media)
+        else:
+            batch = media.decode(content, PublishRequest) if content else PublishRequest()
+            now_ms = self._broker.clock.now_ms()
+            prepared = [_prepared(message, media, now_ms) for message in _accepted(batch.messages)]
+        del content
+        results: list[PublishResult] = []
+        for start in range(0, max(len(prepared), 1), _PUBLISHED_AT_ONCE):
+            results += await self._publish(topic, prepared[start : start + _PUBLISHED_AT_ONCE])
+        return _answer(results)
+
+    async def _prepare_sliced(self, content: bytes, media: Media) -> list[NewMessage | QuiverError]:
+        """As the short way does it, with a pause after every half a thousand messages or megabyte."""
+        now_ms = self._broker.clock.now_ms()
+        prepared: list[NewMessage | QuiverError] = []
+        count = size = 0
+        await asyncio.sleep(0)
+        for raw in _accepted(media.decode(content, _UndecodedMessages).messages):
+            prepared.append(_prepared(media.decode(raw, MessageToPublish), media, now_ms))
+            count, size = count + 1, size + memoryview(raw).nbytes
+            if count >= _SLICE_MESSAGES or size >= _SLICE_BYTES:
+                count = size = 0
+                await asyncio.sleep(0)
+        return prepared
+
+    async def _publish(self, topic: str, prepared: list[NewMessage | QuiverError]) -> list[PublishResult]:
+        """What became of each message, in order; those that were refused already keep their error."""
+        good = [message for message in prepared if not isinstance(message, QuiverError)]
+        published = iter(await self._broker.publish(topic, good))
+        return [
+            _refused(message) if isinstance(message, QuiverError) else _result(message, next(published))
+            for message in prepared
+        ]
+
+
+def publish_routes(broker: "Broker") -> Routes:
+    operation = Operation(
+        handler=PublishRoute(broker).publish,
+        summary="Publish messages; 200 also when some of them fail",
+        tag="Messages",
+        body=PublishRequest,
+        example={"messages": [{"key": "customer-7", "value": {"id": 1}}]},
+        answer=PublishAnswer,
+        errors=(
+            InvalidRequest,
+            InvalidName,
+            TopicNotFound,
+            RequestTooLarge,
+            UnsupportedMediaType,
+            DiskFull,
+            PartitionOffline,
+            Overloaded,
+        ),
+    )
+    return {"/topics/{topic}/messages": {"POST": operation}}
+
+
+def _accepted(messages: list[T] | None) -> list[T]:
+    if messages is None:
+        raise InvalidRequest(problem='the body needs "messages": a list of messages')
+    if len(messages) > MAX_MESSAGES:
+        raise RequestTooLarge(f"{len(messages)} messages at once are over the limit of {MAX_MESSAGES}; split them")
+    return messages
+
+
+def _prepared(message: MessageToPublish, media: Media, now_ms: int) -> NewMessage | QuiverError:
+    try:
+        return new_message(message, media, now_ms)
+    except QuiverError as error:
+        return error
+
+
+def _result(message: NewMessage, outcome: "Published | QuiverError") -> PublishResult:
+    if isinstance(outcome, QuiverError):
+        return _refused(outcome)
+    result = PublishResult(partition=outcome.partition, offset=outcome.offset)
+    if message.priority is not Priority.NORMAL:
+        result.priority = message.priority.name.lower()
+    if outcome.duplicate:
+        result.duplicate = True
+    if outcome.delayed:
+        result.delayed = True
+    if outcome.delayed and not outcome.duplicate:
+        result.deliver_at = result.deliver_at_camel = format_time(message.deliver_at_ms or 0)
+    return result
+
+
+def _refused(error: QuiverError) -> PublishResult:
+    return PublishResult(
+        partition=None,
+        offset=None,
+        error=error.message,
+        code=error.code,
+        retryable=error.retryable,
+        status=error.status,
+    )
+
+
+def _answer(results: list[PublishResult]) -> Answer:
+    """200, unless the broker could take none of it for one reason that may pass: then that error with the results."""
+    first = results[0] if results else None
+    if first is None or first.retryable is not True or any(result.code != first.code for result in results):
+        return Answer(PublishAnswer(results))
+    answer = error_answer(error_from_wire(str(first.code), str(first.error), retryable=True))
+    answer.body = {**answer.body, "results": results}
+    return answer

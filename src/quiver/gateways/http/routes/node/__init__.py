@@ -1,0 +1,1 @@
+"""Routes of the node: health, version, documents."""

@@ -1,0 +1,104 @@
+"""GET /topics/{topic}/queues: how much each queue group has before it."""
+
+from binascii import b2a_base64
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from quiver.gateways.http.answer import Answer
+from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.request import Request
+from quiver.gateways.http.routes.groups.groups import group_of
+from quiver.model.errors import GroupNotFound, InvalidName, TopicNotFound
+from quiver.model.priority import NAMES
+
+if TYPE_CHECKING:
+    from quiver.broker.broker import Broker
+    from quiver.queues.service import QueueDepth
+
+
+class BlockedKey(msgspec.Struct, kw_only=True):
+    key: str | UnsetType = UNSET
+    key_base64: str | UnsetType = UNSET
+    waiting: Annotated[int, Meta(description="Messages behind the one that is leased or waits for a retry.")]
+
+
+class QueueAnswer(msgspec.Struct, kw_only=True):
+    group: str
+    topic: str
+    ready: Annotated[int, Meta(description="Messages that can be received now.")]
+    ready_by_priority: dict[str, int]
+    leased: Annotated[int, Meta(description="With consumers now.")]
+    retrying: Annotated[int, Meta(description="Given back, and not due yet.")]
+    delayed: Annotated[int, Meta(description="Published with a delay, and not due yet.")]
+    dead: Annotated[int, Meta(description="Given up since the broker was started.")]
+    oldest_age: Annotated[float, Meta(description="Of the oldest message that is not settled, in seconds.")]
+    blocked_keys: list[BlockedKey]
+    consumers: Annotated[dict[str, int], Meta(description="How many messages each holds.")]
+
+
+class QueuesAnswer(msgspec.Struct):
+    topic: str
+    queues: list[QueueAnswer]
+
+
+class QueueRoutes:
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    async def list(self, request: Request) -> Answer:
+        topic = request.topic()
+        depths = await self._broker.queues.depths(topic)
+        return Answer(QueuesAnswer(topic, [_shown(topic, depth) for depth in depths]))
+
+    async def describe(self, request: Request) -> Answer:
+        topic, group = request.topic(), group_of(request)
+        return Answer(_shown(topic, await self._broker.queues.depth(topic, group)))
+
+
+def queue_routes(broker: "Broker") -> Routes:
+    routes, known = QueueRoutes(broker), (InvalidName, TopicNotFound)
+    return {
+        "/topics/{topic}/queues": {
+            "GET": Operation(
+                handler=routes.list,
+                summary="Depth and age of a topic's queue groups",
+                tag="Queues",
+                answer=QueuesAnswer,
+                errors=known,
+            )
+        },
+        "/topics/{topic}/queues/{group}": {
+            "GET": Operation(
+                handler=routes.describe,
+                summary="Depth and age of one queue group",
+                tag="Queues",
+                answer=QueueAnswer,
+                errors=(*known, GroupNotFound),
+            )
+        },
+    }
+
+
+def _shown(topic: str, depth: "QueueDepth") -> QueueAnswer:
+    return QueueAnswer(
+        group=depth.group,
+        topic=topic,
+        ready=depth.ready,
+        ready_by_priority=dict(zip(NAMES, depth.ready_by_level, strict=True)),
+        leased=depth.leased,
+        retrying=depth.retrying,
+        delayed=depth.delayed,
+        dead=depth.dead,
+        oldest_age=depth.oldest_age_ms / 1000,
+        blocked_keys=[_blocked(key, waiting) for key, waiting in depth.blocked_keys],
+        consumers=depth.consumers,
+    )
+
+
+def _blocked(key: bytes, waiting: int) -> BlockedKey:
+    try:
+        return BlockedKey(key=key.decode(), waiting=waiting)
+    except UnicodeDecodeError:
+        return BlockedKey(key_base64=b2a_base64(key, newline=False).decode("ascii"), waiting=waiting)

@@ -1,0 +1,137 @@
+"""POST /topics/{topic}/receive: leases messages for a consumer of a queue group, waiting for some."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from quiver.gateways.http.answer import Answer, StreamedAnswer
+from quiver.gateways.http.field_notes import DURATION, NAME, PRIORITY, needed, note
+from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.request import ClientGone, Request
+from quiver.gateways.http.routes.messages.message_stream import streamed_messages
+from quiver.gateways.http.routes.queues.received import ReceivedMessage, Size, shown_runs
+from quiver.model.errors import (
+    GroupKindMismatch,
+    GroupOrderingMismatch,
+    InvalidName,
+    InvalidRequest,
+    Overloaded,
+    QuiverError,
+    TopicNotFound,
+)
+from quiver.model.names import check_name
+from quiver.model.position import parse_position
+from quiver.model.priority import parse_priority
+from quiver.model.queue import QUEUE_SETTINGS, Ordering
+from quiver.model.times import parse_duration_ms
+
+if TYPE_CHECKING:
+    from quiver.broker.broker import Broker
+    from quiver.queues.service import Received
+
+MAX_MESSAGES = 10_000
+MAX_WAIT_MS = 300_000
+
+
+class ReceiveRequest(msgspec.Struct, kw_only=True):
+    group: Annotated[str | None, needed(**NAME)] = None
+    consumer: Annotated[
+        Annotated[str, Meta(max_length=240)] | None,
+        Meta(description="Whom max_unacked is counted for; the connection when absent."),
+    ] = None
+    max_messages: Annotated[int, Meta(ge=1, description="At most 10,000; a larger one counts as that.")] | None = None
+    wait: Annotated[
+        str | int | float | None, note("How long to wait while there is nothing; at most 5m.", **DURATION)
+    ] = None
+    visibility: Annotated[
+        str | int | float | None, note("How long the lease lasts; as the group is set when absent.", **DURATION)
+    ] = None
+    ordering: Annotated[Ordering | None, Meta(description="Fixed at the group's first use.")] = None
+    priority: Annotated[str | int | None, note("This level only.", **PRIORITY)] = None
+    start: Annotated[
+        str | int | None, note("Where a new group begins: earliest (default), latest, an offset, a time.", minimum=0)
+    ] = None
+
+
+class ReceiveAnswer(msgspec.Struct):
+    """In the order of delivery; empty when nothing came in time, or while the consumer holds max_unacked."""
+
+    messages: list[ReceivedMessage]
+
+
+class ReceiveRoute:
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    async def receive(self, request: Request) -> Answer | StreamedAnswer:
+        topic = request.topic()
+        wanted = await request.body(ReceiveRequest)
+        request.check_room()
+        request.waits = True
+        received = await self._wait(request, topic, wanted)
+        size = Size(received)
+        if size.is_small:
+            return Answer(ReceiveAnswer([message for run in shown_runs(received) for message in run]))
+        try:
+            request.hold(size.bytes)
+        except QuiverError:
+            await self._broker.queues.give_back(received)
+            raise
+        media = request.answer_media
+        return StreamedAnswer(streamed_messages(media, shown_runs(received), size.messages), media)
+
+    async def _wait(self, request: Request, topic: str, wanted: ReceiveRequest) -> "list[Received]":
+        """Receives while the client is there: what nobody hears of must not count as delivered."""
+        options = _options(wanted, request.connection, self._broker.clock.now_ms())
+        receiving = asyncio.ensure_future(self._broker.queues.receive([topic], **options))
+        leaving = asyncio.ensure_future(request.client_gone())
+        try:
+            await asyncio.wait((receiving, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not leaving.done():
+                return receiving.result()
+            receiving.cancel()
+            await asyncio.wait((receiving,))
+            if not receiving.cancelled() and receiving.exception() is None:
+                await self._broker.queues.give_back(receiving.result())
+            raise ClientGone
+        finally:
+            receiving.cancel()
+            leaving.cancel()
+
+
+def receive_routes(broker: "Broker") -> Routes:
+    operation = Operation(
+        handler=ReceiveRoute(broker).receive,
+        summary="Lease messages for a queue group; waits for some",
+        tag="Queues",
+        body=ReceiveRequest,
+        example={"group": "senders", "max_messages": 10, "wait": "20s", "visibility": "30s"},
+        answer=ReceiveAnswer,
+        errors=(InvalidRequest, InvalidName, TopicNotFound, GroupKindMismatch, GroupOrderingMismatch, Overloaded),
+    )
+    return {"/topics/{topic}/receive": {"POST": operation}}
+
+
+def _options(wanted: ReceiveRequest, connection: str, now_ms: int) -> dict[str, Any]:
+    """What the broker's receive takes besides the topic."""
+    if wanted.group is None:
+        raise InvalidRequest(problem='the body needs "group": the queue group to receive for')
+    return {
+        "group": check_name(wanted.group, "group"),
+        "consumer": wanted.consumer or connection,
+        "max_messages": min(wanted.max_messages or 10, MAX_MESSAGES),
+        "wait_ms": 0 if wanted.wait is None else min(parse_duration_ms(wanted.wait, "wait"), MAX_WAIT_MS),
+        "visibility_ms": None if wanted.visibility is None else _visibility_ms(wanted.visibility),
+        "ordering": wanted.ordering,
+        "priority": None if wanted.priority is None else parse_priority(wanted.priority),
+        "start": None if wanted.start is None else parse_position(wanted.start, now_ms),
+    }
+
+
+def _visibility_ms(value: object) -> int:
+    try:
+        return int(QUEUE_SETTINGS["visibility"].parse(value))
+    except ValueError as error:
+        raise InvalidRequest(problem=f"visibility {error}") from None

@@ -1,0 +1,42 @@
+"""What requests about delayed messages ask of the broker."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from quiver.broker.broker import Broker
+from quiver.delays.service import MAX_LISTED
+from quiver.model.errors import InvalidRequest
+from quiver.protocol.delay_messages import (
+    CancelDelayed,
+    CancelledDelayed,
+    Delayed,
+    DelayedList,
+    GetDelayed,
+    ListDelayed,
+)
+from quiver.protocol.message import Message
+
+
+async def _list(broker: Broker, request: ListDelayed) -> Message:
+    if request.limit < 1 or request.skip < 0:
+        raise InvalidRequest(problem="limit is 1 or more, and skip 0 or more")
+    page = await broker.delays.page(request.topic, skip=request.skip, limit=min(request.limit, MAX_LISTED))
+    return DelayedList(*page)
+
+
+async def _get(broker: Broker, request: GetDelayed) -> Message:
+    partition = None if request.partition == -1 else request.partition
+    return Delayed(await broker.delays.get(request.topic, partition, request.id))
+
+
+async def _cancel(broker: Broker, request: CancelDelayed) -> Message:
+    if len(request.ids) > MAX_LISTED:
+        raise InvalidRequest(problem=f"cancel at most {MAX_LISTED} messages at a time")
+    return CancelledDelayed(sorted(await broker.delays.cancel(request.topic, request.partition, request.ids)))
+
+
+DELAY_ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+    ListDelayed: _list,
+    GetDelayed: _get,
+    CancelDelayed: _cancel,
+}

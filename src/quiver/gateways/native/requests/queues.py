@@ -1,0 +1,110 @@
+"""What requests about queues ask of the broker."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, get_args
+
+from quiver.broker.broker import Broker
+from quiver.model.errors import InvalidRequest, TopicNotFound
+from quiver.model.priority import Priority
+from quiver.model.queue import Ordering
+from quiver.protocol.message import Message
+from quiver.protocol.queue_messages import (
+    DescribeQueues,
+    QueueDepth,
+    QueueDepths,
+    Receive,
+    Received,
+    ReceivedRun,
+    RefusedRun,
+    Settle,
+    Settled,
+    SettledPart,
+)
+from quiver.queues.service import Received as Lease
+from quiver.queues.state.port import Settlement
+
+Payload = tuple[bytes | memoryview, ...]
+_ORDERINGS: tuple[Ordering, ...] = get_args(Ordering)
+
+
+async def receive(broker: Broker, request: Receive, connection: str) -> list[Lease]:
+    """What the request is given; `connection` stands for a consumer that has no name."""
+    return await broker.queues.receive(
+        [_topic(broker, topic_id) for topic_id in request.topic_ids],
+        request.group,
+        consumer=request.consumer or connection,
+        max_messages=request.max_messages,
+        max_bytes=request.max_bytes,
+        wait_ms=request.wait_ms,
+        visibility_ms=request.visibility_ms,
+        ordering=_ordering(request.ordering),
+        priority=_priority(request.priority),
+        start=request.start,
+    )
+
+
+def received(leases: Sequence[Lease]) -> tuple[Received, Payload]:
+    """The answer, and the frames that follow it."""
+    runs = [
+        ReceivedRun(
+            topic.id,
+            run.partition,
+            run.group_id,
+            run.lease_id,
+            run.start,
+            run.end,
+            run.attempt,
+            run.deadline_ms,
+            visibility_ms,
+            run.first_delivered_ms,
+            run.last_error,
+            len(run.frame),
+        )
+        for topic, visibility_ms, run in leases
+    ]
+    return Received(runs), tuple(lease.delivery.frame for lease in leases)
+
+
+def _topic(broker: Broker, topic_id: int) -> str:
+    name = broker.groups.topic_name(topic_id)
+    if name is None:
+        raise TopicNotFound(f"there is no topic with id {topic_id} (any more); fetch metadata again", topic=topic_id)
+    return name
+
+
+def _ordering(value: str | None) -> Ordering | None:
+    for known in _ORDERINGS:
+        if value == known:
+            return known
+    if value is not None:
+        raise InvalidRequest(problem=f"ordering {value!r} is not one of {', '.join(_ORDERINGS)}")
+    return None
+
+
+def _priority(value: int | None) -> Priority | None:
+    if value is not None and not 0 <= value < len(Priority):
+        raise InvalidRequest(problem=f"priority {value} is not one of 0 to {len(Priority) - 1}")
+    return None if value is None else Priority(value)
+
+
+async def _settle(broker: Broker, request: Settle) -> Message:
+    return Settled([_settled(settlement) for settlement in await broker.queues.settle(request.parts)])
+
+
+def _settled(settlement: Settlement) -> SettledPart:
+    refused = [
+        RefusedRun(start, end, error.code, error.message, error.retryable) for start, end, error in settlement.refused
+    ]
+    return SettledPart(refused, settlement.until_ms)
+
+
+async def _describe(broker: Broker, request: DescribeQueues) -> Message:
+    if request.group is None:
+        return QueueDepths([QueueDepth(*depth) for depth in await broker.queues.depths(request.topic)])
+    return QueueDepths([QueueDepth(*await broker.queues.depth(request.topic, request.group))])
+
+
+QUEUE_ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+    Settle: _settle,
+    DescribeQueues: _describe,
+}

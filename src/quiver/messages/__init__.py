@@ -1,0 +1,1 @@
+"""Messages: the one publish path, the one fetch path, and browsing."""

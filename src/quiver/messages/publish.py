@@ -1,0 +1,186 @@
+"""Publish: frames from native clients, and single messages, which share frames."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from quiver.delays.service import Delays
+from quiver.model.errors import (
+    InvalidFrame,
+    InvalidRequest,
+    NotSupported,
+    PartitionNotFound,
+    QuiverError,
+    StalePartitionCount,
+    UnknownProducer,
+)
+from quiver.model.message import NewMessage
+from quiver.model.topic import Topic
+from quiver.partition.partition import Appended, Frame, Partition
+from quiver.partition.state import FIRST_MOVER_ID
+from quiver.records.check import KEY_NEEDED, check_frame
+from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, NO_PRODUCER, FrameHeader
+from quiver.structures.murmur2 import partition_for
+from quiver.system.clock import Clock
+from quiver.topics.partitions import Partitions
+from quiver.topics.service import MetadataService
+from quiver.transactions.coordinator import Coordinator
+from quiver.transactions.events import Place
+
+logger = logging.getLogger(__name__)
+
+_STICKY_MESSAGES = 100
+_PARTITIONS_AT_ONCE = 8
+_FEATURES = {CONTROL: "a control frame", ENCRYPTED: "an encrypted frame"}
+
+
+class Published(NamedTuple):
+    partition: int
+    offset: int
+    duplicate: bool = False
+    delayed: bool = False
+    """It waits for its time, and the offset is its id among the delayed messages."""
+
+
+class _Begun(NamedTuple):
+    partition: int
+    future: "asyncio.Future[Appended]"
+
+
+class Publish:
+    def __init__(
+        self,
+        metadata: MetadataService,
+        partitions: Partitions,
+        delays: Delays,
+        transactions: Coordinator,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
+        self._delays = delays
+        self._transactions = transactions
+        self._clock = clock
+        self._sticky: dict[int, int] = {}
+        """Per topic, how many messages without a key came so far."""
+
+    def frame(
+        self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0
+    ) -> "asyncio.Future[Appended]":
+        """Checks a frame and queues it before it returns, so that calls made in order are written in order."""
+        topic = self._metadata.topic_by_id(topic_id)
+        if partition_count and partition_count != topic.config.partitions:
+            raise StalePartitionCount(topic=topic.name, count=topic.config.partitions)
+        self._partitions.get(topic_id, partition)
+        header = check_frame(frame, self._partitions.limits_for(topic.config), needs_keys=topic.config.is_compacted)
+        if header.producer_id >= FIRST_MOVER_ID:
+            raise InvalidFrame(problem=f"producer id {header.producer_id} is one of the broker's own")
+        for bit, feature in _FEATURES.items():
+            if header.attributes & bit:
+                raise NotSupported(feature=feature)
+        if header.is_transactional:
+            return self._transactional(topic, partition, frame, header)
+        self._check_producer(header)
+        return self._append(topic, partition, frame, header)
+
+    def _check_producer(self, header: FrameHeader) -> None:
+        """A frame puts all earlier epochs of its producer out: so it must be one that the broker has given out."""
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        if producer_id == NO_PRODUCER:
+            return
+        was_given = self._transactions.was_given(producer_id, epoch)
+        if was_given is None:
+            was_given = self._metadata.was_given(producer_id, epoch)
+        if not was_given:
+            raise UnknownProducer(
+                f"epoch {epoch} of producer {producer_id} was not given out by this broker (or is forgotten); the "
+                "producer must take a new epoch",
+                producer_id=producer_id,
+            )
+
+    def _append(self, topic: Topic, partition: int, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
+        if header.columns & COLUMN_DELIVER_AT:
+            return self._delays.schedule_frame(topic, partition, frame, header)
+        return self._partitions.get(topic.id, partition).append(frame, header)
+
+    def _transactional(
+        self, topic: Topic, partition: int, frame: Frame, header: FrameHeader
+    ) -> "asyncio.Future[Appended]":
+        """A frame of a transaction, which does not end before the frame is written."""
+        transaction = self._transactions.join(header.producer_id, header.producer_epoch)
+        place = Place(topic.id, partition, bool(header.columns & COLUMN_DELIVER_AT))
+        transaction.add_frame(place)
+        try:
+            appended = self._append(topic, partition, frame, header)
+        except BaseException as error:
+            transaction.frame_done(place, header.base_sequence, error)
+            raise
+        appended.add_done_callback(lambda done: transaction.frame_done(place, header.base_sequence, done.exception()))
+        return appended
+
+    async def messages(self, topic_name: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
+        """Publishes each message by itself: the answer for one is its place, or why it was refused."""
+        topic = self._metadata.topic(topic_name)
+        partitions = self._partitions.of(topic.id)
+        started: list[_Begun | QuiverError] = []
+        begun_at_once: set[int] = set()
+        for message in messages:
+            begun = self._start(topic, partitions, message)
+            started.append(begun)
+            if isinstance(begun, _Begun):
+                begun_at_once.add(begun.partition)
+            if len(begun_at_once) >= _PARTITIONS_AT_ONCE:  # each of them builds a frame when the loop comes to it
+                begun_at_once.clear()
+                await asyncio.sleep(0)
+        return [await _outcome(begun) for begun in started]
+
+    def _start(self, topic: Topic, partitions: list[Partition], message: NewMessage) -> _Begun | QuiverError:
+        try:
+            if message.key is None and topic.config.is_compacted:
+                raise InvalidRequest(problem=KEY_NEEDED)
+            number = self._choose(topic, message, len(partitions))
+            if message.deliver_at_ms is None:
+                return _Begun(number, partitions[number].append_message(message))
+            if message.deliver_at_ms > self._clock.now_ms():
+                return _Begun(number, self._delays.schedule_message(topic, number, message))
+            now = msgspec.structs.replace(message, deliver_at_ms=None)
+            return _Begun(number, partitions[number].append_message(now))
+        except QuiverError as error:
+            return error
+        except Exception:  # it is the fault of this message: the others are published
+            logger.exception("a message to %s was refused", topic.name)
+            return QuiverError()
+
+    def _choose(self, topic: Topic, message: NewMessage, count: int) -> int:
+        chosen = chosen_partition(topic, message, count)
+        if chosen is not None:
+            return chosen
+        sent = self._sticky[topic.id] = self._sticky.get(topic.id, -1) + 1
+        return sent // _STICKY_MESSAGES % count
+
+
+def chosen_partition(topic: Topic, message: NewMessage, count: int) -> int | None:
+    """The partition that a message asks for, or that its key, or else its id, belongs to; None: any."""
+    if message.partition is not None:
+        if not 0 <= message.partition < count:
+            raise PartitionNotFound(topic=topic.name, count=count, partition=message.partition)
+        return message.partition
+    hashed = message.id if message.key is None else message.key
+    return None if hashed is None else partition_for(hashed, count)
+
+
+async def _outcome(begun: _Begun | QuiverError) -> Published | QuiverError:
+    if isinstance(begun, QuiverError):
+        return begun
+    try:
+        appended = await begun.future
+        return Published(begun.partition, appended.base_offset, appended.duplicate, appended.delayed)
+    except QuiverError as error:
+        return error
+    except Exception:
+        logger.exception("a message was not published")
+        return QuiverError()

@@ -1,1 +1,0 @@
-"""Moves between logs, each exactly once: an outbox in the journal of the source."""

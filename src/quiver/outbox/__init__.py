@@ -1,0 +1,1 @@
+"""Messages on their way from one log to another, each exactly once."""

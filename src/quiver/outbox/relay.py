@@ -1,0 +1,130 @@
+"""Carries out the moves of an outbox: in order for each target, again and again until each has succeeded."""
+
+import asyncio
+import contextlib
+import heapq
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+from quiver.model.errors import QuiverError
+from quiver.outbox.outbox import Move, Outbox, Target
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 10.0
+
+
+class Carrier:
+    """One task per target that has something to do. Belongs to the owner of the outbox and its event loop.
+
+    The owner hands a move over once its journal has it (`submit`; at start-up all open ones) and says so when it took
+    one back (`taken_back`). `carry` appends the messages and may be called again for the same move; `done` notes
+    in the journal that the move has ended, which need not wait for the disk.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        outbox: Outbox,
+        *,
+        carry: Callable[[Move], Awaitable[None]],
+        done: Callable[[Move], Awaitable[None]],
+    ) -> None:
+        self._name = name
+        self._outbox = outbox
+        self._carry = carry
+        self._done = done
+        self._queues: dict[Target, list[tuple[int, Move]]] = {}
+        self._tasks: dict[Target, asyncio.Task[None]] = {}
+        self._submitted: set[int] = set()
+        self._ended: dict[int, asyncio.Future[None]] = {}
+        """Of moves that somebody waits for; cancelled when they will not be done here."""
+        self._news = asyncio.Event()
+        self._closing = False
+
+    def submit(self, moves: Iterable[Move]) -> None:
+        """Moves that are on disk at the source. Each is carried out when those begun before it to its target are."""
+        for move in moves:
+            if self._closing or move.id in self._submitted:
+                continue
+            self._submitted.add(move.id)
+            heapq.heappush(self._queues.setdefault(move.target, []), (move.id, move))
+            if move.target not in self._tasks:
+                task = asyncio.get_running_loop().create_task(self._run(move.target))
+                self._tasks[move.target] = task
+        self._news.set()
+
+    def taken_back(self) -> None:
+        """A move was taken out of the outbox: whoever waited for it goes on."""
+        self._news.set()
+        for move_id in [move_id for move_id in self._ended if move_id not in self._outbox.open]:
+            self._ended.pop(move_id).cancel()
+
+    async def finished(self, moves: Iterable[Move], *, within_seconds: float) -> bool:
+        """Waits until the moves are done; False when that takes too long, one is taken back, or it closes."""
+        loop = asyncio.get_running_loop()
+        waiting = [
+            self._ended.setdefault(move.id, loop.create_future()) for move in moves if move.id in self._outbox.open
+        ]
+        if not waiting:
+            return True
+        if self._closing:
+            return False
+        done, late = await asyncio.wait(waiting, timeout=within_seconds)
+        return not late and not any(future.cancelled() for future in done)
+
+    async def close(self) -> None:
+        """Stops where it is. What is not done stays open and is carried out after the next start."""
+        self._closing = True
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for future in self._ended.values():
+            future.cancel()
+        self._ended.clear()
+
+    async def _run(self, target: Target) -> None:
+        queue = self._queues[target]
+        try:
+            while queue:
+                await self._until_first(target, queue)
+                _, move = queue[0]
+                await self._carry_out(move)
+                heapq.heappop(queue)
+        finally:
+            del self._tasks[target], self._queues[target]
+
+    async def _until_first(self, target: Target, queue: list[tuple[int, Move]]) -> None:
+        """Waits while a move to the same target that was begun earlier is not on disk yet."""
+        while any(
+            move.target == target and id not in self._submitted
+            for id, move in self._outbox.open.items()
+            if id < queue[0][0]
+        ):
+            self._news.clear()
+            await self._news.wait()
+
+    async def _carry_out(self, move: Move) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                await self._carry(move)
+                break
+            except (QuiverError, OSError) as error:
+                logger.warning("move %d of %s is tried again in %.2f s: %s", move.id, self._name, pause, error)
+            except Exception:
+                logger.exception("move %d of %s is tried again in %.2f s", move.id, self._name, pause)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        self._outbox.done(move.id)
+        self._submitted.discard(move.id)
+        with contextlib.suppress(KeyError):
+            self._ended.pop(move.id).set_result(None)
+        try:
+            await self._done(move)
+        except (QuiverError, OSError) as error:
+            logger.warning("the end of move %d of %s was not noted: %s", move.id, self._name, error)
+        except Exception:  # the moves after it must be carried out all the same
+            logger.exception("the end of move %d of %s was not noted", move.id, self._name)

@@ -1,0 +1,302 @@
+"""Placing: what waits for the writer gets its offset, is recognised as a repeat, or is refused."""
+
+import logging
+
+import numpy as np
+
+from quiver.model.errors import MessageIdUndecided, OutOfSequence, QuiverError, TransactionConflict
+from quiver.model.limits import Limits
+from quiver.model.topic import TopicConfig
+from quiver.partition.committed_view import CommittedView
+from quiver.partition.id_keys import Keys, id_keys
+from quiver.partition.message_batch import FusedMessages
+from quiver.partition.message_ids import MessageIds, Screening, first_entries
+from quiver.partition.pending import (
+    Appended,
+    Duplicate,
+    Frame,
+    Pending,
+    PendingFrame,
+    PendingMarker,
+    PendingRepeat,
+    Placed,
+    refuse,
+)
+from quiver.partition.state import SEQUENCE_LIMIT, ProducerTable, SentFrame
+from quiver.partition.transactions import Marker, build_marker
+from quiver.records.check import check_frame
+from quiver.records.cut import cut_frame
+from quiver.records.header import (
+    COLUMN_DELIVER_AT,
+    COLUMN_ID,
+    FrameHeader,
+    stamp,
+    unpack_header,
+)
+from quiver.storage.port import Log
+
+logger = logging.getLogger(__name__)
+
+_NOT_KNOWN = -1
+"""The offset of a message that a repeat of its frame cannot be told any more."""
+
+
+class Placing(CommittedView):
+    """What a partition knows of producers, transactions and message ids, and the offsets it gives by that."""
+
+    def __init__(
+        self, name: str, log: Log, config: TopicConfig, *, epoch: int, limits: Limits, is_schedule: bool = False
+    ) -> None:
+        super().__init__(log, config)
+        self.name = name
+        self.epoch = epoch
+        self._limits = limits
+        self._producers = ProducerTable()
+        self.message_ids = MessageIds(
+            config.dedup_window_ms,
+            settled_below=lambda: self.high_watermark,
+            columns=COLUMN_ID | COLUMN_DELIVER_AT if is_schedule else COLUMN_ID,  # copies have no time
+            delayed=is_schedule,
+        )
+
+    def _place(self, pending: Pending, now_ms: int, placed: Placed) -> None:
+        """Places one item. An error, whatever it is, refuses this item alone and leaves nothing of it behind.
+
+        Of messages that share a frame, those are refused that cannot be in any.
+        """
+        item = Placed(placed.next_offset)
+        try:
+            self._place_item(pending, now_ms, item)
+        except Exception as error:
+            self._undo(item)
+            if isinstance(pending, FusedMessages) and len(pending.messages) > 1:
+                for half in pending.halves():
+                    self._place(half, now_ms, placed)
+            else:
+                refuse(pending, self._as_refusal(error))
+        else:
+            placed.extend(item)
+
+    def _as_refusal(self, error: Exception) -> QuiverError:
+        if isinstance(error, QuiverError):
+            return error
+        logger.error("writing to %s failed", self.name, exc_info=error)
+        return QuiverError()
+
+    def _place_item(self, pending: Pending, now_ms: int, placed: Placed) -> None:
+        if isinstance(pending, PendingMarker):
+            self._place_marker(pending, now_ms, placed)
+        elif isinstance(pending, FusedMessages):
+            self._place_messages(pending, now_ms, placed)
+        elif isinstance(pending, PendingFrame):
+            self._place_frame(pending, now_ms, placed)
+
+    def _place_marker(self, pending: PendingMarker, now_ms: int, placed: Placed) -> None:
+        if not self.transactions.is_open(pending.producer_id, pending.epoch):
+            placed.outcomes.append((pending, Appended(-1, now_ms, duplicate=True)))
+            return
+        marker = Marker(pending.commit, now_ms)
+        frame = build_marker(pending.producer_id, pending.epoch, marker)
+        header = self._record(frame, unpack_header(frame), now_ms, placed, marker)
+        closed = self.message_ids.close(header, commit=marker.commit)
+        if closed is not None:
+            placed.id_changes.append(closed)
+        placed.outcomes.append((pending, Appended(header.base_offset, now_ms)))
+
+    def _place_messages(self, pending: FusedMessages, now_ms: int, placed: Placed) -> None:
+        keys: Keys | None = None
+        if pending.has_ids and self.message_ids.window_ms:
+            pending, keys = self._without_repeats(pending, now_ms, placed)
+        if not pending.messages:
+            return
+        frame = pending.build(now_ms)
+        header = self._record(frame, check_frame(frame, self._limits), now_ms, placed)
+        if keys is not None:
+            self._record_ids(header, keys, placed, is_new=True)
+        placed.outcomes.append((pending, Appended(header.base_offset, now_ms)))
+
+    def _without_repeats(self, pending: FusedMessages, now_ms: int, placed: Placed) -> tuple[FusedMessages, Keys]:
+        """Answers the messages that are known, and returns the others with their keys."""
+        keys = id_keys(message.id for message in pending.messages)
+        screening = self.message_ids.screen(keys, now_ms)
+        for row in screening.undecided:
+            refuse(PendingRepeat(pending.futures[row]), _undecided(pending.messages[row].id))
+        gone = {*screening.repeats, *screening.within, *screening.undecided}
+        if not gone:
+            return pending, keys
+        kept = [row for row in range(len(keys)) if row not in gone]
+        for duplicate in self._duplicates(screening, kept, placed.next_offset):
+            outcome = Appended(duplicate.offset, now_ms, duplicate=True, delayed=duplicate.delayed)
+            placed.outcomes.append((PendingRepeat(pending.futures[duplicate.row]), outcome))
+        return pending.chosen(kept), [keys[row] for row in kept]
+
+    def _place_frame(self, pending: PendingFrame, now_ms: int, placed: Placed) -> None:
+        try:
+            sent = self._producers.find_repeat(pending.header)
+            self._check_transaction(pending.header)
+            if sent is not None:
+                placed.outcomes.append((pending, self._repeated(pending, sent, now_ms)))
+            elif pending.ids is not None and self.message_ids.window_ms:
+                self._place_named(pending, pending.ids.keys, now_ms, placed)
+            else:
+                header = self._record(pending.frame, pending.header, now_ms, placed)
+                placed.outcomes.append((pending, Appended(header.base_offset, now_ms)))
+        except OutOfSequence as error:
+            self._place_late(pending, error, now_ms, placed)
+
+    def _place_named(self, pending: PendingFrame, keys: Keys, now_ms: int, placed: Placed) -> None:
+        """A frame with ids, without the messages that are known."""
+        frame, header = pending.frame, pending.header
+        duplicates: list[Duplicate] = []
+        if pending.is_checked:
+            duplicates = self._screened(pending, keys, now_ms, placed.next_offset)
+        if len(duplicates) == header.record_count:
+            self._pass_over(header, now_ms, placed)
+            placed.outcomes.append((pending, _all_known(duplicates, now_ms)))
+            return
+        if duplicates:
+            frame, keys = _cut(pending, duplicates)
+            header = unpack_header(frame)
+        header = self._record(frame, header, now_ms, placed, left_out=len(duplicates))
+        self._record_ids(header, keys, placed, is_new=pending.is_checked)
+        placed.outcomes.append((pending, Appended(header.base_offset, now_ms, duplicates=tuple(duplicates))))
+
+    # message ids
+
+    def _screened(self, pending: PendingFrame, keys: Keys, now_ms: int, base: int) -> list[Duplicate]:
+        """The messages of a frame that are known, by row; MessageIdUndecided if it is not certain that one is."""
+        screening = self.message_ids.screen(keys, now_ms, _transaction_of(pending.header))
+        if screening.undecided:
+            assert pending.ids is not None
+            raise _undecided(pending.ids.opened.ids()[min(screening.undecided)])
+        gone = {*screening.repeats, *screening.within}
+        return self._duplicates(screening, [row for row in range(len(keys)) if row not in gone], base) if gone else []
+
+    def _duplicates(self, screening: Screening, kept: list[int], base: int) -> list[Duplicate]:
+        """In order of rows; those that are kept get the offsets from a base on."""
+        offsets = {row: base + place for place, row in enumerate(kept)} if screening.within else {}
+        known = [Duplicate(row, *first) for row, first in screening.repeats.items()]
+        delayed = self.message_ids.delayed
+        return sorted(known + [Duplicate(row, offsets[first], delayed) for row, first in screening.within.items()])
+
+    def _record_ids(self, header: FrameHeader, keys: Keys, placed: Placed, *, is_new: bool) -> None:
+        offsets = range(header.base_offset, header.next_offset)
+        placed.id_changes.append(self.message_ids.record(header, first_entries(keys, offsets), is_new=is_new))
+
+    # producers
+
+    def _place_late(self, pending: PendingFrame, error: OutOfSequence, now_ms: int, placed: Placed) -> None:
+        """A frame that was passed, and of which nothing is known: it came before if all of its messages did.
+
+        Of a frame of repeats alone nothing is stored, and so a restart does not know of it.
+        """
+        behind = (error.details["expected"] - pending.header.base_sequence) % SEQUENCE_LIMIT
+        duplicates = self._known_again(pending, now_ms) if behind <= SEQUENCE_LIMIT // 2 else []
+        if len(duplicates) < pending.header.record_count or any(each.offset == _NOT_KNOWN for each in duplicates):
+            refuse(pending, error)
+        else:
+            placed.outcomes.append((pending, _all_known(duplicates, now_ms)))
+
+    def _repeated(self, pending: PendingFrame, sent: SentFrame, now_ms: int) -> Appended:
+        if not sent.left_out:
+            return Appended(sent.base_offset, sent.append_time_ms, duplicate=True)
+        return _repeated_in_part(sent, self._known_again(pending, now_ms))
+
+    def _known_again(self, pending: PendingFrame, now_ms: int) -> list[Duplicate]:
+        """Where the messages are that have an id, of a frame that came before."""
+        if pending.ids is None or not self.message_ids.window_ms:
+            return []
+        keys = pending.ids.keys
+        repeats = self.message_ids.screen(keys, now_ms, _transaction_of(pending.header)).repeats
+        rows = [row for row, key in enumerate(keys) if key is not None]
+        return [Duplicate(row, *repeats.get(row, (_NOT_KNOWN, False))) for row in rows]
+
+    def _pass_over(self, header: FrameHeader, now_ms: int, placed: Placed) -> None:
+        """The producer has sent its frame, of which nothing is stored."""
+        self._note_producer(header.producer_id, placed)
+        nothing = header._replace(base_offset=-1, append_time_ms=now_ms, record_count=0, last_offset_delta=-1)
+        self._producers.record(nothing, left_out=header.record_count)
+
+    def _check_transaction(self, header: FrameHeader) -> None:
+        """A producer's earlier transaction, whose end is on its way here, must not get the frames of the next."""
+        earlier = self.transactions.open.get(header.producer_id) if header.is_transactional else None
+        if earlier is not None and earlier.epoch < header.producer_epoch:
+            problem = f"the one before, of epoch {earlier.epoch}, has not ended in {self.name} yet"
+            raise TransactionConflict(transaction=f"{header.producer_id}:{header.producer_epoch}", problem=problem)
+
+    # offsets
+
+    def _record(
+        self,
+        frame: Frame,
+        header: FrameHeader,
+        now_ms: int,
+        placed: Placed,
+        marker: Marker | None = None,
+        left_out: int = 0,
+    ) -> FrameHeader:
+        """Gives a frame its offset; returns its header with it."""
+        base = placed.next_offset
+        stamped = stamp(frame, header, base_offset=base, leader_epoch=self.epoch, append_time_ms=now_ms)
+        self._note_producer(header.producer_id, placed)
+        self._producers.record(stamped.header, left_out)
+        placed.changes.append(self.transactions.record(stamped.header, marker))
+        placed.frames.append(stamped)
+        placed.next_offset = stamped.header.next_offset
+        return stamped.header
+
+    def _note_producer(self, producer_id: int, placed: Placed) -> None:
+        if producer_id not in placed.undo:
+            placed.undo[producer_id] = self._producers.get(producer_id)
+
+    def _undo(self, placed: Placed) -> None:
+        for producer_id, state in placed.undo.items():
+            self._producers.put_back(producer_id, state)
+        for change in reversed(placed.changes):
+            self.transactions.take_back(change)
+        for id_change in reversed(placed.id_changes):
+            self.message_ids.take_back(id_change)
+
+
+def _transaction_of(header: FrameHeader) -> tuple[int, int] | None:
+    return (header.producer_id, header.producer_epoch) if header.is_transactional else None
+
+
+def _undecided(id: bytes | None) -> MessageIdUndecided:
+    return MessageIdUndecided(id=(id or b"").decode(errors="replace"))
+
+
+def _all_known(duplicates: list[Duplicate], now_ms: int) -> Appended:
+    """The answer for a frame of which nothing is new."""
+    first = duplicates[0]
+    return Appended(first.offset, now_ms, duplicate=True, delayed=first.delayed, duplicates=tuple(duplicates))
+
+
+def _cut(pending: PendingFrame, duplicates: list[Duplicate]) -> tuple[bytes, Keys]:
+    """The frame without the messages that are known, and the keys of the others."""
+    assert pending.ids is not None
+    kept = np.ones(pending.header.record_count, np.bool_)
+    kept[[duplicate.row for duplicate in duplicates]] = False
+    keys = [key for key, is_kept in zip(pending.ids.keys, kept.tolist(), strict=True) if is_kept]
+    return cut_frame(pending.header, pending.ids.opened.batch, kept), keys
+
+
+def _repeated_in_part(sent: SentFrame, known: list[Duplicate]) -> Appended:
+    """The answer for a frame that comes again and lost messages when it came first; `known` are those with ids.
+
+    Those that were left out are elsewhere. Where that does not come out even, because ids were forgotten, or were
+    used otherwise since, a message is only told what is certain.
+    """
+    rows = {each.row: each for each in known}
+    duplicates: list[Duplicate] = []
+    place = sent.base_offset
+    for row in range(sent.record_count):
+        found = rows.get(row)
+        if found is None or found.offset in (place, _NOT_KNOWN):
+            place += 1
+        else:
+            duplicates.append(found)
+    if len(duplicates) != sent.left_out:
+        duplicates = [rows.get(row, Duplicate(row, _NOT_KNOWN)) for row in range(sent.record_count)]
+    base = sent.base_offset if sent.left_out < sent.record_count else duplicates[0].offset
+    return Appended(base, sent.append_time_ms, duplicate=True, duplicates=tuple(duplicates))

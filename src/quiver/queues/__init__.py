@@ -1,0 +1,1 @@
+"""Queues: receive, settle, leases, retries, order per key."""

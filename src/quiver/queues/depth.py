@@ -1,0 +1,136 @@
+"""How much a queue group has before it, in a partition and in a topic, and how old that is."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from quiver.groups.table import Group
+from quiver.model.errors import QuiverError
+from quiver.partition.partition import Partition
+from quiver.queues.partition.partition_queue import PartitionDelivery
+from quiver.queues.state.port import LEVELS, GroupState
+from quiver.records.header import HEADER_BYTES, read_stamped_header
+
+_BLOCKED_KEYS_SHOWN = 20
+
+
+class PartitionDepth(NamedTuple):
+    topic: str
+    partition: int
+    committed: int | None
+    """Everything below is settled; None while the group has not begun there."""
+    end_offset: int
+    ready_by_level: list[int]
+    leased: int = 0
+    retrying: int = 0
+    dead: int = 0
+    oldest_ms: int | None = None
+    """When the oldest message that is not settled arrived."""
+    blocked_keys: Sequence[tuple[bytes, int]] = ()
+    consumers: Mapping[str, int] = {}
+
+
+class QueueDepth(NamedTuple):
+    group: str
+    ready: int
+    """Can be received now."""
+    ready_by_level: list[int]
+    leased: int
+    retrying: int
+    """Given back, and not due yet."""
+    delayed: int
+    dead: int
+    """Given up by the group since the broker was started."""
+    oldest_age_ms: int
+    """Of the oldest message that is not settled; 0 when there is none."""
+    blocked_keys: list[tuple[bytes, int]]
+    """Keys with messages that wait behind one that is leased or retried, and how many; most first."""
+    consumers: dict[str, int]
+    """How many messages each holds."""
+
+
+def queue_depth(group: str, parts: Iterable[PartitionDepth], *, now_ms: int, delayed: int) -> QueueDepth:
+    """Over the partitions of a topic."""
+    ready, blocked = [0] * LEVELS, list[tuple[bytes, int]]()
+    consumers: dict[str, int] = {}
+    leased = retrying = dead = oldest_age_ms = 0
+    for part in parts:
+        ready = [sum(pair) for pair in zip(ready, part.ready_by_level, strict=True)]
+        leased, retrying, dead = leased + part.leased, retrying + part.retrying, dead + part.dead
+        blocked += part.blocked_keys
+        if part.oldest_ms is not None:
+            oldest_age_ms = max(oldest_age_ms, now_ms - part.oldest_ms)
+        for consumer, held in part.consumers.items():
+            consumers[consumer] = consumers.get(consumer, 0) + held
+    blocked = sorted(blocked, key=lambda key: -key[1])[:_BLOCKED_KEYS_SHOWN]
+    return QueueDepth(group, sum(ready), ready, leased, retrying, delayed, dead, oldest_age_ms, blocked, consumers)
+
+
+async def partition_depth(
+    topic: str,
+    number: int,
+    partition: Partition,
+    delivery: PartitionDelivery | None,
+    group: Group,
+    *,
+    now_ms: int,
+    with_age: bool,
+) -> PartitionDepth:
+    """Ages cost a read."""
+    log = partition.log
+    state = None if delivery is None else delivery.state(group.id)
+    if delivery is None or state is None:
+        ready = await _unread(partition, [log.start_offset] * LEVELS)
+        oldest_ms = await _append_time_ms(partition, log.start_offset) if with_age else None
+        return PartitionDepth(topic, number, None, partition.last_stable, ready, oldest_ms=oldest_ms)
+    tally, counts, available = delivery.tally(group.id), state.counts(), state.available(now_ms)
+    ready = [sum(pair) for pair in zip(available, await _unread(partition, _positions(state)), strict=True)]
+    due = max(0, sum(available) - counts.read_ahead)
+    lowest = delivery.settled_offset(group.id) or 0
+    return PartitionDepth(
+        topic,
+        number,
+        lowest,
+        partition.last_stable,
+        ready,
+        counts.leased,
+        max(0, counts.retrying - due),
+        0 if tally is None else tally.dead,
+        await _append_time_ms(partition, lowest) if with_age else None,
+        state.blocked_keys(now_ms, _BLOCKED_KEYS_SHOWN),
+        state.held_by(),
+    )
+
+
+def _positions(state: GroupState) -> list[int]:
+    return [state.position(level) for level in range(LEVELS)]
+
+
+async def _unread(partition: Partition, positions: Sequence[int]) -> list[int]:
+    """Committed messages by level that lie behind the position of theirs."""
+    log, stable = partition.log, partition.last_stable
+    # Counted first: what comes meanwhile is counted too much then, and never too little. The log counts what is being
+    # written, which no reader sees yet.
+    open_ones = await log.count_by_priority(stable) if stable < log.end_offset else [0] * LEVELS
+    counted: dict[int, list[int]] = {}
+    for position in positions:
+        if position not in counted:
+            at = max(position, log.start_offset)
+            counts = await log.count_by_priority(at) if at < stable else open_ones
+            without = zip(counts, open_ones, partition.aborted_counts(at, stable), strict=True)
+            counted[position] = [max(0, count - later - aborted) for count, later, aborted in without]
+    return [counted[position][level] for level, position in enumerate(positions)]
+
+
+async def _append_time_ms(partition: Partition, offset: int) -> int | None:
+    """Of the message at an offset, or of the next one; None when there is none."""
+    try:
+        at = max(offset, partition.log.start_offset)
+        piece = await partition.log.read(at, max_bytes=1) if at < partition.high_watermark else None
+    except QuiverError:
+        return None
+    if piece is None:
+        return None
+    try:
+        return read_stamped_header((await piece.read())[:HEADER_BYTES]).append_time_ms
+    finally:
+        piece.release()

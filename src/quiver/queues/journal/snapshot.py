@@ -1,0 +1,100 @@
+"""A snapshot of everything a partition's delivery journal is about, in pieces.
+
+The outbox comes last: what dies while the pieces are made is then in the outbox at least, and maybe in both places,
+but never in neither.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from quiver.model.queue import Ordering
+from quiver.outbox.outbox import Outbox
+from quiver.queues.journal.replayed_times import ReplayedTimes
+from quiver.queues.partition.queue_group import QueueGroup
+from quiver.storage.image_pieces import piece, pieces
+from quiver.structures.interval_set import IntervalSet
+
+
+class RemovedImage(msgspec.Struct, frozen=True, array_like=True, tag=0):
+    numbers: list[int]
+
+
+class GroupImage(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """The pieces of its state follow."""
+
+    group: int
+    ordering: Ordering
+    in_offset_order: bool
+    version: int = 0
+
+
+class StatePiece(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    data: bytes
+
+
+class OutboxImage(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    content: Any
+    dead: dict[int, int]
+    """By group, the dead letters so far: those of the moves that the outbox has seen."""
+
+
+class TimeImage(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """The time by the clock of leases when the snapshot was begun."""
+
+    now_ms: int
+
+
+class Restored(NamedTuple):
+    removed: IntervalSet
+    groups: dict[int, QueueGroup]
+    outbox: Outbox
+
+
+_EVER = 2**63
+_decoder = msgspec.msgpack.Decoder(RemovedImage | GroupImage | StatePiece | OutboxImage | TimeImage)
+
+
+def image(removed: IntervalSet, groups: Mapping[int, QueueGroup], outbox: Outbox, *, now_ms: int) -> Iterator[bytes]:
+    yield piece(TimeImage(now_ms))
+    yield piece(RemovedImage(removed.encode()))
+    for group in list(groups.values()):
+        yield piece(GroupImage(group.id, group.ordering, group.in_offset_order, group.version))
+        for part in group.state.image():
+            yield piece(StatePiece(part))
+    yield piece(OutboxImage(outbox.image(), {group.id: group.tally.dead for group in groups.values()}))
+
+
+def restored(data: bytes, times: ReplayedTimes | None = None) -> Restored:
+    """`times`: for whoever goes on with the leases."""
+    times = times or ReplayedTimes(_EVER)
+    removed, outbox = IntervalSet(), Outbox()
+    groups: dict[int, QueueGroup] = {}
+    states: dict[int, list[bytes]] = {}
+    held: list[bytes] = []
+    for stored in pieces(data):
+        part = _decoder.decode(stored)
+        match part:
+            case TimeImage():
+                times.written_at(part.now_ms)
+            case RemovedImage():
+                removed = IntervalSet.decode(part.numbers)
+            case GroupImage():
+                groups[part.group] = QueueGroup(
+                    part.group,
+                    ordering=part.ordering,
+                    start=0,
+                    in_offset_order=part.in_offset_order,
+                    version=part.version,
+                )
+                held = states[part.group] = []
+            case StatePiece():
+                held.append(part.data)
+            case OutboxImage():
+                outbox.restore(part.content)
+                for group_id in part.dead.keys() & groups.keys():
+                    groups[group_id].tally.dead = part.dead[group_id]
+    for group_id, group in groups.items():
+        group.state.restore(states.pop(group_id), times.ahead_ms)
+    return Restored(removed, groups, outbox)

@@ -1,0 +1,135 @@
+"""Reading ahead: what the log holds goes into a group's state until there is as much to be had as somebody wants."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from quiver.model.errors import CorruptData, InvalidFrame, OffsetOutOfRange
+from quiver.partition.partition import Partition
+from quiver.queues.partition.frame_cache import FrameCache
+from quiver.queues.partition.queue_group import QueueGroup
+from quiver.queues.partition.stored_frame import StoredFrame
+from quiver.queues.state.port import LEVELS, Piece
+from quiver.structures.interval_set import IntervalSet
+
+logger = logging.getLogger(__name__)
+
+LOOK_AHEAD = 100_000
+"""Messages of groups in order that are read ahead in search of a level that is not at hand."""
+
+
+class Reading:
+    """Belongs to a partition. `removed` are offsets that nobody gets any more."""
+
+    def __init__(self, partition: Partition, frames: FrameCache, removed: IntervalSet) -> None:
+        self._partition = partition
+        self._log = partition.log
+        self._frames = frames
+        self._removed = removed
+
+    async def read_ahead(self, group: QueueGroup, count: int, levels: int, now_ms: int) -> list[int]:
+        """Reads until there are `count` of each wanted level, or no more; returns what can be had of each."""
+        if not group.is_in_order:
+            await self._partition.find_newest()
+            self._pass_over_empty(group)
+        available = group.state.available(now_ms)
+        if self._wanted(group, available, count, levels) is None:
+            return available
+        async with group.reading:
+            while (level := self._wanted(group, available, count, levels)) is not None:
+                if not await self._read(group, level):
+                    break
+                available = group.state.available(now_ms)
+                await asyncio.sleep(0)
+        return group.state.available(now_ms)
+
+    def _pass_over_empty(self, group: QueueGroup) -> None:
+        """Levels that nothing came in go along with the others: the group's committed offset is the least of all."""
+        newest = self._partition.newest
+        end = max(newest)
+        for level in range(LEVELS):
+            if newest[level] <= group.state.position(level) < end:
+                group.state.feed(level, [], end)
+
+    def _wanted(self, group: QueueGroup, available: Sequence[int], count: int, levels: int) -> int | None:
+        """A level that has too little, and something to read; None when that is no level."""
+        newest, state, stable = self._partition.newest, group.state, self._partition.last_stable
+        short = [
+            level
+            for level in range(LEVELS)
+            if levels >> level & 1 and available[level] < count and state.position(level) < min(newest[level], stable)
+        ]
+        if not group.is_in_order:
+            return short[0] if short else None
+        if sum(available) < count and state.position(0) < stable:
+            return 0
+        # A lane may hold up what is more urgent than all that is at hand.
+        is_missing = group.ordering == "key" and any(not available[level] for level in short)
+        return 0 if is_missing and state.counts().read_ahead < LOOK_AHEAD else None
+
+    async def _read(self, group: QueueGroup, level: int) -> bool:
+        """Feeds the next frames; False when that brings nothing on."""
+        state = group.state
+        at, end = state.position(level), self._partition.last_stable  # what comes during the search was not looked at
+        try:
+            frames = await self._next_frames(group, level, at)
+        except OffsetOutOfRange:
+            if at >= self._log.start_offset:
+                return False
+            frames = None
+        except CorruptData as damage:
+            behind = max(at + 1, min(end, int(damage.details["next_offset"])))  # what came since was not looked at
+            self._note_damage(group, at, behind, damage)
+            return self._feed(group, level, at, [], behind)
+        if at < self._log.start_offset:  # removed meanwhile: what was aborted there may be forgotten
+            state.settle_below(self._log.start_offset)
+            return True
+        stable = [frame for frame in frames or () if frame.start < end]
+        if not stable:
+            return self._feed(group, level, at, [], max(at, end))
+        return self._feed(group, level, at, self._pieces(group, level, at, stable), stable[-1].end)
+
+    async def _next_frames(self, group: QueueGroup, level: int, at: int) -> Sequence[StoredFrame] | None:
+        """Frames from `at` on, or from where the level goes on; None when there are none."""
+        if not group.is_in_order and self._frames.get(self._partition, at) is None:
+            found = await self._log.find_priority(at, 1 << level)
+            if found is None:
+                return None
+            at = max(at, found)
+        return await self._frames.load(self._partition, at) or None
+
+    def _pieces(self, group: QueueGroup, level: int, at: int, frames: Sequence[StoredFrame]) -> list[Piece]:
+        pieces: list[Piece] = []
+        with_keys = group.ordering == "key"
+        for frame in frames:
+            if not self._partition.is_visible(frame.header):
+                continue
+            if group.is_in_order or frame.header.priority == level:
+                try:
+                    pieces += frame.pieces(at, with_keys=with_keys)
+                except InvalidFrame as error:
+                    self._note_damage(group, max(at, frame.start), frame.end, error)
+        return _without(pieces, self._removed) if len(self._removed) else pieces
+
+    def _feed(self, group: QueueGroup, level: int, at: int, pieces: list[Piece], position: int) -> bool:
+        state = group.state
+        if state.position(level) != at:
+            return True  # it began anew meanwhile
+        state.feed(level, pieces, position)
+        return state.position(level) != at
+
+    def _note_damage(self, group: QueueGroup, start: int, end: int, error: Exception) -> None:
+        if end not in group.known_damage:
+            group.known_damage.add(end)
+            group.tally.lost += end - start
+            name = self._partition.name
+            logger.warning("%s: offsets %d to %d are damaged and passed over: %s", name, start, end - 1, error)
+
+
+def _without(pieces: list[Piece], removed: IntervalSet) -> list[Piece]:
+    left: list[Piece] = []
+    for piece in pieces:
+        for start, end in removed.gaps(piece.start, piece.end):
+            keys = piece.keys[start - piece.start : end - piece.start] if piece.keys else ()
+            left.append(Piece(start, end, piece.level, keys))
+    return left

@@ -1,0 +1,141 @@
+"""What one delivery is packed from: the frames of the messages that were taken, cut to just these."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from quiver.model.errors import CorruptData, FrameTooLarge, InvalidFrame, OffsetOutOfRange
+from quiver.partition.partition import Partition
+from quiver.queues.partition.frame_cache import FrameCache
+from quiver.queues.partition.stored_frame import StoredFrame
+from quiver.queues.state.port import Run, Taken
+from quiver.structures.interval_set import IntervalSet
+from quiver.system.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+_TURN_SECONDS = 0.005
+
+
+class PackedRun(NamedTuple):
+    taken: Taken
+    start: int
+    end: int
+    append_time_ms: int
+    frame: bytes | memoryview
+
+
+class Parcel:
+    """Filled in the order of what was taken. Once something does not fit, nothing behind it is packed."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.runs: list[PackedRun] = []
+        self.expired: list[Run] = []
+        self.lost: list[Run] = []
+        """Removed by retention, or damaged."""
+        self.removed: list[Run] = []
+        """Somebody took them out on purpose, or compaction did: a later message has their key."""
+        self.unfit: list[Run] = []
+        self._room_bytes = max_bytes
+
+    def add(self, taken: Taken, frame: StoredFrame, start: int, end: int) -> None:
+        stop = start if self.unfit else frame.fitting(start, end, self._room_bytes)
+        if stop == start and not self.runs and not self.unfit:
+            stop = start + 1
+        if start < stop:
+            data = frame.cut(start, stop)
+            self._room_bytes -= len(data)
+            self.runs.append(PackedRun(taken, start, stop, frame.header.append_time_ms, data))
+        if stop < end:
+            self.unfit.append((stop, end))
+
+
+class Packing:
+    """Belongs to a partition."""
+
+    def __init__(self, partition: Partition, frames: FrameCache, removed: IntervalSet, clock: Clock) -> None:
+        self._partition = partition
+        self._frames = frames
+        self._removed = removed
+        self._clock = clock
+
+    async def pack(self, taken: Sequence[Taken], *, ttl_ms: int | None, max_bytes: int) -> Parcel:
+        parcel = Parcel(max_bytes)
+        now_ms = self._clock.now_ms()
+        turn_ends_at = self._clock.monotonic() + _TURN_SECONDS
+        for run in taken:
+            at = run.start
+            while at < run.end:
+                if parcel.unfit:
+                    parcel.unfit.append((at, run.end))
+                    break
+                at = await self._pack_frame(parcel, run, at, ttl_ms, now_ms)
+                if self._clock.monotonic() >= turn_ends_at:
+                    await asyncio.sleep(0)
+                    turn_ends_at = self._clock.monotonic() + _TURN_SECONDS
+        return parcel
+
+    async def _pack_frame(self, parcel: Parcel, run: Taken, at: int, ttl_ms: int | None, now_ms: int) -> int:
+        """Packs what one frame has of a run from `at` on; returns where the run goes on."""
+        start, frame, is_lost = await self._find(at, run.end)
+        if frame is None or start > at:
+            (parcel.lost if is_lost else parcel.removed).append((at, start))
+            return start
+        end = min(run.end, frame.end)
+        try:
+            frame.opened()
+        except (FrameTooLarge, InvalidFrame) as error:
+            logger.warning("%s: offsets %d to %d cannot be delivered: %s", self._partition.name, at, end - 1, error)
+            parcel.lost.append((at, end))
+            return end
+        self._divide(parcel, run, frame, start, end, ttl_ms, now_ms)
+        return end
+
+    async def _find(self, at: int, end: int) -> tuple[int, StoredFrame | None, bool]:
+        """Where the next stored message is, and its frame; `end` when there is none before it.
+
+        And whether what is in front of it is lost: in a compacted topic a hole is none.
+        """
+        log = self._partition.log
+        if at < log.start_offset:
+            return min(end, log.start_offset), None, True
+        frame = self._frames.get(self._partition, at)
+        if frame is None:
+            try:
+                frames = await self._frames.load(self._partition, at)
+            except OffsetOutOfRange:
+                return min(end, max(at + 1, log.start_offset)), None, True
+            except CorruptData as damage:
+                logger.warning("%s: offset %d cannot be delivered: %s", self._partition.name, at, damage)
+                return min(end, max(at + 1, int(damage.details["next_offset"]))), None, True
+            frame = frames[0] if frames else None
+        is_lost = not self._partition.is_compacted
+        if frame is None or frame.start >= end:
+            return end, None, is_lost
+        return max(at, frame.start), frame, is_lost
+
+    def _divide(
+        self, parcel: Parcel, run: Taken, frame: StoredFrame, start: int, end: int, ttl_ms: int | None, now_ms: int
+    ) -> None:
+        stored = frame.stored(start, end)
+        if stored != [(start, end)]:
+            parcel.removed += IntervalSet(stored).gaps(start, end)
+        for first, last in stored:
+            self._divide_stored(parcel, run, frame, first, last, ttl_ms, now_ms)
+
+    def _divide_stored(
+        self, parcel: Parcel, run: Taken, frame: StoredFrame, start: int, end: int, ttl_ms: int | None, now_ms: int
+    ) -> None:
+        expired = frame.expired(start, end, now_ms, ttl_ms)
+        removed = list(self._removed.within(start, end)) if len(self._removed) else []
+        if not expired and not removed:
+            parcel.add(run, frame, start, end)
+            return
+        gone = IntervalSet(removed)
+        parcel.removed += removed
+        parcel.expired += [gap for each in expired for gap in gone.gaps(*each)]
+        for first, last in expired:
+            gone.add(first, last)
+        for first, last in gone.gaps(start, end):
+            parcel.add(run, frame, first, last)

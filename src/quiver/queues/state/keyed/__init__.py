@@ -1,0 +1,1 @@
+"""Groups ordered by key: one lane per key that has messages in flight."""

@@ -1,0 +1,198 @@
+"""What a lane is made of: messages that were delivered, messages that wait, and the lease that holds it. Pure."""
+
+from array import array
+from bisect import bisect_right, insort_right
+from operator import attrgetter
+
+import msgspec
+
+from quiver.queues.journal.events import LeasedRun
+
+READY, HELD, PAUSED, DUE = 0, 1, 2, 3
+"""What a lane's first message does: it was never delivered, is leased, waits for its time, or can be had again."""
+
+NOTHING = -1
+LEVEL_BITS = 3
+LEVEL_MASK = 7
+_COMPACT_AT = 1_024
+_start = attrgetter("start")
+
+
+class Stretch(msgspec.Struct, eq=False, gc=False):
+    """Messages of a lane at consecutive offsets that were delivered, with the same history.
+
+    There may be millions of these and of lanes, so the garbage collector does not look at them: whoever drops many
+    cuts the ties between them (`LaneBook`).
+    """
+
+    start: int
+    count: int
+    level: int
+    attempts: int
+    """Deliveries that count, without the one that is going on."""
+    first_ms: int
+    lane: "Lane"
+    error: str = ""
+    lease: "Lease | None" = None
+    """None once it was given back. An expired lease stays until somebody else has the messages."""
+    due_ms: int = 0
+    is_expired: bool = False
+    """The lease expired, and that was counted as an attempt."""
+    is_unwritten: bool = False
+    """Delivered for the first time, and on no event yet."""
+    next: "Stretch | None" = None
+
+    @property
+    def end(self) -> int:
+        return self.start + self.count
+
+    def split(self, at: int) -> "Stretch":
+        """Cuts the messages from `at` on off; they follow as a stretch of their own, which is returned."""
+        rest = Stretch(at, self.end - at, self.level, self.attempts, self.first_ms, self.lane, self.error, self.lease)
+        rest.due_ms, rest.is_expired, rest.is_unwritten = self.due_ms, self.is_expired, self.is_unwritten
+        rest.next = self.next
+        self.count, self.next = at - self.start, rest
+        if self.lease is not None:
+            self.lease.add(rest)
+        return rest
+
+
+class Lane(msgspec.Struct, eq=False, gc=False):
+    """The unsettled messages of a key in order: those that were delivered, then those that wait.
+
+    Messages without a key have no order: once delivered, each run of them is a lane of its own, with nothing behind.
+    Of the delivered ones the first may be leased, all by one lease, and those behind them were given back.
+    """
+
+    key: bytes | None
+    front: int = NOTHING
+    """The first message that waits, as offset << LEVEL_BITS | level."""
+    more: "array[int] | None" = None
+    """The others that wait, from `at` on."""
+    at: int = 0
+    lead: int = 0
+    """How many waiting messages have the level of the first one before another level comes."""
+    state: int = READY
+    offered: int = 0
+    """What it adds to the messages that can be had."""
+    head: Stretch | None = None
+    deadline_ms: int = 0
+    time_ms: int = 0
+    """When a lane that is paused or due can be had again."""
+
+    @property
+    def lease(self) -> "Lease | None":
+        return None if self.head is None else self.head.lease
+
+    @property
+    def front_offset(self) -> int:
+        """NOTHING when none waits."""
+        return self.front >> LEVEL_BITS
+
+    @property
+    def waiting_count(self) -> int:
+        if self.more is None:
+            return 0 if self.front == NOTHING else 1
+        return 1 + len(self.more) - self.at
+
+    def wait(self, place: int) -> None:
+        """One more message behind all others."""
+        if self.front == NOTHING:
+            self.front, self.lead = place, 1
+            return
+        if (self.front ^ place) & LEVEL_MASK == 0 and self.lead == self.waiting_count:
+            self.lead += 1
+        if self.more is None:
+            self.more = array("q")
+        self.more.append(place)
+
+    def offset_at(self, number: int) -> int:
+        """Of the messages that wait, the offset of that one."""
+        if not number or self.more is None:
+            return self.front_offset
+        return self.more[self.at + number - 1] >> LEVEL_BITS
+
+    def take_waiting(self, count: int) -> list[int]:
+        """The first ones that wait, at most `lead` of them, as `front` shows them."""
+        more, at = self.more, self.at
+        if more is None:
+            taken, self.front, self.lead = [self.front], NOTHING, 0
+            return taken
+        taken = [self.front, *more[at : at + count - 1]]
+        at += count
+        self.lead -= count
+        if at > len(more):
+            self.front, self.more, self.at = NOTHING, None, 0
+            return taken
+        self.front, self.at = more[at - 1], at
+        if at == len(more):
+            self.more, self.at = None, 0
+        elif at >= _COMPACT_AT and 2 * at > len(more):
+            del more[:at]
+            self.at = 0
+        if not self.lead:
+            self.lead = self._count_lead()
+        return taken
+
+    def waiting(self) -> "array[int]":
+        """All that wait, in order."""
+        first = array("q") if self.front == NOTHING else array("q", (self.front,))
+        return first if self.more is None else first + self.more[self.at :]
+
+    def stretches(self) -> list[Stretch]:
+        found, part = [], self.head
+        while part is not None:
+            found.append(part)
+            part = part.next
+        return found
+
+    def unlink(self, part: Stretch) -> None:
+        """Takes a stretch out. It leads nowhere then: a long row of them would be freed one inside the other."""
+        if part is self.head:
+            self.head = part.next
+        else:
+            before = self.head
+            while before is not None and before.next is not part:
+                before = before.next
+            assert before is not None, "the stretch is in its lane"
+            before.next = part.next
+        part.next = None
+
+    def _count_lead(self) -> int:
+        level, count, more = self.front & LEVEL_MASK, 1, self.more
+        if more is not None:
+            for place in range(self.at, len(more)):
+                if more[place] & LEVEL_MASK != level:
+                    break
+                count += 1
+        return count
+
+
+class Lease(msgspec.Struct, eq=False):
+    """What one receive call got."""
+
+    id: int
+    consumer: str
+    deadline_ms: int = 0
+    """Of what is on no event yet."""
+    stretches: list[Stretch] = []
+    """By offset. Some may have left: a stretch says itself which lease it is in."""
+    open_count: int = 0
+    """Messages that are in the lease, also when it has expired."""
+    timer_ms: int = 0
+    """When its deadlines are looked at next; 0: not at all."""
+    taken: list[LeasedRun] = []
+    """What is on no event yet."""
+
+    def add(self, part: Stretch) -> None:
+        insort_right(self.stretches, part, key=_start)
+
+    def find(self, offset: int, after: int) -> int:
+        """The place of the first stretch that reaches beyond an offset. `after` is a guess: one just before it."""
+        stretches = self.stretches
+        place = after + 1
+        if not (place < len(stretches) and stretches[place].start == offset and stretches[place].lease is self):
+            place = bisect_right(stretches, offset, key=_start) - 1
+            if place < 0 or stretches[place].end <= offset:
+                place += 1
+        return place

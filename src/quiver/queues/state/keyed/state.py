@@ -1,0 +1,237 @@
+"""A queue group that is ordered by key, in one partition: every key is a lane, delivered and settled in order. Pure.
+
+A lane exists while something of its key is in flight, waits for a retry, or was read and not delivered. It has the
+level of its first message and one lease at a time. What the log holds behind lanes that cannot go on is read ahead
+up to a limit; then `position` stays where it is.
+
+Of a run that is given back or expires only the first message is counted: those behind it wait for their turn.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from quiver.model.queue import QueueSettings
+from quiver.queues.journal.events import Acked, Extended, Leased, Returned, ReturnedRun, Rewound, SettledBelow
+from quiver.queues.state.keyed.ending import end_leases, expire, settle_below
+from quiver.queues.state.keyed.feeding import feed
+from quiver.queues.state.keyed.lane import NOTHING, Lease
+from quiver.queues.state.keyed.lane_table import LaneBook
+from quiver.queues.state.keyed.recovery import LaneRecovery
+from quiver.queues.state.keyed.runs import merged
+from quiver.queues.state.keyed.settling import Backoff, Settling, take_back
+from quiver.queues.state.keyed.snapshot import image, restored
+from quiver.queues.state.keyed.taking import Taking
+from quiver.queues.state.port import Counts, Dead, Piece, Run, Settlement, Taken
+from quiver.structures.interval_set import IntervalSet
+
+
+class LaneState:
+    """A GroupState; see there for what each verb means. What comes from the journal is made into lanes when it is
+    first needed."""
+
+    def __init__(self, group_id: int, start: int, *, read_ahead_limit: int = 1_000_000) -> None:
+        self.group_id = group_id
+        self.events: list[msgspec.Struct] = []
+        self._read_ahead_limit = read_ahead_limit
+        self._recovery: LaneRecovery | None = None
+        self._begin(LaneBook(), start, IntervalSet())
+
+    def _begin(self, book: LaneBook, position: int, passed: IntervalSet) -> None:
+        self._recovery = None
+        self._lanes = book
+        self._position = position
+        self._settled_below = 0
+        self._passed = passed
+        """Delivered or settled before a restart, and met again when reading goes on. Replaced, never changed."""
+        self._unwritten: dict[int, Lease] = {}
+        """Leases with messages that are on no event yet."""
+
+    def _open(self) -> LaneBook:
+        if self._recovery is not None:
+            book = LaneBook()
+            self._begin(book, *self._recovery.build(book))
+        return self._lanes
+
+    # reading ahead
+
+    def position(self, level: int) -> int:
+        self._open()
+        return self._position
+
+    def feed(self, level: int, pieces: Sequence[Piece], position: int) -> None:
+        """Takes no more than there is room for: `position` says how far it came."""
+        book = self._open()
+        for piece in pieces:
+            for start, end in self._passed.gaps(max(piece.start, self._position), piece.end):
+                stop = min(end, start + max(0, self._read_ahead_limit - book.read_ahead))
+                keys = piece.keys[start - piece.start : stop - piece.start] or (None,) * (stop - start)
+                feed(book, start, piece.level, keys)
+                if stop < end:
+                    self._position = stop
+                    return
+        self._read_up_to(position)
+
+    def _read_up_to(self, position: int) -> None:
+        self._position = self._passed.first_gap(max(position, self._position))
+        if self._passed and self._passed.next_member(self._position) is None:
+            self._passed = IntervalSet()
+
+    # taking
+
+    def available(self, now_ms: int) -> list[int]:
+        self._open().wake(now_ms)
+        return list(self._open().available)
+
+    def take(
+        self,
+        level: int,
+        count: int,
+        *,
+        lease: int,
+        consumer: str,
+        now_ms: int,
+        deadline_ms: int,
+        delivered_ms: int | None = None,
+    ) -> list[Taken]:
+        book = self._open()
+        book.wake(now_ms)
+        held = book.leases.get(lease) or Lease(lease, consumer)
+        delivered_ms = now_ms if delivered_ms is None else delivered_ms
+        taken = Taking(book, held, delivered_ms=delivered_ms, deadline_ms=deadline_ms).take(level, count)
+        if taken:
+            self._unwritten[lease] = held
+        return taken
+
+    def lease_taken(self, lease: int) -> None:
+        """Whatever was taken and is on no event yet gets its own: the position goes beyond all of it."""
+        unwritten, self._unwritten = self._unwritten, {}
+        position = self._floor()
+        for held in unwritten.values():
+            self.events.append(
+                Leased(self.group_id, held.id, held.consumer, held.deadline_ms, held.taken, [position])
+            )
+            self._lanes.written(held)
+
+    def _floor(self) -> int:
+        """The lowest offset that was never delivered."""
+        return self._open().floor(self._position)
+
+    # settling
+
+    def ack(self, lease: int, runs: Sequence[Run]) -> Settlement:
+        settling = Settling(self._open(), lease, runs)
+        settling.ack()
+        if settling.done:
+            self.events.append(Acked(self.group_id, lease, merged(settling.done)))
+        return settling.settlement()
+
+    def nack(
+        self,
+        lease: int,
+        runs: Sequence[Run],
+        *,
+        now_ms: int,
+        delay_ms: int | None,
+        is_counted: bool,
+        error: str,
+        settings: QueueSettings,
+        jitter: float,
+    ) -> Settlement:
+        settling = Settling(self._open(), lease, runs)
+        settling.nack(Backoff(now_ms, delay_ms, is_counted, error, settings, jitter))
+        self._returned(lease, settling.returned, error)
+        self._returned(lease, settling.followers, "")
+        return settling.settlement()
+
+    def reject(self, lease: int, runs: Sequence[Run], reason: str) -> Settlement:
+        settling = Settling(self._open(), lease, runs)
+        settling.reject(reason)
+        return settling.settlement()
+
+    def extend(self, lease: int, runs: Sequence[Run], deadline_ms: int) -> Settlement:
+        settling = Settling(self._open(), lease, runs)
+        settling.extend(deadline_ms)
+        if settling.done:
+            self.events.append(Extended(self.group_id, lease, merged(settling.done), deadline_ms))
+        return settling.settlement()
+
+    def drop(self, lease: int, runs: Sequence[Run], reason: str) -> list[Dead]:
+        settling = Settling(self._open(), lease, runs)
+        settling.drop(reason)
+        return list(settling.settlement().dead)
+
+    def take_back(self, undo: Any) -> None:
+        for saved in reversed(undo):
+            if saved.book is self._lanes and saved.is_above(self._settled_below):
+                take_back(saved)
+
+    # time
+
+    def end_leases(self, consumer: str) -> None:
+        for ended in end_leases(self._open(), consumer):
+            runs = merged((run.start, run.end) for run in ended.runs)
+            self.events.append(Extended(self.group_id, ended.lease, runs, 0))
+            self._returned(ended.lease, ended.runs, ended.error)
+
+    def expire(self, now_ms: int, settings: QueueSettings, *, may_die: bool = True) -> list[Dead]:
+        self._open().wake(now_ms)
+        dead: list[Dead] = []
+        for ended in expire(self._open(), now_ms, settings.max_attempts if may_die else None):
+            self._returned(ended.lease, ended.runs, ended.error)
+            dead += ended.dead
+        return dead
+
+    def next_time_ms(self) -> int | None:
+        times = (self._open().next_pause_ms(), self._open().next_deadline_ms())
+        return min((time for time in times if time is not None), default=None)
+
+    def _returned(self, lease: int, runs: list[ReturnedRun], error: str) -> None:
+        if runs:
+            self.events.append(Returned(self.group_id, lease, runs, error))
+
+    # all below
+
+    def settle_below(self, offset: int) -> int:
+        book = self._open()
+        if offset <= self._settled_below:
+            return 0
+        self._settled_below = offset
+        self.events.append(SettledBelow(self.group_id, offset))
+        gone = settle_below(book, offset)
+        self._read_up_to(offset)
+        return gone
+
+    def lowest_unsettled(self, *, newest: Sequence[int] | None = None, end: int = 0) -> int:
+        floor, lowest = self._floor(), self._lanes.unsettled.lowest
+        return floor if lowest == NOTHING else min(floor, lowest)
+
+    # counts
+
+    def held_by(self) -> dict[str, int]:
+        return dict(self._open().held)
+
+    def counts(self) -> Counts:
+        book = self._open()
+        return Counts(sum(book.leased), book.retrying, book.read_ahead, tuple(book.leased))
+
+    def blocked_keys(self, now_ms: int, limit: int) -> list[tuple[bytes, int]]:
+        self._open().wake(now_ms)
+        return self._lanes.blocked_keys(limit)
+
+    # the journal
+
+    def apply(self, event: msgspec.Struct) -> None:
+        if isinstance(event, Rewound):
+            self._begin(LaneBook(), event.offset, IntervalSet())
+            return
+        if self._recovery is None:
+            self._recovery = restored(list(self.image()))
+        self._recovery.apply(event)
+
+    def image(self) -> Iterator[bytes]:
+        return image(self._open(), self._position, self._passed)
+
+    def restore(self, pieces: Sequence[bytes], ahead_ms: int = 0) -> None:
+        self._recovery = restored(pieces, ahead_ms)

@@ -1,0 +1,200 @@
+"""What a queue group knows of one partition: the contract that both kinds of ordering keep. Pure, no clock, no I/O.
+
+The shell reads the log and feeds what it finds (`position`, `feed`), asks what can be had (`available`), takes it
+(`take`) and settles it. Everything below a position is settled unless it is *unsettled*: fed and not taken, leased,
+or waiting for a retry. Offsets that were never fed (holes, control frames) need no entry.
+
+Every change returns what it did or leaves it in `events`, which the shell drains into the journal; `apply` takes
+the same events back at start-up. A snapshot may hold changes whose events come behind it, so applying an event again
+changes nothing that later events do not put right.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from quiver.model.errors import QuiverError
+from quiver.model.queue import QueueSettings
+from quiver.outbox.outbox import Move
+
+LEVELS = 5
+Run = tuple[int, int]
+"""Offsets, half open."""
+
+
+class Piece(NamedTuple):
+    """Stored messages without a hole between them, as the shell found them in the log."""
+
+    start: int
+    end: int
+    level: int
+    keys: Sequence[bytes | None] = ()
+    """Of each message; only for groups that are ordered by key."""
+
+
+class Taken(NamedTuple):
+    """Leased just now. Runs come in the order of delivery."""
+
+    start: int
+    end: int
+    level: int
+    attempt: int
+    first_delivered_ms: int
+    last_error: str
+
+
+class Dead(msgspec.Struct, frozen=True, array_like=True):
+    """Messages that the group gives up: settled here, to be moved to the dead-letter topic."""
+
+    start: int
+    end: int
+    level: int
+    attempts: int
+    first_delivered_ms: int
+    reason: str
+    """max_attempts, rejected, or expired."""
+    error: str
+
+
+class Refused(NamedTuple):
+    start: int
+    end: int
+    error: QuiverError
+
+
+class Settlement(NamedTuple):
+    refused: list[Refused]
+    """LeaseLost, or SettleInOrder. Whatever of the runs is not here is done."""
+    dead: Sequence[Dead] = ()
+    until_ms: int | None = None
+    undo: Any = None
+    """For `take_back`, should the journal not take the change."""
+    moves: Sequence[Move] = ()
+    """What carries the dead away; the shell's."""
+
+
+class Counts(NamedTuple):
+    leased: int
+    retrying: int
+    """Given back or expired, and not delivered again yet."""
+    read_ahead: int
+    """Fed and not taken yet."""
+    by_level_leased: tuple[int, ...]
+
+
+class GroupState(Protocol):
+    events: list[msgspec.Struct]
+    """Of quiver.queues.journal.events; drained by the shell after every change."""
+
+    def position(self, level: int) -> int:
+        """Where the shell reads on for a level. The same for all levels in groups that are read in offset order."""
+        ...
+
+    def feed(self, level: int, pieces: Sequence[Piece], position: int) -> None:
+        """What the log holds of a level from its position up to the new one, without gaps, in order."""
+        ...
+
+    def available(self, now_ms: int) -> list[int]:
+        """Per level how many messages `take` could give now, of what was fed; retries that are due included."""
+        ...
+
+    def take(
+        self,
+        level: int,
+        count: int,
+        *,
+        lease: int,
+        consumer: str,
+        now_ms: int,
+        deadline_ms: int,
+        delivered_ms: int | None = None,
+    ) -> list[Taken]:
+        """Leases up to `count` messages of a level, due retries first, then in offset order.
+
+        `delivered_ms` is the time to be shown; all others are those of the clock of leases. Several calls may add to
+        one lease. The event is left by `lease_taken`.
+        """
+        ...
+
+    def lease_taken(self, lease: int) -> None:
+        """Leaves the event for what was taken since the last call. A lease may be added to afterwards."""
+        ...
+
+    def ack(self, lease: int, runs: Sequence[Run]) -> Settlement: ...
+
+    def nack(
+        self,
+        lease: int,
+        runs: Sequence[Run],
+        *,
+        now_ms: int,
+        delay_ms: int | None,
+        is_counted: bool,
+        error: str,
+        settings: QueueSettings,
+        jitter: float,
+    ) -> Settlement:
+        """Gives back. Without a delay the group's backoff holds, times `jitter` (0.5 to 1). Out of attempts: dead."""
+        ...
+
+    def reject(self, lease: int, runs: Sequence[Run], reason: str) -> Settlement: ...
+
+    def extend(self, lease: int, runs: Sequence[Run], deadline_ms: int) -> Settlement: ...
+
+    def drop(self, lease: int, runs: Sequence[Run], reason: str) -> list[Dead]:
+        """Messages that were just taken turn out to be past their time: dead, and this delivery does not count."""
+        ...
+
+    def take_back(self, undo: Any) -> None:
+        """Undoes a settlement that could not be journaled, as far as others have not moved on since."""
+        ...
+
+    def end_leases(self, consumer: str) -> None:
+        """What the consumer holds is to be had again at once; the deliveries count."""
+        ...
+
+    def expire(self, now_ms: int, settings: QueueSettings, *, may_die: bool = True) -> list[Dead]:
+        """Ends leases whose time is over: retried at once, or dead when out of attempts (never with may_die off).
+
+        Of very many, some: then `next_time_ms` is a later time that has come too, and the shell calls again.
+        """
+        ...
+
+    def next_time_ms(self) -> int | None:
+        """When a lease ends or a retry is due next: then `expire` and `available` may have news."""
+        ...
+
+    def settle_below(self, offset: int) -> int:
+        """Everything below is settled, leased or not; returns how many messages that were unsettled are gone."""
+        ...
+
+    def lowest_unsettled(self, *, newest: Sequence[int] | None = None, end: int = 0) -> int:
+        """Everything below is settled: the group's committed offset.
+
+        With `newest`, a level that is read by itself and was read up to there has nothing below `end`, and does not
+        hold it back. Looks, and changes nothing.
+        """
+        ...
+
+    def held_by(self) -> dict[str, int]:
+        """Messages leased now, by consumer."""
+        ...
+
+    def counts(self) -> Counts: ...
+
+    def blocked_keys(self, now_ms: int, limit: int) -> list[tuple[bytes, int]]:
+        """Keys whose messages wait behind one that is leased or waits for a retry, and how many; most first."""
+        ...
+
+    def apply(self, event: msgspec.Struct) -> None:
+        """An event from the journal, at start-up."""
+        ...
+
+    def image(self) -> Iterator[bytes]:
+        """The state for a snapshot, in pieces of bounded size; changes may happen between them."""
+        ...
+
+    def restore(self, pieces: Sequence[bytes], ahead_ms: int = 0) -> None:
+        """The times in the pieces are too late by so much."""
+        ...

@@ -1,0 +1,1 @@
+"""Groups without order: any message may be given to anybody."""

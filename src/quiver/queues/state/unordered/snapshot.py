@@ -1,0 +1,42 @@
+"""The state of an unordered group as bytes, in pieces of a few hundred entries. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from quiver.queues.journal.replayed_times import brought_back
+from quiver.queues.state.unordered.in_flight_run import LEASED, WAITING, Entry
+from quiver.queues.state.unordered.unsettled import Unsettled
+
+_positions = msgspec.msgpack.Decoder(list[int])
+_entries = msgspec.msgpack.Decoder(list[Entry])
+
+
+def image(positions: Sequence[int], line_of: Sequence[int], unsettled: Unsettled) -> Iterator[bytes]:
+    """Positions as they are at the beginning, and the entries below them; there may be changes between the pieces.
+
+    What is taken meanwhile is left out: its event comes behind the snapshot, or it never was.
+    """
+    yield msgspec.msgpack.encode(positions)
+    offset = 0
+    while entries := unsettled.following(offset):
+        offset = entries[-1].end
+        yield msgspec.msgpack.encode([entry for entry in entries if entry.start < positions[line_of[entry.level]]])
+
+
+def restored(pieces: Sequence[bytes], ahead_ms: int) -> tuple[list[int], Iterator[list[Entry]]]:
+    return _positions.decode(pieces[0]), _restored_entries(pieces[1:], ahead_ms)
+
+
+def _restored_entries(pieces: Sequence[bytes], ahead_ms: int) -> Iterator[list[Entry]]:
+    """What had expired or was due is so again as soon as somebody looks at the time."""
+    texts: dict[str, str] = {}
+    for piece in pieces:
+        entries = _entries.decode(piece)
+        for entry in entries:
+            entry.time_ms = brought_back(entry.time_ms, ahead_ms)
+            entry.state = LEASED if entry.can_be_settled else WAITING
+            entry.consumer = texts.setdefault(entry.consumer, entry.consumer)
+            entry.error = texts.setdefault(entry.error, entry.error)
+        if entries:
+            yield entries

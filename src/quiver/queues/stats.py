@@ -1,0 +1,225 @@
+"""Counters of queues: what was settled, by topic and group, and how the priorities are served."""
+
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from quiver.groups.service import GroupService
+from quiver.model.errors import Closed
+from quiver.model.topic import Topic
+from quiver.partition.partition import Partition
+from quiver.queues.partition.partition_queue import PartitionDelivery
+from quiver.queues.service import Queues
+from quiver.queues.state.port import LEVELS
+from quiver.system.clock import Clock
+from quiver.system.pace import Pace, paced
+from quiver.topics.partitions import Partitions
+from quiver.topics.service import MetadataService
+
+_WINDOW_MS = 60_000
+"""Rates are of about the last minute."""
+_SAMPLE_MS = 5_000
+
+
+class Settled(msgspec.Struct, kw_only=True):
+    """Since the broker was started; `in_flight` is now."""
+
+    delivered: int = 0
+    acks: int = 0
+    nacks: int = 0
+    rejects: int = 0
+    extensions: int = 0
+    dead: int = 0
+    expired_leases: int = 0
+    lost: int = 0
+    in_flight: int = 0
+
+    def add(self, other: "Settled") -> None:
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class Reliability(NamedTuple):
+    total: Settled
+    topics: dict[str, tuple[Settled, dict[str, Settled]]]
+    """Of a topic, and of each group in it."""
+
+
+class PartitionPriorities(NamedTuple):
+    """Five values each, from critical to background."""
+
+    stored: Sequence[int]
+    ready: Sequence[int]
+    in_flight: Sequence[int]
+    enqueue_rate: Sequence[float]
+    dequeue_rate: Sequence[float]
+    last_served_ms: Sequence[int]
+    """0: never since the broker was started."""
+
+
+class Priorities(NamedTuple):
+    stored: list[int]
+    average_wait_ms: list[float]
+    topics: dict[str, dict[int, PartitionPriorities]]
+
+
+class _Served(msgspec.Struct):
+    """Of a partition, over all groups and by level."""
+
+    in_flight: list[int] = msgspec.field(default_factory=lambda: [0] * LEVELS)
+    messages: list[int] = msgspec.field(default_factory=lambda: [0] * LEVELS)
+    last_ms: list[int] = msgspec.field(default_factory=lambda: [0] * LEVELS)
+
+
+class QueueStats:
+    def __init__(
+        self,
+        metadata: MetadataService,
+        partitions: Partitions,
+        groups: GroupService,
+        queues: Queues,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
+        self._groups = groups
+        self._queues = queues
+        self._clock = clock
+        self._started_ms = clock.now_ms()
+        self._served: dict[tuple[int, int], deque[tuple[int, list[int]]]] = {}
+
+    async def reliability(self) -> Reliability:
+        names = {group.id: name for name, group in self._groups.groups().items()}
+        found = Reliability(Settled(), {})
+        async for topic, _, _, delivery in self._all():
+            if delivery is None:
+                continue
+            of_topic, of_groups = found.topics.setdefault(topic.name, (Settled(), {}))
+            async for group_id in paced(delivery.group_ids & names.keys()):
+                settled = _settled(delivery, group_id)
+                for sum_ in (found.total, of_topic, of_groups.setdefault(names[group_id], Settled())):
+                    sum_.add(settled)
+        return found
+
+    async def priorities(self) -> Priorities:
+        found = Priorities([0] * LEVELS, [0.0] * LEVELS, {})
+        delivered, waited_ms = [0] * LEVELS, [0] * LEVELS
+        group_ids: dict[str, set[int]] = {}
+        async for topic, number, partition, delivery in self._all():
+            if topic.name not in group_ids:
+                group_ids[topic.name] = self._queue_ids(topic)
+            shown = await self._partition(topic, number, partition, delivery, group_ids[topic.name])
+            if shown is None:
+                continue
+            found.topics.setdefault(topic.name, {})[number] = shown
+            _add(found.stored, shown.stored)
+            async for group_id in paced(() if delivery is None else delivery.group_ids):
+                tally = None if delivery is None else delivery.tally(group_id)
+                if tally is not None:
+                    _add(delivered, tally.delivered_by_level)
+                    _add(waited_ms, tally.waited_ms_by_level)
+        ids = {topic.id for topic in self._metadata.topics()}
+        self._served = {place: samples for place, samples in self._served.items() if place[0] in ids}
+        found.average_wait_ms[:] = [wait / max(1, count) for wait, count in zip(waited_ms, delivered, strict=True)]
+        return found
+
+    async def _all(self) -> "AsyncIterator[tuple[Topic, int, Partition, PartitionDelivery | None]]":
+        pace = Pace()
+        for topic in self._metadata.topics():
+            known: Mapping[int, PartitionDelivery] = self._queues.known_deliveries(topic.id)
+            for number, partition in enumerate(self._partitions.of(topic.id)):
+                await pace.turn()
+                yield topic, number, partition, known.get(number)
+
+    def _queue_ids(self, topic: Topic) -> set[int]:
+        """Groups that use the topic; that they do is in partition 0, whatever other partitions they have begun."""
+        first = self._queues.known_deliveries(topic.id).get(0)
+        return set() if first is None else set(first.group_ids)
+
+    async def _partition(
+        self,
+        topic: Topic,
+        number: int,
+        partition: Partition,
+        delivery: PartitionDelivery | None,
+        group_ids: set[int],
+    ) -> PartitionPriorities | None:
+        """None when the topic was deleted meanwhile."""
+        log, now_ms = partition.log, self._clock.now_ms()
+        try:
+            stored = await log.count_by_priority(log.start_offset)
+            recent = [0] * LEVELS
+            if any(stored):
+                recent = await log.count_by_priority(await log.offset_for_time(now_ms - _WINDOW_MS))
+            ready = await _ready(partition, delivery, group_ids, stored, self._queues.lease_clock.now_ms())
+        except Closed:
+            return None
+        window_ms = min(_WINDOW_MS, max(1_000, now_ms - self._started_ms))
+        served = _Served() if delivery is None else await _served(delivery)
+        return PartitionPriorities(
+            stored=stored,
+            ready=ready,
+            in_flight=served.in_flight,
+            enqueue_rate=[count * 1000 / window_ms for count in recent],
+            dequeue_rate=self._rate((topic.id, number), served.messages, now_ms),
+            last_served_ms=served.last_ms,
+        )
+
+    def _rate(self, place: tuple[int, int], served: list[int], now_ms: int) -> list[float]:
+        """Messages a second since the sample that is about a window old, or since the start."""
+        samples = self._served.setdefault(place, deque([(self._started_ms, [0] * LEVELS)]))
+        while len(samples) > 1 and samples[1][0] <= now_ms - _WINDOW_MS:
+            samples.popleft()
+        if now_ms - samples[-1][0] >= _SAMPLE_MS:
+            samples.append((now_ms, served))
+        since_ms, before = samples[0]
+        elapsed_ms = max(1_000, now_ms - since_ms)
+        return [(now - then) * 1000 / elapsed_ms for now, then in zip(served, before, strict=True)]
+
+
+def _settled(delivery: PartitionDelivery, group_id: int) -> Settled:
+    state, tally = delivery.state(group_id), delivery.tally(group_id)
+    settled = Settled(in_flight=0 if state is None else state.counts().leased)
+    if tally is not None:
+        for name in ("delivered", "acks", "nacks", "rejects", "extensions", "dead", "expired_leases", "lost"):
+            setattr(settled, name, getattr(tally, name))
+    return settled
+
+
+async def _served(delivery: PartitionDelivery) -> _Served:
+    served = _Served()
+    async for group_id in paced(delivery.group_ids):
+        state, tally = delivery.state(group_id), delivery.tally(group_id)
+        if state is not None:
+            _add(served.in_flight, state.counts().by_level_leased)
+        if tally is not None:
+            _add(served.messages, tally.delivered_by_level)
+            served.last_ms = [max(pair) for pair in zip(served.last_ms, tally.last_served_ms_by_level, strict=True)]
+    return served
+
+
+def _add(sums: list[int], more: Sequence[int]) -> None:
+    for level, count in enumerate(more):
+        sums[level] += count
+
+
+async def _ready(
+    partition: Partition, delivery: PartitionDelivery | None, group_ids: set[int], stored: Sequence[int], now_ms: int
+) -> list[int]:
+    """What could be received now, over all groups; where there is none yet, by the first that comes."""
+    ready = [0] * LEVELS if group_ids else list(stored)
+    async for group_id in paced(group_ids):
+        state = None if delivery is None else delivery.state(group_id)
+        if state is None:
+            _add(ready, stored)
+            continue
+        _add(ready, state.available(now_ms))
+        unread: dict[int, list[int]] = {}
+        for level, position in enumerate([state.position(level) for level in range(LEVELS)]):
+            if position not in unread:
+                unread[position] = await partition.log.count_by_priority(position)
+            ready[level] += unread[position][level]
+    return ready

@@ -1,0 +1,325 @@
+"""One topic as the queue of one group: whose turn it is, who waits, who holds how much."""
+
+import asyncio
+import logging
+from functools import partial
+
+from quiver.groups.table import Group
+from quiver.model.errors import QuiverError
+from quiver.model.position import EARLIEST, Position
+from quiver.model.topic import Topic
+from quiver.partition.partition import Partition
+from quiver.queues.consumers import Consumer, Consumers
+from quiver.queues.deliveries import Deliveries
+from quiver.queues.fair_scheduler import ALL_LEVELS, Turn, Turns
+from quiver.queues.first_use import FirstUse
+from quiver.queues.partition.partition_queue import PartitionDelivery
+from quiver.queues.receiver import Receiver
+from quiver.queues.state.port import LEVELS, GroupState
+from quiver.system.clock import Clock
+from quiver.system.pace import Pace, Turnstile
+from quiver.topics.partitions import Partitions
+
+logger = logging.getLogger(__name__)
+
+_SCOUTED_AT_ONCE = 64
+_NOTHING = [0] * LEVELS
+_LONGEST_PAUSE_SECONDS = 60.0
+
+
+class TopicQueue:
+    """Receivers are served in the order in which they came, by one at a time: whoever has the lock.
+
+    Nobody walks over all partitions: those that may have something are noted when they say so (`partition.watch`,
+    settlements, times that came) and looked at when a receiver wants something.
+    """
+
+    def __init__(
+        self,
+        topic: Topic,
+        name: str,
+        group: Group,
+        partitions: Partitions,
+        deliveries: Deliveries,
+        *,
+        turnstile: Turnstile,
+        clock: Clock,
+        lease_clock: Clock,
+    ) -> None:
+        self.name, self.group_id, self._ordering = name, group.id, group.ordering
+        self.topic = topic
+        self._group_settings = group.settings
+        self.settings = group.settings.for_topic(topic.config.queue)
+        self._partitions = partitions
+        self._deliveries = deliveries
+        self._turnstile = turnstile
+        self._clock = clock
+        self._lease_clock = lease_clock
+        self._first_use = FirstUse(topic.id, group, partitions, deliveries)
+        self._lock = asyncio.Lock()
+        self._watched: list[tuple[Partition, partial[None]]] = []
+        self._news: set[int] = set()
+        self._unscouted: dict[int, None] = {}
+        """Partitions of which only the broker before this one knew the levels."""
+        self._floors: dict[int, list[int]] = {}
+        """Of those that were scouted, by level: there is nothing unread below."""
+        self._failures: dict[int, float] = {}
+        """Partitions that could not be read, and how long they are left alone."""
+        self._turns = Turns()
+        self._turns.configure(topic.config.priority_weights, self.settings.starvation_ms)
+        self._receivers: dict[Receiver, None] = {}
+        self._waker: asyncio.Task[None] | None = None
+        self._is_full = False
+        """A receiver waits although there is something, because its consumer holds too much."""
+        self._closed_by: QuiverError | None = None
+        self.consumers = Consumers(self._held_in, clock.now_ms())
+        for number in deliveries.known(topic.id):
+            self.consumers.changed(number)
+        self.partitions_added()
+
+    # what happens elsewhere
+
+    def configure(self, topic: Topic, group: Group) -> None:
+        """Settings as they are now."""
+        if topic is self.topic and group.settings is self._group_settings:
+            return
+        self.topic, self._group_settings = topic, group.settings
+        self.settings = group.settings.for_topic(topic.config.queue)
+        self._turns.configure(topic.config.priority_weights, self.settings.starvation_ms)
+        self._wake()
+
+    def partitions_added(self) -> None:
+        """Watches the partitions that it does not know yet."""
+        for number, partition in enumerate(
+            self._partitions.of(self.topic.id)[len(self._watched) :], len(self._watched)
+        ):
+            on_news = partial(self.has_news, number)
+            partition.watch(on_news)
+            self._watched.append((partition, on_news))
+            self._news.add(number)
+        self._wake()
+
+    def has_news(self, number: int) -> None:
+        """The partition may have something that can be had."""
+        self._news.add(number)
+        if self._receivers:
+            self._wake()
+
+    def settled(self, number: int, *, frees: bool) -> None:
+        """Consumers may hold less in the partition; with `frees`, what they held may be had by others."""
+        self.consumers.changed(number)
+        if frees or self._ordering == "key":
+            self.has_news(number)
+        elif self._is_full:
+            self._wake()
+
+    def rewound(self, number: int) -> None:
+        """The group begins elsewhere in the partition: what was found out about its levels holds no more."""
+        self._floors.pop(number, None)
+        self.settled(number, frees=True)
+
+    def close(self, error: QuiverError) -> None:
+        """Whoever waits gets the error."""
+        self._closed_by = error
+        for partition, on_news in self._watched:
+            partition.unwatch(on_news)
+        if self._waker is not None:
+            self._waker.cancel()
+        for receiver in list(self._receivers):
+            receiver.fail(error)
+
+    @property
+    def waiting(self) -> list[str]:
+        """The consumers that wait, each once."""
+        return list(dict.fromkeys(receiver.consumer for receiver in self._receivers))
+
+    @property
+    def has_begun(self) -> bool:
+        return self._first_use.has_begun
+
+    async def begin(self, start: Position | None) -> None:
+        """The group's first use of the topic."""
+        try:
+            await self._first_use.begin(start or EARLIEST)
+        except (QuiverError, OSError):
+            if self._closed_by is not None:
+                raise self._closed_by from None
+            raise
+
+    def _state(self, number: int) -> GroupState | None:
+        delivery = self._deliveries.known(self.topic.id).get(number)
+        return None if delivery is None else delivery.state(self.group_id)
+
+    def _held_in(self, number: int) -> dict[str, int]:
+        state = self._state(number)
+        return {} if state is None else state.held_by()
+
+    # receiving
+
+    async def join(self, receiver: Receiver) -> None:
+        """The receiver waits here until it leaves; on return it has what there is for it now."""
+        if self._closed_by is not None:
+            raise self._closed_by
+        self._receivers[receiver] = None
+        self.consumers.seen(receiver.consumer, self._clock.now_ms())
+        if not self._news and not self._turns.any and not self._unscouted:
+            return
+        try:
+            async with self._lock:
+                if receiver.is_open:
+                    await self._serve()
+        except BaseException:
+            self._wake()
+            raise
+
+    def leave(self, receiver: Receiver) -> None:
+        self._receivers.pop(receiver, None)
+
+    def known_consumers(self) -> dict[str, Consumer]:
+        """Those who wait, hold something, or were there a short while ago."""
+        now_ms = self._clock.now_ms()
+        for receiver in self._receivers:
+            self.consumers.seen(receiver.consumer, now_ms)
+        return self.consumers.known(now_ms)
+
+    def _wake(self) -> None:
+        if self._waker is None and self._receivers and self._closed_by is None:
+            self._waker = asyncio.get_running_loop().create_task(self._serve_in_turn())
+
+    async def _serve_in_turn(self) -> None:
+        await self._turnstile.enter()
+        async with self._lock:
+            self._waker = None
+            await self._serve()
+
+    async def _serve(self) -> None:
+        """Gives those who wait what there is."""
+        is_done = False
+        while not is_done:
+            self._is_full = False
+            await self._sort_news()
+            await self._scout()
+            for receiver in list(self._receivers) if self._turns.any else ():
+                await self._fill(receiver)
+                if receiver.lots:
+                    receiver.wake()
+                if not self._turns.any:
+                    break
+            is_done = not self._unscouted or not any(receiver.is_open for receiver in self._receivers)
+
+    async def _sort_news(self) -> None:
+        """Partitions that have something go where their turn will come."""
+        now_ms, pace = self._lease_clock.now_ms(), Pace()
+        while self._news:
+            await pace.turn()
+            if not self._news:
+                return
+            number = self._news.pop()
+            state = self._state(number)
+            available = _NOTHING if state is None else state.available(now_ms)
+            unread = [level for level in range(LEVELS) if self._may_have_unread(number, level, state)]
+            if len(unread) > 1 and number not in self._floors:
+                self._unscouted[number] = None
+            for level in range(LEVELS):
+                if available[level] or (level in unread and number not in self._unscouted):
+                    self._turns.add(level, number)
+
+    def _may_have_unread(self, number: int, level: int, state: GroupState | None) -> bool:
+        partition = self._watched[number][0]
+        position = partition.log.start_offset if state is None else state.position(level)
+        if number in self._floors:
+            position = max(position, self._floors[number][level])
+        return min(partition.newest[level], partition.last_stable) > position
+
+    def _lowest_position(self, number: int) -> int:
+        start, state = self._watched[number][0].log.start_offset, self._state(number)
+        return start if state is None else max(start, min(state.position(level) for level in range(LEVELS)))
+
+    async def _scout(self) -> None:
+        """Finds out which levels partitions have messages in that were stored before the broker was started.
+
+        A slice of them at a time, or as many as it takes to find something.
+        """
+        looks = 0
+        while self._unscouted and (looks < _SCOUTED_AT_ONCE or not self._turns.any):
+            number = next(iter(self._unscouted))
+            partition, at = self._watched[number][0], self._lowest_position(number)
+            end, looks = partition.high_watermark, looks + 1
+            try:
+                counts = await partition.log.count_by_priority(at) if at < end else _NOTHING
+                if self._lowest_position(number) < at:
+                    continue  # it was rewound meanwhile
+                self._floors[number] = [0 if count else end for count in counts]
+                self._news.add(number)
+            except Exception as error:
+                self._failed(number, error)
+            self._unscouted.pop(number, None)
+            await self._sort_news()
+
+    async def _fill(self, receiver: Receiver) -> None:
+        want = self.consumers.room(receiver.consumer, limit=self.settings.max_unacked, want=receiver.remaining)
+        if want < 1 and receiver.is_open:
+            self._is_full = True
+        pace = Pace()
+        while want > 0 and receiver.is_open and self._closed_by is None:
+            await pace.turn()
+            turn = self._turns.next(want, self._lease_clock.now_ms(), receiver.levels)
+            if turn is not None:
+                want -= await self._take(turn, receiver)
+            elif self._news:
+                await self._sort_news()
+            else:
+                return
+
+    async def _take(self, turn: Turn, receiver: Receiver) -> int:
+        """Takes what the turn says, as far as it is there; returns how many messages that were."""
+        got, has_more = 0, True
+        try:
+            delivery = await self._first_use.begun(turn.partition)
+            available = await self._read_ahead(delivery, turn)
+            self._failures.pop(turn.partition, None)
+            if not available[turn.level]:
+                has_more = False
+            elif receiver.is_open and self._closed_by is None:
+                got = self._lease(delivery, turn, receiver)
+                has_more = got > 0 and self._has_more(turn, available[turn.level] - got)
+        except Exception as error:
+            has_more = False
+            self._failed(turn.partition, error)
+            if len(self._failures) == len(self._watched):
+                receiver.problem = error if isinstance(error, QuiverError) else QuiverError()
+        finally:
+            self._turns.served(turn, got, has_more=has_more)
+        return got
+
+    async def _read_ahead(self, delivery: PartitionDelivery, turn: Turn) -> list[int]:
+        levels = 1 << turn.level if self._ordering == "none" else ALL_LEVELS
+        return await delivery.read_ahead(self.group_id, count=turn.want, levels=levels)
+
+    def _failed(self, number: int, error: Exception) -> None:
+        """A partition that cannot be read now holds up itself alone, and is tried again."""
+        pause = self._failures[number] = min(2 * self._failures.get(number, 0.5), _LONGEST_PAUSE_SECONDS)
+        unexpected = not isinstance(error, QuiverError | OSError)
+        where = f"{self.topic.name}-{number}"
+        logger.warning("group %s gets nothing from %s: %s", self.name, where, error, exc_info=unexpected)
+        asyncio.get_running_loop().call_later(pause, self.has_news, number)
+
+    def _lease(self, delivery: PartitionDelivery, turn: Turn, receiver: Receiver) -> int:
+        lot = receiver.lot(self, delivery, self._lease_clock.now_ms())
+        taken = delivery.take(
+            self.group_id,
+            turn.level,
+            turn.want,
+            lease=lot.lease,
+            consumer=receiver.consumer,
+            deadline_ms=lot.deadline_ms,
+        )
+        count = receiver.add(lot, taken)
+        self.consumers.took(turn.partition, receiver.consumer, count)
+        if count and self._ordering == "key":
+            self._news.add(turn.partition)  # the next of a key may be of another level
+        return count
+
+    def _has_more(self, turn: Turn, available: int) -> bool:
+        state = self._state(turn.partition)
+        return available > 0 or self._may_have_unread(turn.partition, turn.level, state)

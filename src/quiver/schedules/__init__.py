@@ -1,0 +1,1 @@
+"""Schedules: messages that are sent at recurring times."""

@@ -1,0 +1,47 @@
+"""What can happen to recurring schedules: the records of their journal, as MessagePack."""
+
+import msgspec
+
+from quiver.model.schedule import Schedule
+from quiver.outbox.outbox import Move
+
+
+class ScheduleSet(msgspec.Struct, frozen=True, tag="set"):
+    """A new schedule, or an old one changed."""
+
+    schedule: Schedule
+    next_ms: int | None
+
+
+class ScheduleRemoved(msgspec.Struct, frozen=True, tag="removed"):
+    name: str
+
+
+class Turn(msgspec.Struct, frozen=True, array_like=True):
+    """The turn of one schedule."""
+
+    name: str
+    at_ms: int
+    next_ms: int | None
+    error: str = ""
+    """Why there is no message; empty when it is on its way."""
+
+
+class Fired(msgspec.Struct, frozen=True, tag="fired"):
+    """The turns of some schedules are over. From here on their messages are on their way, many in a move."""
+
+    turns: list[Turn]
+    moves: list[Move]
+
+
+class FiringEnded(msgspec.Struct, frozen=True, tag="ended"):
+    move_id: int
+    error: str = ""
+    """Why the messages could not go where they should; empty when they are there."""
+    schedules: list[str] = []
+    """Whose messages they were, when there is an error."""
+
+
+Event = ScheduleSet | ScheduleRemoved | Fired | FiringEnded
+EVENT = msgspec.msgpack.Decoder(Event)
+EVENT_ENCODER = msgspec.msgpack.Encoder()

@@ -1,0 +1,221 @@
+"""The runner of recurring schedules: waits for their times, and sends each message exactly once.
+
+A firing is one journal record: the schedule's next time, and a move of one message into the topic. So a schedule
+that has fired is never due for the same time again, and a message that was decided is never forgotten; the target
+drops what comes twice.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+from quiver.model.errors import PartitionNotFound, QuiverError, TopicNotFound
+from quiver.model.limits import MIB
+from quiver.model.schedule import Schedule
+from quiver.outbox.append import append_moved
+from quiver.outbox.outbox import Move, Target, mover_id
+from quiver.outbox.relay import Carrier
+from quiver.schedules.events import Event, Fired, FiringEnded
+from quiver.schedules.firing import Salvo, firings_of, message_of
+from quiver.schedules.state import ScheduleState, ScheduleTable
+from quiver.schedules.timetable import due_time, parse_timetable
+from quiver.structures.murmur2 import partition_for
+from quiver.system.clock import Clock
+from quiver.topics.partitions import Partitions
+from quiver.topics.service import MetadataService
+
+logger = logging.getLogger(__name__)
+
+MOVER = mover_id("schedules", 0, 0)
+_LOOK_SECONDS = 1.0
+"""However far the next time is: the wall clock may jump."""
+_FIRED_AT_ONCE = 100
+_SALVO_BYTES = 4 * MIB
+_ON_THE_WAY_MAX = 16
+"""Messages of one schedule that wait for their topic; further ones are made up for when there is room again."""
+_MANUAL_SECONDS = 5.0
+
+
+class ScheduleRunner:
+    def __init__(
+        self,
+        table: ScheduleTable,
+        append: Callable[[Event], Awaitable[None]],
+        metadata: MetadataService,
+        partitions: Partitions,
+        *,
+        clock: Clock,
+        change: asyncio.Lock,
+        ensure_topic: Callable[[str], Awaitable[None]],
+        keep_up: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._table = table
+        self._append = append
+        self._metadata = metadata
+        self._partitions = partitions
+        self._clock = clock
+        self._change = change
+        self._ensure_topic = ensure_topic
+        self._keep_up = keep_up
+        self._carrier = Carrier("schedules", table.outbox, carry=self._carry, done=self._ended)
+        self._trouble: dict[int, str] = {}
+        """By move: why its messages are not in the topic yet, or never will be."""
+        self._endings: set[asyncio.Task[None]] = set()
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._closing = False
+        self._started_ms = 0
+
+    def start(self) -> None:
+        self._started_ms = self._clock.now_ms()
+        self._carrier.submit(self._table.outbox.open.values())
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """A firing that has begun is journaled; one that is on its way may have to wait for the next start."""
+        self._closing = True
+        self.wake()
+        if self._task is not None:
+            await self._task
+        await self._carrier.close()
+        await asyncio.gather(*self._endings)
+
+    def wake(self) -> None:
+        """The schedules have changed."""
+        self._news.set()
+
+    def trouble(self, name: str) -> str:
+        """Why a message of a schedule has not arrived so far; empty when all is well."""
+        for move_id, problem in self._trouble.items():
+            move = self._table.outbox.open.get(move_id)
+            if move is not None and any(firing[0] == name for firing in move.content):
+                return problem
+        return ""
+
+    async def fire_now(self, state: ScheduleState) -> list[Move]:
+        """Sends a message beside the schedule's own times. The caller has the lock."""
+        await self._ensure_topic(state.schedule.topic)
+        self._metadata.topic(state.schedule.topic)
+        now_ms = self._clock.now_ms()
+        salvo = Salvo(self._table.outbox, self._target)
+        salvo.add(state, at_ms=now_ms, next_ms=state.next_ms, fired_at_ms=now_ms, is_manual=True)
+        return await self._fire(salvo)
+
+    async def arrived(self, moves: list[Move]) -> None:
+        """Returns when messages are in their topics; when that takes long, `trouble` says why."""
+        await self._carrier.finished(moves, within_seconds=_MANUAL_SECONDS)
+
+    async def _run(self) -> None:
+        while not self._closing:
+            self._news.clear()
+            try:
+                while not self._closing and await self._fire_due():
+                    pass
+                await self._keep_up()
+            except (QuiverError, OSError) as error:
+                logger.warning("schedules could not fire, will try again: %s", error)
+                await _wait(self._news, _LOOK_SECONDS)
+                continue
+            except Exception:
+                logger.exception("schedules could not fire, will try again")
+                await _wait(self._news, _LOOK_SECONDS)
+                continue
+            await _wait(self._news, self._pause_seconds())
+
+    def _pause_seconds(self) -> float:
+        next_ms = self._table.next_time_ms(but_for=self._busy())
+        if next_ms is None:
+            return _LOOK_SECONDS
+        return min(_LOOK_SECONDS, max(0.0, (next_ms - self._clock.now_ms()) / 1000))
+
+    async def _fire_due(self) -> bool:
+        """Fires what is due, some at a time; False when there is nothing left."""
+        for name in self._table.due(self._clock.now_ms(), _FIRED_AT_ONCE):
+            with contextlib.suppress(QuiverError):
+                await self._ensure_topic(self._table.states[name].schedule.topic)
+        async with self._change:
+            now_ms = self._clock.now_ms()
+            busy = self._busy()
+            due = [name for name in self._table.due(now_ms, _FIRED_AT_ONCE + len(busy)) if name not in busy]
+            salvo = Salvo(self._table.outbox, self._target)
+            for name in due[:_FIRED_AT_ONCE]:
+                self._add_turn(salvo, self._table.states[name], now_ms)
+                if salvo.size_bytes > _SALVO_BYTES:
+                    break
+            await self._fire(salvo)
+        return bool(due)
+
+    def _busy(self) -> set[str]:
+        """Schedules that have enough on its way."""
+        counts = Counter(firing[0] for move in self._table.outbox.open.values() for firing in move.content)
+        return {name for name, count in counts.items() if count >= _ON_THE_WAY_MAX}
+
+    def _add_turn(self, salvo: Salvo, state: ScheduleState, now_ms: int) -> None:
+        schedule, first_ms = state.schedule, state.next_ms
+        assert first_ms is not None, "it is due"
+        try:
+            timetable = parse_timetable(schedule.cron, schedule.timezone, schedule.anchor_ms)
+        except QuiverError as error:  # its time zone is not known here any more
+            salvo.skip(state, at_ms=first_ms, next_ms=None, error=error.message)
+            return
+        at_ms = due_time(timetable, first_ms, now_ms)
+        is_late = at_ms != first_ms or at_ms < self._started_ms
+        salvo.add(state, at_ms=at_ms, next_ms=timetable.next_after(now_ms), fired_at_ms=now_ms, is_late=is_late)
+
+    async def _fire(self, salvo: Salvo) -> list[Move]:
+        """Journals firings together and sends them on their way; if they cannot be journaled they stay due."""
+        if not salvo.turns:
+            return []
+        moves = salvo.begin()
+        try:
+            await self._append(Fired(salvo.turns, moves))
+        except Exception:
+            for move in reversed(moves):
+                self._table.outbox.take_back(move)
+            self._carrier.taken_back()
+            raise
+        self._carrier.submit(moves)
+        return moves
+
+    def _target(self, schedule: Schedule, fired_count: int) -> Target:
+        topic = self._metadata.topic(schedule.topic)
+        count = topic.config.partitions
+        number = fired_count % count if schedule.key is None else partition_for(schedule.key, count)
+        return Target(topic.id, number)
+
+    async def _carry(self, move: Move) -> None:
+        firings = firings_of(move)
+        try:
+            partition = self._partitions.get(*move.target)
+            messages = [message_of(firing) for firing in firings]
+            await append_moved(partition, mover=MOVER, sequence=move.sequence, messages=messages)
+        except (TopicNotFound, PartitionNotFound):
+            self._trouble[move.id] = "the topic was deleted before the message arrived"
+        except QuiverError as error:
+            self._trouble[move.id] = error.message
+            raise
+        else:
+            self._trouble.pop(move.id, None)
+
+    async def _ended(self, move: Move) -> None:
+        self.wake()
+        problem = self._trouble.pop(move.id, "")
+        names = [firing.schedule for firing in firings_of(move)] if problem else []
+        ending = asyncio.get_running_loop().create_task(self._note_end(FiringEnded(move.id, problem, names)))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+
+    async def _note_end(self, event: FiringEnded) -> None:
+        """The next move need not wait for this. If it fails, the move is repeated after a restart, and dropped."""
+        try:
+            await self._append(event)
+        except (QuiverError, OSError) as error:
+            logger.warning("the end of move %d of schedules was not noted: %s", event.move_id, error)
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

@@ -1,0 +1,220 @@
+"""Recurring schedules: adding, changing and removing them. `ScheduleRunner` makes them fire."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from quiver.model.errors import (
+    CorruptData,
+    InvalidRequest,
+    MessageTooLarge,
+    ScheduleExists,
+    ScheduleNotFound,
+    ShuttingDown,
+)
+from quiver.model.limits import MIB
+from quiver.model.names import check_name
+from quiver.model.schedule import Schedule, ScheduleChanges
+from quiver.partition.message_batch import message_size
+from quiver.schedules.events import EVENT, EVENT_ENCODER, Event, ScheduleRemoved, ScheduleSet
+from quiver.schedules.firing import Firing, message_of
+from quiver.schedules.runner import ScheduleRunner
+from quiver.schedules.state import ScheduleState, ScheduleTable
+from quiver.schedules.timetable import parse_timetable
+from quiver.storage.journal import Journal
+from quiver.storage.port import Storage
+from quiver.system.clock import Clock
+from quiver.system.randomness import Randomness
+from quiver.topics.partitions import Partitions
+from quiver.topics.service import MetadataService
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LOG_ID = "internal/schedules"
+MAX_SCHEDULES = 10_000
+_SNAPSHOT_AFTER_SECONDS = 300.0
+_TIMES = ("cron", "timezone", "is_paused")
+_MESSAGE = ("topic", "value", "key", "headers")
+
+
+class Schedules:
+    """Every change is on the journal before it takes effect, one at a time."""
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        partitions: Partitions,
+        *,
+        clock: Clock,
+        randomness: Randomness,
+        ensure_topic: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
+        self._clock = clock
+        self._randomness = randomness
+        self._ensure_topic = ensure_topic
+        self._table = ScheduleTable()
+        self._journal: Journal | None = None
+        self._change = asyncio.Lock()
+        self._changes: set[asyncio.Task[Any]] = set()
+        self._closing = False
+        self.problem: CorruptData | None = None
+        """Why nothing is known of schedules: their journal is damaged. Whatever is asked is answered with it."""
+        self._runner = ScheduleRunner(
+            self._table,
+            self._append,
+            metadata,
+            partitions,
+            clock=clock,
+            change=self._change,
+            ensure_topic=ensure_topic,
+            keep_up=self._snapshot_if_due,
+        )
+
+    async def start(self, storage: Storage, epoch: int) -> None:
+        """Carries on where the last run of the broker ended: what is overdue fires now, once."""
+        try:
+            self._journal = await Journal.open(
+                storage,
+                LOG_ID,
+                epoch=epoch,
+                clock=self._clock,
+                restore=self._table.restore,
+                apply=lambda record: self._table.apply(EVENT.decode(record)),
+            )
+        except CorruptData as error:
+            logger.error("there are no schedules until this is repaired: %s", error)
+            self.problem = error
+            return
+        self._runner.start()
+
+    async def stop(self) -> None:
+        self._closing = True
+        await asyncio.gather(*self._changes, return_exceptions=True)
+        await self._runner.stop()
+        if self._journal is not None:
+            await self._snapshot_if_due(after_seconds=0)
+            await self._journal.close()
+
+    @property
+    def on_the_way(self) -> int:
+        """Messages that were fired and have not arrived yet."""
+        return len(self._table.outbox.open)
+
+    def list(self) -> list[ScheduleState]:
+        """All of them, by name."""
+        self._check_readable()
+        return [self.get(name) for name in sorted(self._table.states)]
+
+    def get(self, name: str) -> ScheduleState:
+        self._check_readable()
+        state = self._table.states.get(name)
+        if state is None:
+            raise ScheduleNotFound(schedule=name)
+        return msgspec.structs.replace(state, error=self._runner.trouble(name) or state.error)
+
+    async def add(self, wanted: Schedule) -> ScheduleState:
+        """Fires for the first time at the next time of its timetable. An empty name is replaced by one."""
+        name = wanted.name or f"{wanted.topic[:200]}-{self._randomness.token(4).hex()}"
+        now_ms = self._clock.now_ms()
+        schedule = msgspec.structs.replace(
+            wanted, name=check_name(name, "schedule"), created_at_ms=now_ms, anchor_ms=now_ms
+        )
+
+        async def add() -> ScheduleState:
+            await self._check_message(schedule)
+            if name in self._table.states:
+                raise ScheduleExists(schedule=name)
+            if len(self._table.states) >= MAX_SCHEDULES:
+                raise InvalidRequest(problem=f"there are {MAX_SCHEDULES} schedules already; remove some first")
+            return await self._set(schedule, self._next_ms(schedule))
+
+        return await self._in_turn(add)
+
+    async def alter(self, name: str, changes: ScheduleChanges) -> ScheduleState:
+        """With another timetable its next time is worked out from now. What is on its way goes as it is."""
+
+        async def alter() -> ScheduleState:
+            state = self.get(name)
+            schedule = changes.applied_to(state.schedule, self._clock.now_ms())
+            if any(getattr(changes, each) is not UNSET for each in _MESSAGE):
+                await self._check_message(schedule)
+            if any(getattr(schedule, each) != getattr(state.schedule, each) for each in _TIMES):
+                return await self._set(schedule, self._next_ms(schedule))
+            return await self._set(schedule, state.next_ms)
+
+        return await self._in_turn(alter)
+
+    async def remove(self, name: str) -> None:
+        async def remove() -> None:
+            self.get(name)
+            await self._append(ScheduleRemoved(name))
+            self._runner.wake()
+
+        await self._in_turn(remove)
+
+    async def run(self, name: str) -> ScheduleState:
+        """Fires once, now, also while it is paused. Its own times stay as they are."""
+        await self._runner.arrived(await self._in_turn(lambda: self._runner.fire_now(self.get(name))))
+        return self.get(name)
+
+    async def _in_turn(self, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Makes one change at a time, and to its end: also when whoever asked for it does not wait any more."""
+        self._check_readable()
+        if self._closing or self._journal is None:
+            raise ShuttingDown()
+
+        async def make() -> T:
+            async with self._change:
+                return await change()
+
+        task = asyncio.get_running_loop().create_task(make())
+        self._changes.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _check_readable(self) -> None:
+        if self.problem is not None:
+            raise self.problem
+
+    def _forget(self, task: "asyncio.Task[Any]") -> None:
+        self._changes.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited has heard of it, or has gone
+
+    async def _set(self, schedule: Schedule, next_ms: int | None) -> ScheduleState:
+        await self._append(ScheduleSet(schedule, next_ms))
+        self._runner.wake()
+        return self.get(schedule.name)
+
+    def _next_ms(self, schedule: Schedule) -> int | None:
+        timetable = parse_timetable(schedule.cron, schedule.timezone, schedule.anchor_ms)
+        next_ms = timetable.next_after(self._clock.now_ms())
+        if next_ms is None:
+            raise InvalidRequest(problem=f"cron {schedule.cron!r} never fires")
+        return None if schedule.is_paused else next_ms
+
+    async def _check_message(self, schedule: Schedule) -> None:
+        """The topic takes what the schedule sends."""
+        await self._ensure_topic(schedule.topic)
+        topic = self._metadata.topic(schedule.topic)
+        size = message_size(message_of(Firing.of(schedule, at_ms=0, fired_at_ms=0, is_late=True)))
+        limit = min(MIB, self._partitions.limits_for(topic.config).message_bytes)
+        if size > limit:
+            raise MessageTooLarge(size=size, limit=limit)
+
+    async def _append(self, event: Event) -> None:
+        assert self._journal is not None, "start comes first"
+        await self._journal.append(EVENT_ENCODER.encode(event))
+
+    async def _snapshot_if_due(self, after_seconds: float = _SNAPSHOT_AFTER_SECONDS) -> None:
+        if self._journal is not None and self._journal.snapshot_due(after_seconds):
+            async with self._change:
+                await self._journal.snapshot(self._table.encode)

@@ -1,0 +1,93 @@
+"""When a schedule fires: at the times of a cron expression in a time zone, or at plain intervals. Pure."""
+
+from datetime import UTC, tzinfo
+from typing import Protocol
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSimError
+
+from quiver.model.errors import InvalidRequest
+from quiver.model.times import parse_duration_ms
+from quiver.schedules.cron import parse_cron
+
+SHORTEST_INTERVAL_MS = 100
+LONGEST_INTERVAL_MS = 10 * 366 * 86_400_000
+_LONGEST_TEXT = 200
+_EVERY = "@every"
+_FORM = (
+    "it is minute, hour, day of month, month and day of week (*/5 * * * *), with seconds in front if you like, "
+    "or @every 30s, @hourly, @daily, @weekly, @monthly, @yearly"
+)
+_NICKNAMES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+
+
+class Timetable(Protocol):
+    def next_after(self, time_ms: int) -> int | None:
+        """The first time it fires behind a time; None when it never does again."""
+        ...
+
+    def latest(self, time_ms: int) -> int | None:
+        """The last time it fires at or in front of a time; None when it cannot be told."""
+        ...
+
+
+class Interval:
+    """`@every 30s`: so long behind the anchor, twice as long, and so on."""
+
+    def __init__(self, anchor_ms: int, interval_ms: int) -> None:
+        self._anchor_ms = anchor_ms
+        self._interval_ms = interval_ms
+
+    def next_after(self, time_ms: int) -> int:
+        passed = max(0, (time_ms - self._anchor_ms) // self._interval_ms)
+        return self._anchor_ms + (passed + 1) * self._interval_ms
+
+    def latest(self, time_ms: int) -> int | None:
+        passed = (time_ms - self._anchor_ms) // self._interval_ms
+        return self._anchor_ms + passed * self._interval_ms if passed > 0 else None
+
+
+def parse_timetable(expression: str, timezone: str, anchor_ms: int) -> Timetable:
+    """InvalidRequest says what is wrong with an expression or a time zone."""
+    zone = _parse_zone(timezone)
+    text = expression.strip()
+    if not text or len(text) > _LONGEST_TEXT:
+        raise InvalidRequest(problem=f"a cron expression has 1 to {_LONGEST_TEXT} characters, such as */5 * * * *")
+    if text.split()[0].lower() == _EVERY:
+        return Interval(anchor_ms, _parse_interval(text))
+    cron = _NICKNAMES.get(text.lower(), text)
+    try:
+        return parse_cron(cron, zone)
+    except (CronSimError, ValueError) as error:
+        problem = f"cron {text!r}: {str(error).lower()}; {_FORM}"
+        raise InvalidRequest(problem=problem) from None
+
+
+def due_time(timetable: Timetable, first_ms: int, now_ms: int) -> int:
+    """Of the firings from `first_ms` to now, the last: those before it are made up for by it."""
+    latest = timetable.latest(now_ms)
+    return first_ms if latest is None else max(first_ms, latest)
+
+
+def _parse_interval(text: str) -> int:
+    interval_ms = parse_duration_ms(text[len(_EVERY) :].strip(), "interval")
+    if not SHORTEST_INTERVAL_MS <= interval_ms <= LONGEST_INTERVAL_MS:
+        raise InvalidRequest(problem=f"{text!r}: an interval is from {SHORTEST_INTERVAL_MS}ms to 10 years")
+    return interval_ms
+
+
+def _parse_zone(name: str) -> tzinfo:
+    if name.upper() in ("UTC", "Z"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise InvalidRequest(problem=f"{name[:100]!r} is not a time zone, such as Europe/Berlin or UTC") from None

@@ -1,1 +1,0 @@
-"""Delayed messages and recurring schedules."""

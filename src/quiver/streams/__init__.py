@@ -1,0 +1,1 @@
+"""Stream groups: reading as a member, positions, lag and resets."""

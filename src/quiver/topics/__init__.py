@@ -1,0 +1,1 @@
+"""Topics: the catalogue, their settings, their open partitions, compaction and removal."""

@@ -1,0 +1,231 @@
+"""What a decided transaction brings about: markers in its partitions, offsets of groups, acks of leases.
+
+Everything is tried at once. What fails is tried again until it is done, after a restart too, and holds up nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterator, Sequence
+
+import msgspec
+
+from quiver.delays.service import Delays
+from quiver.groups.assignors import TopicPartition
+from quiver.groups.service import GroupService
+from quiver.model.errors import (
+    Closed,
+    GroupNotFound,
+    LeaseLost,
+    PartitionNotFound,
+    QuiverError,
+    SettleInOrder,
+    TopicNotFound,
+)
+from quiver.partition.partition import Partition
+from quiver.protocol.queue_messages import ACK, SettlePart
+from quiver.protocol.transaction_messages import GroupOffsets
+from quiver.queues.service import Queues
+from quiver.queues.settling import TransactionAcks
+from quiver.topics.partitions import Partitions
+from quiver.topics.service import MetadataService
+from quiver.transactions.coordinator import Coordinator
+from quiver.transactions.events import Decided, Ending, Place
+
+logger = logging.getLogger(__name__)
+
+_MARKERS_AT_ONCE = 128
+"""Others get their turn in between."""
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
+
+
+class _Work:
+    """What is left to be done of a decision."""
+
+    def __init__(self, decided: Decided, acks: TransactionAcks | None) -> None:
+        self.decided = decided
+        self.acks = acks
+        self.has_acks = bool(decided.acks)
+        self.offsets = list(decided.offsets)
+        self.markers = [(ending, place) for ending in decided.endings for place in ending.places]
+        self.marked: set[Partition] = set()
+        """Partitions whose marker is written, and may not be on disk yet."""
+
+    @property
+    def is_done(self) -> bool:
+        return not (self.markers or self.offsets or self.has_acks)
+
+    def endings_left(self) -> list[Ending]:
+        left: dict[int, list[Place]] = {}
+        for ending, place in self.markers:
+            left.setdefault(ending.producer_id, []).append(place)
+        return [
+            msgspec.structs.replace(ending, places=left[ending.producer_id])
+            for ending in self.decided.endings
+            if ending.producer_id in left
+        ]
+
+
+class Finishing:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        metadata: MetadataService,
+        partitions: Partitions,
+        delays: Delays,
+        groups: GroupService,
+        queues: Queues,
+    ) -> None:
+        self._coordinator = coordinator
+        self._metadata = metadata
+        self._partitions = partitions
+        self._delays = delays
+        self._groups = groups
+        self._queues = queues
+        self._done: list[_Work] = []
+        self._retries: set[asyncio.Task[None]] = set()
+
+    async def carry_out(self, decided: Decided, acks: TransactionAcks | None = None) -> None:
+        """Returns when everything was tried once. Without `acks` they are taken from the decision, at start-up."""
+        work = _Work(decided, acks)
+        await self._attempt(work)
+        if work.is_done:
+            self._done.append(work)
+            return
+        task = asyncio.get_running_loop().create_task(self._retry(work))
+        self._retries.add(task)
+        task.add_done_callback(self._retries.discard)
+
+    def open_in_logs(self) -> Iterator[tuple[tuple[int, int], Place]]:
+        """Every transaction that is open in a log: producer id and epoch, and where."""
+        logs = [(Place(topic_id, number), found) for topic_id, number, found in self._partitions.places()]
+        logs += [(Place(*key, is_schedule=True), found) for key, found in self._delays.schedule_logs()]
+        for place, partition in logs:
+            for producer_id, transaction in partition.transactions.open.items():
+                yield (producer_id, transaction.epoch), place
+
+    async def mark(self, producer_id: int, epoch: int, place: Place, *, commit: bool) -> Partition | None:
+        """Writes one marker; None when the partition is gone."""
+        try:
+            if place.is_schedule:
+                topic = self._metadata.topic_by_id(place.topic_id)
+                partition = await self._delays.schedule_log(topic, place.partition)
+            else:
+                partition = self._partitions.get(place.topic_id, place.partition)
+        except (TopicNotFound, PartitionNotFound):
+            return None
+        await partition.append_marker(producer_id, epoch, commit=commit)
+        return partition
+
+    async def settle(self) -> None:
+        """Brings what is written to the disk; decisions that are done need nothing more then."""
+        works, self._done = self._done, []
+        marked = {partition for work in works for partition in work.marked}
+        on_disk = set(await _all([_synced(partition) for partition in marked]))
+        for work in works:
+            if work.marked <= on_disk:
+                self._coordinator.completed(work.decided.id)
+            # What could not be synced stays undone in the journal: the next start looks after it.
+
+    async def stop(self) -> None:
+        tasks = list(self._retries)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.settle()
+
+    async def _attempt(self, work: _Work) -> None:
+        """Does what can be done."""
+        await _all(
+            [
+                self._put_markers(work),
+                *(self._put_offsets(work, group) for group in work.offsets),
+                self._put_acks(work),
+            ]
+        )
+
+    async def _put_markers(self, work: _Work) -> None:
+        markers, commit = work.markers, work.decided.commit
+        found: list[Partition | BaseException | None] = []
+        for start in range(0, len(markers), _MARKERS_AT_ONCE):
+            some = markers[start : start + _MARKERS_AT_ONCE]
+            found += await asyncio.gather(
+                *(self.mark(ending.producer_id, ending.epoch, place, commit=commit) for ending, place in some),
+                return_exceptions=True,
+            )
+        work.markers = [marker for marker, one in zip(markers, found, strict=True) if isinstance(one, BaseException)]
+        work.marked |= {one for one in found if isinstance(one, Partition)}
+        for (_, place), one in zip(markers, found, strict=True):
+            if isinstance(one, BaseException):
+                logger.warning("the end of transaction %d is not in %s yet: %s", work.decided.id, place, one)
+
+    async def _put_offsets(self, work: _Work, group: GroupOffsets) -> None:
+        offsets = {TopicPartition(p.topic_id, p.partition): (p.offset, p.metadata) for p in group.offsets}
+        try:
+            await self._groups.commit_decided(group.group, offsets, work.decided.id)
+        except GroupNotFound:
+            work.offsets.remove(group)
+        except Exception as error:
+            logger.warning("offsets of transaction %d wait: %s", work.decided.id, error, exc_info=_is_strange(error))
+        else:
+            work.offsets.remove(group)
+
+    async def _put_acks(self, work: _Work) -> None:
+        if not work.has_acks:
+            return
+        try:
+            if work.acks is not None:
+                await work.acks.finish()
+            else:
+                await self._repeat_acks(work.decided)
+        except Exception as error:
+            logger.warning("acks of transaction %d wait: %s", work.decided.id, error, exc_info=_is_strange(error))
+        else:
+            work.has_acks = False
+
+    async def _repeat_acks(self, decided: Decided) -> None:
+        """What was done before is refused, and that is well: its lease is over."""
+        for part in decided.acks:
+            self._queues.check_open(part.topic_id, part.partition)
+        settlements = await self._queues.settle(
+            [
+                SettlePart(part.topic_id, part.partition, part.group_id, part.lease_id, ACK, part.runs)
+                for part in decided.acks
+            ]
+        )
+        for refused in (refused for settlement in settlements for refused in settlement.refused):
+            if not isinstance(refused.error, LeaseLost | SettleInOrder):
+                raise refused.error
+
+    async def _retry(self, work: _Work) -> None:
+        pause, is_noted = _FIRST_PAUSE_SECONDS, False
+        while not work.is_done:
+            if not (is_noted or work.offsets or work.has_acks):
+                try:
+                    await self._coordinator.note_markers_left(work.decided, work.endings_left())
+                    is_noted = True
+                except (QuiverError, OSError) as error:
+                    logger.warning("what is left of transaction %d could not be noted: %s", work.decided.id, error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            await self._attempt(work)
+        self._done.append(work)
+
+
+def _is_strange(error: Exception) -> bool:
+    """Nobody expected it: the log shows where it comes from."""
+    return not isinstance(error, QuiverError | OSError)
+
+
+async def _synced(partition: Partition) -> Partition | None:
+    try:
+        await partition.log.sync()
+    except Closed:
+        return partition  # its topic is gone
+    except (QuiverError, OSError) as error:
+        logger.warning("%s could not be synced: %s", partition.name, error)
+        return None
+    return partition
+
+
+async def _all(work: Sequence[Awaitable["Partition | None"]] | Sequence[Awaitable[None]]) -> list[Partition]:
+    return [found for found in await asyncio.gather(*work) if found is not None]

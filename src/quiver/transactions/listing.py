@@ -1,0 +1,89 @@
+"""Transactions for people to look at."""
+
+from collections.abc import Iterable
+
+from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, TransactionInfo
+from quiver.streams.service import Groups
+from quiver.transactions.coordinator import Coordinator
+from quiver.transactions.events import Decided, Ending, Place
+from quiver.transactions.open_transaction import OpenTransaction
+
+
+def list_transactions(coordinator: Coordinator, groups: Groups) -> list[TransactionInfo]:
+    """Open ones, the oldest first; then those whose end is not known everywhere."""
+    opened = sorted(coordinator.open.values(), key=lambda each: (each.started_at_ms, each.producer_id))
+    found = [_of_open(transaction, groups) for transaction in opened]
+    for decided in coordinator.state.unfinished.values():
+        if decided.id not in coordinator.completed_ids:
+            found += [_of_decided(decided, ending, coordinator, groups) for ending in decided.endings]
+    return found
+
+
+def describe(
+    coordinator: Coordinator, groups: Groups, transactional_id: str | None, producer_id: int
+) -> TransactionInfo:
+    """TransactionNotFound if there is no such producer."""
+    producer_id, producer = coordinator.producer(transactional_id, producer_id)
+    opened = coordinator.open.get(producer_id)
+    if opened is not None:
+        return _of_open(opened, groups)
+    last = producer.last
+    decided = None if last is None else coordinator.state.unfinished.get(last.decision)
+    if decided is not None and decided.id not in coordinator.completed_ids:
+        for ending in decided.endings:
+            if ending.producer_id == producer_id:
+                return _of_decided(decided, ending, coordinator, groups)
+    state = "empty" if last is None else "committed" if last.commit else "aborted"
+    epoch = producer.epoch if last is None else last.epoch
+    at_ms = producer.used_at_ms if last is None else last.at_ms
+    return TransactionInfo(
+        f"{producer_id}:{epoch}",
+        producer.transactional_id,
+        producer_id,
+        epoch,
+        state,
+        at_ms,
+        producer.timeout_ms,
+        [],
+        [],
+    )
+
+
+def _of_open(transaction: OpenTransaction, groups: Groups) -> TransactionInfo:
+    return TransactionInfo(
+        transaction.id,
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.epoch,
+        "open",
+        transaction.started_at_ms,
+        transaction.timeout_ms,
+        _partitions(transaction.places, groups),
+        _groups(transaction.offsets, transaction.acks, groups),
+    )
+
+
+def _of_decided(decided: Decided, ending: Ending, coordinator: Coordinator, groups: Groups) -> TransactionInfo:
+    producer = coordinator.state.producers.get(ending.producer_id)
+    return TransactionInfo(
+        f"{ending.producer_id}:{ending.epoch}",
+        None if producer is None else producer.transactional_id,
+        ending.producer_id,
+        ending.epoch,
+        "committing" if decided.commit else "aborting",
+        decided.at_ms,
+        0 if producer is None else producer.timeout_ms,
+        _partitions(ending.places, groups),
+        _groups(decided.offsets, decided.acks, groups),
+    )
+
+
+def _partitions(places: Iterable[Place], groups: Groups) -> list[tuple[str, int]]:
+    named = {(groups.topic_name(place.topic_id), place.partition) for place in places}
+    return sorted((topic, partition) for topic, partition in named if topic is not None)
+
+
+def _groups(offsets: Iterable[GroupOffsets], acks: Iterable[LeasedAcks], groups: Groups) -> list[str]:
+    names = {each.group for each in offsets}
+    names |= {groups.service.name_of(each.group_id) or str(each.group_id) for each in acks}
+    return sorted(names)

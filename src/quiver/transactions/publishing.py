@@ -1,0 +1,80 @@
+"""Single messages in a transaction: a frame each, under the producer's own sequences."""
+
+import asyncio
+
+from quiver.messages.publish import Publish, Published, chosen_partition
+from quiver.model.message import NewMessage
+from quiver.partition.message_batch import check_times
+from quiver.records.build import build_frame
+from quiver.system.clock import Clock
+from quiver.topics.partitions import Partitions
+from quiver.topics.service import MetadataService
+from quiver.transactions.coordinator import Coordinator
+from quiver.transactions.events import Place
+from quiver.transactions.sent_sequences import SentSequences
+
+
+class TransactionPublishing:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        publish: Publish,
+        metadata: MetadataService,
+        partitions: Partitions,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._coordinator = coordinator
+        self._publish = publish
+        self._metadata = metadata
+        self._partitions = partitions
+        self._clock = clock
+
+    async def publish(
+        self, producer_id: int, epoch: int, topic_name: str, message: NewMessage, sequence: int | None
+    ) -> Published:
+        """Answers when the message is as durable as the topic asks for. A sequence that came before: a duplicate."""
+        transaction = self._coordinator.join(producer_id, epoch)
+        topic = self._metadata.topic(topic_name)
+        check_times(message)
+        count = topic.config.partitions
+        number = chosen_partition(topic, message, count)
+        if number is None:  # the same one for the whole transaction, so that a repeat is recognised
+            number = (producer_id + epoch) % count
+        is_delayed = message.deliver_at_ms is not None and message.deliver_at_ms > self._clock.now_ms()
+        lines = transaction.sent_sequences
+        line = lines.setdefault(Place(topic.id, number, is_delayed), SentSequences(producer_id))
+        if (before := line.find(sequence)) is not None:
+            appended = await asyncio.shield(before)
+            return Published(number, appended.base_offset, duplicate=True, delayed=appended.delayed)
+        if line.next_sequence is None and not is_delayed:
+            line.next_sequence = self._partitions.get(topic.id, number).next_sequence(producer_id, epoch)
+        frame = self._frame(message, is_delayed, producer_id, epoch, line.next_sequence or 0)
+        if line.next_sequence is None:
+            line.next_sequence = 0
+        sent = self._publish.frame(topic.id, number, frame)
+        line.sent(sequence, sent)
+        try:
+            appended = await asyncio.shield(sent)
+        except BaseException:
+            if sent.done():
+                line.failed(sequence)
+            raise
+        return Published(number, appended.base_offset, appended.duplicate, appended.delayed)
+
+    def _frame(self, message: NewMessage, is_delayed: bool, producer_id: int, epoch: int, sequence: int) -> bytes:
+        now_ms = self._clock.now_ms()
+        return build_frame(
+            [message.value],
+            keys=[message.key],
+            timestamp_ms=now_ms if message.timestamp_ms is None else message.timestamp_ms,
+            headers=[message.headers],
+            deliver_at_ms=[message.deliver_at_ms if is_delayed else None],
+            expires_at_ms=[message.expires_at_ms],
+            ids=[message.id],
+            priority=message.priority,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )

@@ -1,0 +1,62 @@
+"""At start-up: what was decided is finished, what was open is aborted."""
+
+import logging
+from collections.abc import Mapping
+
+from quiver.model.errors import QuiverError
+from quiver.transactions.coordinator import Coordinator
+from quiver.transactions.decision_applier import Finishing
+from quiver.transactions.events import Decided, Ending, Place
+
+logger = logging.getLogger(__name__)
+
+_NO_DECISION = 0
+"""The number of none: what was decided is known, or there is nobody to ask for a decision."""
+_Found = dict[tuple[int, int], list[Place]]
+"""By producer and epoch, where a transaction is open."""
+
+
+async def recover(coordinator: Coordinator, finishing: Finishing) -> None:
+    """Returns when every transaction is over. What could not be written is tried again beside, on a full disk too."""
+    for decided in list(coordinator.state.unfinished.values()):
+        await finishing.carry_out(decided)
+    left_over: _Found = {}
+    committed: _Found = {}
+    underway = {
+        (ending.producer_id, ending.epoch, place)
+        for decided in coordinator.state.unfinished.values()
+        for ending in decided.endings
+        for place in ending.places
+    }
+    for key, place in finishing.open_in_logs():
+        if (*key, place) not in underway:
+            outcome = committed if coordinator.state.outcome(*key) else left_over
+            outcome.setdefault(key, []).append(place)
+    await _abort(coordinator, finishing, left_over)
+    await _mark(coordinator, finishing, committed, commit=True)
+    await _mark(coordinator, finishing, left_over, commit=False)
+
+
+async def _abort(coordinator: Coordinator, finishing: Finishing, left_over: _Found) -> None:
+    """Takes those out that are aborted by a decision, now or later: their producers may still be there."""
+    try:
+        decided = await coordinator.abort_left_over(left_over)
+    except (QuiverError, OSError) as error:
+        logger.warning("transactions that were open when the broker stopped are aborted later: %s", error)
+        for producer_id, transaction in coordinator.open.items():
+            left_over.pop((producer_id, transaction.epoch), None)
+        return
+    if decided is not None:
+        logger.info("%d transactions were open when the broker stopped and are aborted", len(decided.endings))
+        await finishing.carry_out(decided)
+        for ending in decided.endings:
+            left_over.pop((ending.producer_id, ending.epoch), None)
+
+
+async def _mark(
+    coordinator: Coordinator, finishing: Finishing, found: Mapping[tuple[int, int], list[Place]], *, commit: bool
+) -> None:
+    """Transactions of epochs that are over."""
+    if found:
+        endings = [Ending(*key, *key, places) for key, places in found.items()]
+        await finishing.carry_out(Decided(_NO_DECISION, commit, "restart", coordinator.now_ms(), endings))

@@ -1,0 +1,388 @@
+"""Transactions: messages in many partitions, offsets and acks that count together, or not at all."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from quiver.groups.assignors import TopicPartition
+from quiver.messages.publish import Publish, Published
+from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
+from quiver.model.message import NewMessage
+from quiver.protocol.transaction_messages import (
+    DEFAULT_TIMEOUT_MS,
+    GroupOffsets,
+    LeasedAcks,
+    ProducerKey,
+    TransactionInfo,
+)
+from quiver.queues.service import Queues
+from quiver.queues.settling import TransactionAcks
+from quiver.storage.port import Storage
+from quiver.streams.service import Groups
+from quiver.system.clock import Clock
+from quiver.telemetry.failures import Failures
+from quiver.telemetry.supervised_task import SupervisedTask
+from quiver.topics.partitions import Partitions
+from quiver.topics.service import MetadataService
+from quiver.transactions.commit_key import CommitKey
+from quiver.transactions.coordinator import Coordinator
+from quiver.transactions.decision_applier import Finishing
+from quiver.transactions.events import Decided, Place, Reason
+from quiver.transactions.limits import check_offset_count, check_producers, check_runs, commit_key
+from quiver.transactions.listing import describe, list_transactions
+from quiver.transactions.open_transaction import OpenTransaction, by_group
+from quiver.transactions.publishing import TransactionPublishing
+from quiver.transactions.recovery import recover
+from quiver.transactions.state import Answer
+from quiver.transactions.timeouts import TransactionTimeouts
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_TICK_SECONDS = 0.25
+_UPKEEP_TICKS = 4
+
+
+class TransactionStats(NamedTuple):
+    active: int
+    committed: int
+    aborted: int
+    average_duration_ms: float
+    """From the beginning to the decision, since the broker began."""
+
+
+class Transactions:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        publish: Publish,
+        finishing: Finishing,
+        metadata: MetadataService,
+        partitions: Partitions,
+        groups: Groups,
+        queues: Queues,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._coordinator = coordinator
+        self._finishing = finishing
+        self._metadata = metadata
+        self._partitions = partitions
+        self._groups = groups
+        self._queues = queues
+        self._publishing = TransactionPublishing(coordinator, publish, metadata, partitions, clock=clock)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.task = SupervisedTask("transactions", self._keep_up)
+        self._timeouts = TransactionTimeouts(coordinator, self._abort_overdue)
+
+    async def start(self, storage: Storage, epoch: int) -> None:
+        """Finishes what was decided, aborts what was open. Groups and leases are known, and nobody uses them yet."""
+        try:
+            await self._coordinator.start(storage, epoch)
+        except CorruptData as error:
+            logger.error("there are no transactions until this is repaired: %s", error)
+            return
+        await recover(self._coordinator, self._finishing)
+        self.task.start()
+
+    async def stop(self) -> None:
+        """Finishes what is being decided. What is open stays open, and is aborted at the next start."""
+        await self.task.stop()
+        await asyncio.gather(self._timeouts.finish(), *self._tasks, return_exceptions=True)
+        await self._finishing.stop()
+        await self._coordinator.close()
+
+    @property
+    def problem(self) -> QuiverError | None:
+        """Why there are no transactions."""
+        return self._coordinator.problem
+
+    def refuse(self, problem: CorruptData) -> None:
+        """In place of `start`: something that transactions need is damaged."""
+        self._coordinator.problem = problem
+
+    # producers
+
+    async def init(self, transactional_id: str | None = None, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> ProducerKey:
+        """The producer of a transactional id, one epoch higher than before; without one, a new producer."""
+        self._coordinator.check_init(transactional_id, timeout_ms)
+        return await self._through(self._init(transactional_id, timeout_ms))
+
+    async def _init(self, transactional_id: str | None, timeout_ms: int) -> ProducerKey:
+        if transactional_id is None:
+            return await self._coordinator.initialize(None, timeout_ms)
+        async with self._coordinator.alone(f"id {transactional_id}"):
+            known = self._coordinator.state.ids.get(transactional_id)
+            if known is None:
+                return await self._coordinator.initialize(transactional_id, timeout_ms)
+            return await self._fence(known, timeout_ms)
+
+    async def next_epoch(self, producer_id: int, epoch: int) -> ProducerKey | None:
+        """A producer with transactions takes its next epoch, and so aborts what it has open; None: it has none.
+
+        While nothing is known of transactions, it gets a new id.
+        """
+        if self._coordinator.problem is not None:
+            return ProducerKey(await self._metadata.new_producer_id(), 0)
+        known = self._coordinator.state.producers.get(producer_id)
+        if known is None:
+            return None
+        self._coordinator.state.check(producer_id, epoch)
+        return await self._through(self._fence(producer_id, known.timeout_ms))
+
+    async def _fence(self, producer_id: int, timeout_ms: int) -> ProducerKey:
+        async with self._coordinator.alone(producer_id):
+            producer = self._coordinator.state.producers[producer_id]
+            found = self._coordinator.open.get(producer_id)
+            if found is not None:
+                found.is_ending = True
+                await self._abort_now([found], "fenced")
+            key = ProducerKey(producer_id, producer.epoch)
+            return await self._coordinator.initialize_at(
+                key, producer.transactional_id, timeout_ms, is_new=found is not None
+            )
+
+    def check_name(self, producer_id: int, transactional_id: str) -> None:
+        """Whether a transactional id is that of a producer."""
+        known = self._coordinator.state.ids.get(transactional_id)
+        if known != producer_id:
+            raise InvalidRequest(problem=f"producer {producer_id} is not the one of {transactional_id!r}")
+
+    def heartbeat(self, producer_id: int, epoch: int) -> None:
+        """The producer is alive, and the timeout of its open transaction counts from now on, as far as a transaction
+        may be open here; ProducerFenced."""
+        self._coordinator.state.check(producer_id, epoch)
+        found = self._coordinator.open.get(producer_id)
+        if found is not None:
+            self._coordinator.renew(found)
+
+    # what is part of a transaction
+
+    def begin(self, producer_id: int, epoch: int) -> TransactionInfo:
+        """Begins a transaction, or finds the one that has begun."""
+        self._coordinator.join(producer_id, epoch)
+        return self.describe(None, producer_id)
+
+    def add_partition(self, producer_id: int, epoch: int, topic_name: str, partition: int) -> None:
+        """Not needed: the first frame does so."""
+        topic = self._metadata.topic(topic_name)
+        self._partitions.get(topic.id, partition)
+        self._coordinator.join(producer_id, epoch).places[Place(topic.id, partition)] = None
+
+    async def publish(
+        self, producer_id: int, epoch: int, topic: str, message: NewMessage, *, sequence: int | None = None
+    ) -> Published:
+        """One message. A sequence that came before in its partition is a duplicate; without one, none is."""
+        return await self._publishing.publish(producer_id, epoch, topic, message, sequence)
+
+    async def add_offsets(self, producer_id: int, epoch: int, groups: Sequence[GroupOffsets]) -> None:
+        """What the group has to say is asked now, and again when the transaction is committed."""
+        transaction = self._coordinator.join(producer_id, epoch)
+        await self._through(self._check_offsets(groups))
+        await self._coordinator.touch(transaction)
+        transaction.check_open()
+        transaction.add_offsets(groups)
+
+    async def add_acks(self, producer_id: int, epoch: int, acks: Sequence[LeasedAcks]) -> None:
+        """Whether the leases last is asked when the transaction is committed."""
+        transaction = self._coordinator.join(producer_id, epoch)
+        check_runs([*transaction.acks, *acks])
+        await self._coordinator.touch(transaction)
+        transaction.check_open()
+        transaction.acks += acks
+
+    # the end
+
+    async def commit(
+        self,
+        producers: Sequence[ProducerKey],
+        *,
+        key: str | None = None,
+        description: str | None = None,
+        offsets: Sequence[GroupOffsets] = (),
+        acks: Sequence[LeasedAcks] = (),
+    ) -> Answer:
+        """Makes everything of these producers count at once; answers when readers see it.
+
+        LeaseLost and errors of groups leave the transaction open: it is to be aborted. The same request again, or
+        another with the same key, gets the same answer; CommitKeyConflict if the key stands for something else.
+        """
+        check_producers(producers)
+        return await self._through(self._commit(producers, commit_key(key, description), offsets, acks))
+
+    async def _commit(
+        self,
+        producers: Sequence[ProducerKey],
+        key: CommitKey | None,
+        offsets: Sequence[GroupOffsets],
+        acks: Sequence[LeasedAcks],
+    ) -> Answer:
+        state = self._coordinator.state
+        names = [] if key is None else [f"key {key.name}"]
+        async with self._coordinator.alone(*names, *(each.producer_id for each in producers)):
+            before = None if key is None else state.keyed(key)
+            if before is None:
+                before = state.repeated(producers, commit=True)
+            if before is not None:
+                return before
+            transactions = self._end(producers)
+            try:
+                for each in transactions:
+                    await each.idle()
+                    each.check_whole()
+                decided = await self._decide_commit(transactions, key, offsets, acks)
+            except BaseException:
+                for each in transactions:
+                    each.is_ending = each.is_in_doubt
+                raise
+            return _answer(decided)
+
+    async def _decide_commit(
+        self,
+        transactions: Sequence[OpenTransaction],
+        key: CommitKey | None,
+        offsets: Sequence[GroupOffsets],
+        acks: Sequence[LeasedAcks],
+    ) -> Decided:
+        joint = OpenTransaction(-1, -1, transactional_id=None, timeout_ms=0)
+        for each in transactions:
+            joint.add_offsets(each.offsets)
+            joint.acks += each.acks
+        joint.add_offsets(offsets)
+        joint.acks += acks
+        check_runs(joint.acks)
+        # Who reads what does not change between the check and the new offsets.
+        async with self._groups.service.holding(group.group for group in joint.offsets):
+            await self._check_held_offsets(joint.offsets)
+            prepared = await self._queues.prepare_acks(joint.acks) if joint.acks else None
+            decided = await self._decide(transactions, key, joint, prepared)
+            await self._finishing.carry_out(decided, prepared)
+            return decided
+
+    async def _decide(
+        self,
+        transactions: Sequence[OpenTransaction],
+        key: CommitKey | None,
+        joint: OpenTransaction,
+        prepared: TransactionAcks | None,
+    ) -> Decided:
+        try:
+            return await self._coordinator.decide(
+                transactions, commit=True, key=key, offsets=by_group(joint.offsets), acks=joint.acks
+            )
+        except PartitionOffline:
+            for each in transactions:
+                each.is_in_doubt = True
+            raise
+        except BaseException:
+            if prepared is not None:
+                prepared.take_back()
+            raise
+
+    async def abort(self, producers: Sequence[ProducerKey]) -> Answer:
+        """Takes everything of these producers back. The same request again gets the same answer."""
+        check_producers(producers)
+        return await self._through(self._abort(producers))
+
+    async def _abort(self, producers: Sequence[ProducerKey]) -> Answer:
+        async with self._coordinator.alone(*(each.producer_id for each in producers)):
+            before = self._coordinator.state.repeated(producers, commit=False)
+            if before is not None:
+                return before
+            return _answer(await self._abort_now(self._end(producers), "request"))
+
+    async def _abort_now(self, transactions: Sequence[OpenTransaction], reason: Reason) -> Decided:
+        try:
+            for each in transactions:
+                await each.idle()
+            decided = await self._coordinator.decide(transactions, commit=False, reason=reason)
+        except BaseException:
+            for each in transactions:
+                each.is_ending = False
+            raise
+        await self._finishing.carry_out(decided)
+        return decided
+
+    def _end(self, producers: Sequence[ProducerKey]) -> list[OpenTransaction]:
+        """The open transactions, which take nothing more."""
+        for each in producers:
+            self._coordinator.state.check(each.producer_id, each.epoch)
+        found = [self._coordinator.join(each.producer_id, each.epoch) for each in producers]
+        for transaction in found:
+            transaction.is_ending = True
+        return found
+
+    # looking
+
+    def list(self, *, skip: int = 0, limit: int = 1000) -> tuple[Sequence[TransactionInfo], int]:
+        """Open transactions, then those whose end is not known everywhere; and how many there are."""
+        found = list_transactions(self._coordinator, self._groups)
+        return found[skip : skip + limit], len(found)
+
+    def describe(self, transactional_id: str | None, producer_id: int) -> TransactionInfo:
+        """The transaction of a producer that is open, or ended last; TransactionNotFound."""
+        return describe(self._coordinator, self._groups, transactional_id, producer_id)
+
+    def stats(self) -> TransactionStats:
+        coordinator = self._coordinator
+        if coordinator.problem is not None:
+            return TransactionStats(0, 0, 0, 0.0)
+        return TransactionStats(
+            len(coordinator.open),
+            coordinator.state.commits,
+            coordinator.state.aborts,
+            coordinator.average_duration_ms,
+        )
+
+    # inside
+
+    async def _through(self, work: Coroutine[Any, Any, T]) -> T:
+        """Goes on when the caller has gone: what was begun is decided."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited may have gone
+
+    async def _check_offsets(self, groups: Sequence[GroupOffsets]) -> None:
+        async with self._groups.service.holding(group.group for group in groups):
+            await self._check_held_offsets(groups)
+
+    async def _check_held_offsets(self, groups: Sequence[GroupOffsets]) -> None:
+        check_offset_count(groups)
+        for group in groups:
+            offsets = {TopicPartition(part.topic_id, part.partition): part.offset for part in group.offsets}
+            self._groups.check_offsets(offsets)
+            if group.member_id is None:
+                await self._groups.service.ensure_stream_group(group.group)
+            self._groups.service.check_commit(
+                group.group, offsets, member_id=group.member_id, generation=group.generation
+            )
+
+    async def _keep_up(self) -> None:
+        ticks = 0
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            ticks += 1
+            failures = Failures()
+            with failures.of("the timeout of transactions"):
+                self._timeouts.begin()
+            if ticks % _UPKEEP_TICKS == 0:
+                with failures.of("the end of transactions"):
+                    await self._finishing.settle()
+                with failures.of("upkeep of transactions"):
+                    await self._coordinator.keep_up()
+            failures.check()
+
+    async def _abort_overdue(self, transaction: OpenTransaction) -> None:
+        transaction.is_ending = True
+        await self._abort_now([transaction], "restart" if transaction.is_left_over else "timeout")
+
+
+def _answer(decided: Decided) -> Answer:
+    return Answer(decided.commit, [ProducerKey(each.next_id, each.next_epoch) for each in decided.endings])

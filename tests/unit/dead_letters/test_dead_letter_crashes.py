@@ -1,0 +1,175 @@
+"""The broker is killed at every single file operation of burying and redriving; nothing is lost, nothing doubled."""
+
+import asyncio
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from quiver.broker.broker import Broker
+from quiver.dead_letters.search import Search
+from quiver.model.dead_letter import LetterFilter
+from quiver.model.message import NewMessage
+from quiver.protocol.queue_messages import ACK, REJECT, SettlePart
+from quiver.storage.local.storage import LocalStorage
+from quiver.system.clock import SystemClock
+from quiver.system.files import Buffer, Files
+
+VALUES = [b"a", b"b", b"c", b"d"]
+HOUR_MS = 3_600_000
+ALL = Search(LetterFilter())
+
+
+class CopyingFiles(Files):
+    """Keeps a copy of the data directory as it is before each operation that changes it, while `copies` is set."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._lock = RLock()
+        self.copies: Path | None = None
+        self.count = 0
+
+    def _copy(self) -> None:
+        if self.copies is not None:
+            shutil.copytree(self._root, self.copies / str(self.count))
+            self.count += 1
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        with self._lock:
+            self._copy()
+            if self.copies is not None and sum(map(len, buffers)) > 1:
+                super().pwritev(fd, [b"".join(buffers)[: sum(map(len, buffers)) // 2]], position)
+                self._copy()
+            return super().pwritev(fd, buffers, position)
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        with self._lock:
+            return super().open(path, create=create)
+
+    def truncate(self, fd: int, size: int) -> None:
+        with self._lock:
+            super().truncate(fd, size)
+            self._copy()
+
+    def rename(self, source: Path, target: Path) -> None:
+        with self._lock:
+            self._copy()
+            super().rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        with self._lock:
+            self._copy()
+            super().remove(path)
+
+    def fdatasync(self, fd: int) -> None:
+        """The page cache outlives a kill."""
+
+    def sync_directory(self, path: Path) -> None:
+        """So do names."""
+
+
+class Later(SystemClock):
+    """When every lease is over."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() + HOUR_MS
+
+
+class Running:
+    """A broker on a directory, and the few things that the tests do with it."""
+
+    def __init__(self, root: Path, files: Files | None = None, clock: SystemClock | None = None) -> None:
+        self._storage = LocalStorage(root, files=files, min_free_bytes=0)
+        self.broker = Broker(self._storage, clock=clock)
+
+    async def __aenter__(self) -> "Running":
+        await self._storage.open()
+        await self.broker.start()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self.broker.stop()
+        await self._storage.close()
+
+    async def settle_all(self, action: int) -> list[bytes | None]:
+        """Receives whatever there is and settles it; returns the values."""
+        values: list[bytes | None] = []
+        await self.broker.queues.attend_to_times()
+        while received := await self.broker.queues.receive(["work"], "g", consumer="c", max_messages=100):
+            parts = []
+            for one in received:
+                delivery = one.delivery
+                runs = [(delivery.start, delivery.end)]
+                parts.append(
+                    SettlePart(one.topic.id, delivery.partition, delivery.group_id, delivery.lease_id, action, runs)
+                )
+            outcomes = await self.broker.queues.settle(parts)
+            assert not any(outcome.refused for outcome in outcomes)
+            page = await self.broker.read_messages("work", 0, limit=1000)
+            by_offset = {message.offset: message.value for message in page.messages}
+            values += [by_offset[n] for one in received for n in range(one.delivery.start, one.delivery.end)]
+        return values
+
+    async def letters(self) -> list[bytes | None]:
+        """The values of the letters, once all moves are done."""
+        while any(
+            delivery.outbox.open
+            for topic in self.broker.topics()
+            for delivery in self.broker.queues.known_deliveries(topic.id).values()
+        ):
+            await asyncio.sleep(0)
+        page = await self.broker.dead_letters.page("work", ALL)
+        return [letter.value for letter in page.letters]
+
+
+async def begin(running: Running) -> None:
+    await running.broker.create_topic("work", {"partitions": 1})
+    await running.broker.publish("work", [NewMessage(value=value) for value in VALUES])
+
+
+async def test_a_message_dies_once_wherever_the_broker_is_killed(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    files = CopyingFiles(root)
+    async with Running(root, files) as running:
+        await begin(running)
+        files.copies = tmp_path / "copies"
+        assert await running.settle_all(REJECT) == VALUES
+        assert sorted(await running.letters()) == VALUES
+        files.copies = None
+    assert files.count >= 10
+    outcomes = set()
+    for number in range(files.count):
+        async with Running(tmp_path / "copies" / str(number), clock=Later()) as running:
+            letters = await running.letters()
+            delivered = await running.settle_all(ACK)
+            assert sorted([*letters, *delivered]) == VALUES, f"killed at operation {number}"
+            assert await running.letters() == letters
+            outcomes.add(len(letters))
+            shutil.copytree(tmp_path / "copies" / str(number), tmp_path / "again" / str(number))
+        async with Running(tmp_path / "again" / str(number), clock=Later()) as running:
+            assert await running.settle_all(ACK) == [], f"killed at operation {number}, and once more"
+            assert await running.letters() == letters
+    assert outcomes == {0, len(VALUES)}
+
+
+async def test_a_letter_is_sent_back_once_wherever_the_broker_is_killed(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    files = CopyingFiles(root)
+    async with Running(root, files) as running:
+        await begin(running)
+        await running.settle_all(REJECT)
+        await running.letters()
+        files.copies = tmp_path / "copies"
+        assert (await running.broker.dead_letters.redrive("work", ALL)).letter_count == len(VALUES)
+        assert await running.letters() == []
+        files.copies = None
+    assert files.count > 5
+    for number in range(files.count):
+        async with Running(tmp_path / "copies" / str(number), clock=Later()) as running:
+            letters = await running.letters()
+            page = await running.broker.read_messages("work", 0, limit=1000)
+            copies = Counter(message.value for message in page.messages)
+            assert copies == Counter(VALUES) + Counter(set(VALUES) - set(letters)), f"killed at operation {number}"
+            assert sorted([*letters, *await running.settle_all(ACK)]) == VALUES

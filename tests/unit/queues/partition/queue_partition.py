@@ -1,0 +1,219 @@
+"""One partition with queue groups, a clock in the test's hand, and a journal that can be slow or full."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from quiver.model.errors import DiskFull
+from quiver.model.limits import Limits
+from quiver.model.queue import QueueSettings
+from quiver.model.topic import TopicConfig
+from quiver.outbox.outbox import Move
+from quiver.partition.partition import Appended, Partition, log_options
+from quiver.protocol.queue_messages import ACK
+from quiver.queues.partition.frame_cache import FrameCache
+from quiver.queues.partition.partition_queue import Delivery, PartitionDelivery
+from quiver.queues.state.port import Settlement
+from quiver.records.build import build_frame
+from quiver.records.header import unpack_header
+from quiver.records.read import open_frame
+from quiver.storage.memory.storage import MemoryStorage
+from quiver.storage.port import LogOptions, Storage
+
+START_MS = 1_800_000_000_000
+GROUP = 7
+MAX_BYTES = 1 << 20
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.ms = START_MS
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic(self) -> float:
+        return self.ms / 1000
+
+
+class NoChance:
+    def token(self, byte_count: int) -> bytes:
+        return bytes(byte_count)
+
+    def jitter(self) -> float:
+        return 1.0
+
+
+class MoodyLog:
+    """The journal of a delivery as a broker sees it; once the broker was killed, it writes no more."""
+
+    def __init__(self, log: Any, storage: "MoodyStorage") -> None:
+        self._log = log
+        self._storage = storage
+        self._life = storage.life
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def append_at_once(self, frames: Any) -> bool:
+        if self._storage.is_slow:
+            return False
+        self._check()
+        return bool(self._log.append_at_once(frames))
+
+    async def append(self, frames: Any) -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self._check()
+        self._log.append_at_once(frames)
+
+    async def save_snapshot(self, offset: int, data: bytes) -> None:
+        self._check()
+        await self._log.save_snapshot(offset, data)
+
+    def _check(self) -> None:
+        if self._storage.is_full or self._life != self._storage.life:
+            raise DiskFull(problem="it is full")
+
+
+class MoodyStorage(MemoryStorage):
+    """Journals of deliveries are slow or full as long as they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_slow = False
+        self.is_full = False
+        self.life = 0
+
+    async def open_log(self, log_id: str, options: LogOptions) -> Any:
+        log = await super().open_log(log_id, options)
+        return MoodyLog(log, self) if log_id.endswith("-delivery") else log
+
+
+class QueuePartition:
+    def __init__(self, storage: Storage | None = None, *, topic: str = "jobs", **config: Any) -> None:
+        self.storage = storage or MemoryStorage()
+        self.topic = topic
+        self.config = TopicConfig(**config)
+        self.clock = HandClock()
+        self.settings = QueueSettings(max_attempts=3)
+        self.cache = FrameCache()
+        self.moves: list[Move] = []
+        self.bury_fails = 0
+
+    async def open(self) -> None:
+        log = await self.storage.open_log("topics/1/0", log_options(self.config))
+        epoch = await self.storage.next_epoch()
+        self.partition = Partition(
+            f"{self.topic}-0", log, config=self.config, epoch=epoch, clock=self.clock, limits=Limits()
+        )
+        await self.partition.recover()
+        self.delivery = await PartitionDelivery.open(
+            self.storage,
+            self.partition,
+            topic_id=1,
+            number=0,
+            epoch=epoch,
+            clock=self.clock,
+            randomness=NoChance(),
+            frames=self.cache,
+            bury=self._bury,
+        )
+        self.delivery.resume()
+
+    async def close(self) -> None:
+        await self.delivery.close()
+        await self.partition.close()
+
+    async def restart(self) -> None:
+        await self.close()
+        await self.open()
+
+    async def kill(self) -> None:
+        """What is on the journal is all that is left; nothing that ran before goes on."""
+        if isinstance(self.storage, MoodyStorage):
+            self.storage.life += 1
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            if self._is_of_delivery(task):
+                task.cancel()
+        self.cache = FrameCache()
+        await self.open()
+
+    @staticmethod
+    def _is_of_delivery(task: "asyncio.Task[Any]") -> bool:
+        return any(name in repr(task.get_coro()) for name in ("Carrier", "DeliveryJournal"))
+
+    async def _bury(self, delivery: PartitionDelivery, move: Move) -> None:
+        await asyncio.sleep(0)
+        if self.bury_fails:
+            self.bury_fails -= 1
+            raise DiskFull(problem="the grave is full")
+        self.moves.append(move)
+
+    @property
+    def dead(self) -> list[tuple[int, str, str]]:
+        """Offset, reason and error of what arrived among the dead, each move once."""
+        moves = {move.id: move for move in self.moves}
+        return [
+            (offset, one[5], one[6])
+            for _, move in sorted(moves.items())
+            for one in move.content[1]
+            for offset in range(one[0], one[1])
+        ]
+
+    async def begin(self, group: int = GROUP, **options: Any) -> None:
+        await self.delivery.begin(group, **{"ordering": "none", "start": 0, **options})
+
+    async def publish(self, *values: bytes, **options: Any) -> Appended:
+        frame = build_frame(list(values), timestamp_ms=self.clock.ms, **options)
+        return await self.partition.append(frame, unpack_header(frame))
+
+    async def receive(
+        self,
+        count: int = 100,
+        *,
+        group: int = GROUP,
+        level: int = 2,
+        consumer: str = "ada",
+        visibility_ms: int = 30_000,
+        ttl_ms: int | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> list[Delivery]:
+        await self.delivery.read_ahead(group, count=count, levels=1 << level)
+        lease = self.delivery.new_lease_id()
+        taken = self.delivery.take(
+            group, level, count, lease=lease, consumer=consumer, deadline_ms=self.clock.ms + visibility_ms
+        )
+        return await self.delivery.deliver(
+            group, lease, taken, ttl_ms=ttl_ms, settings=self.settings, max_bytes=max_bytes
+        )
+
+    async def settle(
+        self, run: Delivery, action: int = ACK, runs: Sequence[tuple[int, int]] | None = None, **options: Any
+    ) -> Settlement:
+        return await self.delivery.settle(
+            run.group_id,
+            run.lease_id,
+            action,
+            runs or [(run.start, run.end)],
+            settings=self.settings,
+            **options,
+        )
+
+    async def wait(self, milliseconds: int) -> None:
+        self.clock.ms += milliseconds
+        await self.delivery.expire(lambda _: self.settings)
+
+
+def values(received: Sequence[Delivery]) -> list[bytes]:
+    return [value or b"" for run in received for value in open_frame(run.frame).values()]
+
+
+def offsets(received: Sequence[Delivery]) -> list[int]:
+    for run in received:
+        assert list(open_frame(run.frame).offsets()) == list(range(run.start, run.end))
+    return [offset for run in received for offset in range(run.start, run.end)]
+
+
+def numbered(count: int, start: int = 0) -> list[bytes]:
+    return [b"%d" % number for number in range(start, start + count)]

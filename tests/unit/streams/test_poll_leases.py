@@ -1,0 +1,116 @@
+"""What members that poll are given is leased to them: the group's offset and the leases stay together."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from quiver.broker.broker import Broker
+from quiver.groups.member import Subscription
+from quiver.model.message import NewMessage
+from quiver.model.receipt import Receipt
+from quiver.protocol.queue_messages import ACK, NACK
+from quiver.storage.memory.storage import MemoryStorage
+from quiver.streams.poll.poll import PolledPartition
+
+WANTS = Subscription(client_id="c", topics=frozenset({"orders"}))
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Broker]:
+    broker = Broker(MemoryStorage())
+    await broker.start()
+    await broker.create_topic("orders", {"partitions": 3})
+    yield broker
+    await broker.stop()
+
+
+async def fill(broker: Broker, count: int, partition: int = 0) -> None:
+    await broker.publish("orders", [NewMessage(value=b"%d" % i, partition=partition) for i in range(count)])
+
+
+async def join(broker: Broker) -> str:
+    return (await broker.members.join("g", WANTS)).view.member_id
+
+
+async def poll(broker: Broker, member: str, timeout_ms: int = 0, limit: int = 100) -> list[Receipt]:
+    polled = await broker.poll.poll("g", member, timeout_ms=timeout_ms, limit=limit)
+    return receipts(polled)
+
+
+def receipts(polled: Sequence[PolledPartition]) -> list[Receipt]:
+    runs = [received.delivery for part in polled for received in part.received]
+    return [
+        Receipt("orders", run.partition, offset, run.attempt, run.group_id, run.lease_id)
+        for run in runs
+        for offset in range(run.start, run.end)
+    ]
+
+
+async def test_a_partition_with_nothing_to_read_costs_nothing(broker: Broker) -> None:
+    await fill(broker, 2, partition=1)
+    member = await join(broker)
+    assert len(await poll(broker, member)) == 2
+    assert list(broker.queues.known_deliveries(broker.topic("orders").id)) == [1]
+    assert broker.groups.committed("g") == {}
+
+
+async def test_a_waiting_poll_hears_of_what_is_given_back(broker: Broker) -> None:
+    await fill(broker, 2)
+    member = await join(broker)
+    first, second = await poll(broker, member)
+    waiting = asyncio.create_task(poll(broker, member, timeout_ms=60_000))
+    await asyncio.sleep(0)
+    assert (await broker.queues.settle_receipts(ACK, [second]))[0].error is None
+    assert not waiting.done()
+    assert (await broker.queues.settle_receipts(NACK, [first], delay_ms=0))[0].error is None
+    [again] = await asyncio.wait_for(waiting, 5)
+    assert (again.offset, again.attempt) == (0, 2)
+    assert broker.queues._watchers == {}
+
+
+async def test_a_commit_settles_what_is_held_below(broker: Broker) -> None:
+    await fill(broker, 3)
+    member = await join(broker)
+    held = await poll(broker, member)
+    partition = min(broker.groups.service.view("g", member).assigned)
+    await broker.groups.service.commit("g", {partition: (2, "")}, member_id=member)
+    outcomes = await broker.queues.settle_receipts(ACK, held)
+    assert [None if one.error is None else one.error.code for one in outcomes] == ["lease_lost", "lease_lost", None]
+    assert broker.groups.committed("g") == {"orders": {0: 3}}
+
+
+async def test_a_poll_that_fails_in_one_partition_gives_the_others(broker: Broker) -> None:
+    for partition in range(3):
+        await fill(broker, 1, partition)
+    member = await join(broker)
+    broken = broker.topic("orders"), 1
+    delivery = await broker.queues.delivery(*broken)
+    await delivery.close()
+    assert {receipt.partition for receipt in await poll(broker, member)} >= {0, 2}
+
+
+async def test_members_that_come_and_go_leave_no_lease_behind(broker: Broker) -> None:
+    await fill(broker, 4)
+    first = await join(broker)
+    held = await poll(broker, first, limit=2)
+    await broker.members.leave("g", first)
+    second = await join(broker)
+    again = await poll(broker, second)
+    assert [(receipt.offset, receipt.attempt) for receipt in again] == [(0, 2), (1, 2), (2, 1), (3, 1)]
+    assert all(one.error is not None for one in await broker.queues.settle_receipts(ACK, held))
+    assert all(one.error is None for one in await broker.queues.settle_receipts(ACK, again))
+    assert broker.groups.committed("g") == {"orders": {0: 4}}
+
+
+async def test_a_deleted_group_leaves_no_lease_behind(broker: Broker) -> None:
+    await fill(broker, 2)
+    member = await join(broker)
+    held = await poll(broker, member)
+    await broker.members.leave("g", member)
+    await broker.delete_group("g")
+    member = await join(broker)
+    again = await poll(broker, member)
+    assert [(receipt.offset, receipt.attempt) for receipt in again] == [(0, 1), (1, 1)]
+    outcomes = await broker.queues.settle_receipts(ACK, held)
+    assert [one.error.code for one in outcomes if one.error is not None] == ["lease_lost"] * 2
