@@ -8,13 +8,13 @@ from threading import Event
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.broker.topic_removal import TopicRemovals
 from quiver.model.errors import TopicNotFound
 from quiver.model.message import NewMessage
 from quiver.partition.partition import Partition
 from quiver.storage.local.log import LocalLog
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.files import Files
+from quiver.topics.removal import TopicRemovals
 
 PARTITIONS = 12
 
