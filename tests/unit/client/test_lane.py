@@ -10,7 +10,7 @@ from quiver.client.delivery import Batch, Delivery
 from quiver.client.lane import SEQUENCE_LIMIT, Lane
 from quiver.client.rows import Rows
 from quiver.model.errors import OutOfSequence, QuiverError, UnknownProducer
-from quiver.partition.state import ProducerTable
+from quiver.partition.producers import ProducerTable
 from quiver.records.header import FrameHeader
 
 _EMPTY_HEADER = FrameHeader(*([0] * 18))

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from quiver.log.open_files import OpenFiles
-from quiver.log.segment import Segment
+from quiver.log.files.open_files import OpenFiles
+from quiver.log.segment.segment import Segment
 from quiver.records.header import HEADER_BYTES, StampedFrame
 from quiver.system.files import IOV_MAX, Buffer
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import google_crc32c
 
-from quiver.log.open_files import OpenFile, OpenFiles
-from quiver.log.priority_counts import Counts
+from quiver.log.files.open_files import OpenFile, OpenFiles
+from quiver.log.segment.priority_counts import Counts
 
 INDEX_INTERVAL_BYTES = 4096
 ENTRY_BYTES = 80

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import google_crc32c
 
-from quiver.log.directories import sync_up
+from quiver.log.files.directories import sync_up
 from quiver.system.files import Files
 
 _RECORD = struct.Struct("<4sIQqqqqqqiqq")

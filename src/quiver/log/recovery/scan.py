@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from quiver.log.damage import Damage
-from quiver.log.frame_scan import ANYWHERE, FrameFile, Standing
-from quiver.log.priority_counts import NO_MESSAGES
-from quiver.log.segment import Segment
-from quiver.log.segment_index import DamagedIndex
+from quiver.log.segment.damage import Damage
+from quiver.log.segment.frame_scan import ANYWHERE, FrameFile, Standing
+from quiver.log.segment.index import DamagedIndex
+from quiver.log.segment.priority_counts import NO_MESSAGES
+from quiver.log.segment.segment import Segment
 from quiver.model.limits import MIB
 from quiver.records.header import ALIGNMENT, FrameHeader
 from quiver.system.files import Files
@@ -90,7 +90,7 @@ class _Scan:
             if index.is_full:
                 index.flush()
         self._counts[header.priority] += header.message_count
-        self._standing = self._standing.behind(header)
+        self._standing = self._standing.after(header)
         self._position += header.frame_bytes
 
     def _search_start(self) -> int:
@@ -116,7 +116,7 @@ class _Scan:
         """Above every offset that the bytes to be cut may have had; good frames among them tell, and headers do."""
         standing, position = self._standing, self._search_start()
         while (behind := self._frames.next_good(position, standing)) is not None:
-            standing, position = standing.behind(behind[1]), behind[0] + behind[1].frame_bytes
+            standing, position = standing.after(behind[1]), behind[0] + behind[1].frame_bytes
         position = self._position if standing is self._standing else position
         claim = self._frames.claim_at(position)
         if claim is not None and standing.allows(claim):

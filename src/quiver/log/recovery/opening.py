@@ -6,13 +6,13 @@ from pathlib import Path
 
 from quiver.log.compaction.replacement import NOTE, finish_replacement
 from quiver.log.compaction.segment_pass import NEW_SEGMENTS
-from quiver.log.frame_scan import Standing
-from quiver.log.open_files import OpenFiles
-from quiver.log.recovery import Checkpoint, quarantine, scan_segment
-from quiver.log.reservation import Reservation
-from quiver.log.reserved_file import LogState, ReservedFile
-from quiver.log.segment import Segment, segment_path
-from quiver.log.segment_index import DamagedIndex
+from quiver.log.files.open_files import OpenFiles
+from quiver.log.recovery.reservation import Reservation
+from quiver.log.recovery.reserved_file import LogState, ReservedFile
+from quiver.log.recovery.scan import Checkpoint, quarantine, scan_segment
+from quiver.log.segment.frame_scan import Standing
+from quiver.log.segment.index import DamagedIndex
+from quiver.log.segment.segment import Segment, segment_path
 from quiver.log.segment_log import SegmentLog
 from quiver.log.segment_view import Tail
 from quiver.log.snapshots import SnapshotFiles
@@ -160,9 +160,9 @@ def _checkpoint(segment: Segment, state: LogState, snapshot_offset: int) -> Chec
 def _standing_before(segments: tuple[Segment, ...], standing: Standing) -> Standing:
     """Epoch and time of the last frame in earlier segments, for a last segment without frames."""
     for segment in reversed(segments):
-        place = segment.last_frame() if segment.size else None
-        if place is not None:
-            return Standing(standing.next_offset, place.header.leader_epoch, place.header.append_time_ms)
+        found = segment.last_frame() if segment.size else None
+        if found is not None:
+            return Standing(standing.next_offset, found.header.leader_epoch, found.header.append_time_ms)
     return standing
 
 

@@ -35,7 +35,7 @@ class Standing(NamedTuple):
             and header.append_time_ms >= self.append_time_ms
         )
 
-    def behind(self, header: FrameHeader) -> "Standing":
+    def after(self, header: FrameHeader) -> "Standing":
         return Standing(header.next_offset, header.leader_epoch, header.append_time_ms)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from threading import Lock
 
-from quiver.log.reserved_file import LogState, ReservedFile
+from quiver.log.recovery.reserved_file import LogState, ReservedFile
 from quiver.system.clock import Clock
 
 MIN_STEP = 1 << 20

@@ -15,7 +15,7 @@ SEQUENCE_LIMIT = 2**31
 FRAMES_REMEMBERED = 16
 EXPIRY_MS = 24 * 3_600_000
 PRODUCERS_REMEMBERED = 10_000
-FIRST_MOVER_ID = 1 << 62
+FIRST_RELAY_ID = 1 << 62
 """Producer ids from here on belong to the broker's own moves between logs. They are never forgotten, and a frame of
 theirs is a repeat exactly if its sequence was passed before: a target that lost its memory takes what comes next."""
 
@@ -46,10 +46,10 @@ class ProducerTable:
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerState] = {}
-        self._movers: dict[int, ProducerState] = {}
+        self._relays: dict[int, ProducerState] = {}
 
     def __len__(self) -> int:
-        return len(self._producers) + len(self._movers)
+        return len(self._producers) + len(self._relays)
 
     def find_repeat(self, header: FrameHeader) -> SentFrame | None:
         """The frame this one repeats, or None when it is the producer's next one.
@@ -60,7 +60,7 @@ class ProducerTable:
         if header.producer_id == NO_PRODUCER:
             return None
         known = self.get(header.producer_id)
-        if header.producer_id >= FIRST_MOVER_ID:
+        if header.producer_id >= FIRST_RELAY_ID:
             if known is None or not self.passed(header.producer_id, header.base_sequence):
                 return None
             return _passed_frame(known, header.base_sequence)
@@ -100,7 +100,7 @@ class ProducerTable:
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER:
             return
-        producers = self._beside(producer_id)
+        producers = self._table_of(producer_id)
         known = producers.pop(producer_id, None)
         if header.is_control:
             # The transaction is over: what comes late under its epoch is refused, the next epoch begins at 0.
@@ -126,17 +126,17 @@ class ProducerTable:
             del self._producers[next(iter(self._producers))]
 
     def get(self, producer_id: int) -> ProducerState | None:
-        return self._beside(producer_id).get(producer_id)
+        return self._table_of(producer_id).get(producer_id)
 
-    def passed(self, mover: int, sequence: int) -> int:
-        """How many messages from a sequence on a mover has brought already."""
-        known = self.get(mover)
+    def passed(self, relay: int, sequence: int) -> int:
+        """How many messages from a sequence on a relay has brought already."""
+        known = self.get(relay)
         ahead = 0 if known is None else (known.next_sequence - sequence) % SEQUENCE_LIMIT
         return ahead if ahead <= SEQUENCE_LIMIT // 2 else 0
 
     def put_back(self, producer_id: int, state: ProducerState | None) -> None:
         """Undoes `record` after a write that failed."""
-        producers = self._beside(producer_id)
+        producers = self._table_of(producer_id)
         producers.pop(producer_id, None)
         if state is not None:
             producers[producer_id] = state
@@ -148,18 +148,18 @@ class ProducerTable:
                 del self._producers[producer_id]
 
     def encode(self) -> bytes:
-        return msgspec.msgpack.encode({**self._producers, **self._movers})
+        return msgspec.msgpack.encode({**self._producers, **self._relays})
 
     @classmethod
     def decode(cls, data: bytes) -> "ProducerTable":
         table = cls()
         for producer_id, state in msgspec.msgpack.decode(data, type=dict[int, ProducerState]).items():
-            table._beside(producer_id)[producer_id] = state
+            table._table_of(producer_id)[producer_id] = state
         return table
 
-    def _beside(self, producer_id: int) -> dict[int, ProducerState]:
-        """Those that it is kept with."""
-        return self._movers if producer_id >= FIRST_MOVER_ID else self._producers
+    def _table_of(self, producer_id: int) -> dict[int, ProducerState]:
+        """The table that it is kept in."""
+        return self._relays if producer_id >= FIRST_RELAY_ID else self._producers
 
 
 def _may_be_cut(frame: SentFrame, header: FrameHeader) -> bool:

@@ -7,16 +7,16 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from quiver.log.frame_scan import ANYWHERE, FrameFile
-from quiver.log.open_files import OpenFile, OpenFiles
-from quiver.log.priority_counts import ANY_PRIORITY, NO_MESSAGES, Counts, among, present
-from quiver.log.segment_index import (
+from quiver.log.files.open_files import OpenFile, OpenFiles
+from quiver.log.segment.frame_scan import ANYWHERE, FrameFile
+from quiver.log.segment.index import (
     ENTRY_BYTES,
     INDEX_INTERVAL_BYTES,
     DamagedIndex,
     IndexEntry,
     SegmentIndex,
 )
+from quiver.log.segment.priority_counts import ANY_PRIORITY, NO_MESSAGES, Counts, among, present
 from quiver.records.header import ALIGNMENT, FrameHeader, StampedFrame
 
 _NO_TIMESTAMP = -(2**63)
@@ -28,7 +28,7 @@ def segment_path(directory: Path, base_offset: int) -> Path:
     return directory / f"{base_offset:020d}.log"
 
 
-class Place(NamedTuple):
+class FoundFrame(NamedTuple):
     """Where a frame is."""
 
     position: int
@@ -39,7 +39,7 @@ class Gap(NamedTuple):
     """Bytes without a readable frame header, and the frame behind them (None: there is none in the segment)."""
 
     position: int
-    behind: Place | None
+    behind: FoundFrame | None
 
 
 class Segment:
@@ -106,16 +106,16 @@ class Segment:
 
     def find(
         self, *, passed: Callable[[IndexEntry], bool], wanted: Callable[[FrameHeader], bool]
-    ) -> tuple[Place | None, list[Gap]]:
+    ) -> tuple[FoundFrame | None, list[Gap]]:
         """The first frame that is wanted, and the damage met on the way to it.
 
         `passed` says of an index entry that the wanted frame is not before it; `wanted` is false for frames up to
         some place and true from there on.
         """
-        place, gaps, _ = self._search(passed, wanted)
-        return place, gaps
+        found, gaps, _ = self._search(passed, wanted)
+        return found, gaps
 
-    def find_priority(self, offset: int, priorities: int) -> tuple[Place | None, list[Gap]]:
+    def find_priority(self, offset: int, priorities: int) -> tuple[FoundFrame | None, list[Gap]]:
         """As find: the first frame that ends behind an offset and is of one of the priorities (a bit each)."""
         start, gaps, before = self._search(
             lambda entry: entry.offset <= offset, lambda header: header.last_offset >= offset
@@ -125,21 +125,21 @@ class Segment:
         passed_count, first = among(before, priorities), start.header.base_offset
         if among(self.count(), priorities) <= passed_count:
             return None, gaps
-        place, more, _ = self._search(
+        found, more, _ = self._search(
             lambda entry: among(entry.counts, priorities) <= passed_count,
             lambda header: header.base_offset > first and bool(priorities >> header.priority & 1),
         )
-        return place, gaps + more
+        return found, gaps + more
 
     def count_from(self, offset: int) -> Counts:
         """Messages by priority at and behind an offset."""
-        place, _, before = self._search(
+        found, _, before = self._search(
             lambda entry: entry.offset <= offset, lambda header: header.last_offset >= offset
         )
         counts = [all - passed for all, passed in zip(self.count(), before, strict=True)]
-        if place is not None and place.header.base_offset < offset:
-            left = min(place.header.record_count, place.header.next_offset - offset)
-            counts[place.header.priority] -= place.header.record_count - left
+        if found is not None and found.header.base_offset < offset:
+            left = min(found.header.record_count, found.header.next_offset - offset)
+            counts[found.header.priority] -= found.header.record_count - left
         return tuple(max(0, count) for count in counts)
 
     @property
@@ -179,7 +179,7 @@ class Segment:
 
     def _search(
         self, passed: Callable[[IndexEntry], bool], wanted: Callable[[FrameHeader], bool]
-    ) -> tuple[Place | None, list[Gap], Counts]:
+    ) -> tuple[FoundFrame | None, list[Gap], Counts]:
         """As find, with the count of the messages in front of the frame (in the whole segment, if there is none)."""
         try:
             return self._walk_to(self.index.last_where(passed), wanted, check_index=True)
@@ -192,7 +192,7 @@ class Segment:
 
     def _walk_to(
         self, entry: IndexEntry | None, wanted: Callable[[FrameHeader], bool], *, check_index: bool
-    ) -> tuple[Place | None, list[Gap], Counts]:
+    ) -> tuple[FoundFrame | None, list[Gap], Counts]:
         gaps: list[Gap] = []
         start, counts = (0, list(NO_MESSAGES)) if entry is None else (entry.position, list(entry.counts))
         with self.frames() as frames:
@@ -202,13 +202,13 @@ class Segment:
                 if check_index and position - start >= INDEX_INTERVAL_BYTES and not gaps and not wanted(header):
                     raise DamagedIndex  # this frame should have had an entry
                 if wanted(header):
-                    return Place(position, header), gaps, tuple(counts)
+                    return FoundFrame(position, header), gaps, tuple(counts)
                 counts[header.priority] += header.message_count
         return None, gaps, tuple(counts)
 
-    def frame_before(self, position: int) -> Place | None:
+    def frame_before(self, position: int) -> FoundFrame | None:
         """The last readable frame in front of a position."""
-        place: Place | None = None
+        found: FoundFrame | None = None
         try:
             entry = self.index.last_where(lambda entry: entry.position < position)
         except DamagedIndex:
@@ -219,14 +219,14 @@ class Segment:
             for at, header in _walk_past_gaps(frames, entry.position if entry else 0, []):
                 if at >= position:
                     break
-                place = Place(at, header)
-        return place
+                found = FoundFrame(at, header)
+        return found
 
     def first_frame(self) -> FrameHeader | None:
         with self.frames() as frames:
             return frames.header_at(0)
 
-    def last_frame(self) -> Place | None:
+    def last_frame(self) -> FoundFrame | None:
         """The last frame with a good header."""
         return self.frame_before(self.size)
 
@@ -295,16 +295,16 @@ def _points_well(entry: IndexEntry, header: FrameHeader | None) -> bool:
     return header is not None and header.base_offset == entry.offset
 
 
-def _walk_past_gaps(frames: FrameFile, position: int, gaps: list[Gap]) -> Iterator[Place]:
+def _walk_past_gaps(frames: FrameFile, position: int, gaps: list[Gap]) -> Iterator[FoundFrame]:
     standing = ANYWHERE
     while position < frames.end:
         for at, header in frames.walk(position):
             if header is None:
                 behind = frames.next_good(at + ALIGNMENT, standing)
-                gaps.append(Gap(at, Place(*behind) if behind else None))
+                gaps.append(Gap(at, FoundFrame(*behind) if behind else None))
                 position = behind[0] if behind else frames.end
                 break
-            standing = standing.behind(header)
-            yield Place(at, header)
+            standing = standing.after(header)
+            yield FoundFrame(at, header)
         else:
             return
