@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 import quiver
-from blackbox.broker_process import BrokerProcess
+from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import CorruptData, InvalidRequest
 from quiver_spark.jobs import archive, audit, replay
 from quiver_spark.jobs.given import given_options

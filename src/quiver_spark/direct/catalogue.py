@@ -8,9 +8,9 @@ import msgspec
 from quiver.model.errors import InvalidRequest, TopicNotFound
 from quiver.model.position import Position
 from quiver.partition.transactions import TransactionTable
-from quiver.topics.catalogue import Catalogue as MetadataState
+from quiver.topics.catalogue import LOG_ID as METADATA_LOG
 from quiver.topics.events import Event
-from quiver.topics.service import LOG_ID as METADATA_LOG
+from quiver.topics.state import CatalogueState as MetadataState
 from quiver_spark.direct.frames import LOGS
 from quiver_spark.direct.journal import replay_journal
 from quiver_spark.direct.log import DirectLog
