@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from quiver.client._sync.admin.topics import Topics
-from quiver.client._sync.connection.reconnecting import Link
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
 from quiver.client._sync.read.offsets import find_offsets
 from quiver.model.errors import ConnectionLost
 from quiver.model.position import LATEST, Position
@@ -16,7 +16,7 @@ from quiver_spark.source.slices import Slice
 
 class BrokerCatalogue:
     def __init__(self, options: ReadOptions) -> None:
-        self._link: Link = broker_link(options.bootstrap, options.timeout_seconds)
+        self._link: ReconnectingConnection = broker_link(options.bootstrap, options.timeout_seconds)
         self._committed = options.committed
         self._topics = Topics(self._link)
 

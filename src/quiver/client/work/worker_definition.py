@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from quiver.client.work.options import WorkWords
+from quiver.client.work.options import WorkOptions
 
 Handler = Callable[[Any], Any]
 """Gets a job. Returning acks it, an exception gives it back, `Reject` sends it to the dead letters."""
@@ -14,9 +14,9 @@ WORKER_MARK = "__quiver_worker__"
 """Where a handler keeps what it was registered with."""
 
 
-class WorkerOptions(msgspec.Struct, frozen=True):
+class WorkerDefinition(msgspec.Struct, frozen=True):
     handler: Handler
     topics: str | Sequence[str]
     group: str
     concurrency: int
-    words: WorkWords
+    options: WorkOptions
