@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from quiver.groups.assignors import AssignorName, TopicPartition
-from quiver.groups.deadlines import Deadlines
+from quiver.groups.assignors import AssignorName
 from quiver.groups.events import (
     Event,
     GroupCreated,
@@ -34,8 +33,10 @@ from quiver.model.errors import (
 )
 from quiver.model.names import check_name
 from quiver.model.queue import Ordering
+from quiver.model.topic_partition import TopicPartition
 from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
+from quiver.structures.deadlines import Deadlines
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
 from quiver.system.randomness import Randomness

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Iterator, Sequence
 import msgspec
 
 from quiver.delays.service import Delays
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.service import GroupService
 from quiver.model.errors import (
     Closed,
@@ -21,6 +20,7 @@ from quiver.model.errors import (
     SettleInOrder,
     TopicNotFound,
 )
+from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Partition
 from quiver.protocol.queue_messages import ACK, SettlePart
 from quiver.protocol.transaction_messages import GroupOffsets

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.unit.broker.crashing_storage import CrashingStorage
 
 from quiver.broker.broker import Broker
-from quiver.groups.assignors import TopicPartition
 from quiver.model.errors import LeaseLost, ProducerFenced, QuiverError, UnknownProducer
 from quiver.model.message import NewMessage
+from quiver.model.topic_partition import TopicPartition
 from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.queue_messages import ACK, SettlePart
 from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey

@@ -8,7 +8,6 @@ import pytest
 import pytest_asyncio
 from tests.unit.queues.queue_broker import QueueBroker
 
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.member import Subscription
 from quiver.messages.fetch import FetchPart
 from quiver.model.errors import (
@@ -27,6 +26,7 @@ from quiver.model.errors import (
 )
 from quiver.model.message import NewMessage
 from quiver.model.position import LATEST
+from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Partition
 from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
