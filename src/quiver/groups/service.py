@@ -254,8 +254,7 @@ class GroupService(GroupOffsets):
             check_name(name, "group")
             async with self._alone(name):
                 if name not in self._table.groups:
-                    now_ms, id = self._clock.now_ms(), self._new_id()
-                    await self._append(GroupCreated(name, now_ms, id, "queue", ordering or "none"))
+        XX
                 group = self.group(name)
         if group.kind != "queue":
             raise GroupKindMismatch(group=name, kind=group.kind)
@@ -301,8 +300,7 @@ class GroupService(GroupOffsets):
         return int(self._clock.monotonic() * 1000)
 
     def _live_of(self, name: str) -> LiveGroup:
-        live = self._live.get(name)
-        if live is None:
+        if (live := self._live.get(name)) is None:
             live = self._live[name] = LiveGroup(self._first_version)
         return live
 
@@ -344,8 +342,7 @@ class GroupService(GroupOffsets):
             self.on_committed(event.group, [partition for partition, _ in event.offsets])
 
     def _note_deadline(self, name: str) -> None:
-        group = self._table.groups.get(name)
-        if group is not None:
+        if (group := self._table.groups.get(name)) is not None:
             self._deadlines.note(name, group.membership.next_deadline_ms())
 
     async def _append(self, event: Event) -> None:
@@ -385,9 +382,10 @@ class GroupService(GroupOffsets):
                 await self._install(name, draft)
 
     async def _expire_offsets(self, failures: Failures) -> None:
-        if self._clock.monotonic() - self._offsets_checked_at < _OFFSET_EXPIRY_EVERY_SECONDS:
+        now = self._clock.monotonic()
+        if now - self._offsets_checked_at < _OFFSET_EXPIRY_EVERY_SECONDS:
             return
-        self._offsets_checked_at = self._clock.monotonic()
+        self._offsets_checked_at = now
         async for name, group in paced(list(self._table.groups.items())):
             if group.has_expired(self._steady_clock.earlier_ms()):
                 with failures.of(f"the end of group {name}"):
