@@ -33,6 +33,7 @@ from quiver.model.errors import (
 )
 from quiver.model.names import check_name
 from quiver.model.queue import Ordering
+from quiver.model.topic import Topic
 from quiver.model.topic_partition import TopicPartition
 from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
@@ -73,12 +74,7 @@ class GroupService(GroupOffsets):
         self._first_version = epoch << 32
         try:
             self._journal = await Journal.open(
-                storage,
-                LOG_ID,
-                epoch=epoch,
-                clock=self._clock,
-                restore=self._table.restore,
-                apply=self._apply,
+                storage, LOG_ID, epoch=epoch, clock=self._clock, restore=self._table.restore, apply=self._apply
             )
         except CorruptData as error:
             logger.error("there are no groups until this is repaired: %s", error)
@@ -254,7 +250,8 @@ class GroupService(GroupOffsets):
             check_name(name, "group")
             async with self._alone(name):
                 if name not in self._table.groups:
-        XX
+                    now_ms, id = self._clock.now_ms(), self._new_id()
+                    await self._append(GroupCreated(name, now_ms, id, "queue", ordering or "none"))
                 group = self.group(name)
         if group.kind != "queue":
             raise GroupKindMismatch(group=name, kind=group.kind)
@@ -275,15 +272,18 @@ class GroupService(GroupOffsets):
                 raise GroupNotEmpty(group=name, members=len(group.membership.members))
             await self._append(GroupDeleted(name))
 
-    async def topic_changed(self, topic: str) -> None:
+    async def topic_changed(self, topic: Topic) -> None:
         """A new topic, more partitions of one or its end reach the groups that asked for it."""
         async for name, group in paced(list(self._table.groups.items())):
-            if not group.membership.asks_for(topic):
+            if not group.membership.asks_for(topic.name):
                 continue
             async with self._alone(name):
                 draft = self._draft(name) if name in self._table.groups else Membership()
                 if draft.topics_changed(self._topics(), self._now_ms()):
                     await self._install(name, draft)
+
+    async def topic_purged(self, topic: Topic) -> None:
+        """Offsets go on, so there is nothing to do."""
 
     # inside
 

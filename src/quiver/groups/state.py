@@ -17,6 +17,7 @@ import msgspec
 from quiver.groups.assignors import ASSIGNORS, AssignorName
 from quiver.groups.member import REVOCATION_MS, Member, Subscription
 from quiver.model.errors import GenerationMismatch, GroupProtocolMismatch, MemberFenced, MemberNotFound
+from quiver.model.topic import TopicSize
 from quiver.model.topic_partition import TopicPartition
 from quiver.structures.name_pattern import matching
 
@@ -36,11 +37,6 @@ TRANSITIONS: tuple[tuple[GroupStateName, str, GroupStateName], ...] = (
     ("empty", "group deleted, or its offsets expire", "dead"),
 )
 """The state table; the diagram in the documents is made from it."""
-
-
-class TopicSize(msgspec.Struct, frozen=True, array_like=True):
-    id: int
-    partitions: int
 
 
 Topics = Mapping[str, TopicSize]
