@@ -111,7 +111,9 @@ class Broker:
             randomness=randomness,
             ensure_topic=self.ensure_topic,
         )
-        self._upkeep = Upkeep(self._metadata, self._partitions, every_seconds=self.settings.upkeep_seconds)
+        self._upkeep = Upkeep(
+            self._metadata, self._partitions, clock=self.clock, every_seconds=self.settings.upkeep_seconds
+        )
         self._compactions = Compactions(
             self._metadata, self._partitions, clock=self.clock, every_seconds=self.settings.upkeep_seconds
         )
