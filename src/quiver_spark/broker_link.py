@@ -3,8 +3,8 @@
 import os
 from functools import lru_cache
 
-from quiver.client._sync.link import Link
-from quiver.client.address import parse_bootstrap
+from quiver.client._sync.connection.reconnecting import Link
+from quiver.client.connection.address import parse_bootstrap
 
 _CLIENT = "quiver-spark"
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from quiver.client._sync.link import Link, unexpected
-from quiver.client._sync.producer import Producer
-from quiver.client._sync.transaction_producer import TransactionProducer
-from quiver.client._sync.transactional import Transactional, ask
-from quiver.client._sync.transactions import Transactions
-from quiver.client.producer_options import ProducerOptions
+from quiver.client._sync.admin.transactions import Transactions
+from quiver.client._sync.connection.reconnecting import Link, unexpected
+from quiver.client._sync.produce.producer import Producer
+from quiver.client._sync.transaction.producer import TransactionProducer
+from quiver.client._sync.transaction.transactional import Transactional, ask
+from quiver.client.produce.options import ProducerOptions
 from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, QuiverError, TransactionAborted
 from quiver.model.limits import MIB
 from quiver.model.priority import Priority

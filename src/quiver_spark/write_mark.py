@@ -8,9 +8,9 @@ them itself. One of the two sees the transaction.
 
 from typing import NamedTuple
 
-from quiver.client._sync.link import Link
-from quiver.client._sync.transactional import ask
-from quiver.client._sync.transactions import Transactions
+from quiver.client._sync.admin.transactions import Transactions
+from quiver.client._sync.connection.reconnecting import Link
+from quiver.client._sync.transaction.transactional import ask
 from quiver.model.errors import TransactionNotFound
 from quiver.protocol.transaction_messages import InitTransactions
 

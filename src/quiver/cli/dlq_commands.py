@@ -13,7 +13,7 @@ from quiver.cli.signature import option, with_options
 from quiver.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from quiver.client.letters import Letters, Taken
+    from quiver.client.admin.dead_letters import Letters, Taken
 
 app = typer.Typer(
     help="List, show, redrive and purge dead letters.",

@@ -87,7 +87,7 @@ def work(
 
 def _registered(handler: Any) -> dict[str, Any]:
     """What @q.worker said."""
-    from quiver.client.worker_options import WORKER_MARK, WorkerOptions
+    from quiver.client.work.worker_options import WORKER_MARK, WorkerOptions
 
     known = getattr(handler, WORKER_MARK, None)
     if not isinstance(known, WorkerOptions):

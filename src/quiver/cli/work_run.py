@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import quiver
 
 if TYPE_CHECKING:
-    from quiver.client.worker_tally import WorkerTally
+    from quiver.client.work.worker_counts import WorkerTally
 
 
 class Run(Protocol):

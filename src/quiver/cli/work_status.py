@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from quiver.system.clock import Clock
 
 if TYPE_CHECKING:
-    from quiver.client.worker_tally import WorkerTally
+    from quiver.client.work.worker_counts import WorkerTally
 
 _RATE_SECONDS = 5.0
 _LINE_SECONDS = 10.0

@@ -20,7 +20,7 @@ from quiver.model.errors import (
 from quiver.model.message import NewMessage
 from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame, Partition
-from quiver.partition.state import FIRST_MOVER_ID
+from quiver.partition.producers import FIRST_RELAY_ID
 from quiver.records.check import KEY_NEEDED, check_frame
 from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, NO_PRODUCER, FrameHeader
 from quiver.structures.murmur2 import partition_for
@@ -77,7 +77,7 @@ class Publish:
             raise StalePartitionCount(topic=topic.name, count=topic.config.partitions)
         self._partitions.get(topic_id, partition)
         header = check_frame(frame, self._partitions.limits_for(topic.config), needs_keys=topic.config.is_compacted)
-        if header.producer_id >= FIRST_MOVER_ID:
+        if header.producer_id >= FIRST_RELAY_ID:
             raise InvalidFrame(problem=f"producer id {header.producer_id} is one of the broker's own")
         for bit, feature in _FEATURES.items():
             if header.attributes & bit:

@@ -2,7 +2,7 @@
 
 import re
 
-from quiver.client._sync.link import Link, unexpected
+from quiver.client._sync.connection.reconnecting import Link, unexpected
 from quiver.model.errors import (
     CorruptData,
     InvalidFrame,

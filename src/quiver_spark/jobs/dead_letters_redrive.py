@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from quiver.client._sync.dead_letters import DeadLetters
-from quiver.client.letters import Taken
+from quiver.client._sync.admin.dead_letters import DeadLetters
+from quiver.client.admin.dead_letters import Taken
 from quiver.model.dead_letter import LetterId
 from quiver.model.limits import MIB
 from quiver.structures.interval_set import IntervalSet

@@ -7,7 +7,7 @@ import pytest
 
 from quiver.cli.handler_import import load_handler
 from quiver.cli.work_status import StatusText, status
-from quiver.client.worker_tally import WorkerTally
+from quiver.client.work.worker_counts import WorkerTally
 from quiver.model.errors import InvalidRequest
 
 

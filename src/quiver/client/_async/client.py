@@ -5,32 +5,32 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
-from quiver.client._async.dead_letters import AsyncDeadLetters
-from quiver.client._async.delayed import AsyncDelayed
-from quiver.client._async.groups import AsyncGroups
-from quiver.client._async.link import AsyncLink, Target
-from quiver.client._async.offsets import find_offsets
-from quiver.client._async.producer import AsyncProducer
-from quiver.client._async.queues import AsyncQueues
-from quiver.client._async.reader import AsyncReader
-from quiver.client._async.schedules import AsyncSchedules
-from quiver.client._async.stream import AsyncStream
-from quiver.client._async.topics import AsyncTopics
-from quiver.client._async.transaction import AsyncTransaction
-from quiver.client._async.transaction_pool import AsyncTransactionPool
-from quiver.client._async.transactional import AsyncTransactional
-from quiver.client._async.transactions import AsyncTransactions
-from quiver.client._async.work import AsyncWork
-from quiver.client._async.workshop import AsyncWorkshop
+from quiver.client._async.admin.dead_letters import AsyncDeadLetters
+from quiver.client._async.admin.delayed import AsyncDelayed
+from quiver.client._async.admin.groups import AsyncGroups
+from quiver.client._async.admin.queues import AsyncQueues
+from quiver.client._async.admin.schedules import AsyncSchedules
+from quiver.client._async.admin.topics import AsyncTopics
+from quiver.client._async.admin.transactions import AsyncTransactions
+from quiver.client._async.connection.reconnecting import AsyncLink, Target
+from quiver.client._async.produce.producer import AsyncProducer
+from quiver.client._async.read.offsets import find_offsets
+from quiver.client._async.read.reader import AsyncReader
+from quiver.client._async.stream.stream import AsyncStream
+from quiver.client._async.transaction.pool import AsyncTransactionPool
+from quiver.client._async.transaction.transaction import AsyncTransaction
+from quiver.client._async.transaction.transactional import AsyncTransactional
+from quiver.client._async.work.work import AsyncWork
+from quiver.client._async.work.worker_pool import AsyncWorkshop
 from quiver.client._backend_async import Lock
-from quiver.client.isolation import READ_COMMITTED, is_committed
-from quiver.client.producer_options import ProducerOptions, SendOptions, producer_options
-from quiver.client.published import Published
-from quiver.client.reader_options import reader_options
-from quiver.client.stream_options import StreamWords, stream_options
-from quiver.client.work_options import WorkWords
-from quiver.client.worker_options import Handler, WorkerOptions
-from quiver.client.worker_tally import WorkerTally
+from quiver.client.produce.options import ProducerOptions, SendOptions, producer_options
+from quiver.client.produce.published import Published
+from quiver.client.read.isolation import READ_COMMITTED, is_committed
+from quiver.client.read.options import reader_options
+from quiver.client.stream.options import StreamWords, stream_options
+from quiver.client.work.options import WorkWords
+from quiver.client.work.worker_counts import WorkerTally
+from quiver.client.work.worker_options import Handler, WorkerOptions
 from quiver.model.errors import PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.limits import MIB
 from quiver.model.names import check_name

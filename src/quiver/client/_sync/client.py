@@ -7,31 +7,31 @@ from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
 from quiver.client._backend_sync import Lock
-from quiver.client._sync.dead_letters import DeadLetters
-from quiver.client._sync.delayed import Delayed
-from quiver.client._sync.groups import Groups
-from quiver.client._sync.link import Link, Target
-from quiver.client._sync.offsets import find_offsets
-from quiver.client._sync.producer import Producer
-from quiver.client._sync.queues import Queues
-from quiver.client._sync.reader import Reader
-from quiver.client._sync.schedules import Schedules
-from quiver.client._sync.stream import Stream
-from quiver.client._sync.topics import Topics
-from quiver.client._sync.transaction import Transaction
-from quiver.client._sync.transaction_pool import TransactionPool
-from quiver.client._sync.transactional import Transactional
-from quiver.client._sync.transactions import Transactions
-from quiver.client._sync.work import Work
-from quiver.client._sync.workshop import Workshop
-from quiver.client.isolation import READ_COMMITTED, is_committed
-from quiver.client.producer_options import ProducerOptions, SendOptions, producer_options
-from quiver.client.published import Published
-from quiver.client.reader_options import reader_options
-from quiver.client.stream_options import StreamWords, stream_options
-from quiver.client.work_options import WorkWords
-from quiver.client.worker_options import Handler, WorkerOptions
-from quiver.client.worker_tally import WorkerTally
+from quiver.client._sync.admin.dead_letters import DeadLetters
+from quiver.client._sync.admin.delayed import Delayed
+from quiver.client._sync.admin.groups import Groups
+from quiver.client._sync.admin.queues import Queues
+from quiver.client._sync.admin.schedules import Schedules
+from quiver.client._sync.admin.topics import Topics
+from quiver.client._sync.admin.transactions import Transactions
+from quiver.client._sync.connection.reconnecting import Link, Target
+from quiver.client._sync.produce.producer import Producer
+from quiver.client._sync.read.offsets import find_offsets
+from quiver.client._sync.read.reader import Reader
+from quiver.client._sync.stream.stream import Stream
+from quiver.client._sync.transaction.pool import TransactionPool
+from quiver.client._sync.transaction.transaction import Transaction
+from quiver.client._sync.transaction.transactional import Transactional
+from quiver.client._sync.work.work import Work
+from quiver.client._sync.work.worker_pool import Workshop
+from quiver.client.produce.options import ProducerOptions, SendOptions, producer_options
+from quiver.client.produce.published import Published
+from quiver.client.read.isolation import READ_COMMITTED, is_committed
+from quiver.client.read.options import reader_options
+from quiver.client.stream.options import StreamWords, stream_options
+from quiver.client.work.options import WorkWords
+from quiver.client.work.worker_counts import WorkerTally
+from quiver.client.work.worker_options import Handler, WorkerOptions
 from quiver.model.errors import PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.limits import MIB
 from quiver.model.names import check_name

@@ -1,0 +1,108 @@
+"""Everything a client works on: consumers of queue groups, and handlers that run together."""
+
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Callable, Sequence
+from typing import Unpack
+
+from quiver.client._async.connection.reconnecting import AsyncLink
+from quiver.client._async.work.work import AsyncWork
+from quiver.client._async.work.worker import AsyncWorker, check_handler
+from quiver.client._backend_async import Signal, signal_safe
+from quiver.client.work.options import WorkWords, work_options
+from quiver.client.work.stop_signals import stop_signals
+from quiver.client.work.worker_counts import WorkerTally, total
+from quiver.client.work.worker_options import WORKER_MARK, WorkerOptions
+from quiver.model.errors import InvalidRequest, QuiverError
+from quiver.model.times import Duration
+
+_logger = logging.getLogger("quiver.worker")
+
+
+class AsyncWorkshop:
+    """Every consumer has a connection of its own, so that it ends with everything that it waits for."""
+
+    def __init__(self, new_link: Callable[[], AsyncLink]) -> None:
+        self._new_link = new_link
+        self._works: list[AsyncWork] = []
+        self._registered: list[WorkerOptions] = []
+        self._workers: list[AsyncWorker] = []
+        self._over = Signal()
+
+    def work(
+        self,
+        topics: str | Sequence[str],
+        group: str,
+        *,
+        concurrency: int = 1,
+        timeout: Duration | None = None,
+        **words: Unpack[WorkWords],
+    ) -> AsyncWork:
+        link = self._new_link()
+        name = f"{socket.gethostname()}-{os.getpid()}-{link.randomness.token(4).hex()}"
+        now_ms = link.clock.now_ms()
+        options = work_options(
+            topics, group, now_ms=now_ms, name=name, concurrency=concurrency, timeout=timeout, **words
+        )
+        work = AsyncWork(link, options)
+        self._works = [known for known in self._works if not known.is_closed]
+        self._works.append(work)
+        return work
+
+    def register(self, options: WorkerOptions) -> None:
+        """Adds a handler to those that `run` runs; it keeps a note of its options."""
+        handler = check_handler(options.handler)
+        self._registered.append(options)
+        with contextlib.suppress(AttributeError):  # not every callable takes notes
+            setattr(handler, WORKER_MARK, options)
+
+    @property
+    def tally(self) -> WorkerTally:
+        """What the handlers of the last run have done."""
+        return total([worker.tally for worker in self._workers])
+
+    async def run(self) -> None:
+        """Runs all handlers until `stop`, a signal, or an error; then those that run finish and all is settled."""
+        if not self._registered:
+            raise InvalidRequest(problem="there are no workers: register handlers with @q.worker first")
+        workers = self._workers = [self._worker(options) for options in self._registered]
+        with stop_signals(signal_safe(self._over.set)) as received:
+            try:
+                for worker in workers:
+                    await worker.start(self._over)
+                await self._over.wait(None)
+            finally:
+                self._over.clear()
+                if received:
+                    _logger.info("%s: handlers that run may finish, other jobs are given back", received[0])
+                for worker in workers:
+                    worker.stop()
+                for worker in workers:
+                    await worker.close()
+        for worker in workers:
+            if worker.error is not None:
+                raise worker.error
+
+    def stop(self) -> None:
+        """No handler is begun any more, and `run` ends once those that run are done."""
+        for worker in self._workers:
+            worker.stop()
+        self._over.set()
+
+    async def close(self, timeout: Duration | None) -> QuiverError | None:
+        """Closes every consumer; returns the first error there was."""
+        self.stop()
+        first_error: QuiverError | None = None
+        for work in self._works:
+            try:
+                await work.close(timeout)
+            except QuiverError as error:
+                first_error = first_error or error
+        return first_error
+
+    def _worker(self, options: WorkerOptions) -> AsyncWorker:
+        count = options.concurrency
+        work = self.work(options.topics, options.group, concurrency=count, **options.words)
+        return AsyncWorker(work, options.handler, count)

@@ -1,0 +1,141 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""Dead letters: `q.dead_letters`."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Unpack
+
+import msgspec
+
+from quiver.client._sync.connection.reconnecting import Link, unexpected
+from quiver.client.admin.dead_letters import (
+    LetterName,
+    Letters,
+    LetterWords,
+    Taken,
+    cursor_text,
+    id_texts,
+    letter_filter,
+)
+from quiver.model.dead_letter import DeadLetter, LetterCursor, LetterFilter, parse_letter_cursor
+from quiver.model.errors import DeadLetterNotFound
+from quiver.model.names import check_name
+from quiver.protocol import dead_letter_messages as messages
+from quiver.structures.interval_set import IntervalSet
+
+_Request = Callable[[LetterFilter, int | None, LetterCursor | None], messages.RedriveLetters | messages.PurgeLetters]
+
+_SLICE = 5000
+"""Letters that one request takes: a long redrive is many short requests."""
+_IDS_KEPT = 1000
+
+
+class DeadLetters:
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def list(
+        self,
+        topic: str,
+        *,
+        limit: int = 1000,
+        skip: int = 0,
+        after: str | None = None,
+        newest_first: bool = False,
+        **words: Unpack[LetterWords],
+    ) -> Letters:
+        """A page of the dead letters of a topic, oldest first; a topic that has none gives an empty one.
+
+        Looked for by: ids, partition, group, reason, key, contains, from_time, to_time. A page may be shorter than
+        `limit`; `after` is its `next` for the page behind it.
+        """
+        request = messages.ListLetters(
+            check_name(topic),
+            letter_filter(words, self._link.clock.now_ms()),
+            limit,
+            skip,
+            None if after is None else parse_letter_cursor(after),
+            newest_first,
+        )
+        answer = (self._link.call(request)).answer
+        if not isinstance(answer, messages.Letters):
+            raise unexpected(answer)
+        return Letters(answer.letters, answer.total, cursor_text(answer.next))
+
+    def get(self, topic: str, id: LetterName) -> DeadLetter:
+        """One letter; DeadLetterNotFound."""
+        for letter in self.list(topic, ids=[id]):
+            return letter
+        raise DeadLetterNotFound(id=str(id), topic=topic)
+
+    def redrive(
+        self,
+        topic: str,
+        *,
+        to: str | None = None,
+        limit: int | None = None,
+        dry_run: bool = False,
+        **words: Unpack[LetterWords],
+    ) -> Taken:
+        """Sends letters back to the topic and partition they came from, or to another topic: each once.
+
+        Without any word (see `list`) all that are there now; with `limit` the oldest of them.
+        """
+        if to is not None:
+            check_name(to)
+
+        name = check_name(topic)
+        return self._take(
+            lambda chosen, count, after: messages.RedriveLetters(name, chosen, count, to, dry_run, after),
+            words,
+            limit,
+        )
+
+    def purge(
+        self, topic: str, *, limit: int | None = None, dry_run: bool = False, **words: Unpack[LetterWords]
+    ) -> Taken:
+        """Removes letters for good: all that are there now, or those that fit (see `list`)."""
+        name = check_name(topic)
+        return self._take(
+            lambda chosen, count, after: messages.PurgeLetters(name, chosen, count, dry_run, after), words, limit
+        )
+
+    def removed(self, topic: str) -> dict[int, IntervalSet]:
+        """Offsets that are no letters any more, because they were sent back or purged, by partition.
+
+        Only those that the log of the dead-letter topic still has: for readers of that log.
+        """
+        name, start = check_name(topic), (0, 0)
+        found: defaultdict[int, IntervalSet] = defaultdict(IntervalSet)
+        while True:
+            answer = (self._link.call(messages.ListRemovedLetters(name, start))).answer
+            if not isinstance(answer, messages.RemovedLetters):
+                raise unexpected(answer)
+            for partition, first, behind in answer.runs:
+                found[partition].add(first, behind)
+            if answer.next is None:
+                return dict(found)
+            start = answer.next
+
+    def _take(self, request: _Request, words: LetterWords, limit: int | None) -> Taken:
+        """Slice by slice. What dies meanwhile is left alone: a letter that dies again would go round for ever."""
+        chosen = letter_filter(words, self._link.clock.now_ms())
+        taken = Taken(0, [], [])
+        after: LetterCursor | None = None
+        while True:
+            left = None if limit is None else limit - taken.letter_count
+            count = left if chosen.ids is not None else _SLICE if left is None else min(left, _SLICE)
+            # A repeat of a request that has a limit could take more than that.
+            answer = (self._link.call(request(chosen, count, after), repeatable=limit is None)).answer
+            if not isinstance(answer, messages.TakenLetters):
+                raise unexpected(answer)
+            taken = Taken(
+                taken.letter_count + answer.count,
+                [*taken.ids, *id_texts(answer.ids)][:_IDS_KEPT],
+                id_texts(answer.missing),
+            )
+            if answer.next is None or taken.letter_count == limit:
+                return taken
+            if after is None and (chosen.to_time_ms is None or chosen.to_time_ms > answer.at_ms):
+                chosen = msgspec.structs.replace(chosen, to_time_ms=answer.at_ms)
+            after = answer.next

@@ -1,0 +1,184 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""Membership in a group: joining, heartbeats in the background, commits, letting go and leaving."""
+
+import contextlib
+import logging
+from collections.abc import Callable
+
+from quiver.client._backend_sync import Lock, Signal, Task
+from quiver.client._sync.connection.reconnecting import Link, unexpected
+from quiver.client.read.partition_source import PartitionSource
+from quiver.client.stream.assignment import Holdings, listed
+from quiver.client.stream.options import StreamOptions
+from quiver.model.errors import (
+    ConnectionLost,
+    GroupNotFound,
+    MemberFenced,
+    MemberNotFound,
+    QuiverError,
+)
+from quiver.protocol.group_messages import (
+    CommitOffsets,
+    CommitPart,
+    GroupHeartbeat,
+    JoinGroup,
+    LeaveGroup,
+    MemberAssignment,
+)
+
+_logger = logging.getLogger("quiver.client")
+
+_PUT_OUT = (MemberFenced, MemberNotFound, GroupNotFound)
+_LEAVE_SECONDS = 5.0
+
+
+class Membership:
+    """The heart beats while handlers run, however long. `on_change` is called when holdings change or are lost."""
+
+    def __init__(self, link: Link, options: StreamOptions, holdings: Holdings, on_change: Callable[[], None]) -> None:
+        self._link = link
+        self._options = options
+        self._holdings = holdings
+        self._on_change = on_change
+        self._committing = Lock()
+        self._releasing = Lock()
+        self._stop = Signal()
+        self._heart: Task | None = None
+        self._version = -1
+        self._committed_at = link.clock.monotonic()
+        self.member_id = ""
+        self.generation = 0
+        self.error: QuiverError | None = None
+        """Why the member is no longer one."""
+
+    def join(self, timeout: float | None = None) -> None:
+        options = self._options
+        request = JoinGroup(
+            options.group,
+            options.client_id,
+            options.topics,
+            options.pattern,
+            options.instance_id,
+            options.session_ms,
+            None,
+            "cooperative",
+            options.assignor,  # type: ignore[arg-type]
+            options.start,
+        )
+        self._adopt((self._link.call(request, repeatable=False, timeout=timeout)).answer)
+        _logger.info("group %s: joined as %s, generation %d", options.group, self.member_id, self.generation)
+        self._heart = Task(self._beat, "quiver-heartbeat")
+
+    def commit(self) -> None:
+        """Commits how far partitions were processed. Nothing is sent when nothing moved."""
+        self._holdings.note_progress()
+        self._commit(self._holdings.held())
+
+    def commit_offset(self, source: PartitionSource, offset: int) -> None:
+        """Commits everything below an offset; it counts as processed then."""
+        if self.error is not None:
+            raise self.error
+        if source not in self._holdings.held():
+            raise MemberFenced(f"{source.topic}-{source.partition} is no longer assigned to this member")
+        source.position = max(source.position, offset)
+        self._commit([source], offset)
+
+    def release(self, sources: list[PartitionSource]) -> None:
+        """Tells the broker that partitions were let go of, after committing them if that is done here.
+
+        What it could not be told before is tried again.
+        """
+        self._holdings.give_up(sources)
+        with self._releasing:
+            keys, read = self._holdings.to_release()
+            if not keys:
+                return
+            if read:
+                _logger.info("group %s: lets go of %s", self._options.group, listed(read))
+            if self._options.auto_commit_seconds is not None:
+                with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
+                    self._commit(read)
+            beat = GroupHeartbeat(self._options.group, self.member_id, self._version, keys, 0, self._holdings.is_busy)
+            answer = (self._link.call(beat)).answer
+            self._holdings.released(keys)
+            self._adopt(answer)
+
+    def refresh(self) -> None:
+        """Learns what changed in the group since the last heartbeat."""
+        beat = GroupHeartbeat(self._options.group, self.member_id, self._version, [], 0, self._holdings.is_busy)
+        self._adopt((self._link.call(beat)).answer)
+
+    def leave(self) -> None:
+        """Ends membership at once, so that others take over without waiting for the session to end."""
+        self._stop.set()
+        if self.error is None and self.member_id and self._options.instance_id is None:
+            with contextlib.suppress(QuiverError):  # the session ends it then
+                self._link.call(LeaveGroup(self._options.group, self.member_id), timeout=_LEAVE_SECONDS)
+        if self._heart is not None:
+            self._heart.cancel()
+        self._holdings.lose_all()
+
+    def _beat(self) -> None:
+        failures = 0
+        while self.error is None and not self._stop.is_set:
+            try:
+                self._beat_once()
+                failures = 0
+            except _PUT_OUT as error:
+                self._lose(error)
+            except QuiverError as error:
+                if not error.retryable or self._link.is_closed:
+                    self._lose(error)
+                else:
+                    wait = 0.1 if isinstance(error, ConnectionLost) else 1.0
+                    failures += 1
+                    self._link.log.retrying(f"the heartbeat in group {self._options.group}", error, failures, wait)
+                    self._stop.wait(wait)
+
+    def _beat_once(self) -> None:
+        options = self._options
+        self.release(self._holdings.let_go() if options.on_revoke is None else [])
+        every = options.auto_commit_seconds
+        now = self._link.clock.monotonic()
+        if every is not None and now - self._committed_at >= every:
+            self._committed_at = now
+            with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
+                self.commit()
+        wait_ms = options.heartbeat_ms if every is None else min(options.heartbeat_ms, max(1, int(every * 1000)))
+        request = GroupHeartbeat(options.group, self.member_id, self._version, [], wait_ms, self._holdings.is_busy)
+        reply = self._link.call(request, timeout=wait_ms / 1000 + self._link.timeout)
+        if not self._stop.is_set:
+            self._adopt(reply.answer)
+
+    def _commit(self, sources: list[PartitionSource], offset: int | None = None) -> None:
+        with self._committing:
+            wanted = [(source, source.position if offset is None else offset) for source in sources]
+            moved = [(source, position) for source, position in wanted if position > source.committed]
+            if not moved:
+                return
+            for source, position in moved:
+                source.committed = position
+            parts = [CommitPart(source.topic_id, source.partition, position) for source, position in moved]
+            try:
+                self._link.call(CommitOffsets(self._options.group, self.member_id, parts))
+            except BaseException:
+                for source, _ in moved:
+                    source.forget_commit()
+                raise
+            for source, position in moved:
+                source.settled_at = position
+
+    def _adopt(self, answer: object) -> None:
+        if not isinstance(answer, MemberAssignment):
+            raise unexpected(answer)
+        self.member_id = answer.member_id
+        if answer.version > self._version:
+            self._version, self.generation = answer.version, answer.generation
+        self._holdings.adopt(answer)
+        self._on_change()
+
+    def _lose(self, error: QuiverError) -> None:
+        if not (self._stop.is_set or self._link.is_closed):
+            _logger.warning("group %s: %s is no longer a member: %s", self._options.group, self.member_id, error)
+        self.error = error
+        self._on_change()
