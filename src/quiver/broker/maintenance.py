@@ -4,8 +4,8 @@ from quiver.system.clock import Clock
 from quiver.system.pace import paced
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.periodic_task import PeriodicTask
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 
 _SNAPSHOT_EVERY_SECONDS = 30.0
 
@@ -14,9 +14,9 @@ class Upkeep:
     """Runs until it is stopped. A failure is logged and tried again in the next round."""
 
     def __init__(
-        self, metadata: MetadataService, partitions: Partitions, *, clock: Clock, every_seconds: float
+        self, catalogue: TopicCatalogue, partitions: Partitions, *, clock: Clock, every_seconds: float
     ) -> None:
-        self._metadata = metadata
+        self._catalogue = catalogue
         self._partitions = partitions
         self._clock = clock
         self._snapshots_due = 0.0
@@ -32,13 +32,13 @@ class Upkeep:
     async def _keep_up(self, failures: Failures) -> None:
         await self._apply_retention(failures)
         with failures.of("a snapshot of the metadata"):
-            await self._metadata.snapshot_if_due()
+            await self._catalogue.snapshot_if_due()
         if self._clock.monotonic() >= self._snapshots_due:
             self._snapshots_due = self._clock.monotonic() + _SNAPSHOT_EVERY_SECONDS
             await self._snapshot_partitions(failures)
 
     async def _apply_retention(self, failures: Failures) -> None:
-        for topic in self._metadata.topics():
+        for topic in self._catalogue.topics():
             async for partition in paced(self._partitions.of(topic.id)):
                 if partition.log.failure is None:
                     with failures.of(f"retention of {partition.name}"):
