@@ -5,16 +5,10 @@ from typing import NamedTuple, Protocol
 
 from quiver.model.errors import OffsetOutOfRange
 from quiver.model.position import LATEST, Position
-<<<<<<< HEAD:src/quiver_spark/catalogue.py
 from quiver.structures.name_pattern import check_pattern, matching
-from quiver_spark.data_loss import lost
-from quiver_spark.options import ReadOptions
-from quiver_spark.ranges import Slice, cut
-=======
 from quiver_spark.source.data_loss import lost
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice, cut
->>>>>>> main:src/quiver_spark/source/catalogue.py
 
 
 class TopicExtent(NamedTuple):
