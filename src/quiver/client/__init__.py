@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from quiver.client._async.client import AsyncClient
 from quiver.client._async.produce.producer import AsyncProducer
-from quiver.client._async.produce.send_future import AsyncBulkTicket, AsyncTicket
+from quiver.client._async.produce.send_future import AsyncBulkSendFuture, AsyncSendFuture
 from quiver.client._async.read.reader import AsyncReader
 from quiver.client._async.stream.stream import AsyncStream
 from quiver.client._async.transaction.transaction import AsyncTransaction
@@ -14,7 +14,7 @@ from quiver.client._async.work.job_batch import AsyncJobBatch
 from quiver.client._async.work.work import AsyncWork
 from quiver.client._sync.client import Client
 from quiver.client._sync.produce.producer import Producer
-from quiver.client._sync.produce.send_future import BulkTicket, Ticket
+from quiver.client._sync.produce.send_future import BulkSendFuture, SendFuture
 from quiver.client._sync.read.reader import Reader
 from quiver.client._sync.stream.stream import Stream
 from quiver.client._sync.transaction.transaction import Transaction
@@ -30,18 +30,18 @@ from quiver.model.times import Duration
 from quiver.protocol.transaction_messages import ProducerKey
 
 __all__ = [
-    "AsyncBulkTicket",
+    "AsyncBulkSendFuture",
     "AsyncClient",
     "AsyncJob",
     "AsyncJobBatch",
     "AsyncProducer",
     "AsyncReader",
+    "AsyncSendFuture",
     "AsyncStream",
-    "AsyncTicket",
     "AsyncTransaction",
     "AsyncTransactional",
     "AsyncWork",
-    "BulkTicket",
+    "BulkSendFuture",
     "Client",
     "Job",
     "JobBatch",
@@ -51,9 +51,9 @@ __all__ = [
     "Published",
     "Reader",
     "Reject",
+    "SendFuture",
     "Span",
     "Stream",
-    "Ticket",
     "Transaction",
     "Transactional",
     "Work",

@@ -40,7 +40,7 @@ class SendOptions(TypedDict, total=False):
     """The message enters the topic at that time: RFC 3339, epoch milliseconds or a datetime."""
 
 
-class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
+class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True):
     linger_seconds: float = 0.005
     batch_bytes: int = MIB
     batch_messages: int = 65_536
@@ -58,7 +58,7 @@ class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The frames belong to transactions, whose identity is given from outside."""
 
 
-def producer_options(
+def producer_config(
     *,
     linger: object = "5ms",
     batch_bytes: Size = MIB,
@@ -69,14 +69,14 @@ def producer_options(
     acks: str = "all",
     compression: str = "none",
     idempotent: bool = True,
-) -> ProducerOptions:
+) -> ProducerConfig:
     """The options in users' words, checked."""
     if acks not in _ACKS:
         raise InvalidRequest(problem=f"acks {acks!r} is not one of {', '.join(_ACKS)}")
     if compression not in CODECS:
         raise InvalidRequest(problem=f"compression {compression!r} is not one of {', '.join(CODECS)}")
     _check_number("batch_messages", batch_messages, 1, 1_000_000)
-    return ProducerOptions(
+    return ProducerConfig(
         linger_seconds=parse_duration_ms(linger, "linger") / 1000,
         batch_bytes=size_option("batch_bytes", batch_bytes, 1, 8 * MIB),
         batch_messages=batch_messages,

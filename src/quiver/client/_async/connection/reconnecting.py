@@ -30,7 +30,7 @@ Target = Bootstrap | Callable[[], socket.socket]
 _CONNECT_SECONDS = 10.0
 
 
-class AsyncLink:
+class AsyncReconnectingConnection:
     def __init__(
         self,
         target: Target,

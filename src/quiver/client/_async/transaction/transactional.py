@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable
 
-from quiver.client._async.connection.reconnecting import AsyncLink, unexpected
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client._async.transaction.producer import AsyncTransactionProducer
 from quiver.client._async.transaction.transaction import AsyncTransaction
 from quiver.client._backend_async import Lock, sleep
@@ -36,7 +36,7 @@ class AsyncTransactional:
 
     def __init__(
         self,
-        link: AsyncLink,
+        broker: AsyncReconnectingConnection,
         transactional_id: str | None,
         timeout_ms: int,
         on_end: "Callable[[AsyncTransactional], None] | None" = None,
@@ -44,7 +44,7 @@ class AsyncTransactional:
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
         self.is_closed = False
-        self.link = link
+        self.broker = broker
         self._on_end = on_end
         self._beginning = Lock()
         self._mutex = threading.Lock()
@@ -58,7 +58,7 @@ class AsyncTransactional:
 
     async def init(self) -> "AsyncTransactional":
         """Takes the transactional id over: what it has open elsewhere is aborted, and whoever used it is fenced."""
-        self.link.check_fork()
+        self.broker.check_fork()
         async with self._beginning:
             self._check_free()
             self._fenced_by = None
@@ -85,7 +85,7 @@ class AsyncTransactional:
 
     async def close(self) -> None:
         """Aborts what is open, as far as the broker can be reached at once, and ends."""
-        if self.is_closed or self.link.is_forked:
+        if self.is_closed or self.broker.is_forked:
             self.is_closed = True
             return
         current = self._current
@@ -99,7 +99,7 @@ class AsyncTransactional:
 
     async def enter(self, transaction: AsyncTransaction) -> ProducerKey:
         """Whose messages the transaction's are."""
-        self.link.check_fork()
+        self.broker.check_fork()
         try:
             return await self._enter(transaction)
         except BaseException:
@@ -112,7 +112,7 @@ class AsyncTransactional:
             self._check_free()
             if self._fenced_by is not None:
                 raise fresh(self._fenced_by)
-            now = self.link.clock.monotonic()
+            now = self.broker.clock.monotonic()
             if self.transactional_id is None and now - self._used_at > _IDLE_SECONDS:
                 self._key = None
             if self._key is None or self._has_new_timeout:
@@ -127,7 +127,7 @@ class AsyncTransactional:
             producer = self._producers.pop(topic, None)
             if producer is None:
                 producer = AsyncTransactionProducer(
-                    self.link, check_name(topic), timeout_seconds=min(self.timeout_ms / 1000, _DELIVERY_SECONDS)
+                    self.broker, check_name(topic), timeout_seconds=min(self.timeout_ms / 1000, _DELIVERY_SECONDS)
                 )
             self._producers[topic] = producer
             producer.begin((key.producer_id, key.epoch))
@@ -135,7 +135,7 @@ class AsyncTransactional:
 
     async def end(self, request: CommitTransaction | AbortTransaction, timeout: float | None = None) -> ProducerKey:
         """Asks for the end of a transaction until there is an answer; what the next one uses."""
-        answer = await ask(self.link, request, timeout)
+        answer = await ask(self.broker, request, timeout)
         if not isinstance(answer, TransactionEnded) or len(answer.producers) != len(request.producers):
             raise unexpected(answer)
         return answer.producers[0]
@@ -159,7 +159,7 @@ class AsyncTransactional:
 
     async def _init(self) -> None:
         self._key = None
-        answer = await ask(self.link, InitTransactions(self.transactional_id, self.timeout_ms))
+        answer = await ask(self.broker, InitTransactions(self.transactional_id, self.timeout_ms))
         if not isinstance(answer, ProducerIdentity):
             raise unexpected(answer)
         self._key, self._has_new_timeout = ProducerKey(answer.producer_id, answer.epoch), False
@@ -179,16 +179,16 @@ class AsyncTransactional:
         return self._current
 
 
-async def ask(link: AsyncLink, request: Message, timeout: float | None = None) -> object:
+async def ask(broker: AsyncReconnectingConnection, request: Message, timeout: float | None = None) -> object:
     """The answer; what can be tried again is, until the timeout. All requests about transactions can be repeated."""
-    deadline = link.clock.monotonic() + (link.timeout if timeout is None else timeout)
+    deadline = broker.clock.monotonic() + (broker.timeout if timeout is None else timeout)
     failures = 0
     while True:
         try:
-            return (await link.call(request, timeout=max(0.001, deadline - link.clock.monotonic()))).answer
+            return (await broker.call(request, timeout=max(0.001, deadline - broker.clock.monotonic()))).answer
         except QuiverError as error:
-            wait = backoff_seconds(failures, link.randomness.jitter())
-            if not error.retryable or link.clock.monotonic() + wait >= deadline:
+            wait = backoff_seconds(failures, broker.randomness.jitter())
+            if not error.retryable or broker.clock.monotonic() + wait >= deadline:
                 raise
         failures += 1
         await sleep(wait)

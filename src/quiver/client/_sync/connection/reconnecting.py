@@ -31,7 +31,7 @@ Target = Bootstrap | Callable[[], socket.socket]
 _CONNECT_SECONDS = 10.0
 
 
-class Link:
+class ReconnectingConnection:
     def __init__(
         self,
         target: Target,

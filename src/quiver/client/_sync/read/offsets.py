@@ -3,14 +3,14 @@
 
 from collections.abc import Mapping
 
-from quiver.client._sync.connection.reconnecting import Link, unexpected
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.model.errors import error_from_wire
 from quiver.model.position import Position
 from quiver.protocol.messages import ListOffsets, OffsetPart, Offsets, TopicInfo
 
 
 def find_offsets(
-    link: Link,
+    broker: ReconnectingConnection,
     topic: TopicInfo,
     positions: Mapping[int, Position],
     *,
@@ -19,7 +19,7 @@ def find_offsets(
 ) -> dict[int, int]:
     """The offset of each partition's position; raises the first error."""
     parts = [OffsetPart(topic.id, partition, position) for partition, position in positions.items()]
-    answer = (link.call(ListOffsets(parts, read_committed), timeout=timeout)).answer
+    answer = (broker.call(ListOffsets(parts, read_committed), timeout=timeout)).answer
     if not isinstance(answer, Offsets) or len(answer.offsets) != len(parts):
         raise unexpected(answer)
     for found in answer.offsets:

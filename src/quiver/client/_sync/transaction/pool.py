@@ -4,15 +4,15 @@
 import threading
 from weakref import WeakSet
 
-from quiver.client._sync.connection.reconnecting import Link
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
 from quiver.client._sync.transaction.transactional import Transactional
 
 
 class TransactionPool:
     """One for each transactional id; those without an id are used by whoever comes next."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, broker: ReconnectingConnection) -> None:
+        self._broker = broker
         self._mutex = threading.Lock()
         self._named: dict[str, Transactional] = {}
         self._idle: dict[Transactional, None] = {}
@@ -22,27 +22,27 @@ class TransactionPool:
 
     def get(self, transactional_id: str | None, timeout_ms: int) -> Transactional:
         """The one of an id; without an id, a new one."""
-        self._link.check_fork()
+        self._broker.check_fork()
         with self._mutex:
             if transactional_id is None:
-                own = Transactional(self._link, None, timeout_ms)
+                own = Transactional(self._broker, None, timeout_ms)
                 self._handed_out.add(own)
                 return own
             found = self._named.get(transactional_id)
             if found is None:
-                found = self._named[transactional_id] = Transactional(self._link, transactional_id, timeout_ms)
+                found = self._named[transactional_id] = Transactional(self._broker, transactional_id, timeout_ms)
             found.set_timeout(timeout_ms)
             return found
 
     def choose(self, transactional_id: str | None, timeout_ms: int) -> Transactional:
         """For one transaction: without an id, one that is idle."""
-        self._link.check_fork()
+        self._broker.check_fork()
         if transactional_id is not None:
             return self.get(transactional_id, timeout_ms)
         with self._mutex:
             chosen = next((each for each in self._idle if each.timeout_ms == timeout_ms), None)
             if chosen is None:
-                chosen = Transactional(self._link, None, timeout_ms, on_end=self._on_end)
+                chosen = Transactional(self._broker, None, timeout_ms, on_end=self._on_end)
             self._idle.pop(chosen, None)
             self._busy[chosen] = None
             return chosen

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from quiver.client._backend_sync import Lock, sleep
-from quiver.client._sync.connection.reconnecting import Link, unexpected
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client._sync.transaction.producer import TransactionProducer
 from quiver.client._sync.transaction.transaction import Transaction
 from quiver.client.backoff import backoff_seconds
@@ -37,7 +37,7 @@ class Transactional:
 
     def __init__(
         self,
-        link: Link,
+        broker: ReconnectingConnection,
         transactional_id: str | None,
         timeout_ms: int,
         on_end: "Callable[[Transactional], None] | None" = None,
@@ -45,7 +45,7 @@ class Transactional:
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
         self.is_closed = False
-        self.link = link
+        self.broker = broker
         self._on_end = on_end
         self._beginning = Lock()
         self._mutex = threading.Lock()
@@ -59,7 +59,7 @@ class Transactional:
 
     def init(self) -> "Transactional":
         """Takes the transactional id over: what it has open elsewhere is aborted, and whoever used it is fenced."""
-        self.link.check_fork()
+        self.broker.check_fork()
         with self._beginning:
             self._check_free()
             self._fenced_by = None
@@ -86,7 +86,7 @@ class Transactional:
 
     def close(self) -> None:
         """Aborts what is open, as far as the broker can be reached at once, and ends."""
-        if self.is_closed or self.link.is_forked:
+        if self.is_closed or self.broker.is_forked:
             self.is_closed = True
             return
         current = self._current
@@ -100,7 +100,7 @@ class Transactional:
 
     def enter(self, transaction: Transaction) -> ProducerKey:
         """Whose messages the transaction's are."""
-        self.link.check_fork()
+        self.broker.check_fork()
         try:
             return self._enter(transaction)
         except BaseException:
@@ -113,7 +113,7 @@ class Transactional:
             self._check_free()
             if self._fenced_by is not None:
                 raise fresh(self._fenced_by)
-            now = self.link.clock.monotonic()
+            now = self.broker.clock.monotonic()
             if self.transactional_id is None and now - self._used_at > _IDLE_SECONDS:
                 self._key = None
             if self._key is None or self._has_new_timeout:
@@ -128,7 +128,7 @@ class Transactional:
             producer = self._producers.pop(topic, None)
             if producer is None:
                 producer = TransactionProducer(
-                    self.link, check_name(topic), timeout_seconds=min(self.timeout_ms / 1000, _DELIVERY_SECONDS)
+                    self.broker, check_name(topic), timeout_seconds=min(self.timeout_ms / 1000, _DELIVERY_SECONDS)
                 )
             self._producers[topic] = producer
             producer.begin((key.producer_id, key.epoch))
@@ -136,7 +136,7 @@ class Transactional:
 
     def end(self, request: CommitTransaction | AbortTransaction, timeout: float | None = None) -> ProducerKey:
         """Asks for the end of a transaction until there is an answer; what the next one uses."""
-        answer = ask(self.link, request, timeout)
+        answer = ask(self.broker, request, timeout)
         if not isinstance(answer, TransactionEnded) or len(answer.producers) != len(request.producers):
             raise unexpected(answer)
         return answer.producers[0]
@@ -160,7 +160,7 @@ class Transactional:
 
     def _init(self) -> None:
         self._key = None
-        answer = ask(self.link, InitTransactions(self.transactional_id, self.timeout_ms))
+        answer = ask(self.broker, InitTransactions(self.transactional_id, self.timeout_ms))
         if not isinstance(answer, ProducerIdentity):
             raise unexpected(answer)
         self._key, self._has_new_timeout = ProducerKey(answer.producer_id, answer.epoch), False
@@ -180,16 +180,16 @@ class Transactional:
         return self._current
 
 
-def ask(link: Link, request: Message, timeout: float | None = None) -> object:
+def ask(broker: ReconnectingConnection, request: Message, timeout: float | None = None) -> object:
     """The answer; what can be tried again is, until the timeout. All requests about transactions can be repeated."""
-    deadline = link.clock.monotonic() + (link.timeout if timeout is None else timeout)
+    deadline = broker.clock.monotonic() + (broker.timeout if timeout is None else timeout)
     failures = 0
     while True:
         try:
-            return (link.call(request, timeout=max(0.001, deadline - link.clock.monotonic()))).answer
+            return (broker.call(request, timeout=max(0.001, deadline - broker.clock.monotonic()))).answer
         except QuiverError as error:
-            wait = backoff_seconds(failures, link.randomness.jitter())
-            if not error.retryable or link.clock.monotonic() + wait >= deadline:
+            wait = backoff_seconds(failures, broker.randomness.jitter())
+            if not error.retryable or broker.clock.monotonic() + wait >= deadline:
                 raise
         failures += 1
         sleep(wait)
