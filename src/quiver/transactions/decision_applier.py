@@ -100,7 +100,7 @@ class Finishing:
         logs = [(Place(topic_id, number), found) for topic_id, number, found in self._partitions.places()]
         logs += [(Place(*key, is_schedule=True), found) for key, found in self._delays.schedule_logs()]
         for place, partition in logs:
-            for producer_id, transaction in partition.transactions.open.items():
+            for producer_id, transaction in partition.tables.transactions.open.items():
                 yield (producer_id, transaction.epoch), place
 
     async def mark(self, producer_id: int, epoch: int, place: Place, *, commit: bool) -> Partition | None:

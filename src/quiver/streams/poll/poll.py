@@ -64,7 +64,7 @@ class Poll:
             group_id = self._groups.service.group(group).id
             watched = [self._partitions.get(*p) for p in view.assigned if self._groups.topic_name(p.topic_id)]
             for partition in watched:
-                partition.watch(news.set)
+                partition.committed.watch(news.set)
             self._queues.watch(group_id, news.set)
             try:
                 view, found = await self._read(group, member_id, limit)
@@ -77,7 +77,7 @@ class Poll:
             finally:
                 self._queues.unwatch(group_id, news.set)
                 for partition in watched:
-                    partition.unwatch(news.set)
+                    partition.committed.unwatch(news.set)
 
     async def give_back(self, polled: list[PolledPartition]) -> None:
         """These messages did not reach the member: the next poll gets them again."""
@@ -160,7 +160,7 @@ class Poll:
         delivery = self._queues.known_deliveries(partition.topic_id).get(partition.partition)
         if delivery is not None and delivery.state(self._groups.service.group(group).id) is not None:
             return True
-        return self._groups.next_offset(group, partition) < self._partitions.get(*partition).high_watermark
+        return self._groups.next_offset(group, partition) < self._partitions.get(*partition).committed.high_watermark
 
     async def _take_over(
         self, group: str, member_id: str, session: PollSession, partition: TopicPartition
