@@ -1,6 +1,6 @@
 """Writes the synchronous SDK from the asynchronous one: `unasync.py` writes, `unasync.py --check` compares.
 
-src/quiver/client/_async/*.py -> src/quiver/client/_sync/*.py. The two differ only in words: `await` and `async` go,
+src/quiver/client/_async/**.py -> src/quiver/client/_sync/**.py. The two differ only in words: `await` and `async` go,
 `Async` goes from the names of classes, `__await__` goes whole, and the back end is the one with threads.
 """
 
@@ -41,19 +41,24 @@ def formatted(text: str) -> str:
     return text
 
 
+def modules(folder: Path) -> dict[str, str]:
+    """The text of every module under a folder, by its path there."""
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in sorted(folder.rglob("*.py"))}
+
+
 def main(check: bool) -> int:
-    expected = {path.name: formatted(translated(path.read_text())) for path in sorted(_SOURCE.glob("*.py"))}
-    present = {path.name: path.read_text() for path in _TARGET.glob("*.py")}
+    expected = {name: formatted(translated(text)) for name, text in modules(_SOURCE).items()}
+    present = modules(_TARGET)
     if check:
         stale = sorted(name for name in expected.keys() | present if expected.get(name) != present.get(name))
         for name in stale:
             print(f"src/quiver/client/_sync/{name} is not what scripts/unasync.py writes; run it", file=sys.stderr)
         return 1 if stale else 0
-    _TARGET.mkdir(exist_ok=True)
     for name in present.keys() - expected.keys():
         (_TARGET / name).unlink()
     for name, text in expected.items():
         if present.get(name) != text:
+            (_TARGET / name).parent.mkdir(parents=True, exist_ok=True)
             (_TARGET / name).write_text(text)
     return 0
 

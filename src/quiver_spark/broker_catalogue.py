@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from quiver.client._sync.link import Link
-from quiver.client._sync.offsets import find_offsets
-from quiver.client._sync.topics import Topics
+from quiver.client._sync.admin.topics import Topics
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
+from quiver.client._sync.read.offsets import find_offsets
 from quiver.model.errors import ConnectionLost
 from quiver.model.position import LATEST, Position
 from quiver.protocol.messages import TopicInfo
@@ -16,7 +16,7 @@ from quiver_spark.ranges import Slice
 
 class BrokerCatalogue:
     def __init__(self, options: ReadOptions) -> None:
-        self._link: Link = broker_link(options.bootstrap, options.timeout_seconds)
+        self._link: ReconnectingConnection = broker_link(options.bootstrap, options.timeout_seconds)
         self._committed = options.committed
         self._topics = Topics(self._link)
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from quiver.client._backend_sync import Waiter, sleep
-from quiver.client._sync.connection import Outbound
-from quiver.client._sync.link import Link, unexpected
+from quiver.client._sync.connection.connection import Outbound
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client.backoff import backoff_seconds
 from quiver.model.errors import (
     ConnectionLost,
@@ -54,7 +54,7 @@ def broker_frames(piece: Slice, options: ReadOptions) -> Iterator[StoredFrame]:
 
 
 class _SliceFetch:
-    def __init__(self, piece: Slice, options: ReadOptions, link: Link) -> None:
+    def __init__(self, piece: Slice, options: ReadOptions, link: ReconnectingConnection) -> None:
         self._piece = piece
         self._options = options
         self._link = link

@@ -8,9 +8,9 @@ import msgspec
 from quiver.model.errors import InvalidRequest, TopicNotFound
 from quiver.model.position import Position
 from quiver.partition.transactions import TransactionTable
-from quiver.topics.catalogue import Catalogue as MetadataState
+from quiver.topics.catalogue import LOG_ID as METADATA_LOG
 from quiver.topics.events import Event
-from quiver.topics.service import LOG_ID as METADATA_LOG
+from quiver.topics.state import CatalogueState as MetadataState
 from quiver_spark.catalogue import TopicExtent
 from quiver_spark.direct_frames import LOGS
 from quiver_spark.direct_journal import replay_journal

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from quiver.log.frame_scan import FrameFile
+from quiver.log.segment.frame_scan import FrameFile
 from quiver.log.segment_view import Extent
 from quiver.model.errors import CorruptData
 from quiver.model.limits import KIB, MIB

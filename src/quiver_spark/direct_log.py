@@ -4,16 +4,16 @@ from pathlib import Path
 
 import msgspec
 
-from quiver.log.frame_scan import FrameFile, Standing
-from quiver.log.open_files import OpenFiles
-from quiver.log.reserved_file import LogState, ReservedFile
-from quiver.log.segment import Segment
-from quiver.log.segment_index import DamagedIndex
+from quiver.log.files.open_files import OpenFiles
+from quiver.log.recovery.reserved_file import LogState, ReservedFile
+from quiver.log.segment.frame_scan import FrameFile, Standing
+from quiver.log.segment.index import DamagedIndex
+from quiver.log.segment.segment import Segment
 from quiver.log.segment_view import SegmentView, Tail
 from quiver.log.snapshots import SnapshotFiles
 from quiver.model.errors import CorruptData
 from quiver.model.limits import MIB
-from quiver.partition.transactions import Image, TransactionTable, read_marker
+from quiver.partition.transactions import TransactionsSnapshot, TransactionTable, read_marker
 from quiver.records.header import ALIGNMENT, HEADER_BYTES, FrameHeader
 from quiver_spark.read_only_files import ReadOnlyFiles, list_segments
 from quiver_spark.unreadable import check_version
@@ -24,11 +24,11 @@ FAR = 2**62
 _NO_STATE = LogState()
 
 
-class _PartitionImage(msgspec.Struct, array_like=True):
+class _PartitionSnapshot(msgspec.Struct, array_like=True):
     """What a snapshot of a partition holds, as far as readers need it."""
 
     producers: msgspec.Raw
-    transactions: Image
+    transactions: TransactionsSnapshot
 
 
 class DirectLog(SegmentView):
@@ -98,7 +98,7 @@ class DirectLog(SegmentView):
                 if behind is None or frames.has_zero_page(position, behind[0]):
                     break
                 position, header = behind
-            standing = standing.behind(header)
+            standing = standing.after(header)
             position += header.frame_bytes
         return position, standing
 
@@ -119,7 +119,7 @@ class DirectLog(SegmentView):
         snapshot = self._snapshots().newest(self.tail.end_offset)
         if snapshot is not None:
             offset = max(offset, snapshot[0])
-            table.restore(msgspec.msgpack.decode(snapshot[1], type=_PartitionImage).transactions)
+            table.restore(msgspec.msgpack.decode(snapshot[1], type=_PartitionSnapshot).transactions)
         while offset < self.tail.end_offset:
             try:
                 offset = self._record(table, offset)

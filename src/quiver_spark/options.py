@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from quiver.client.address import parse_bootstrap
+from quiver.client.connection.address import parse_bootstrap
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import KIB, MIB
 from quiver.model.names import check_name

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from quiver.log.open_files import OpenFiles
-from quiver.log.segment import Segment, segment_path
+from quiver.log.files.open_files import OpenFiles
+from quiver.log.segment.segment import Segment, segment_path
 from quiver.system.files import Buffer, Files
 
 _SEGMENT = re.compile(r"\d{20}\.log")

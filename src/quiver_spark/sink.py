@@ -13,12 +13,12 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from quiver.client._sync.link import Link, unexpected
-from quiver.client._sync.producer import Producer
-from quiver.client._sync.transaction_producer import TransactionProducer
-from quiver.client._sync.transactional import Transactional, ask
-from quiver.client._sync.transactions import Transactions
-from quiver.client.producer_options import ProducerOptions
+from quiver.client._sync.admin.transactions import Transactions
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
+from quiver.client._sync.produce.producer import Producer
+from quiver.client._sync.transaction.producer import TransactionProducer
+from quiver.client._sync.transaction.transactional import Transactional, ask
+from quiver.client.produce.options import ProducerConfig
 from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, QuiverError, TransactionAborted
 from quiver.model.limits import MIB
 from quiver.model.priority import Priority
@@ -111,7 +111,7 @@ def write_rows(
                 )
                 rows += portion.rows.num_rows
             transaction.flush()
-            if mark is not None and is_set(producer.link, mark):
+            if mark is not None and is_set(producer.broker, mark):
                 raise TransactionAborted(transaction=transaction.name, problem="its write was over without it")
             key = transaction.detach()
     except ConnectionLost as error:
@@ -202,7 +202,7 @@ def _open(transactions: Transactions) -> list[TransactionInfo]:
             return [each for each in found if each.state == "open"]
 
 
-def _link(options: WriteOptions) -> Link:
+def _link(options: WriteOptions) -> ReconnectingConnection:
     return broker_link(options.bootstrap, options.timeout_seconds)
 
 
@@ -216,15 +216,15 @@ class _TaskProducer(Transactional):
     def __init__(self, options: WriteOptions, attempt: Attempt, batch_bytes: int = _BATCH_BYTES) -> None:
         name = f"{_PREFIX}{attempt.write}/{attempt.slot}"
         super().__init__(_link(options), name, options.transaction_timeout_ms)
-        self._producers[options.topic] = _RowProducer(self.link, options, batch_bytes)
+        self._producers[options.topic] = _RowProducer(self.broker, options, batch_bytes)
 
 
 class _RowProducer(TransactionProducer):
     """Sends rows that come by the thousand, in large frames."""
 
-    def __init__(self, link: Link, options: WriteOptions, batch_bytes: int) -> None:
+    def __init__(self, link: ReconnectingConnection, options: WriteOptions, batch_bytes: int) -> None:
         seconds = max(_DELIVERY_SECONDS, options.timeout_seconds)
-        sending = ProducerOptions(
+        sending = ProducerConfig(
             batch_bytes=batch_bytes,
             compression=options.compression,
             delivery_seconds=seconds,

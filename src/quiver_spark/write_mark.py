@@ -8,9 +8,9 @@ them itself. One of the two sees the transaction.
 
 from typing import NamedTuple
 
-from quiver.client._sync.link import Link
-from quiver.client._sync.transactional import ask
-from quiver.client._sync.transactions import Transactions
+from quiver.client._sync.admin.transactions import Transactions
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
+from quiver.client._sync.transaction.transactional import ask
 from quiver.model.errors import TransactionNotFound
 from quiver.protocol.transaction_messages import InitTransactions
 
@@ -23,20 +23,20 @@ class WriteMark(NamedTuple):
     """When the write was planned; None: there was no such producer."""
 
 
-def planned_mark(link: Link, name: str) -> WriteMark:
+def planned_mark(link: ReconnectingConnection, name: str) -> WriteMark:
     """The mark of a write that begins, where an earlier one may have had the same name."""
     return WriteMark(name, _epoch(link, name))
 
 
-def is_set(link: Link, mark: WriteMark) -> bool:
+def is_set(link: ReconnectingConnection, mark: WriteMark) -> bool:
     return _epoch(link, mark.name) != mark.epoch
 
 
-def set_mark(link: Link, name: str) -> None:
+def set_mark(link: ReconnectingConnection, name: str) -> None:
     ask(link, InitTransactions(name))
 
 
-def _epoch(link: Link, name: str) -> int | None:
+def _epoch(link: ReconnectingConnection, name: str) -> int | None:
     try:
         return Transactions(link).describe(name).epoch
     except TransactionNotFound:

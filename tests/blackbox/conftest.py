@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from blackbox.broker_process import BrokerProcess
+from blackbox.processes.broker_process import BrokerProcess
 
 
 @pytest.fixture

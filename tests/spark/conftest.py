@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from blackbox.broker_process import BrokerProcess
 from blackbox.conftest import broker, shared_broker, start_broker
+from blackbox.processes.broker_process import BrokerProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyspark
 
-from blackbox.broker_process import wait_until
+from blackbox.processes.broker_process import wait_until
 
 SPARK_HOME = Path(pyspark.__file__).parent
 START_SECONDS = 180.0

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
-from blackbox.broker_process import BrokerProcess
+from blackbox.processes.broker_process import BrokerProcess
 from spark.topic_rows import Row, mixed_topic, new_topic, publish, sdk_rows, sorted_rows, spark_rows, without
 
 PUSHING = "spark.sql.python.filterPushdown.enabled"

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 import quiver
-from blackbox.broker_process import BrokerProcess
+from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import InvalidRequest, OffsetOutOfRange, TransactionConflict
 from quiver_spark.jobs import archive
 from quiver_spark.lake.reading import lake_frame

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import quiver
-from blackbox.broker_process import BrokerProcess
+from blackbox.processes.broker_process import BrokerProcess
 from quiver_spark.jobs import archive
 from quiver_spark.lake.table import open_lake
 from spark.lake_rows import lake_files, lake_rows, parquet_paths

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import quiver
-from blackbox.broker_process import BrokerProcess
-from blackbox.data_files import flip_bit, partition_directory, segments, stored_frames
+from blackbox.processes.broker_process import BrokerProcess
+from blackbox.processes.data_files import flip_bit, partition_directory, segments, stored_frames
 from quiver_spark.jobs import archive, audit
 from spark.lake_rows import lake_files
 from spark.topic_rows import begin_transaction, mixed_topic, new_topic, publish

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import quiver
-from blackbox.broker_process import BrokerProcess
+from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import InvalidRequest
 from quiver_spark.jobs import archive, compact
 from spark.lake_rows import lake_rows, parquet_paths

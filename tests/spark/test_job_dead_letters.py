@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from blackbox.broker_process import BrokerProcess
-from blackbox.failing_work import FailingWork
+from blackbox.callers.failing_work import FailingWork
+from blackbox.processes.broker_process import BrokerProcess
 from quiver.cli.pipeline_commands import app
 from quiver.model.errors import InvalidRequest, QuiverError, TopicNotFound
 from quiver.model.times import format_time, parse_time_ms

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from blackbox.broker_process import BrokerProcess
-from blackbox.http_queue import HttpQueue
+from blackbox.callers.http_queue import HttpQueue
+from blackbox.processes.broker_process import BrokerProcess
 from quiver_spark.jobs import latency
 
 if TYPE_CHECKING:

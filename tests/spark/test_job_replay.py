@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import quiver
-from blackbox.broker_process import BrokerProcess
+from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import InvalidRequest, QuiverError, TopicNotFound
 from quiver.model.times import format_time
 from quiver_spark.jobs import archive, replay

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 import quiver
-from blackbox.broker_process import BrokerProcess
+from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import CorruptData, InvalidRequest
 from quiver_spark.catalogue import plan
 from quiver_spark.frames import read_slice

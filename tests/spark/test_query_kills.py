@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 import quiver
-from blackbox.broker_process import BrokerProcess, free_port, wait_until
+from blackbox.processes.broker_process import BrokerProcess, free_port, wait_until
 from spark.topic_copies import Copy
 from spark.topic_rows import new_topic, publish, sdk_rows
 

@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 import quiver
-from blackbox.broker_process import BrokerProcess, free_port, wait_until
+from blackbox.processes.broker_process import BrokerProcess, free_port, wait_until
 from quiver.model.errors import NotSupported, ProducerFenced
 from quiver_spark.batch_writer import BatchWriter
 from quiver_spark.sink import Commit, commit_written

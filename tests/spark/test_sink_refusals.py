@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, StringType, StructType
 
 import quiver
-from blackbox.broker_process import BrokerProcess, free_port
+from blackbox.processes.broker_process import BrokerProcess, free_port
 from quiver.model.errors import ConnectionLost, QuiverError, TopicNotFound
 from quiver_spark.batch_writer import BatchWriter
 from quiver_spark.stream_writer import StreamWriter

@@ -8,7 +8,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructType
 
 import quiver
-from blackbox.broker_process import BrokerProcess
+from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import TransactionAborted
 from quiver_spark.batch_writer import BatchWriter
 from quiver_spark.stream_writer import BATCH_PROPERTY, QUERY_PROPERTY, StreamWriter

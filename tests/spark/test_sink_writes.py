@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import quiver
-from blackbox.broker_process import BrokerProcess, free_port, wait_until
+from blackbox.processes.broker_process import BrokerProcess, free_port, wait_until
 from spark.topic_rows import mixed_topic, new_topic, sdk_rows
 
 Save = Callable[..., None]

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import quiver
-from blackbox.broker_process import BrokerProcess, wait_until
-from blackbox.tcp_proxy import Fault, TcpProxy
+from blackbox.processes.broker_process import BrokerProcess, wait_until
+from blackbox.processes.tcp_proxy import Fault, TcpProxy
 from quiver.protocol.messages import Fetch
 from spark.lake_rows import lake_rows
 from spark.standalone_cluster import StandaloneCluster, Worker, environment

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import quiver
-from blackbox.broker_process import BrokerProcess
-from blackbox.data_files import append_bytes, flip_bit, segments, stored_frames
-from blackbox.tcp_proxy import Fault, TcpProxy
+from blackbox.processes.broker_process import BrokerProcess
+from blackbox.processes.data_files import append_bytes, flip_bit, segments, stored_frames
+from blackbox.processes.tcp_proxy import Fault, TcpProxy
 from quiver.protocol.messages import Fetch
 from quiver_spark.catalogue import plan
 from quiver_spark.frames import MAX_BATCH_ROWS, read_slice

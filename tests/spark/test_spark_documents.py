@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from blackbox.broker_process import BrokerProcess
+from blackbox.processes.broker_process import BrokerProcess
 from spark.topic_rows import new_topic, publish, sdk_rows
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import quiver
-from blackbox.broker_process import BrokerProcess, free_port
+from blackbox.processes.broker_process import BrokerProcess, free_port
 from quiver_spark.catalogue import plan
 from quiver_spark.frames import read_slice
 from quiver_spark.options import read_options

@@ -11,7 +11,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import LongType, StructType
 
 import quiver
-from blackbox.broker_process import BrokerProcess
+from blackbox.processes.broker_process import BrokerProcess
 from quiver_spark.stream_reader import StreamReader
 from spark.topic_rows import Row, mixed_topic, new_topic, publish, sdk_rows, spark_rows, without
 

@@ -16,7 +16,7 @@ from examples.revenue_per_minute import arguments, batch_line, make_topics, reve
 from pyspark.sql import SparkSession
 
 import quiver
-from blackbox.broker_process import BrokerProcess, free_port
+from blackbox.processes.broker_process import BrokerProcess, free_port
 from spark.topic_rows import new_topic, sdk_rows
 
 pytestmark = [

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame
 
 import quiver
-from blackbox.broker_process import BrokerProcess
+from blackbox.processes.broker_process import BrokerProcess
 from quiver.system.clock import SystemClock
 from quiver_spark.catalogue import plan
 from quiver_spark.frames import read_slice

@@ -68,7 +68,7 @@ def imported_modules(path: Path) -> Iterator[str]:
 
 
 def module_name(path: Path) -> str:
-    """`src/quiver/log/segment.py` is `quiver.log.segment`."""
+    """`src/quiver/log/segment/index.py` is `quiver.log.segment.index`."""
     parts = list(path.with_suffix("").parts[1:])
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

@@ -78,10 +78,10 @@ STRAY = re.compile(
     r"(\.(pyc|pyo|swp|swo|orig|rej|bak|log|pid|sqlite|whl|o|so|zip|gz)|~|\.DS_Store|\.env)$|(^|/)core$"
 )
 SLEEPERS = {
-    "tests/blackbox/broker_process.py": "polls a process that gives no event",
-    "tests/blackbox/test_queue_model.py": "kills at a random moment of a request; polls a broker for its end",
-    "tests/blackbox/test_kill.py": "kills at a random moment of the start",
-    "tests/blackbox/test_shutdown.py": "sends signals at several moments of the start",
+    "tests/blackbox/processes/broker_process.py": "polls a process that gives no event",
+    "tests/blackbox/queues/test_queue_model.py": "kills at a random moment of a request; polls a broker for its end",
+    "tests/blackbox/durability/test_kill.py": "kills at a random moment of the start",
+    "tests/blackbox/durability/test_shutdown.py": "sends signals at several moments of the start",
     "tests/spark/faulty_source.py": "a worker polls for the file that lets it go on",
     "tests/unit/queues/partition/test_partition_delivery.py": "polls a condition that gives no event",
     "tests/unit/native/native_client.py": "polls a condition that gives no event",

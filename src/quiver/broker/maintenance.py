@@ -5,8 +5,8 @@ import asyncio
 from quiver.system.pace import paced
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.supervised_task import SupervisedTask
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 
 _SNAPSHOT_EVERY_SECONDS = 30.0
 
@@ -14,8 +14,8 @@ _SNAPSHOT_EVERY_SECONDS = 30.0
 class Upkeep:
     """Runs until it is stopped. A failure is logged and tried again at the next turn; others have theirs."""
 
-    def __init__(self, metadata: MetadataService, partitions: Partitions, *, every_seconds: float) -> None:
-        self._metadata = metadata
+    def __init__(self, catalogue: TopicCatalogue, partitions: Partitions, *, every_seconds: float) -> None:
+        self._catalogue = catalogue
         self._partitions = partitions
         self._every_seconds = every_seconds
         self.task = SupervisedTask("upkeep", self._run)
@@ -34,14 +34,14 @@ class Upkeep:
             failures = Failures()
             await self._apply_retention(failures)
             with failures.of("a snapshot of the metadata"):
-                await self._metadata.snapshot_if_due()
+                await self._catalogue.snapshot_if_due()
             if loop.time() >= snapshots_due:
                 snapshots_due = loop.time() + _SNAPSHOT_EVERY_SECONDS
                 await self._snapshot_partitions(failures)
             failures.check()
 
     async def _apply_retention(self, failures: Failures) -> None:
-        for topic in self._metadata.topics():
+        for topic in self._catalogue.topics():
             async for partition in paced(self._partitions.of(topic.id)):
                 if partition.log.failure is None:
                     with failures.of(f"retention of {partition.name}"):

@@ -28,7 +28,7 @@ AddressOption = Annotated[
 def connect(address: str, *, timeout: str | None = None) -> "Client":
     """A connected SDK client; use it in a `with` block. With a timeout the broker may come up until then."""
     import quiver
-    from quiver.client.address import parse_bootstrap
+    from quiver.client.connection.address import parse_bootstrap
 
     show_warnings()
     if timeout is None:

@@ -3,45 +3,45 @@
 from collections.abc import Sequence
 
 from quiver.client._async.client import AsyncClient
-from quiver.client._async.job import AsyncJob
-from quiver.client._async.job_batch import AsyncJobBatch
-from quiver.client._async.producer import AsyncProducer
-from quiver.client._async.reader import AsyncReader
-from quiver.client._async.stream import AsyncStream
-from quiver.client._async.ticket import AsyncBulkTicket, AsyncTicket
-from quiver.client._async.transaction import AsyncTransaction
-from quiver.client._async.transactional import AsyncTransactional
-from quiver.client._async.work import AsyncWork
+from quiver.client._async.produce.producer import AsyncProducer
+from quiver.client._async.produce.send_future import AsyncBulkSendFuture, AsyncSendFuture
+from quiver.client._async.read.reader import AsyncReader
+from quiver.client._async.stream.stream import AsyncStream
+from quiver.client._async.transaction.transaction import AsyncTransaction
+from quiver.client._async.transaction.transactional import AsyncTransactional
+from quiver.client._async.work.job import AsyncJob
+from quiver.client._async.work.job_batch import AsyncJobBatch
+from quiver.client._async.work.work import AsyncWork
 from quiver.client._sync.client import Client
-from quiver.client._sync.job import Job
-from quiver.client._sync.job_batch import JobBatch
-from quiver.client._sync.producer import Producer
-from quiver.client._sync.reader import Reader
-from quiver.client._sync.stream import Stream
-from quiver.client._sync.ticket import BulkTicket, Ticket
-from quiver.client._sync.transaction import Transaction
-from quiver.client._sync.transactional import Transactional
-from quiver.client._sync.work import Work
-from quiver.client.address import parse_bootstrap
+from quiver.client._sync.produce.producer import Producer
+from quiver.client._sync.produce.send_future import BulkSendFuture, SendFuture
+from quiver.client._sync.read.reader import Reader
+from quiver.client._sync.stream.stream import Stream
+from quiver.client._sync.transaction.transaction import Transaction
+from quiver.client._sync.transaction.transactional import Transactional
+from quiver.client._sync.work.job import Job
+from quiver.client._sync.work.job_batch import JobBatch
+from quiver.client._sync.work.work import Work
+from quiver.client.connection.address import parse_bootstrap
 from quiver.client.message import Message
-from quiver.client.published import Published, Span
-from quiver.client.reject import Reject
+from quiver.client.produce.published import Published, Span
+from quiver.client.work.reject import Reject
 from quiver.model.times import Duration
 from quiver.protocol.transaction_messages import ProducerKey
 
 __all__ = [
-    "AsyncBulkTicket",
+    "AsyncBulkSendFuture",
     "AsyncClient",
     "AsyncJob",
     "AsyncJobBatch",
     "AsyncProducer",
     "AsyncReader",
+    "AsyncSendFuture",
     "AsyncStream",
-    "AsyncTicket",
     "AsyncTransaction",
     "AsyncTransactional",
     "AsyncWork",
-    "BulkTicket",
+    "BulkSendFuture",
     "Client",
     "Job",
     "JobBatch",
@@ -51,9 +51,9 @@ __all__ = [
     "Published",
     "Reader",
     "Reject",
+    "SendFuture",
     "Span",
     "Stream",
-    "Ticket",
     "Transaction",
     "Transactional",
     "Work",

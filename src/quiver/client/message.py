@@ -6,8 +6,8 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from quiver.client.cursor import ReadFrame
 from quiver.client.json_value import decode_json
+from quiver.client.read.cursor import ReadFrame
 from quiver.model.errors import InvalidRequest
 from quiver.model.priority import Priority
 from quiver.records.header import COLUMN_HEADERS, COLUMN_TIMESTAMP

@@ -17,8 +17,8 @@ from quiver.model.topic import Topic
 from quiver.outbox.outbox import Move, Target
 from quiver.queues.state.port import Run, Settlement
 from quiver.structures.murmur2 import partition_for
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 
 if TYPE_CHECKING:
     from quiver.queues.partition.partition_queue import PartitionQueue
@@ -65,7 +65,7 @@ class RemovedDeadLetterPage(NamedTuple):
 class DeadLetters:
     def __init__(
         self,
-        metadata: MetadataService,
+        metadata: TopicCatalogue,
         partitions: Partitions,
         dead_letter_mover: DeadLetterMover,
         *,

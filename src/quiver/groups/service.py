@@ -34,6 +34,7 @@ from quiver.model.errors import (
 )
 from quiver.model.names import check_name
 from quiver.model.queue import Ordering
+from quiver.model.topic import Topic
 from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
@@ -72,12 +73,7 @@ class GroupService(GroupOffsets):
         self._first_version = epoch << 32
         try:
             self._journal = await Journal.open(
-                storage,
-                LOG_ID,
-                epoch=epoch,
-                clock=self._clock,
-                restore=self._table.restore,
-                apply=self._apply,
+                storage, LOG_ID, epoch=epoch, clock=self._clock, restore=self._table.restore, apply=self._apply
             )
         except CorruptData as error:
             logger.error("there are no groups until this is repaired: %s", error)
@@ -275,15 +271,18 @@ class GroupService(GroupOffsets):
                 raise GroupNotEmpty(group=name, members=len(group.membership.members))
             await self._append(GroupDeleted(name))
 
-    async def topic_changed(self, topic: str) -> None:
+    async def topic_changed(self, topic: Topic) -> None:
         """A new topic, more partitions of one or its end reach the groups that asked for it."""
         async for name, group in paced(list(self._table.groups.items())):
-            if not group.membership.asks_for(topic):
+            if not group.membership.asks_for(topic.name):
                 continue
             async with self._alone(name):
                 draft = self._draft(name) if name in self._table.groups else Membership()
                 if draft.topics_changed(self._topics(), self._now_ms()):
                     await self._install(name, draft)
+
+    async def topic_purged(self, topic: Topic) -> None:
+        """Offsets go on, so there is nothing to do."""
 
     # inside
 

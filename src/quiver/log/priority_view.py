@@ -1,7 +1,7 @@
 """Finding and counting the messages of a priority in a log of segments, by the index and without reading bodies."""
 
-from quiver.log.priority_counts import NO_MESSAGES, among
-from quiver.log.segment import Place, Segment
+from quiver.log.segment.priority_counts import NO_MESSAGES, among
+from quiver.log.segment.segment import FoundFrame, Segment
 from quiver.log.segment_view import SegmentView, segment_index
 from quiver.records.header import HEADER_BYTES
 
@@ -30,9 +30,9 @@ class PriorityView(SegmentView):
         for index in range(segment_index(segments, offset), len(segments)):
             segment = segments[index]
             next_base = segments[index + 1].base_offset if index + 1 < len(segments) else tail.end_offset
-            place = self._find_priority_in(segment, offset, priorities, next_base)
-            if place is not None:
-                base_offset = place.header.base_offset
+            found = self._find_priority_in(segment, offset, priorities, next_base)
+            if found is not None:
+                base_offset = found.header.base_offset
                 return base_offset if base_offset < tail.end_offset else None
         return None
 
@@ -54,15 +54,15 @@ class PriorityView(SegmentView):
             return None
         return [sum(counts) for counts in zip(NO_MESSAGES, *(each.count() for each in segments), strict=True)]
 
-    def _find_priority_in(self, segment: Segment, offset: int, priorities: int, end_offset: int) -> Place | None:
-        known = self._known_place(segment, offset)
+    def _find_priority_in(self, segment: Segment, offset: int, priorities: int, end_offset: int) -> FoundFrame | None:
+        known = self._known_frame(segment, offset)
         if known is not None and priorities >> known.header.priority & 1:
             return known
         if not among(segment.count(), priorities):
             return None
-        place, gaps = segment.find_priority(offset, priorities)
+        found, gaps = segment.find_priority(offset, priorities)
         for gap in gaps:
             self._note_gap(segment, gap, end_offset)
-        if place is not None:
-            self.remember(place.header.base_offset, segment, place.position)
-        return place
+        if found is not None:
+            self.remember(found.header.base_offset, segment, found.position)
+        return found

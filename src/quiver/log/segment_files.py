@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
-from quiver.log.damage import Damage
-from quiver.log.directories import sync_up
-from quiver.log.open_files import OpenFiles
+from quiver.log.files.directories import sync_up
+from quiver.log.files.open_files import OpenFiles
 from quiver.log.priority_view import PriorityView
-from quiver.log.reservation import Reservation
-from quiver.log.reserved_file import LogState
-from quiver.log.segment import Segment
-from quiver.log.segment_index import INDEX_INTERVAL_BYTES
+from quiver.log.recovery.reservation import Reservation
+from quiver.log.recovery.reserved_file import LogState
+from quiver.log.segment.damage import Damage
+from quiver.log.segment.index import INDEX_INTERVAL_BYTES
+from quiver.log.segment.segment import Segment
 from quiver.log.segment_view import Tail
 from quiver.log.snapshots import SnapshotFiles
 from quiver.model.errors import PartitionOffline
@@ -166,11 +166,11 @@ class SegmentFiles(PriorityView):
 
     def _first_behind(self, offset: int) -> tuple[Segment, int]:
         for segment in self.segments:
-            place, _ = segment.find(
+            found, _ = segment.find(
                 passed=lambda entry: entry.offset < offset, wanted=lambda header: header.base_offset >= offset
             )
-            if place is not None:
-                return segment, place.position
+            if found is not None:
+                return segment, found.position
         return self.segments[-1], self.segments[-1].size
 
     def state(self) -> LogState:

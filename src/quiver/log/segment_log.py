@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import NoReturn
 
 from quiver.log.append_plan import AppendPlan, out_of_range, split_runs
-from quiver.log.frame_write import write_frames
-from quiver.log.open_files import OpenFiles
+from quiver.log.files.open_files import OpenFiles
+from quiver.log.files.write_error import is_lack_of_room, storage_error
+from quiver.log.recovery.reservation import Reservation
+from quiver.log.recovery.reserved_file import LogState
 from quiver.log.removed_front import RemovedFront
-from quiver.log.reservation import Reservation
-from quiver.log.reserved_file import LogState
 from quiver.log.retention import PassedTimes, SegmentAge, count_to_drop, is_due_to_roll
-from quiver.log.segment import Segment
+from quiver.log.segment.frame_write import write_frames
+from quiver.log.segment.segment import Segment
 from quiver.log.segment_files import SegmentFiles
 from quiver.log.segment_view import Tail
 from quiver.log.snapshots import SnapshotFiles
-from quiver.log.write_error import is_lack_of_room, storage_error
 from quiver.model.errors import DiskFull, InvalidRequest, PartitionOffline
 from quiver.records.header import StampedFrame
 
@@ -27,7 +27,7 @@ _Run = tuple[Segment, Sequence[StampedFrame]]
 
 
 class SegmentLog(SegmentFiles):
-    """Made by `quiver.log.opening.open_segment_log`."""
+    """Made by `quiver.log.recovery.opening.open_segment_log`."""
 
     def __init__(
         self,
@@ -264,18 +264,18 @@ class SegmentLog(SegmentFiles):
             raise storage_error(self.log_id, error) from error
 
     def _boundary(self, segment: Segment, offset: int) -> int:
-        place, _ = segment.find(
+        found, _ = segment.find(
             passed=lambda entry: entry.offset <= offset, wanted=lambda header: header.last_offset >= offset
         )
-        if place is not None and place.header.base_offset < offset:
+        if found is not None and found.header.base_offset < offset:
             raise InvalidRequest(problem=f"offset {offset} is inside a frame")
-        return segment.size if place is None else place.position
+        return segment.size if found is None else found.position
 
     def _hide_from(self, offset: int, kept: tuple[Segment, ...], position: int) -> None:
         """Ends the log at an offset for readers, before its files are cut."""
         last = kept[-1].frame_before(position) if position else None
         if last is None:
-            last = next((place for each in reversed(kept[:-1]) if each.size and (place := each.last_frame())), None)
+            last = next((found for each in reversed(kept[:-1]) if each.size and (found := each.last_frame())), None)
         tail = self.tail._replace(
             end_offset=offset,
             segment=kept[-1] if kept else None,

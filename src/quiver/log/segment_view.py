@@ -9,10 +9,10 @@ from threading import Lock
 from typing import NamedTuple
 
 from quiver.log.append_plan import out_of_range
-from quiver.log.damage import Damage
-from quiver.log.open_files import OpenFile, OpenFiles
-from quiver.log.segment import Gap, Place, Segment
-from quiver.log.segment_index import DamagedIndex
+from quiver.log.files.open_files import OpenFile, OpenFiles
+from quiver.log.segment.damage import Damage
+from quiver.log.segment.index import DamagedIndex
+from quiver.log.segment.segment import FoundFrame, Gap, Segment
 from quiver.records.header import HEADER_BYTES, FrameHeader
 
 _REMEMBERED_POSITIONS = 128
@@ -106,13 +106,13 @@ class SegmentView:
                 return None
             segment = segments[index]
             next_base = segments[index + 1].base_offset if index + 1 < len(segments) else None
-            place = self._place_of(segment, offset, next_base if next_base is not None else tail.end_offset)
-            if place is None:
+            found = self._frame_at(segment, offset, next_base if next_base is not None else tail.end_offset)
+            if found is None:
                 continue
-            if place.header.base_offset >= end:
+            if found.header.base_offset >= end:
                 return None
             limit = self._limit(segment, end, next_base, tail)
-            return self._extent(segment, place, limit, max_bytes)
+            return self._extent(segment, found, limit, max_bytes)
         return None
 
     def offset_for_time(self, time_ms: int) -> int:
@@ -123,12 +123,12 @@ class SegmentView:
         for segment in self.segments:
             if segment.times()[1] < time_ms:
                 continue
-            place, _ = segment.find(
+            found, _ = segment.find(
                 passed=lambda entry: entry.append_time_ms < time_ms,
                 wanted=lambda header: header.append_time_ms >= time_ms,
             )
-            if place is not None:
-                return place.header.base_offset
+            if found is not None:
+                return found.header.base_offset
         return tail.end_offset
 
     def end_offset_of_epoch(self, epoch: int) -> int:
@@ -160,12 +160,12 @@ class SegmentView:
             )
         return end
 
-    def _place_of(self, segment: Segment, offset: int, end_offset: int) -> Place | None:
+    def _frame_at(self, segment: Segment, offset: int, end_offset: int) -> FoundFrame | None:
         """The first frame of a segment that ends behind an offset; CorruptData when it cannot be read."""
-        known = self._known_place(segment, offset)
+        known = self._known_frame(segment, offset)
         if known is not None:
             return known
-        place, gaps = segment.find(
+        found, gaps = segment.find(
             passed=lambda entry: entry.offset <= offset,
             wanted=lambda header: header.base_offset + header.last_offset_delta >= offset,
         )
@@ -173,16 +173,16 @@ class SegmentView:
             self._note_gap(segment, gap, end_offset)
         if gaps:
             self._refuse_damaged(offset)
-        return place
+        return found
 
-    def _known_place(self, segment: Segment, offset: int) -> Place | None:
+    def _known_frame(self, segment: Segment, offset: int) -> FoundFrame | None:
         """The frame that begins at an offset, when it is remembered and still there."""
         known = self._positions.get(offset)
         if known is None or known[0] is not segment:
             return None
         with segment.frames(window_bytes=HEADER_BYTES) as frames:
             header = frames.header_at(known[1])
-        return Place(known[1], header) if header is not None and header.base_offset == offset else None
+        return FoundFrame(known[1], header) if header is not None and header.base_offset == offset else None
 
     def _refuse_damaged(self, offset: int) -> None:
         for damage in self.damage:
@@ -215,37 +215,37 @@ class SegmentView:
             return segment.size
         if end == tail.end_offset and segment is tail.segment:
             return tail.size
-        place = self._known_place(segment, end)
-        if place is not None:
-            return place.position
-        place, _ = segment.find(
+        found = self._known_frame(segment, end)
+        if found is not None:
+            return found.position
+        found, _ = segment.find(
             passed=lambda entry: entry.offset <= end, wanted=lambda header: header.base_offset >= end
         )
-        return place.position if place else segment.size
+        return found.position if found else segment.size
 
-    def _extent(self, segment: Segment, place: Place, limit: int, max_bytes: int) -> Extent:
-        position = place.position
+    def _extent(self, segment: Segment, found: FoundFrame, limit: int, max_bytes: int) -> Extent:
+        position = found.position
         for damage in self.damage:
             if damage.segment_base == segment.base_offset and position < damage.position:
                 limit = min(limit, damage.position)
         length = limit - position
         if length > max_bytes:
-            length = self._aligned_length(segment, place, position + max_bytes) or max(
-                place.header.frame_bytes, min(length, max_bytes)
+            length = self._aligned_length(segment, found, position + max_bytes) or max(
+                found.header.frame_bytes, min(length, max_bytes)
             )
         fd = self.open_files.pin(segment.file)
         return Extent(segment.file, fd, position, length)
 
-    def _aligned_length(self, segment: Segment, place: Place, stop: int) -> int:
+    def _aligned_length(self, segment: Segment, found: FoundFrame, stop: int) -> int:
         """Up to the last frame boundary that the index knows below a position; 0 when it knows none."""
         try:
             entry = segment.index.last_where(lambda entry: entry.position <= stop)
         except DamagedIndex:
             return 0
-        if entry is None or entry.position <= place.position:
+        if entry is None or entry.position <= found.position:
             return 0
         self.remember(entry.offset, segment, entry.position)
-        return entry.position - place.position
+        return entry.position - found.position
 
 
 def segment_index(segments: tuple[Segment, ...], offset: int) -> int:

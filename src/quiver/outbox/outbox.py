@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from quiver.partition.state import FIRST_MOVER_ID, SEQUENCE_LIMIT
+from quiver.partition.producers import FIRST_RELAY_ID, SEQUENCE_LIMIT
 
 Purpose = Literal["dead_letters", "delays", "redrive", "schedules"]
 _PURPOSES: dict[Purpose, int] = {"dead_letters": 0, "delays": 1, "redrive": 2, "schedules": 3}
@@ -34,7 +34,7 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
 
 def mover_id(purpose: Purpose, topic_id: int, partition: int) -> int:
     """The producer id under which a partition moves messages elsewhere."""
-    return FIRST_MOVER_ID | topic_id << 18 | partition << 2 | _PURPOSES[purpose]
+    return FIRST_RELAY_ID | topic_id << 18 | partition << 2 | _PURPOSES[purpose]
 
 
 class Outbox:

@@ -10,17 +10,17 @@ from quiver.partition.outcome import Appended
 from quiver.records.build import build_frame
 from quiver.records.columns import MAX_TIMESTAMP_MS
 
-FUSED_BYTES = MIB
-FUSED_MESSAGES = 10_000
+BATCH_BYTES = MIB
+BATCH_MESSAGES = 10_000
 _OVERHEAD_BYTES = 32
 
 
-class FusedMessages:
+class MessageBatch:
     """Messages of one priority that wait for the partition's writer, and become one frame when it takes them."""
 
     __slots__ = ("futures", "has_ids", "limit_bytes", "messages", "priority", "sealed", "size")
 
-    def __init__(self, priority: int, limit_bytes: int = FUSED_BYTES) -> None:
+    def __init__(self, priority: int, limit_bytes: int = BATCH_BYTES) -> None:
         self.priority = priority
         self.limit_bytes = limit_bytes
         self.messages: list[NewMessage] = []
@@ -32,7 +32,7 @@ class FusedMessages:
 
     def has_room(self, size: int) -> bool:
         """Whether a message of this size may be added. The first always may: a large one has a frame of its own."""
-        if self.sealed or len(self.messages) >= FUSED_MESSAGES:
+        if self.sealed or len(self.messages) >= BATCH_MESSAGES:
             return False
         return not self.messages or self.size + size + _OVERHEAD_BYTES <= self.limit_bytes
 
@@ -43,15 +43,15 @@ class FusedMessages:
             self.has_ids = True
         self.size += size + _OVERHEAD_BYTES
 
-    def chosen(self, rows: Sequence[int]) -> "FusedMessages":
+    def chosen(self, rows: Sequence[int]) -> "MessageBatch":
         """Some of the messages, by themselves. No more may be added to those."""
-        chosen = FusedMessages(self.priority, self.limit_bytes)
+        chosen = MessageBatch(self.priority, self.limit_bytes)
         chosen.messages = [self.messages[row] for row in rows]
         chosen.futures = [self.futures[row] for row in rows]
         chosen.has_ids, chosen.sealed = self.has_ids, True
         return chosen
 
-    def halves(self) -> tuple["FusedMessages", "FusedMessages"]:
+    def halves(self) -> tuple["MessageBatch", "MessageBatch"]:
         middle = len(self.messages) // 2
         return self.chosen(range(middle)), self.chosen(range(middle, len(self.messages)))
 

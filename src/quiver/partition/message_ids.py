@@ -46,7 +46,7 @@ class Screening(NamedTuple):
     """They repeat a message of which it is not certain yet that it counts."""
 
 
-class Change(NamedTuple):
+class IdChange(NamedTuple):
     """What `record` or `close` did, for `take_back`."""
 
     entries: Entries
@@ -70,7 +70,7 @@ class _Step(msgspec.Struct, array_like=True):
     newest_ms: int
 
 
-class Image(msgspec.Struct, array_like=True, frozen=True):
+class MessageIdsSnapshot(msgspec.Struct, array_like=True, frozen=True):
     sealed: list[memoryview] = []
     steps: list[_Step] = []
     open: dict[int, tuple[int, list[int]]] = {}
@@ -86,7 +86,7 @@ class MessageIds:
     ) -> None:
         self.window_ms = window_ms
         """0: ids do not matter."""
-        self.beside: MessageIds | None = None
+        self.sibling: MessageIds | None = None
         """Of the schedule log, or of the partition that it belongs to: an id counts once in both."""
         self._settled_below = settled_below
         self._columns = columns
@@ -111,7 +111,7 @@ class MessageIds:
 
     def let_go(self) -> None:
         """The partition is gone: it is not referred to any more, nor is a sibling of it."""
-        self._settled_below, self.beside = lambda: 0, None
+        self._settled_below, self.sibling = lambda: 0, None
 
     @property
     def newest_ms(self) -> int:
@@ -139,8 +139,8 @@ class MessageIds:
             if key is not None and (first := first_rows.setdefault(key, row)) != row:
                 screening.within[row] = first
         self._judge(self, first_rows, now_ms, transaction, screening)
-        if self.beside is not None:
-            self._judge(self.beside, first_rows, now_ms, transaction, screening)
+        if self.sibling is not None:
+            self._judge(self.sibling, first_rows, now_ms, transaction, screening)
         if screening.repeats or screening.undecided:
             _follow(screening)
         return screening
@@ -190,7 +190,7 @@ class MessageIds:
 
     # changing
 
-    def record(self, header: FrameHeader, entries: Entries, *, is_new: bool) -> Change:
+    def record(self, header: FrameHeader, entries: Entries, *, is_new: bool) -> IdChange:
         """A frame has its place in the log. Ids that are known keep theirs, unless that is not decided yet; `is_new`
         says that none is known."""
         if not is_new:
@@ -205,9 +205,9 @@ class MessageIds:
         if header.is_transactional:
             opened = self._open.setdefault(header.producer_id, OpenIds(header.producer_epoch, IntervalSet()))
             opened.ranges.add(header.base_offset, header.next_offset)
-        return Change(entries, replaced, header)
+        return IdChange(entries, replaced, header)
 
-    def close(self, header: FrameHeader, *, commit: bool) -> Change | None:
+    def close(self, header: FrameHeader, *, commit: bool) -> IdChange | None:
         """The marker of a transaction has its place in the log."""
         closed = self._open.pop(header.producer_id, None)
         if closed is None:
@@ -215,9 +215,9 @@ class MessageIds:
         if not commit:
             for start, stop in closed.ranges:
                 self._aborted.add(start, stop)
-        return Change({}, {}, header, closed)
+        return IdChange({}, {}, header, closed)
 
-    def take_back(self, change: Change) -> None:
+    def take_back(self, change: IdChange) -> None:
         """Undoes a change after a write that failed; the last one first, and before `written`."""
         header = change.header
         if change.closed is not None:
@@ -286,26 +286,26 @@ class MessageIds:
 
     # snapshots
 
-    def image(self) -> Image:
+    def snapshot(self) -> MessageIdsSnapshot:
         """For a snapshot. It does not change any more."""
         sealed = [each for each, _ in self._sealed]
         if self._active:
             sealed.append(_sealed(self._active))
-        return Image(
+        return MessageIdsSnapshot(
             [memoryview(each.pack()) for each in sealed],
             [msgspec.structs.replace(step) for step in self._steps],
             {producer_id: (opened.epoch, opened.ranges.encode()) for producer_id, opened in self._open.items()},
             self._aborted.encode(),
         )
 
-    def restore(self, image: Image) -> None:
+    def restore(self, snapshot: MessageIdsSnapshot) -> None:
         """ValueError when it is not one."""
-        maps = [DigestMap(packed) for packed in image.sealed]
-        opened = {id: OpenIds(epoch, IntervalSet.decode(ranges)) for id, (epoch, ranges) in image.open.items()}
-        self._aborted, self._open = IntervalSet.decode(image.aborted), opened
+        maps = [DigestMap(packed) for packed in snapshot.sealed]
+        opened = {id: OpenIds(epoch, IntervalSet.decode(ranges)) for id, (epoch, ranges) in snapshot.open.items()}
+        self._aborted, self._open = IntervalSet.decode(snapshot.aborted), opened
         self._sealed = deque((each, each.highest() + 1) for each in maps if len(each))
         self._end = self._sealed[-1][1] if self._sealed else 0
-        self._steps = deque(image.steps)
+        self._steps = deque(snapshot.steps)
 
 
 def _sealed(entries: Entries) -> DigestMap:

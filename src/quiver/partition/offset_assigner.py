@@ -1,4 +1,4 @@
-"""Placing: what waits for the writer gets its offset, is recognised as a repeat, or is refused."""
+"""OffsetAssigner: what waits for the writer gets its offset, is recognised as a repeat, or is refused."""
 
 import logging
 
@@ -9,20 +9,20 @@ from quiver.model.limits import Limits
 from quiver.model.topic import TopicConfig
 from quiver.partition.committed_view import CommittedView
 from quiver.partition.id_keys import Keys, id_keys
-from quiver.partition.message_batch import FusedMessages
+from quiver.partition.message_batch import MessageBatch
 from quiver.partition.message_ids import MessageIds, Screening, first_entries
 from quiver.partition.pending import (
     Appended,
+    Assigned,
     Duplicate,
     Frame,
     Pending,
     PendingFrame,
     PendingMarker,
     PendingRepeat,
-    Placed,
     refuse,
 )
-from quiver.partition.state import SEQUENCE_LIMIT, ProducerTable, SentFrame
+from quiver.partition.producers import SEQUENCE_LIMIT, ProducerTable, SentFrame
 from quiver.partition.transactions import Marker, build_marker
 from quiver.records.check import check_frame
 from quiver.records.cut import cut_frame
@@ -41,7 +41,7 @@ _NOT_KNOWN = -1
 """The offset of a message that a repeat of its frame cannot be told any more."""
 
 
-class Placing(CommittedView):
+class OffsetAssigner(CommittedView):
     """What a partition knows of producers, transactions and message ids, and the offsets it gives by that."""
 
     def __init__(
@@ -59,23 +59,23 @@ class Placing(CommittedView):
             delayed=is_schedule,
         )
 
-    def _place(self, pending: Pending, now_ms: int, placed: Placed) -> None:
+    def _assign(self, pending: Pending, now_ms: int, assigned: Assigned) -> None:
         """Places one item. An error, whatever it is, refuses this item alone and leaves nothing of it behind.
 
         Of messages that share a frame, those are refused that cannot be in any.
         """
-        item = Placed(placed.next_offset)
+        item = Assigned(assigned.next_offset)
         try:
-            self._place_item(pending, now_ms, item)
+            self._assign_item(pending, now_ms, item)
         except Exception as error:
             self._undo(item)
-            if isinstance(pending, FusedMessages) and len(pending.messages) > 1:
+            if isinstance(pending, MessageBatch) and len(pending.messages) > 1:
                 for half in pending.halves():
-                    self._place(half, now_ms, placed)
+                    self._assign(half, now_ms, assigned)
             else:
                 refuse(pending, self._as_refusal(error))
         else:
-            placed.extend(item)
+            assigned.extend(item)
 
     def _as_refusal(self, error: Exception) -> QuiverError:
         if isinstance(error, QuiverError):
@@ -83,39 +83,39 @@ class Placing(CommittedView):
         logger.error("writing to %s failed", self.name, exc_info=error)
         return QuiverError()
 
-    def _place_item(self, pending: Pending, now_ms: int, placed: Placed) -> None:
+    def _assign_item(self, pending: Pending, now_ms: int, assigned: Assigned) -> None:
         if isinstance(pending, PendingMarker):
-            self._place_marker(pending, now_ms, placed)
-        elif isinstance(pending, FusedMessages):
-            self._place_messages(pending, now_ms, placed)
+            self._assign_marker(pending, now_ms, assigned)
+        elif isinstance(pending, MessageBatch):
+            self._assign_messages(pending, now_ms, assigned)
         elif isinstance(pending, PendingFrame):
-            self._place_frame(pending, now_ms, placed)
+            self._assign_frame(pending, now_ms, assigned)
 
-    def _place_marker(self, pending: PendingMarker, now_ms: int, placed: Placed) -> None:
+    def _assign_marker(self, pending: PendingMarker, now_ms: int, assigned: Assigned) -> None:
         if not self.transactions.is_open(pending.producer_id, pending.epoch):
-            placed.outcomes.append((pending, Appended(-1, now_ms, duplicate=True)))
+            assigned.outcomes.append((pending, Appended(-1, now_ms, duplicate=True)))
             return
         marker = Marker(pending.commit, now_ms)
         frame = build_marker(pending.producer_id, pending.epoch, marker)
-        header = self._record(frame, unpack_header(frame), now_ms, placed, marker)
+        header = self._record(frame, unpack_header(frame), now_ms, assigned, marker)
         closed = self.message_ids.close(header, commit=marker.commit)
         if closed is not None:
-            placed.id_changes.append(closed)
-        placed.outcomes.append((pending, Appended(header.base_offset, now_ms)))
+            assigned.id_changes.append(closed)
+        assigned.outcomes.append((pending, Appended(header.base_offset, now_ms)))
 
-    def _place_messages(self, pending: FusedMessages, now_ms: int, placed: Placed) -> None:
+    def _assign_messages(self, pending: MessageBatch, now_ms: int, assigned: Assigned) -> None:
         keys: Keys | None = None
         if pending.has_ids and self.message_ids.window_ms:
-            pending, keys = self._without_repeats(pending, now_ms, placed)
+            pending, keys = self._without_repeats(pending, now_ms, assigned)
         if not pending.messages:
             return
         frame = pending.build(now_ms)
-        header = self._record(frame, check_frame(frame, self._limits), now_ms, placed)
+        header = self._record(frame, check_frame(frame, self._limits), now_ms, assigned)
         if keys is not None:
-            self._record_ids(header, keys, placed, is_new=True)
-        placed.outcomes.append((pending, Appended(header.base_offset, now_ms)))
+            self._record_ids(header, keys, assigned, is_new=True)
+        assigned.outcomes.append((pending, Appended(header.base_offset, now_ms)))
 
-    def _without_repeats(self, pending: FusedMessages, now_ms: int, placed: Placed) -> tuple[FusedMessages, Keys]:
+    def _without_repeats(self, pending: MessageBatch, now_ms: int, assigned: Assigned) -> tuple[MessageBatch, Keys]:
         """Answers the messages that are known, and returns the others with their keys."""
         keys = id_keys(message.id for message in pending.messages)
         screening = self.message_ids.screen(keys, now_ms)
@@ -125,41 +125,41 @@ class Placing(CommittedView):
         if not gone:
             return pending, keys
         kept = [row for row in range(len(keys)) if row not in gone]
-        for duplicate in self._duplicates(screening, kept, placed.next_offset):
+        for duplicate in self._duplicates(screening, kept, assigned.next_offset):
             outcome = Appended(duplicate.offset, now_ms, duplicate=True, delayed=duplicate.delayed)
-            placed.outcomes.append((PendingRepeat(pending.futures[duplicate.row]), outcome))
+            assigned.outcomes.append((PendingRepeat(pending.futures[duplicate.row]), outcome))
         return pending.chosen(kept), [keys[row] for row in kept]
 
-    def _place_frame(self, pending: PendingFrame, now_ms: int, placed: Placed) -> None:
+    def _assign_frame(self, pending: PendingFrame, now_ms: int, assigned: Assigned) -> None:
         try:
             sent = self._producers.find_repeat(pending.header)
             self._check_transaction(pending.header)
             if sent is not None:
-                placed.outcomes.append((pending, self._repeated(pending, sent, now_ms)))
+                assigned.outcomes.append((pending, self._repeated(pending, sent, now_ms)))
             elif pending.ids is not None and self.message_ids.window_ms:
-                self._place_named(pending, pending.ids.keys, now_ms, placed)
+                self._assign_named(pending, pending.ids.keys, now_ms, assigned)
             else:
-                header = self._record(pending.frame, pending.header, now_ms, placed)
-                placed.outcomes.append((pending, Appended(header.base_offset, now_ms)))
+                header = self._record(pending.frame, pending.header, now_ms, assigned)
+                assigned.outcomes.append((pending, Appended(header.base_offset, now_ms)))
         except OutOfSequence as error:
-            self._place_late(pending, error, now_ms, placed)
+            self._assign_late(pending, error, now_ms, assigned)
 
-    def _place_named(self, pending: PendingFrame, keys: Keys, now_ms: int, placed: Placed) -> None:
+    def _assign_named(self, pending: PendingFrame, keys: Keys, now_ms: int, assigned: Assigned) -> None:
         """A frame with ids, without the messages that are known."""
         frame, header = pending.frame, pending.header
         duplicates: list[Duplicate] = []
         if pending.is_checked:
-            duplicates = self._screened(pending, keys, now_ms, placed.next_offset)
+            duplicates = self._screened(pending, keys, now_ms, assigned.next_offset)
         if len(duplicates) == header.record_count:
-            self._pass_over(header, now_ms, placed)
-            placed.outcomes.append((pending, _all_known(duplicates, now_ms)))
+            self._pass_over(header, now_ms, assigned)
+            assigned.outcomes.append((pending, _all_known(duplicates, now_ms)))
             return
         if duplicates:
             frame, keys = _cut(pending, duplicates)
             header = unpack_header(frame)
-        header = self._record(frame, header, now_ms, placed, left_out=len(duplicates))
-        self._record_ids(header, keys, placed, is_new=pending.is_checked)
-        placed.outcomes.append((pending, Appended(header.base_offset, now_ms, duplicates=tuple(duplicates))))
+        header = self._record(frame, header, now_ms, assigned, left_out=len(duplicates))
+        self._record_ids(header, keys, assigned, is_new=pending.is_checked)
+        assigned.outcomes.append((pending, Appended(header.base_offset, now_ms, duplicates=tuple(duplicates))))
 
     # message ids
 
@@ -179,13 +179,13 @@ class Placing(CommittedView):
         delayed = self.message_ids.delayed
         return sorted(known + [Duplicate(row, offsets[first], delayed) for row, first in screening.within.items()])
 
-    def _record_ids(self, header: FrameHeader, keys: Keys, placed: Placed, *, is_new: bool) -> None:
+    def _record_ids(self, header: FrameHeader, keys: Keys, assigned: Assigned, *, is_new: bool) -> None:
         offsets = range(header.base_offset, header.next_offset)
-        placed.id_changes.append(self.message_ids.record(header, first_entries(keys, offsets), is_new=is_new))
+        assigned.id_changes.append(self.message_ids.record(header, first_entries(keys, offsets), is_new=is_new))
 
     # producers
 
-    def _place_late(self, pending: PendingFrame, error: OutOfSequence, now_ms: int, placed: Placed) -> None:
+    def _assign_late(self, pending: PendingFrame, error: OutOfSequence, now_ms: int, assigned: Assigned) -> None:
         """A frame that was passed, and of which nothing is known: it came before if all of its messages did.
 
         Of a frame of repeats alone nothing is stored, and so a restart does not know of it.
@@ -195,7 +195,7 @@ class Placing(CommittedView):
         if len(duplicates) < pending.header.record_count or any(each.offset == _NOT_KNOWN for each in duplicates):
             refuse(pending, error)
         else:
-            placed.outcomes.append((pending, _all_known(duplicates, now_ms)))
+            assigned.outcomes.append((pending, _all_known(duplicates, now_ms)))
 
     def _repeated(self, pending: PendingFrame, sent: SentFrame, now_ms: int) -> Appended:
         if not sent.left_out:
@@ -211,9 +211,9 @@ class Placing(CommittedView):
         rows = [row for row, key in enumerate(keys) if key is not None]
         return [Duplicate(row, *repeats.get(row, (_NOT_KNOWN, False))) for row in rows]
 
-    def _pass_over(self, header: FrameHeader, now_ms: int, placed: Placed) -> None:
+    def _pass_over(self, header: FrameHeader, now_ms: int, assigned: Assigned) -> None:
         """The producer has sent its frame, of which nothing is stored."""
-        self._note_producer(header.producer_id, placed)
+        self._note_producer(header.producer_id, assigned)
         nothing = header._replace(base_offset=-1, append_time_ms=now_ms, record_count=0, last_offset_delta=-1)
         self._producers.record(nothing, left_out=header.record_count)
 
@@ -231,30 +231,30 @@ class Placing(CommittedView):
         frame: Frame,
         header: FrameHeader,
         now_ms: int,
-        placed: Placed,
+        assigned: Assigned,
         marker: Marker | None = None,
         left_out: int = 0,
     ) -> FrameHeader:
         """Gives a frame its offset; returns its header with it."""
-        base = placed.next_offset
+        base = assigned.next_offset
         stamped = stamp(frame, header, base_offset=base, leader_epoch=self.epoch, append_time_ms=now_ms)
-        self._note_producer(header.producer_id, placed)
+        self._note_producer(header.producer_id, assigned)
         self._producers.record(stamped.header, left_out)
-        placed.changes.append(self.transactions.record(stamped.header, marker))
-        placed.frames.append(stamped)
-        placed.next_offset = stamped.header.next_offset
+        assigned.changes.append(self.transactions.record(stamped.header, marker))
+        assigned.frames.append(stamped)
+        assigned.next_offset = stamped.header.next_offset
         return stamped.header
 
-    def _note_producer(self, producer_id: int, placed: Placed) -> None:
-        if producer_id not in placed.undo:
-            placed.undo[producer_id] = self._producers.get(producer_id)
+    def _note_producer(self, producer_id: int, assigned: Assigned) -> None:
+        if producer_id not in assigned.undo:
+            assigned.undo[producer_id] = self._producers.get(producer_id)
 
-    def _undo(self, placed: Placed) -> None:
-        for producer_id, state in placed.undo.items():
+    def _undo(self, assigned: Assigned) -> None:
+        for producer_id, state in assigned.undo.items():
             self._producers.put_back(producer_id, state)
-        for change in reversed(placed.changes):
+        for change in reversed(assigned.changes):
             self.transactions.take_back(change)
-        for id_change in reversed(placed.id_changes):
+        for id_change in reversed(assigned.id_changes):
             self.message_ids.take_back(id_change)
 
 

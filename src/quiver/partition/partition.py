@@ -18,10 +18,10 @@ from quiver.model.priority import Priority
 from quiver.model.times import format_time
 from quiver.model.topic import TopicConfig
 from quiver.partition.id_keys import FrameIds
-from quiver.partition.message_batch import FUSED_BYTES, FusedMessages, check_times, message_size
+from quiver.partition.message_batch import BATCH_BYTES, MessageBatch, check_times, message_size
 from quiver.partition.outcome import Appended as Appended
+from quiver.partition.pending import Assigned, Pending, PendingFrame, PendingMarker, answer, refuse
 from quiver.partition.pending import Frame as Frame
-from quiver.partition.pending import Pending, PendingFrame, PendingMarker, Placed, answer, refuse
 from quiver.partition.saved_state import SavedState
 from quiver.records.header import FrameHeader
 from quiver.storage.port import FrameSlice, Log, LogOptions
@@ -30,7 +30,7 @@ from quiver.system.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-_BATCH_BYTES = 16 * MIB
+_WRITE_BYTES = 16 * MIB
 _AT_ONCE_BYTES = 16 * KIB
 _UNSAVED_AT_CLOSE_BYTES = 32 * KIB
 """A start reads this much of a log about as fast as a snapshot."""
@@ -56,7 +56,7 @@ class Partition(SavedState):
         epoch: int,
         clock: Clock,
         limits: Limits,
-        fused_bytes: int = FUSED_BYTES,
+        message_batch_bytes: int = BATCH_BYTES,
         is_schedule: bool = False,
     ) -> None:
         super().__init__(name, log, config, epoch=epoch, clock=clock, limits=limits, is_schedule=is_schedule)
@@ -64,9 +64,9 @@ class Partition(SavedState):
         """By priority, the offset behind the last frame of it that was appended since opening: a level that was read
         up to there has nothing new below `high_watermark`. Both are raised in one step, by the writer task."""
         self._knows_newest = False
-        self._fused_bytes = fused_bytes
-        self._writer = SerialWriter(self._write, batch_bytes=_BATCH_BYTES)
-        self._open_fusions: dict[int, tuple[FusedMessages, Queued[Pending]]] = {}
+        self._message_batch_bytes = message_batch_bytes
+        self._writer = SerialWriter(self._write, batch_bytes=_WRITE_BYTES)
+        self._open_batches: dict[int, tuple[MessageBatch, Queued[Pending]]] = {}
         self._watchers: set[Callable[[], None]] = set()
         self._closing = False
         self._has_warned = False
@@ -112,19 +112,19 @@ class Partition(SavedState):
         check_times(message)
         self._check_writable(size)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        fusion, queued = self._open_fusions.get(message.priority, (None, None))
-        if fusion is None or queued is None or not fusion.has_room(size):
-            most = min(self._fused_bytes, self._limits.frame_bytes // 2)
-            fusion = FusedMessages(message.priority, most)
-            self._open_fusions[message.priority] = fusion, self._writer.submit(fusion, size)
+        batch, queued = self._open_batches.get(message.priority, (None, None))
+        if batch is None or queued is None or not batch.has_room(size):
+            most = min(self._message_batch_bytes, self._limits.frame_bytes // 2)
+            batch = MessageBatch(message.priority, most)
+            self._open_batches[message.priority] = batch, self._writer.submit(batch, size)
         else:
             self._writer.enlarge(queued, size)
-        fusion.add(message, size, future)
+        batch.add(message, size, future)
         return future
 
-    def passed(self, mover: int, sequence: int) -> int:
-        """How many messages from a sequence on a mover has brought already."""
-        return self._producers.passed(mover, sequence)
+    def passed(self, relay: int, sequence: int) -> int:
+        """How many messages from a sequence on a relay has brought already."""
+        return self._producers.passed(relay, sequence)
 
     async def find_newest(self) -> None:
         """Once after opening: a level that has nothing stored has nothing new either."""
@@ -276,40 +276,40 @@ class Partition(SavedState):
             return False
         if not self._writer.is_idle:
             return False
-        placed = Placed(self.log.end_offset)
-        self._place(pending, self._now_ms(), placed)
+        assigned = Assigned(self.log.end_offset)
+        self._assign(pending, self._now_ms(), assigned)
         try:
-            if placed.frames and not self.log.append_at_once(placed.frames, sync=sync):
-                self._undo(placed)
+            if assigned.frames and not self.log.append_at_once(assigned.frames, sync=sync):
+                self._undo(assigned)
                 return False
         except Exception as error:
-            self._fail(error, placed)
+            self._fail(error, assigned)
             return True
-        self._finish(placed)
+        self._finish(assigned)
         return True
 
     async def _write(self, batch: list[Pending]) -> None:
         for pending in batch:
-            if isinstance(pending, FusedMessages):
+            if isinstance(pending, MessageBatch):
                 pending.sealed = True
-                if self._open_fusions.get(pending.priority, (None, None))[0] is pending:
-                    del self._open_fusions[pending.priority]
+                if self._open_batches.get(pending.priority, (None, None))[0] is pending:
+                    del self._open_batches[pending.priority]
         batch = [pending for pending in batch if await self._prepared(pending)]
-        placed = Placed(self.log.end_offset)
+        assigned = Assigned(self.log.end_offset)
         now_ms = self._now_ms()
         for pending in batch:
-            self._place(pending, now_ms, placed)
+            self._assign(pending, now_ms, assigned)
         try:
-            if placed.frames:
-                sync = not all(stamped.header.is_control for stamped in placed.frames)
-                await self.log.append(placed.frames, sync=sync)
+            if assigned.frames:
+                sync = not all(stamped.header.is_control for stamped in assigned.frames)
+                await self.log.append(assigned.frames, sync=sync)
         except Exception as error:
-            self._fail(error, placed)
+            self._fail(error, assigned)
         else:
-            self._finish(placed)
+            self._finish(assigned)
 
     async def _prepared(self, pending: Pending) -> bool:
-        """What takes long is done before anything is placed; False: the item is refused."""
+        """What takes long is done before anything is assigned; False: the item is refused."""
         if not isinstance(pending, PendingFrame) or pending.ids is None:
             return True
         try:
@@ -319,24 +319,24 @@ class Partition(SavedState):
             return False
         return True
 
-    def _finish(self, placed: Placed) -> None:
+    def _finish(self, assigned: Assigned) -> None:
         """The frames are written: from here on readers see them. No await: nobody sees a part of this."""
-        for header, _, _ in placed.frames:
+        for header, _, _ in assigned.frames:
             self.newest[header.priority] = header.next_offset
         self.high_watermark = self.log.readable_offset
-        for pending, appended in placed.outcomes:
+        for pending, appended in assigned.outcomes:
             if appended.duplicates:
                 self._has_left_out = True
             answer(pending, appended)
-        if placed.id_changes:
+        if assigned.id_changes:
             self.message_ids.written()
-        if placed.frames:
+        if assigned.frames:
             self._wake_watchers()
-            self._snapshot_if_due(placed.frames)
+            self._snapshot_if_due(assigned.frames)
 
-    def _fail(self, error: Exception, placed: Placed) -> None:
-        """The log did not take what was placed."""
+    def _fail(self, error: Exception, assigned: Assigned) -> None:
+        """The log did not take what was assigned."""
         refusal = self._as_refusal(error)
-        self._undo(placed)
-        for pending, _ in placed.outcomes:
+        self._undo(assigned)
+        for pending, _ in assigned.outcomes:
             refuse(pending, refusal)

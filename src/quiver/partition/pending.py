@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from quiver.model.errors import QuiverError
 from quiver.partition.id_keys import FrameIds
-from quiver.partition.message_batch import FusedMessages
-from quiver.partition.message_ids import Change as IdChange
+from quiver.partition.message_batch import MessageBatch
+from quiver.partition.message_ids import IdChange
 from quiver.partition.outcome import Appended as Appended
 from quiver.partition.outcome import Duplicate as Duplicate
-from quiver.partition.state import ProducerState
-from quiver.partition.transactions import Change
+from quiver.partition.producers import ProducerState
+from quiver.partition.transactions import TransactionChange
 from quiver.records.header import FrameHeader, StampedFrame
 
 Frame = bytes | bytearray | memoryview
@@ -40,10 +40,10 @@ class PendingRepeat(NamedTuple):
     future: "asyncio.Future[Appended]"
 
 
-Pending = PendingFrame | PendingMarker | PendingRepeat | FusedMessages
+Pending = PendingFrame | PendingMarker | PendingRepeat | MessageBatch
 
 
-class Placed:
+class Assigned:
     """Frames that have their offsets, what is to be answered once they are written, and how to undo it."""
 
     __slots__ = ("changes", "frames", "id_changes", "next_offset", "outcomes", "undo")
@@ -53,11 +53,11 @@ class Placed:
         self.frames: list[StampedFrame] = []
         self.outcomes: list[tuple[Pending, Appended]] = []
         self.undo: dict[int, ProducerState | None] = {}
-        self.changes: list[Change] = []
+        self.changes: list[TransactionChange] = []
         self.id_changes: list[IdChange] = []
 
-    def extend(self, more: "Placed") -> None:
-        """Adds what was placed after this."""
+    def extend(self, more: "Assigned") -> None:
+        """Adds what was assigned after this."""
         self.next_offset = more.next_offset
         self.frames += more.frames
         self.outcomes += more.outcomes
@@ -67,7 +67,7 @@ class Placed:
 
 
 def answer(pending: Pending, appended: Appended) -> None:
-    if isinstance(pending, FusedMessages):
+    if isinstance(pending, MessageBatch):
         places = map(Appended, count(appended.base_offset), repeat(appended.append_time_ms))
         for future, place in zip(pending.futures, places, strict=False):
             if not future.done():
@@ -77,7 +77,7 @@ def answer(pending: Pending, appended: Appended) -> None:
 
 
 def refuse(pending: Pending, error: QuiverError) -> None:
-    futures = pending.futures if isinstance(pending, FusedMessages) else [pending.future]
+    futures = pending.futures if isinstance(pending, MessageBatch) else [pending.future]
     for future in futures:
         if not future.done():
             future.set_exception(error)

@@ -9,14 +9,12 @@ import msgspec
 from quiver.model.errors import QuiverError
 from quiver.model.limits import MIB, Limits
 from quiver.model.topic import TopicConfig
-from quiver.partition.message_ids import Image as MessageIdImage
-from quiver.partition.message_ids import first_entries
-from quiver.partition.offset_assigner import Placing
+from quiver.partition.message_ids import MessageIdsSnapshot, first_entries
+from quiver.partition.offset_assigner import OffsetAssigner
 from quiver.partition.pending import Pending
+from quiver.partition.producers import ProducerTable
 from quiver.partition.replay import StoredIds, replay
-from quiver.partition.state import ProducerTable
-from quiver.partition.transactions import Image as TransactionImage
-from quiver.partition.transactions import Marker
+from quiver.partition.transactions import Marker, TransactionsSnapshot
 from quiver.records.header import FrameHeader, StampedFrame
 from quiver.storage.port import Log
 from quiver.storage.writer import SerialWriter
@@ -31,20 +29,20 @@ _FRAME_BYTES = 1024
 _SNAPSHOT_SECONDS = 1.0
 
 
-class _Image(msgspec.Struct, array_like=True):
+class _PartitionSnapshot(msgspec.Struct, array_like=True):
     """What a snapshot of a partition holds."""
 
     producers: bytes
-    transactions: TransactionImage
-    message_ids: MessageIdImage = MessageIdImage()
+    transactions: TransactionsSnapshot
+    message_ids: MessageIdsSnapshot = MessageIdsSnapshot()
 
 
-class _SavedImage(msgspec.Struct, array_like=True):
+class _EncodedSnapshot(msgspec.Struct, array_like=True):
     """The same, on its way to disk: what would change meanwhile is encoded already."""
 
     producers: bytes
     transactions: msgspec.Raw
-    message_ids: MessageIdImage
+    message_ids: MessageIdsSnapshot
 
 
 def _memory_loss(reach: int, start: int, problems: Sequence[str]) -> str:
@@ -55,7 +53,7 @@ def _memory_loss(reach: int, start: int, problems: Sequence[str]) -> str:
     )
 
 
-class SavedState(Placing):
+class SavedState(OffsetAssigner):
     """Producers, transactions and message ids. Snapshots are taken between two writes of `_writer`."""
 
     _writer: SerialWriter[Pending]
@@ -105,14 +103,14 @@ class SavedState(Placing):
         """Returns the offset behind what is restored."""
         while (snapshot := await self.log.load_snapshot()) is not None:
             try:
-                image = msgspec.msgpack.decode(snapshot.data, type=_Image)
-                producers = ProducerTable.decode(image.producers)
-                self.message_ids.restore(image.message_ids)
+                content = msgspec.msgpack.decode(snapshot.data, type=_PartitionSnapshot)
+                producers = ProducerTable.decode(content.producers)
+                self.message_ids.restore(content.message_ids)
             except (msgspec.DecodeError, ValueError) as error:
                 self.log.refuse_snapshot(snapshot.offset, f"its content is not understood ({error})")
                 continue
             self._producers = producers
-            self.transactions.restore(image.transactions)
+            self.transactions.restore(content.transactions)
             self.saved_offset = snapshot.offset
             self._snapshot_bytes = len(snapshot.data)
             return snapshot.offset
@@ -184,16 +182,16 @@ class SavedState(Placing):
         self.transactions.forget_below(self.log.start_offset)
         offset = self.log.end_offset
         self.message_ids.expire(self._now_ms())
-        transactions = msgspec.Raw(msgspec.msgpack.encode(self.transactions.image()))
-        image = _SavedImage(self._producers.encode(), transactions, self.message_ids.image())
+        transactions = msgspec.Raw(msgspec.msgpack.encode(self.transactions.snapshot()))
+        content = _EncodedSnapshot(self._producers.encode(), transactions, self.message_ids.snapshot())
         self._bytes_since_snapshot, self._snapshot_at = 0, self._clock.monotonic()
         self._has_left_out = False
-        self._snapshot_task = asyncio.get_running_loop().create_task(self._save_snapshot(offset, image))
+        self._snapshot_task = asyncio.get_running_loop().create_task(self._save_snapshot(offset, content))
 
-    async def _save_snapshot(self, offset: int, image: _SavedImage) -> None:
+    async def _save_snapshot(self, offset: int, content: _EncodedSnapshot) -> None:
         try:
             await self.log.sync()
-            data = msgspec.msgpack.encode(image)
+            data = msgspec.msgpack.encode(content)
             self._snapshot_bytes = len(data)
             await self.log.save_snapshot(offset, data)
             self.saved_offset = max(self.saved_offset, offset)

@@ -24,7 +24,7 @@ class Marker(msgspec.Struct, frozen=True, array_like=True):
     at_ms: int
 
 
-class OpenTransaction(NamedTuple):
+class PartitionTransaction(NamedTuple):
     epoch: int
     first_offset: int
     end_offset: int
@@ -45,17 +45,17 @@ class AbortedTransaction(NamedTuple):
     """Messages by priority, of this one and all that were aborted before."""
 
 
-class Change(NamedTuple):
+class TransactionChange(NamedTuple):
     """What `record` did, for `take_back`."""
 
     producer_id: int
-    before: OpenTransaction | None
+    before: PartitionTransaction | None
     visible_end: int
     has_aborted: bool
 
 
-class Image(msgspec.Struct, array_like=True):
-    open: dict[int, OpenTransaction]
+class TransactionsSnapshot(msgspec.Struct, array_like=True):
+    open: dict[int, PartitionTransaction]
     aborted: list[AbortedTransaction]
     totals_before: tuple[int, ...]
     visible_end: int
@@ -63,7 +63,7 @@ class Image(msgspec.Struct, array_like=True):
 
 class TransactionTable:
     def __init__(self) -> None:
-        self._open: dict[int, OpenTransaction] = {}
+        self._open: dict[int, PartitionTransaction] = {}
         """In the order of their first offsets."""
         self._aborted: list[AbortedTransaction] = []
         """In the order of their markers."""
@@ -74,7 +74,7 @@ class TransactionTable:
         """Behind the last message that counts, or may once its transaction is over."""
 
     @property
-    def open(self) -> dict[int, OpenTransaction]:
+    def open(self) -> dict[int, PartitionTransaction]:
         """By producer id."""
         return self._open
 
@@ -88,11 +88,11 @@ class TransactionTable:
         found = self._open.get(producer_id)
         return found is not None and found.epoch == epoch
 
-    def record(self, header: FrameHeader, marker: Marker | None) -> Change:
+    def record(self, header: FrameHeader, marker: Marker | None) -> TransactionChange:
         """A frame has its place in the log: a data frame, or a marker with what it says."""
         producer_id, before = header.producer_id, self._open.get(header.producer_id)
         is_aborted = marker is not None and before is not None and not marker.commit
-        change = Change(producer_id, before, self.visible_end, is_aborted)
+        change = TransactionChange(producer_id, before, self.visible_end, is_aborted)
         if marker is not None:
             self._close(header, before, is_aborted)
         elif header.is_transactional:
@@ -101,7 +101,7 @@ class TransactionTable:
             self.visible_end = header.next_offset
         return change
 
-    def _close(self, header: FrameHeader, before: OpenTransaction | None, is_aborted: bool) -> None:
+    def _close(self, header: FrameHeader, before: PartitionTransaction | None, is_aborted: bool) -> None:
         self._open.pop(header.producer_id, None)
         if before is None:
             return
@@ -120,7 +120,7 @@ class TransactionTable:
         self._aborted.append(aborted)
         self._by_producer.setdefault(header.producer_id, []).append(aborted)
 
-    def take_back(self, change: Change) -> None:
+    def take_back(self, change: TransactionChange) -> None:
         """Undoes `record` after a write that failed; the last change first."""
         self._open.pop(change.producer_id, None)
         if change.before is not None:
@@ -187,23 +187,23 @@ class TransactionTable:
 
     # snapshots
 
-    def image(self) -> Image:
+    def snapshot(self) -> TransactionsSnapshot:
         """For a snapshot, to be encoded at once."""
-        return Image(self._open, self._aborted, self._totals_before, self.visible_end)
+        return TransactionsSnapshot(self._open, self._aborted, self._totals_before, self.visible_end)
 
-    def restore(self, image: Image) -> None:
-        self._open, self._aborted = image.open, image.aborted
-        self._totals_before, self.visible_end = image.totals_before, image.visible_end
+    def restore(self, snapshot: TransactionsSnapshot) -> None:
+        self._open, self._aborted = snapshot.open, snapshot.aborted
+        self._totals_before, self.visible_end = snapshot.totals_before, snapshot.visible_end
         self._by_producer = {}
-        for aborted in image.aborted:
+        for aborted in snapshot.aborted:
             self._by_producer.setdefault(aborted.producer_id, []).append(aborted)
 
 
-def _grown(before: OpenTransaction | None, header: FrameHeader) -> OpenTransaction:
+def _grown(before: PartitionTransaction | None, header: FrameHeader) -> PartitionTransaction:
     counts = list(before.counts if before is not None else _NO_MESSAGES)
     counts[header.priority] += header.message_count
     first_offset = header.base_offset if before is None else before.first_offset
-    return OpenTransaction(header.producer_epoch, first_offset, header.next_offset, tuple(counts))
+    return PartitionTransaction(header.producer_epoch, first_offset, header.next_offset, tuple(counts))
 
 
 def _sum(some: tuple[int, ...], more: tuple[int, ...]) -> tuple[int, ...]:

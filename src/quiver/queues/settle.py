@@ -16,7 +16,7 @@ from quiver.queues.partition.lease_settler import PreparedAcks
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.partition_queues import PartitionQueues
 from quiver.queues.state.port import Refused, Run, Settlement
-from quiver.topics.service import MetadataService
+from quiver.topics.catalogue import TopicCatalogue
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class _Lease(NamedTuple):
 class SettleHandler:
     def __init__(
         self,
-        metadata: MetadataService,
+        metadata: TopicCatalogue,
         groups: GroupService,
         queues: PartitionQueues,
         *,

@@ -19,8 +19,8 @@ from quiver.queues.service import Queues
 from quiver.records.header import HEADER_BYTES, read_stamped_header
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 
 
 class PartitionLag(NamedTuple):
@@ -85,7 +85,7 @@ class Groups:
     def __init__(
         self,
         service: GroupService,
-        metadata: MetadataService,
+        metadata: TopicCatalogue,
         partitions: Partitions,
         *,
         clock: Clock,

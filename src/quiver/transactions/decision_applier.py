@@ -26,8 +26,8 @@ from quiver.protocol.queue_messages import ACK, SettlePart
 from quiver.protocol.transaction_messages import GroupOffsets
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.events import Decided, Ending, Place
 
@@ -69,14 +69,14 @@ class Finishing:
     def __init__(
         self,
         coordinator: Coordinator,
-        metadata: MetadataService,
+        catalogue: TopicCatalogue,
         partitions: Partitions,
         delays: Delays,
         groups: GroupService,
         queues: Queues,
     ) -> None:
         self._coordinator = coordinator
-        self._metadata = metadata
+        self._catalogue = catalogue
         self._partitions = partitions
         self._delays = delays
         self._groups = groups
@@ -107,7 +107,7 @@ class Finishing:
         """Writes one marker; None when the partition is gone."""
         try:
             if place.is_schedule:
-                topic = self._metadata.topic_by_id(place.topic_id)
+                topic = self._catalogue.topic_by_id(place.topic_id)
                 partition = await self._delays.schedule_log(topic, place.partition)
             else:
                 partition = self._partitions.get(place.topic_id, place.partition)

@@ -2,7 +2,7 @@
 
 import re
 
-from quiver.client._sync.link import Link, unexpected
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.model.errors import (
     CorruptData,
     InvalidFrame,
@@ -46,7 +46,13 @@ def goes_on_at(error: QuiverError) -> int | None:
 
 class _SliceWalk:
     def __init__(
-        self, piece: Slice, options: ReadOptions, link: Link, checks: StretchChecks, *, is_first: bool
+        self,
+        piece: Slice,
+        options: ReadOptions,
+        link: ReconnectingConnection,
+        checks: StretchChecks,
+        *,
+        is_first: bool,
     ) -> None:
         self._piece = piece
         self._fetch_bytes = options.fetch_bytes

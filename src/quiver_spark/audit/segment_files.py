@@ -8,9 +8,9 @@ import msgspec
 
 from quiver.log.compaction.progress import ProgressFile
 from quiver.log.compaction.replacement import NOTE
-from quiver.log.frame_scan import FrameFile
-from quiver.log.reserved_file import ReservedFile
-from quiver.log.segment import segment_path
+from quiver.log.recovery.reserved_file import ReservedFile
+from quiver.log.segment.frame_scan import FrameFile
+from quiver.log.segment.segment import segment_path
 from quiver.model.errors import InvalidFrame
 from quiver.model.limits import MIB
 from quiver.records.header import (

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from quiver.log.frame_scan import Standing
+from quiver.log.segment.frame_scan import Standing
 from quiver.records.header import FrameHeader
 from quiver_spark.audit.finding import KEPT, Finding, Findings, Kind
 from quiver_spark.audit.producer_sequences import ProducerEnds, ProducerSequences

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quiver.client._sync.topics import Topics
+from quiver.client._sync.admin.topics import Topics
 from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
 from quiver_spark.broker_link import broker_link

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from quiver.client._sync.dead_letters import DeadLetters
-from quiver.client.letters import Taken
+from quiver.client._sync.admin.dead_letters import DeadLetters
+from quiver.client.admin.dead_letters import TakenDeadLetters
 from quiver.model.dead_letter import DeadLetterId
 from quiver.model.limits import MIB
 from quiver.structures.interval_set import IntervalSet
@@ -50,7 +50,7 @@ class Redriven(msgspec.Struct):
     def letters(self) -> int:
         return sum(self.topics.values())
 
-    def add(self, topic: str, taken: Taken) -> None:
+    def add(self, topic: str, taken: TakenDeadLetters) -> None:
         self.topics[topic] = self.topics.get(topic, 0) + taken.letter_count
         self.ids[topic] = [*self.ids.get(topic, []), *taken.ids][:_IDS_SHOWN]
         self.gone += len(taken.missing)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from quiver.client._sync.dead_letters import DeadLetters
+from quiver.client._sync.admin.dead_letters import DeadLetters
 from quiver.groups.topic_pattern import check_pattern, matching
 from quiver.model.dead_letter import SUFFIX, dead_letter_topic, is_dead_letter_topic
 from quiver.model.errors import TopicNotFound

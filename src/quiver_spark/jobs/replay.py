@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from quiver.client._sync.topics import Topics
+from quiver.client._sync.admin.topics import Topics
 from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
 from quiver.system.randomness import SystemRandomness

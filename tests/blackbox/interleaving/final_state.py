@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from blackbox.http_caller import HttpCaller
+from blackbox.callers.http_caller import HttpCaller
 from blackbox.interleaving.scenario import COPIES, JOBS, ORDERS, Group
 
 PAGE = 10_000

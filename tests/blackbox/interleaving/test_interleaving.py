@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from blackbox.broker_process import BrokerProcess, free_port
-from blackbox.http_caller import HttpCaller
-from blackbox.interleaving import (
+from blackbox.callers.http_caller import HttpCaller
+from blackbox.interleaving import scenario as plan
+from blackbox.interleaving.actors import (
     administration,
     lookers,
     poll_members,
@@ -25,14 +25,14 @@ from blackbox.interleaving import (
     resets,
     stream_members,
 )
-from blackbox.interleaving import scenario as plan
-from blackbox.interleaving import transactions as tx
+from blackbox.interleaving.actors import transactions as tx
+from blackbox.interleaving.actors.kills import Trouble
 from blackbox.interleaving.checks.evidence import Evidence
 from blackbox.interleaving.crew import Crew
 from blackbox.interleaving.final_state import depth, is_settled, read_final_state
 from blackbox.interleaving.history import Recorder, read_events
-from blackbox.interleaving.kills import Trouble
 from blackbox.interleaving.report import report, summary, violations
+from blackbox.processes.broker_process import BrokerProcess, free_port
 
 LONG = bool(os.environ.get("QUIVER_LONG"))
 SECONDS = float(os.environ.get("QUIVER_INTERLEAVE_SECONDS", "300" if LONG else "55"))

@@ -143,7 +143,7 @@ class Running:
         """A snapshot of everything."""
         broker = self.broker
         groups, coordinator = broker.groups.service, broker.transactions._coordinator
-        await broker._metadata.snapshot_if_due(after_seconds=0)
+        await broker._catalogue.snapshot_if_due(after_seconds=0)
         await groups._journal.snapshot(groups._table.encode)  # type: ignore[union-attr]
         await coordinator._journal.snapshot(lambda: encode_state(coordinator.state))  # type: ignore[union-attr]
         await broker.schedules._snapshot_if_due(after_seconds=0)
@@ -172,7 +172,7 @@ class Running:
             )
             for name, each in partitions.items()
         }
-        known["internal/metadata"] = b"".join(broker._metadata._catalogue.encode())
+        known["internal/metadata"] = b"".join(broker._catalogue._state.encode())
         with contextlib.suppress(Exception):
             known["internal/groups"] = b"".join(broker.groups.service._table.encode())
             known["internal/transactions"] = b"".join(encode_state(broker.transactions._coordinator._state))

@@ -8,7 +8,7 @@ from typing import Literal
 
 from quiver.model.errors import QuiverError, StalePartitionCount, TopicNotFound
 from quiver.model.limits import MIB, Limits
-from quiver.partition.state import ProducerTable
+from quiver.partition.producers import ProducerTable
 from quiver.protocol.messages import (
     ACKS_NONE,
     Answer,

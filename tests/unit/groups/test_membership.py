@@ -7,8 +7,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from quiver.groups.assignors import TopicPartition
 from quiver.groups.member import REVOCATION_MS, Subscription
-from quiver.groups.state import Membership, Topics, TopicSize
+from quiver.groups.state import Membership, Topics
 from quiver.model.errors import GenerationMismatch, GroupProtocolMismatch, MemberFenced, MemberNotFound
+from quiver.model.topic import TopicSize
 
 ORDERS: Topics = {"orders": TopicSize(1, 6)}
 BOTH: Topics = {**ORDERS, "emails": TopicSize(2, 3)}

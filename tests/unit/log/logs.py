@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from quiver.log.open_files import OpenFiles
-from quiver.log.opening import open_segment_log
+from quiver.log.files.open_files import OpenFiles
+from quiver.log.recovery.opening import open_segment_log
 from quiver.log.segment_log import SegmentLog
 from quiver.records.header import StampedFrame, read_stamped_header
 from quiver.system.files import Files

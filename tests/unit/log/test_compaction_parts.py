@@ -12,7 +12,7 @@ from quiver.log.compaction.job import EVERYTHING, Shape
 from quiver.log.compaction.progress import Pass, Progress, ProgressFile
 from quiver.log.compaction.source import MemorySource
 from quiver.log.compaction.survey import SegmentSurvey
-from quiver.log.segment import Segment
+from quiver.log.segment.segment import Segment
 from quiver.storage.local.log import LocalLog
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quiver.log.reservation import MIN_STEP
+from quiver.log.recovery.reservation import MIN_STEP
 from quiver.model.errors import Closed, DataDirectoryInUse, DiskFull, PartitionOffline
 from quiver.storage.local.log import LocalLog
 from quiver.storage.local.storage import LocalStorage

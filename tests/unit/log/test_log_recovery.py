@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from quiver.log.recovery import UNKNOWN_OFFSETS
-from quiver.log.reserved_file import LogState, ReservedFile
+from quiver.log.recovery.reserved_file import LogState, ReservedFile
+from quiver.log.recovery.scan import UNKNOWN_OFFSETS
 from quiver.model.errors import CorruptData
 from quiver.records.header import StampedFrame
 from quiver.system.files import Files

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from quiver.log.open_files import OpenFile, OpenFiles
+from quiver.log.files.open_files import OpenFile, OpenFiles
 from quiver.system.files import Files
 
 

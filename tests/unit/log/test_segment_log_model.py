@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from quiver.log.reserved_file import ReservedFile
+from quiver.log.recovery.reserved_file import ReservedFile
 from quiver.model.errors import OffsetOutOfRange
 from quiver.records.header import StampedFrame
 from quiver.system.files import Files

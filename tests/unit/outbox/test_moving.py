@@ -16,7 +16,7 @@ from quiver.outbox.outbox import Move, Outbox, Target, mover_id
 from quiver.outbox.packing import FRAME_BYTES, FRAME_MESSAGES, Placed, packed
 from quiver.outbox.relay import Carrier
 from quiver.partition.partition import Partition, log_options
-from quiver.partition.state import SEQUENCE_LIMIT
+from quiver.partition.producers import SEQUENCE_LIMIT
 from quiver.records.read import OpenFrame, open_frame, split_frames
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.clock import SystemClock

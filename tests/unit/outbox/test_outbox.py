@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.outbox.outbox import Move, Outbox, Target, mover_id
-from quiver.partition.state import FIRST_MOVER_ID, SEQUENCE_LIMIT
+from quiver.partition.producers import FIRST_RELAY_ID, SEQUENCE_LIMIT
 
 TARGETS = [Target(0, 0), Target(0, 1), Target(7, 0)]
 
@@ -105,4 +105,4 @@ def test_mover_ids_differ_by_purpose_topic_and_partition() -> None:
     purposes = ("dead_letters", "delays", "redrive", "schedules")
     ids = {mover_id(purpose, topic, part) for purpose in purposes for topic in (1, 2, 999) for part in (0, 1, 9_999)}
     assert len(ids) == 36
-    assert all(FIRST_MOVER_ID <= id < 2**63 for id in ids)
+    assert all(FIRST_RELAY_ID <= id < 2**63 for id in ids)

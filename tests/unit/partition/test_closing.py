@@ -57,4 +57,4 @@ async def test_messages_that_were_written_are_not_kept_in_memory() -> None:
     """However many partitions there are: the last message of each may be large."""
     partition = await opened(MemoryStorage())
     await partition.append_message(NewMessage(value=bytes(1 << 20)))
-    assert partition._open_fusions == {}
+    assert partition._open_batches == {}

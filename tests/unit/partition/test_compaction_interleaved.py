@@ -12,7 +12,7 @@ from typing import NamedTuple
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from quiver.client.aborted import Aborted
+from quiver.client.read.aborted import Aborted
 from quiver.log.compaction.job import Job, Report
 from quiver.log.compaction.segment_pass import run_pass
 from quiver.log.compaction.source import BadFrame

@@ -17,7 +17,7 @@ from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
 from quiver.partition import message_ids
 from quiver.partition.partition import Appended, Partition, log_options
-from quiver.partition.state import FIRST_MOVER_ID
+from quiver.partition.producers import FIRST_RELAY_ID
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
 from quiver.records.header import unpack_header
@@ -138,7 +138,7 @@ class World:
             return values, [self.partition.append_message(message) for message in messages], None
         options: dict[str, Any] = {}
         if send.kind == "move":
-            options = {"producer_id": FIRST_MOVER_ID + 1, "producer_epoch": 0, "base_sequence": self.moved}
+            options = {"producer_id": FIRST_RELAY_ID + 1, "producer_epoch": 0, "base_sequence": self.moved}
             self.moved += len(values)
             self.moved_ids.update(send.ids)
         elif send.kind != "frame":
@@ -155,7 +155,7 @@ class World:
 
     def append(self, frame: bytes) -> "asyncio.Future[Appended]":
         header = unpack_header(frame)
-        return self.partition.append(frame, header, check_ids=header.producer_id < FIRST_MOVER_ID)
+        return self.partition.append(frame, header, check_ids=header.producer_id < FIRST_RELAY_ID)
 
     @contextmanager
     def failing(self, fails: bool) -> Iterator[None]:
@@ -263,7 +263,7 @@ def judge(
 
 def counts(row: Row, id: bytes, now: int) -> bool:
     """Moved messages count only where the id was not known, which is not followed here."""
-    return row.id == id and row.time_ms + WINDOW_MS > now and row.producer_id < FIRST_MOVER_ID
+    return row.id == id and row.time_ms + WINDOW_MS > now and row.producer_id < FIRST_RELAY_ID
 
 
 def undecided(world: World, rows: dict[int, Row]) -> set[int]:

@@ -393,10 +393,10 @@ def test_many_ids_take_little_room_and_come_back_whole() -> None:
         entries = {base.to_bytes(8, "big") + n.to_bytes(8, "big"): base + n for n in range(step)}
         table.record(header(base, step, 5), entries, is_new=True)
         table.written()
-    image = table.image()
-    assert sum(map(len, image.sealed)) == 24 * 300_000
+    snapshot = table.snapshot()
+    assert sum(map(len, snapshot.sealed)) == 24 * 300_000
     again = MessageIds(10 * MINUTE, settled_below=lambda: 0)
-    again.restore(image)
+    again.restore(snapshot)
     for place in (0, 155_555, 299_999):
         key = (place // step * step).to_bytes(8, "big") + (place % step).to_bytes(8, "big")
         assert again.find({key: 0}.keys(), 6) == {key: place}

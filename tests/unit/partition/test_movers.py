@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.partition.state import (
+from quiver.partition.producers import (
     EXPIRY_MS,
-    FIRST_MOVER_ID,
+    FIRST_RELAY_ID,
     FRAMES_REMEMBERED,
     PRODUCERS_REMEMBERED,
     SEQUENCE_LIMIT,
@@ -14,7 +14,7 @@ from quiver.partition.state import (
 from quiver.records.build import build_frame
 from quiver.records.header import FrameHeader, unpack_header
 
-MOVER = FIRST_MOVER_ID | 5 << 18
+MOVER = FIRST_RELAY_ID | 5 << 18
 
 
 def moved(sequence: int, count: int, offset: int = 0, *, mover: int = MOVER, time_ms: int = 0) -> FrameHeader:

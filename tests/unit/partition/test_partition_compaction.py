@@ -8,7 +8,7 @@ from quiver.model.limits import Limits
 from quiver.model.topic import TopicConfig
 from quiver.partition.compaction import compact, is_due
 from quiver.partition.partition import Partition, log_options
-from quiver.partition.state import ProducerTable
+from quiver.partition.producers import ProducerTable
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
 from quiver.storage.compactor import ThreadCompactor

@@ -13,7 +13,7 @@ from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
 from quiver.partition.partition import Appended, Partition, log_options
-from quiver.partition.transactions import Image, Marker, TransactionTable, build_marker
+from quiver.partition.transactions import Marker, TransactionsSnapshot, TransactionTable, build_marker
 from quiver.records.build import build_frame
 from quiver.records.header import FrameHeader, stamp, unpack_header
 from quiver.records.read import split_frames
@@ -153,9 +153,9 @@ def test_a_snapshot_and_a_shorter_log_change_nothing_that_is_left(
 ) -> None:
     table, log = TransactionTable(), NaiveLog()
     feed(table, log, script)
-    image = msgspec.msgpack.decode(msgspec.msgpack.encode(table.image()), type=Image)
+    snapshot = msgspec.msgpack.decode(msgspec.msgpack.encode(table.snapshot()), type=TransactionsSnapshot)
     again = TransactionTable()
-    again.restore(image)
+    again.restore(snapshot)
     check(again, log)
     floor = data.draw(st.integers(0, log.end))
     again.forget_below(floor)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.model.errors import OutOfSequence, ProducerFenced, UnknownProducer
-from quiver.partition.state import (
+from quiver.partition.producers import (
     EXPIRY_MS,
     FRAMES_REMEMBERED,
     PRODUCERS_REMEMBERED,

@@ -105,7 +105,7 @@ async def test_a_frame_that_cannot_be_opened_does_not_fail_its_neighbours() -> N
 
 
 async def test_what_shares_a_frame_counts_as_waiting() -> None:
-    partition = await open_partition(fused_bytes=16 * KIB)
+    partition = await open_partition(message_batch_bytes=16 * KIB)
     futures = [partition.append_message(message(b"x" * 8000)) for _ in range(32)]
     with pytest.raises(Overloaded):
         partition.append_message(message(b"x" * 8000))

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from blackbox.data_files import stored_frames
+from blackbox.processes.data_files import stored_frames
 from quiver.records.header import StampedFrame
 from quiver_spark.audit.log_audit import join_files, segment_stretches
 from quiver_spark.audit.stretch import StretchReport

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from blackbox.data_files import stored_frames
+from blackbox.processes.data_files import stored_frames
 from quiver.log.compaction.replacement import NOTE
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import Log, LogOptions

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blackbox.data_files import append_bytes, flip_bit, stored_frames
+from blackbox.processes.data_files import append_bytes, flip_bit, stored_frames
 from quiver.model.errors import UnsupportedVersion
 from quiver.records.header import HEADER_BYTES, StampedFrame, stamp, unpack_header
 from unit.log.frames import frame_bytes

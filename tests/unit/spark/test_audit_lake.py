@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from blackbox.data_files import flip_bit, stored_frames
+from blackbox.processes.data_files import flip_bit, stored_frames
 from quiver.records.body import open_body
 from quiver.records.build import build_frame
 from quiver.records.header import HEADER_BYTES, StampedFrame, stamp, unpack_header

@@ -129,11 +129,11 @@ class PartitionDelays:
             epoch=target.epoch,
             clock=clock,
             limits=limits,
-            fused_bytes=FRAME_BYTES,
+            message_batch_bytes=FRAME_BYTES,
             is_schedule=True,
         )
         await schedule.recover()
-        schedule.message_ids.beside, target.message_ids.beside = target.message_ids, schedule.message_ids
+        schedule.message_ids.sibling, target.message_ids.sibling = target.message_ids, schedule.message_ids
         delays = cls(target, schedule, topic_id=topic_id, number=number, clock=clock, share=share, on_news=on_news)
         await delays._recover(storage)
         return delays

@@ -16,7 +16,7 @@ import msgspec
 
 from quiver.log.compaction.job import Rewritten
 from quiver.log.compaction.segment_pass import NEW_SEGMENTS
-from quiver.log.segment import Segment, segment_path
+from quiver.log.segment.segment import Segment, segment_path
 from quiver.log.segment_files import SegmentFiles
 from quiver.model.limits import MIB
 from quiver.system.files import Files

@@ -13,9 +13,9 @@ from quiver.log.compaction.latest_keys import HashCollision
 from quiver.log.compaction.rewriting import surviving_frames
 from quiver.log.compaction.source import FileSource, Source
 from quiver.log.compaction.survey import SegmentSurvey, Survey, survey
-from quiver.log.frame_write import write_frames
-from quiver.log.open_files import OpenFiles
-from quiver.log.segment import Segment
+from quiver.log.files.open_files import OpenFiles
+from quiver.log.segment.frame_write import write_frames
+from quiver.log.segment.segment import Segment
 from quiver.model.limits import MIB
 from quiver.records.header import StampedFrame
 from quiver.system.files import Files

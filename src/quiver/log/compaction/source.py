@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from quiver.log.frame_scan import FrameFile
-from quiver.log.segment import segment_path
+from quiver.log.segment.frame_scan import FrameFile
+from quiver.log.segment.segment import segment_path
 from quiver.model.limits import MIB
 from quiver.records.header import HEADER_BYTES, FrameHeader, StampedFrame, body_crc, read_stamped_header
 from quiver.system.files import Files

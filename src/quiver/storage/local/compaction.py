@@ -10,9 +10,9 @@ from quiver.log.compaction.key_hash import SEED_BYTES
 from quiver.log.compaction.progress import Pass, Progress, ProgressFile
 from quiver.log.compaction.replacement import has_note, replace_segments
 from quiver.log.compaction.segment_pass import NEW_SEGMENTS
-from quiver.log.segment import Segment
+from quiver.log.files.write_error import storage_error
+from quiver.log.segment.segment import Segment
 from quiver.log.segment_log import SegmentLog
-from quiver.log.write_error import storage_error
 from quiver.model.errors import Closed, Overloaded, PartitionOffline, QuiverError
 from quiver.storage.compactor import Compactor
 from quiver.storage.local.free_space import FreeSpace

@@ -1,6 +1,6 @@
 """What a read of segment files gives: a place in a file that stays open until it is released."""
 
-from quiver.log.open_files import OpenFiles
+from quiver.log.files.open_files import OpenFiles
 from quiver.log.segment_view import Extent
 from quiver.storage.work import Work
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from quiver.log.append_plan import AppendPlan, out_of_range
-from quiver.log.damage import Damage
 from quiver.log.memory_frames import MemoryFrames
-from quiver.log.priority_counts import NO_MESSAGES
+from quiver.log.segment.damage import Damage
+from quiver.log.segment.priority_counts import NO_MESSAGES
 from quiver.log.segment_log import SegmentLog
 from quiver.log.segment_view import Extent
 from quiver.log.snapshots import SNAPSHOTS_KEPT

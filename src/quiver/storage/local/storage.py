@@ -8,10 +8,10 @@ import resource
 import sys
 from pathlib import Path
 
-from quiver.log.open_files import OpenFiles
-from quiver.log.opening import open_segment_log
+from quiver.log.files.open_files import OpenFiles
+from quiver.log.files.write_error import storage_error
+from quiver.log.recovery.opening import open_segment_log
 from quiver.log.segment_log import SegmentLog
-from quiver.log.write_error import storage_error
 from quiver.model.errors import Closed, DataDirectoryInUse
 from quiver.model.limits import MIB
 from quiver.storage.compactor import Compactor, ProcessCompactor, SizedCompactor, ThreadCompactor

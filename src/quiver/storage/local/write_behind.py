@@ -3,8 +3,8 @@
 import asyncio
 from typing import Protocol
 
+from quiver.log.files.write_error import is_lack_of_room, storage_error
 from quiver.log.segment_log import SegmentLog
-from quiver.log.write_error import is_lack_of_room, storage_error
 from quiver.model.errors import PartitionOffline
 from quiver.model.limits import MIB
 from quiver.storage.work import Work

@@ -21,8 +21,8 @@ from quiver.streams.poll.sessions import Reader, Readers
 from quiver.streams.service import Groups
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 
 _ANSWER_EARLY_SECONDS = 0.1
 """A poll answers this much before its timeout, so that the client's own timeout does not come first."""
@@ -43,7 +43,7 @@ class PolledPartition(NamedTuple):
 
 class Poll:
     def __init__(
-        self, groups: Groups, queues: Queues, metadata: MetadataService, partitions: Partitions, *, clock: Clock
+        self, groups: Groups, queues: Queues, metadata: TopicCatalogue, partitions: Partitions, *, clock: Clock
     ) -> None:
         self._groups = groups
         self._queues = queues

@@ -1,0 +1,1 @@
+"""Topics, groups, queues, dead letters, delayed messages, schedules, transactions."""

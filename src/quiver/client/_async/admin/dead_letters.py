@@ -1,0 +1,144 @@
+"""Dead letters: `q.dead_letters`."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Unpack
+
+import msgspec
+
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
+from quiver.client.admin.dead_letters import (
+    DeadLetterOptions,
+    DeadLetterPage,
+    DeadLetterRef,
+    TakenDeadLetters,
+    cursor_text,
+    dead_letter_filter,
+    id_texts,
+)
+from quiver.model.dead_letter import DeadLetter, DeadLetterCursor, DeadLetterFilter, parse_dead_letter_cursor
+from quiver.model.errors import DeadLetterNotFound
+from quiver.model.names import check_name
+from quiver.protocol import dead_letter_messages as messages
+from quiver.structures.interval_set import IntervalSet
+
+_Request = Callable[
+    [DeadLetterFilter, int | None, DeadLetterCursor | None], messages.RedriveDeadLetters | messages.PurgeDeadLetters
+]
+
+_SLICE = 5000
+"""Letters that one request takes: a long redrive is many short requests."""
+_IDS_KEPT = 1000
+
+
+class AsyncDeadLetters:
+    def __init__(self, broker: AsyncReconnectingConnection) -> None:
+        self._broker = broker
+
+    async def list(
+        self,
+        topic: str,
+        *,
+        limit: int = 1000,
+        skip: int = 0,
+        after: str | None = None,
+        newest_first: bool = False,
+        **options: Unpack[DeadLetterOptions],
+    ) -> DeadLetterPage:
+        """A page of the dead letters of a topic, oldest first; a topic that has none gives an empty one.
+
+        Looked for by: ids, partition, group, reason, key, contains, from_time, to_time. A page may be shorter than
+        `limit`; `after` is its `next` for the page behind it.
+        """
+        request = messages.ListDeadLetters(
+            check_name(topic),
+            dead_letter_filter(options, self._broker.clock.now_ms()),
+            limit,
+            skip,
+            None if after is None else parse_dead_letter_cursor(after),
+            newest_first,
+        )
+        answer = (await self._broker.call(request)).answer
+        if not isinstance(answer, messages.Letters):
+            raise unexpected(answer)
+        return DeadLetterPage(answer.letters, answer.total, cursor_text(answer.next))
+
+    async def get(self, topic: str, id: DeadLetterRef) -> DeadLetter:
+        """One letter; DeadLetterNotFound."""
+        for letter in await self.list(topic, ids=[id]):
+            return letter
+        raise DeadLetterNotFound(id=str(id), topic=topic)
+
+    async def redrive(
+        self,
+        topic: str,
+        *,
+        to: str | None = None,
+        limit: int | None = None,
+        dry_run: bool = False,
+        **options: Unpack[DeadLetterOptions],
+    ) -> TakenDeadLetters:
+        """Sends letters back to the topic and partition they came from, or to another topic: each once.
+
+        Without any word (see `list`) all that are there now; with `limit` the oldest of them.
+        """
+        if to is not None:
+            check_name(to)
+
+        name = check_name(topic)
+        return await self._take(
+            lambda chosen, count, after: messages.RedriveDeadLetters(name, chosen, count, to, dry_run, after),
+            options,
+            limit,
+        )
+
+    async def purge(
+        self, topic: str, *, limit: int | None = None, dry_run: bool = False, **options: Unpack[DeadLetterOptions]
+    ) -> TakenDeadLetters:
+        """Removes letters for good: all that are there now, or those that fit (see `list`)."""
+        name = check_name(topic)
+        return await self._take(
+            lambda chosen, count, after: messages.PurgeDeadLetters(name, chosen, count, dry_run, after),
+            options,
+            limit,
+        )
+
+    async def removed(self, topic: str) -> dict[int, IntervalSet]:
+        """Offsets that are no letters any more, because they were sent back or purged, by partition.
+
+        Only those that the log of the dead-letter topic still has: for readers of that log.
+        """
+        name, start = check_name(topic), (0, 0)
+        found: defaultdict[int, IntervalSet] = defaultdict(IntervalSet)
+        while True:
+            answer = (await self._broker.call(messages.ListRemovedDeadLetters(name, start))).answer
+            if not isinstance(answer, messages.RemovedDeadLetters):
+                raise unexpected(answer)
+            for partition, first, behind in answer.runs:
+                found[partition].add(first, behind)
+            if answer.next is None:
+                return dict(found)
+            start = answer.next
+
+    async def _take(self, request: _Request, options: DeadLetterOptions, limit: int | None) -> TakenDeadLetters:
+        """Slice by slice. What dies meanwhile is left alone: a letter that dies again would go round for ever."""
+        chosen = dead_letter_filter(options, self._broker.clock.now_ms())
+        taken = TakenDeadLetters(0, [], [])
+        after: DeadLetterCursor | None = None
+        while True:
+            left = None if limit is None else limit - taken.letter_count
+            count = left if chosen.ids is not None else _SLICE if left is None else min(left, _SLICE)
+            # A repeat of a request that has a limit could take more than that.
+            answer = (await self._broker.call(request(chosen, count, after), repeatable=limit is None)).answer
+            if not isinstance(answer, messages.TakenDeadLetters):
+                raise unexpected(answer)
+            taken = TakenDeadLetters(
+                taken.letter_count + answer.count,
+                [*taken.ids, *id_texts(answer.ids)][:_IDS_KEPT],
+                id_texts(answer.missing),
+            )
+            if answer.next is None or taken.letter_count == limit:
+                return taken
+            if after is None and (chosen.to_time_ms is None or chosen.to_time_ms > answer.at_ms):
+                chosen = msgspec.structs.replace(chosen, to_time_ms=answer.at_ms)
+            after = answer.next

@@ -1,0 +1,65 @@
+"""Delayed messages: `q.delayed`."""
+
+from collections.abc import Iterable
+
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
+from quiver.client.admin.delayed_list import DelayedList
+from quiver.model.delayed import DelayedMessage
+from quiver.model.errors import DelayedNotFound, InvalidRequest
+from quiver.model.names import check_name
+from quiver.protocol import delay_messages as messages
+
+_CANCELLED_AT_ONCE = 10_000
+
+
+class AsyncDelayed:
+    def __init__(self, broker: AsyncReconnectingConnection) -> None:
+        self._broker = broker
+
+    async def list(self, topic: str, *, limit: int = 1000, skip: int = 0) -> DelayedList:
+        """The pending messages of a topic in order of time; `total` is how many there are."""
+        answer = (await self._broker.call(messages.ListDelayed(check_name(topic), limit, skip))).answer
+        if not isinstance(answer, messages.DelayedList):
+            raise unexpected(answer)
+        return DelayedList(answer.messages, answer.total)
+
+    async def get(self, topic: str, partition: int | None = None, id: int | None = None) -> DelayedMessage:
+        """One message, also shortly after it was delivered or cancelled; DelayedNotFound.
+
+        `get(topic, id=42)` finds its partition, where only one has a message of that id.
+        """
+        number = -1 if partition is None else partition
+        answer = (await self._broker.call(messages.GetDelayed(check_name(topic), number, _given(id)))).answer
+        if not isinstance(answer, messages.Delayed):
+            raise unexpected(answer)
+        return answer.message
+
+    async def cancel(self, topic: str, partition: int | None = None, id: int | None = None) -> None:
+        """Makes sure that a message is never delivered. DelayedNotFound: it was delivered or cancelled before.
+
+        `cancel(topic, id=42)` finds its partition, where only one has a message of that id.
+        """
+        id = _given(id)
+        if partition is None:
+            partition = (await self.get(topic, id=id)).partition
+        if id not in await self.cancel_many(topic, partition, [id]):
+            raise DelayedNotFound(topic=topic, partition=partition, id=id)
+
+    async def cancel_many(self, topic: str, partition: int, ids: Iterable[int]) -> set[int]:
+        """Cancels many messages of a partition, and returns those that could still be."""
+        wanted, cancelled = list(ids), set[int]()
+        for start in range(0, len(wanted), _CANCELLED_AT_ONCE):
+            part = wanted[start : start + _CANCELLED_AT_ONCE]
+            # Sent again after a lost connection it would say that there was nothing to cancel.
+            request = messages.CancelDelayed(check_name(topic), partition, part)
+            answer = (await self._broker.call(request, repeatable=False)).answer
+            if not isinstance(answer, messages.CancelledDelayed):
+                raise unexpected(answer)
+            cancelled.update(answer.ids)
+        return cancelled
+
+
+def _given(id: int | None) -> int:
+    if id is None:
+        raise InvalidRequest(problem="say which message: id=")
+    return id

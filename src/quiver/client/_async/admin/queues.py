@@ -1,0 +1,27 @@
+"""Queues from outside: how much each group has before it."""
+
+from collections.abc import Sequence
+
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
+from quiver.model.names import check_name
+from quiver.protocol.queue_messages import DescribeQueues, QueueDepth, QueueDepths
+
+
+class AsyncQueues:
+    def __init__(self, broker: AsyncReconnectingConnection) -> None:
+        self._broker = broker
+
+    async def depths(self, topic: str) -> Sequence[QueueDepth]:
+        """Of every queue group that has used the topic: ready, leased, retrying, delayed, dead, age, consumers."""
+        return await self._ask(topic, None)
+
+    async def depth(self, topic: str, group: str) -> QueueDepth:
+        """Of one group; GroupNotFound when it has not used the topic."""
+        [found] = await self._ask(topic, check_name(group, "group"))
+        return found
+
+    async def _ask(self, topic: str, group: str | None) -> Sequence[QueueDepth]:
+        answer = (await self._broker.call(DescribeQueues(check_name(topic), group))).answer
+        if not isinstance(answer, QueueDepths):
+            raise unexpected(answer)
+        return answer.queues

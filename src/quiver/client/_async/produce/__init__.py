@@ -1,0 +1,1 @@
+"""Producers and the futures they return."""

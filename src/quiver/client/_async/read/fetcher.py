@@ -1,0 +1,218 @@
+"""Fetches ahead for a set of partitions that may change at any time."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from quiver.client._async.connection.connection import AsyncConnection, Outbound
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
+from quiver.client._backend_async import Signal, sleep
+from quiver.client.backoff import backoff_seconds
+from quiver.client.read.cursor import Cursor, StoredFrame
+from quiver.client.read.expiry import expiry_of
+from quiver.client.read.partition_source import PartitionSource
+from quiver.model.errors import ConnectionLost, OffsetOutOfRange, QuiverError, TopicNotFound, error_from_wire
+from quiver.model.position import EARLIEST
+from quiver.protocol.messages import (
+    Answer,
+    Failure,
+    Fetch,
+    Fetched,
+    FetchedPart,
+    FetchPart,
+    ListOffsets,
+    OffsetPart,
+    Offsets,
+)
+
+_Asked = list[tuple[PartitionSource, Cursor]]
+_Arrived = tuple[_Asked, Answer | QuiverError, memoryview, float]
+FetchedFrame = tuple[PartitionSource, StoredFrame]
+
+_MOST_REQUESTS = 4
+"""In flight or unread: what bounds the memory that is used for fetching ahead."""
+
+
+class AsyncFetcher:
+    """Each partition is in one request at a time; partitions that are added get a request of their own soon.
+
+    With `skips_missing` a topic that is gone is no longer read; otherwise that is an error. With `read_committed`
+    messages of open transactions are waited for, and those of aborted ones left out. What is past its time to live
+    is left out when frames are opened, unless `include_expired`.
+    """
+
+    def __init__(
+        self,
+        broker: AsyncReconnectingConnection,
+        *,
+        max_bytes: int,
+        max_wait_ms: int,
+        skips_missing: bool = False,
+        read_committed: bool = True,
+        include_expired: bool = False,
+    ) -> None:
+        self._broker = broker
+        self._read_committed = read_committed
+        self._include_expired = include_expired
+        self._skips_missing = skips_missing
+        self._max_bytes = max_bytes
+        self._max_wait_ms = max_wait_ms
+        self._sources: list[PartitionSource] = []
+        self._arrived: deque[_Arrived] = deque()
+        self._news = Signal()
+        self._connection: AsyncConnection | None = None
+        self._unread_count = 0
+        self._silent_since = 0.0
+        self._failures = 0
+        self._deadline: float | None = None
+        self._error: QuiverError | None = None
+        self.lost_count = 0
+        """Messages that retention removed before they were read."""
+
+    def add(self, sources: Iterable[PartitionSource]) -> None:
+        self._sources.extend(sources)
+
+    def wake(self) -> None:
+        """Makes `next_frames` return soon. The only call that may come from elsewhere."""
+        self._news.set()
+
+    async def next_frames(self, timeout: float | None = None) -> list[FetchedFrame]:
+        """Frames of one answer; none after a wait without any, or when woken. The next request is under way then.
+
+        It waits for at most `timeout` seconds, also for a connection. An error comes behind the frames that were
+        read before it.
+        """
+        self._broker.check_fork()
+        self._deadline = None if timeout is None else self._broker.clock.monotonic() + timeout
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        await self._begin()
+        if not self._arrived:
+            await self._news.wait(self._within(self._silence_seconds))
+            self._check_silence()
+        self._news.clear()
+        if not self._arrived:
+            return []
+        asked, answer, payload, arrived_at = self._arrived.popleft()
+        self._unread_count -= 1
+        self._silent_since = self._broker.clock.monotonic()
+        for source, cursor in asked:
+            if source.cursor is cursor:
+                source.is_fetching = False
+        frames = await self._take(asked, answer, payload, arrived_at)
+        if self._error is None:
+            await self._begin()
+        elif not frames:
+            return await self.next_frames(timeout)
+        return frames
+
+    def _within(self, seconds: float) -> float:
+        """As long as that, but not beyond the deadline."""
+        left = seconds if self._deadline is None else self._deadline - self._broker.clock.monotonic()
+        return max(0.001, min(seconds, left))
+
+    @property
+    def _silence_seconds(self) -> float:
+        return self._max_wait_ms / 1000 + self._broker.timeout
+
+    def _check_silence(self) -> None:
+        """Gives up a connection that should have answered by now."""
+        silence = self._broker.clock.monotonic() - self._silent_since
+        if self._connection is not None and self._unread_count and silence > self._silence_seconds:
+            problem = f"no answer for {silence:.0f} s"
+            self._connection.fail(ConnectionLost(address=self._connection.address, problem=problem))
+
+    async def _begin(self) -> None:
+        self._sources = [source for source in self._sources if not source.is_gone]
+        idle = [source for source in self._sources if source.is_idle]
+        if not idle or self._unread_count >= _MOST_REQUESTS:
+            return
+        self._sources = [*(source for source in self._sources if source not in idle), *idle[1:], idle[0]]
+        asked = [(source, source.cursor) for source in idle]
+        for source in idle:
+            source.is_fetching = True
+        waits = not all(cursor.has_all_there_is_to_come for _, cursor in asked)
+        request = Fetch(
+            [FetchPart(s.topic_id, s.partition, cursor.offset, self._max_bytes) for s, cursor in asked],
+            self._max_wait_ms if waits else 0,
+            1,
+            self._max_bytes,
+            self._read_committed,
+        )
+        if self._unread_count == 0:
+            self._silent_since = self._broker.clock.monotonic()
+        self._unread_count += 1
+
+        def on_answer(answer: Answer | QuiverError, payload: memoryview) -> None:
+            self._arrived.append((asked, answer, payload, self._broker.clock.monotonic()))
+            self._news.set()
+
+        try:
+            self._connection = await self._broker.connection(self._within(self._broker.timeout))
+        except QuiverError as error:
+            on_answer(error, memoryview(b""))
+            return
+        await self._connection.send([Outbound(request, None, on_answer)])
+
+    async def _take(
+        self, asked: _Asked, answer: Answer | QuiverError, payload: memoryview, arrived_at: float
+    ) -> list[FetchedFrame]:
+        if isinstance(answer, Failure):
+            answer = error_from_wire(answer.code, answer.message, answer.retryable)
+        if isinstance(answer, QuiverError):
+            await self._pause_after(answer)
+            return []
+        if not isinstance(answer, Fetched) or len(answer.parts) != len(asked):
+            raise unexpected(answer)
+        self._failures = 0
+        frames: list[FetchedFrame] = []
+        position = 0
+        for (source, cursor), part in zip(asked, answer.parts, strict=True):
+            piece = payload[position : position + part.length]
+            position += part.length
+            if source.is_gone or source.cursor is not cursor:
+                continue
+            try:
+                if part.error is not None:
+                    await self._recover(source, part)
+                elif not payload:  # a part can be empty also because others filled the answer
+                    source.found_nothing(part, read_committed=self._read_committed)
+                else:
+                    expiry = None if self._include_expired else expiry_of(answer.now_ms, arrived_at, part.ttl_ms)
+                    taken = cursor.take(source.topic, part, piece, read_committed=self._read_committed, expiry=expiry)
+                    frames += [(source, frame) for frame in taken]
+            except QuiverError as error:
+                self._error = self._error or error
+        return frames
+
+    async def _recover(self, source: PartitionSource, part: FetchedPart) -> None:
+        """Goes on where one can: behind what retention removed, or a little later. Raises otherwise."""
+        assert part.error is not None
+        error = error_from_wire(part.error.code, part.error.message, part.error.retryable)
+        if isinstance(error, TopicNotFound) and self._skips_missing:
+            source.is_gone = True
+            return
+        if isinstance(error, OffsetOutOfRange):
+            earliest = part.log_start if part.removed_count is not None else await self._earliest(source)
+            if source.cursor.offset < earliest:
+                missed = earliest - source.cursor.offset
+                self.lost_count += missed if part.removed_count is None else part.removed_count
+                source.cursor.offset = earliest
+                source.position = max(source.position, earliest)
+                return
+        await self._pause_after(error)
+
+    async def _earliest(self, source: PartitionSource) -> int:
+        request = ListOffsets([OffsetPart(*source.key, EARLIEST)])
+        answer = (await self._broker.call(request, timeout=self._within(self._broker.timeout))).answer
+        if not isinstance(answer, Offsets):
+            raise unexpected(answer)
+        return answer.offsets[0].offset
+
+    async def _pause_after(self, error: QuiverError) -> None:
+        if not error.retryable or self._broker.is_closed:
+            raise error
+        wait = backoff_seconds(self._failures, self._broker.randomness.jitter())
+        self._failures += 1
+        self._broker.log.retrying("fetching", error, self._failures, wait)
+        await sleep(self._within(wait))

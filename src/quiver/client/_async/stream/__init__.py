@@ -1,0 +1,1 @@
+"""Stream groups: membership, messages, commits."""

@@ -1,0 +1,1 @@
+"""Transactions of one producer after the other."""

@@ -1,0 +1,62 @@
+"""The offsets of groups that are part of a transaction. They travel with its commit."""
+
+from collections.abc import Mapping
+
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
+from quiver.client._async.stream.stream import AsyncStream
+from quiver.client.stream.offsets import StreamOffsets
+from quiver.model.errors import InvalidRequest, PartitionNotFound
+from quiver.model.names import check_name
+from quiver.protocol.group_messages import CommitPart
+from quiver.protocol.transaction_messages import AddOffsets, GroupOffsets, ProducerKey
+
+
+class AsyncTransactionOffsets:
+    """The last offset that is named for a partition counts."""
+
+    def __init__(self, broker: AsyncReconnectingConnection) -> None:
+        self._broker = broker
+        self._named: dict[str, dict[tuple[int, int], int]] = {}
+        self._streams: dict[AsyncStream, StreamOffsets] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._named) or any(self._streams.values())
+
+    async def add(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
+        """TopicNotFound, PartitionNotFound; whether the group takes them is asked at the commit."""
+        found: dict[tuple[int, int], int] = {}
+        for topic, parts in offsets.items():
+            info = await self._broker.topic(topic)
+            for partition, offset in parts.items():
+                if not 0 <= partition < info.partitions:
+                    raise PartitionNotFound(topic=topic, count=info.partitions, partition=partition)
+                if offset < 0:
+                    raise InvalidRequest(problem=f"offset {offset} is not one of 0 and up")
+                found[info.id, partition] = offset
+        if found:
+            self._named.setdefault(check_name(group, "group"), {}).update(found)
+
+    def add_stream(self, stream: AsyncStream) -> None:
+        self._streams[stream] = stream.offsets_handed_out()
+
+    def requests(self) -> list[GroupOffsets]:
+        """What a commit says about them; MemberFenced when partitions of a stream went to somebody else."""
+        named = [
+            GroupOffsets(group, [CommitPart(*place, offset) for place, offset in offsets.items()])
+            for group, offsets in self._named.items()
+        ]
+        return named + [stream.offsets_request(taken) for stream, taken in self._streams.items() if taken]
+
+    async def refresh(self) -> None:
+        """Learns the generations of the groups."""
+        for stream in self._streams:
+            await stream.refresh()
+
+    async def hand_over(self, key: ProducerKey) -> None:
+        """Gives them to the broker, for somebody else's commit."""
+        if groups := self.requests():
+            await self._broker.call(AddOffsets(key.producer_id, key.epoch, groups))
+
+    def committed(self) -> None:
+        for taken in self._streams.values():
+            taken.committed()

@@ -1,0 +1,301 @@
+"""One transaction: messages, offsets and acks that count together, or not at all."""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Unpack
+
+import pyarrow as pa
+
+from quiver.client._async.stream.stream import AsyncStream
+from quiver.client._async.transaction.offsets import AsyncTransactionOffsets
+from quiver.client._async.transaction.producer import AsyncTransactionProducer
+from quiver.client._async.work.job import AsyncJob
+from quiver.client._async.work.job_batch import AsyncJobBatch
+from quiver.client.produce.options import SendOptions
+from quiver.client.produce.send_outcome import fresh
+from quiver.client.transaction.acks import Enlisted, leased_acks
+from quiver.client.transaction.state import TransactionState
+from quiver.model.errors import (
+    GenerationMismatch,
+    InvalidRequest,
+    ProducerFenced,
+    QuiverError,
+    TransactionAborted,
+    UnknownProducer,
+)
+from quiver.protocol.transaction_messages import AbortTransaction, CommitTransaction, ProducerKey
+
+if TYPE_CHECKING:
+    from quiver.client._async.transaction.transactional import AsyncTransactional
+
+_logger = logging.getLogger(__name__)
+_GIVE_UP_SECONDS = 5.0
+_GENERATIONS = 5
+"""How often a commit follows a group that is being shared out anew."""
+
+
+class AsyncTransaction:
+    """Use it in a `with` block: leaving it commits, an exception aborts and goes on.
+
+    Messages are gathered and sent as a producer does; what fails is raised by `flush` or `commit`. Threads
+    (synchronous) and tasks may share it as long as it is open.
+    """
+
+    def __init__(self, choose: "Callable[[], AsyncTransactional]") -> None:
+        self._choose = choose
+        self._mutex = threading.Lock()
+        self._state = TransactionState.NEW
+        self._transactional: AsyncTransactional
+        self._key: ProducerKey
+        self._producers: dict[str, AsyncTransactionProducer] = {}
+        self._offsets: AsyncTransactionOffsets
+        self._enlisted: list[Enlisted] = []
+        self._failure: QuiverError | None = None
+        self._is_known = False
+        """The broker may have heard of it."""
+
+    async def begin(self) -> "AsyncTransaction":
+        self._state.check(TransactionState.NEW)
+        self._transactional = self._choose()
+        self._key = await self._transactional.enter(self)
+        self._offsets = AsyncTransactionOffsets(self._transactional.broker)
+        self._state = TransactionState.OPEN
+        return self
+
+    @property
+    def producer_key(self) -> ProducerKey:
+        """Producer id and epoch: what the transaction is known by."""
+        return self._key
+
+    @property
+    def name(self) -> str:
+        return f"{self._key.producer_id}:{self._key.epoch}"
+
+    @property
+    def state(self) -> str:
+        """new, open, committed, aborted, detached; uncertain: a commit was not answered."""
+        return self._state.value
+
+    @property
+    def is_uncertain(self) -> bool:
+        return self._state is TransactionState.UNCERTAIN
+
+    # what is part of it
+
+    async def publish(
+        self, topic: str, value: Any, key: bytes | str | None = None, **options: Unpack[SendOptions]
+    ) -> None:
+        """Takes one message, to be sent with others.
+
+        Options: headers, timestamp, partition, priority, ttl, delay or deliver_at (which count from now, however long
+        the transaction takes).
+        """
+        producer = self._producers.get(topic) or self._producer(topic)
+        await producer.send(value, key, **options)
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        keys: Iterable[bytes | str | None] | None = None,
+        ids: Iterable[bytes | str | None] | None = None,
+        **options: Unpack[SendOptions],
+    ) -> None:
+        """Takes many messages at once, far faster than one by one; the options hold for all of them."""
+        await (self._producers.get(topic) or self._producer(topic)).send_many(values, keys, ids, **options)
+
+    async def send_arrow(self, topic: str, data: pa.Table | pa.RecordBatch, **options: Unpack[SendOptions]) -> None:
+        """Takes the rows of an Arrow table: columns `value`, and if there `key`, `timestamp`, `headers`."""
+        await (self._producers.get(topic) or self._producer(topic)).send_arrow(data, **options)
+
+    async def commit_offsets(
+        self, group: AsyncStream | str, offsets: Mapping[str, Mapping[int, int]] | None = None
+    ) -> None:
+        """Commits how far a group has read, together with the rest.
+
+        Of a stream, which needs `auto_commit=False`: everything that was handed out so far, the message at hand
+        included; a member that was put out meanwhile cannot commit.
+        By name, for a group without members: topic to partition to the next offset to be read.
+        """
+        self._check_open()
+        if isinstance(group, str):
+            await self._offsets.add(group, offsets or {})
+        else:
+            self._offsets.add_stream(group)
+
+    async def ack(self, job: AsyncJob | AsyncJobBatch) -> None:
+        """Acks a job, or a batch of them, together with the rest; LeaseLost when it is no longer ours.
+
+        Until the transaction has ended its lease is renewed. If it is aborted the job is open again, or given back
+        if its own block was left meanwhile.
+        """
+        self._check_open()
+        self._enlisted.append(job.enlist())
+
+    async def flush(self) -> None:
+        """Returns when every message taken so far is stored; what it raises keeps the transaction from committing."""
+        self._check_open()
+        if self._failure is not None:
+            raise fresh(self._failure)
+        try:
+            for producer in list(self._producers.values()):
+                await producer.push()
+            for producer in list(self._producers.values()):
+                await producer.flush()
+        except QuiverError as error:
+            self._failure = await self._explain(error)
+            raise self._failure from None
+
+    # the end
+
+    async def commit(self) -> None:
+        """Makes everything count; on return readers see it. Whatever it raises, the transaction is aborted.
+
+        Only if there was no answer in time is that not known, and `state` uncertain: `commit` again finds out.
+        """
+        if self._state is TransactionState.COMMITTED:
+            return
+        self._check_fork()
+        if self._state is not TransactionState.UNCERTAIN:
+            try:
+                await self.flush()
+            except BaseException:
+                await self.give_up()
+                raise
+        if not (self._is_known or self._offsets or self._enlisted):
+            await self._ended(TransactionState.COMMITTED, self._key)
+            return
+        self._state, self._is_known = TransactionState.UNCERTAIN, True
+        try:
+            next_key = await self._commit()
+        except QuiverError as error:
+            if error.retryable:
+                raise
+            self._state = TransactionState.OPEN
+            reason = await self._explain(error)
+            await self.give_up()
+            raise reason from None
+        await self._ended(TransactionState.COMMITTED, next_key)
+
+    async def abort(self) -> None:
+        """Takes everything back; whoever acked a job here has it again. Safe to call again."""
+        if self._state is TransactionState.ABORTED:
+            return
+        self._check_fork()
+        self._state.check(TransactionState.OPEN, TransactionState.UNCERTAIN)
+        await self._abort(None)
+
+    async def give_up(self) -> None:
+        """Aborts, if that can be done soon; otherwise the broker does so by the timeout. Raises nothing.
+
+        In a forked child it does nothing: the transaction is the parent's.
+        """
+        if self._state is not TransactionState.OPEN or self._transactional.broker.is_forked:
+            return
+        try:
+            await self._abort(min(_GIVE_UP_SECONDS, self._transactional.broker.timeout))
+        except QuiverError as error:
+            _logger.warning("transaction %s is left to its timeout: %s", self.name, error)
+            await self._ended(TransactionState.ABORTED, None)
+
+    async def detach(self) -> ProducerKey:
+        """Flushes and hands the open transaction over to whoever gets the key, see `Client.commit_transactions`.
+
+        The next transaction of this producer begins with a new identity. With a transactional id that aborts this
+        one, if it is still open then.
+        """
+        await self.flush()
+        if self._enlisted:
+            raise InvalidRequest(
+                problem="a transaction with acks cannot be detached: its leases end with this client"
+            )
+        await self._offsets.hand_over(self._key)
+        await self._ended(TransactionState.DETACHED, None)
+        return self._key
+
+    async def __aenter__(self) -> "AsyncTransaction":
+        return self if self._state is TransactionState.OPEN else await self.begin()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            await self.give_up()
+        elif self._state is TransactionState.OPEN:
+            await self.commit()
+
+    # inside
+
+    def _producer(self, topic: str) -> AsyncTransactionProducer:
+        with self._mutex:
+            self._check_open()
+            found = self._producers.get(topic)
+            if found is None:
+                found = self._producers[topic] = self._transactional.producer(topic, self._key)
+                self._is_known = True
+            return found
+
+    def _check_open(self) -> None:
+        self._check_fork()
+        self._state.check(TransactionState.OPEN)
+
+    def _check_fork(self) -> None:
+        if self._state is not TransactionState.NEW:
+            self._transactional.broker.check_fork()
+
+    async def _commit(self) -> ProducerKey:
+        acks = leased_acks(self._enlisted)
+        for left in range(_GENERATIONS - 1, -1, -1):
+            request = CommitTransaction([self._key], None, self._offsets.requests(), acks)
+            try:
+                return await self._transactional.end(request)
+            except GenerationMismatch:
+                if not left:
+                    raise
+                await self._offsets.refresh()
+        raise AssertionError
+
+    async def _abort(self, timeout: float | None) -> None:
+        producers, self._producers = self._producers, {}
+        for producer in producers.values():
+            await producer.give_up(TransactionAborted(transaction=self.name, problem="its producer gave it up"))
+        key = self._key
+        if self._is_known:
+            key = await self._transactional.end(AbortTransaction([self._key]), timeout)
+        await self._ended(TransactionState.ABORTED, key)
+
+    async def _explain(self, error: QuiverError) -> QuiverError:
+        """What to raise. The broker says fenced when it is over: another instance's doing, or nobody's."""
+        if isinstance(error, UnknownProducer):
+            await self._ended(TransactionState.ABORTED, None)
+            return TransactionAborted(transaction=self.name, problem="the broker has forgotten its producer")
+        if not isinstance(error, ProducerFenced):
+            return error
+        try:
+            await self._abort(min(_GIVE_UP_SECONDS, self._transactional.broker.timeout))
+        except ProducerFenced as fenced:
+            self._transactional.fenced(fenced)
+            await self._ended(TransactionState.ABORTED, None)
+            return fenced
+        except QuiverError:
+            await self._ended(TransactionState.ABORTED, None)
+        problem = "it took longer than its timeout, was aborted by somebody else, or the broker was restarted"
+        return TransactionAborted(transaction=self.name, problem=problem)
+
+    async def _ended(self, state: TransactionState, next_key: ProducerKey | None) -> None:
+        producers, self._producers, self._state = self._producers, {}, state
+        is_committed = state is TransactionState.COMMITTED
+        if not is_committed:
+            gone = TransactionAborted(transaction=self.name, problem="it is over")
+            for producer in producers.values():
+                await producer.give_up(gone)
+        else:
+            self._offsets.committed()
+        enlisted, self._enlisted = self._enlisted, []
+        for each in enlisted:
+            with contextlib.suppress(QuiverError):
+                each.on_end(is_committed)
+        await self._transactional.leave(self, next_key)

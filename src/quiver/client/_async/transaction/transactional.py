@@ -1,0 +1,199 @@
+"""A producer of transactions, one after the other: its identity, its producers by topic, and how they end."""
+
+import threading
+from collections.abc import Callable, Iterable
+
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
+from quiver.client._async.transaction.producer import AsyncTransactionProducer
+from quiver.client._async.transaction.transaction import AsyncTransaction
+from quiver.client._backend_async import Lock, sleep
+from quiver.client.backoff import backoff_seconds
+from quiver.client.produce.send_outcome import fresh
+from quiver.model.errors import Closed, InvalidRequest, ProducerFenced, QuiverError, TransactionConflict
+from quiver.model.names import check_name
+from quiver.protocol.messages import Message, ProducerIdentity
+from quiver.protocol.transaction_messages import (
+    AbortTransaction,
+    CommitTransaction,
+    InitTransactions,
+    ProducerKey,
+    TransactionEnded,
+)
+
+_PRODUCERS_KEPT = 64
+_DELIVERY_SECONDS = 120.0
+"""How long a message is tried at most."""
+_IDLE_SECONDS = 3600.0
+"""A producer without a transactional id that was idle for longer is left to the broker to forget."""
+
+
+class AsyncTransactional:
+    """Begins transactions, each when the one before has ended; the first asks the broker who it is.
+
+    With a transactional id there is one such producer at a time: whoever initialises the id again fences this one,
+    and from then on `begin` raises ProducerFenced, until `init` takes the id back.
+    """
+
+    def __init__(
+        self,
+        broker: AsyncReconnectingConnection,
+        transactional_id: str | None,
+        timeout_ms: int,
+        on_end: "Callable[[AsyncTransactional], None] | None" = None,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.timeout_ms = timeout_ms
+        self.is_closed = False
+        self.broker = broker
+        self._on_end = on_end
+        self._beginning = Lock()
+        self._mutex = threading.Lock()
+        self._key: ProducerKey | None = None
+        """What the next transaction uses; None: the broker is to be asked."""
+        self._used_at = 0.0
+        self._has_new_timeout = False
+        self._current: AsyncTransaction | None = None
+        self._fenced_by: ProducerFenced | None = None
+        self._producers: dict[str, AsyncTransactionProducer] = {}
+
+    async def init(self) -> "AsyncTransactional":
+        """Takes the transactional id over: what it has open elsewhere is aborted, and whoever used it is fenced."""
+        self.broker.check_fork()
+        async with self._beginning:
+            self._check_free()
+            self._fenced_by = None
+            await self._init()
+        return self
+
+    def set_timeout(self, timeout_ms: int) -> None:
+        """Another timeout is told to the broker before the next transaction begins, by `init`."""
+        if timeout_ms != self.timeout_ms:
+            self.timeout_ms = timeout_ms
+            self._has_new_timeout = True
+
+    async def begin(self) -> "AsyncTransaction":
+        """A transaction that is open; TransactionConflict while another one of this object is."""
+        return await AsyncTransaction(lambda: self).begin()
+
+    async def commit(self) -> None:
+        """Commits the open transaction."""
+        await self._open_transaction().commit()
+
+    async def abort(self) -> None:
+        """Aborts the open transaction."""
+        await self._open_transaction().abort()
+
+    async def close(self) -> None:
+        """Aborts what is open, as far as the broker can be reached at once, and ends."""
+        if self.is_closed or self.broker.is_forked:
+            self.is_closed = True
+            return
+        current = self._current
+        if current is not None:
+            await current.give_up()
+        self.is_closed = True
+        for producer in self._producers.values():
+            await producer.end()
+
+    # for the transaction
+
+    async def enter(self, transaction: AsyncTransaction) -> ProducerKey:
+        """Whose messages the transaction's are."""
+        self.broker.check_fork()
+        try:
+            return await self._enter(transaction)
+        except BaseException:
+            if self._on_end is not None:
+                self._on_end(self)
+            raise
+
+    async def _enter(self, transaction: AsyncTransaction) -> ProducerKey:
+        async with self._beginning:
+            self._check_free()
+            if self._fenced_by is not None:
+                raise fresh(self._fenced_by)
+            now = self.broker.clock.monotonic()
+            if self.transactional_id is None and now - self._used_at > _IDLE_SECONDS:
+                self._key = None
+            if self._key is None or self._has_new_timeout:
+                await self._init()
+            assert self._key is not None
+            self._used_at, self._current = now, transaction
+            return self._key
+
+    def producer(self, topic: str, key: ProducerKey) -> AsyncTransactionProducer:
+        """The producer for a topic, at the beginning of its part of a transaction."""
+        with self._mutex:
+            producer = self._producers.pop(topic, None)
+            if producer is None:
+                producer = AsyncTransactionProducer(
+                    self.broker, check_name(topic), timeout_seconds=min(self.timeout_ms / 1000, _DELIVERY_SECONDS)
+                )
+            self._producers[topic] = producer
+            producer.begin((key.producer_id, key.epoch))
+            return producer
+
+    async def end(self, request: CommitTransaction | AbortTransaction, timeout: float | None = None) -> ProducerKey:
+        """Asks for the end of a transaction until there is an answer; what the next one uses."""
+        answer = await ask(self.broker, request, timeout)
+        if not isinstance(answer, TransactionEnded) or len(answer.producers) != len(request.producers):
+            raise unexpected(answer)
+        return answer.producers[0]
+
+    async def leave(self, transaction: AsyncTransaction, key: ProducerKey | None) -> None:
+        """The transaction has ended. Without a key nobody knows how, or the producer was given away."""
+        if self._current is not transaction:
+            return
+        self._key, self._current = key, None
+        kept = 0 if key is None and self.transactional_id is None else _PRODUCERS_KEPT
+        for topic in list(self._producers)[: max(0, len(self._producers) - kept)]:
+            await self._producers.pop(topic).end()
+        if self._on_end is not None:
+            self._on_end(self)
+
+    def fenced(self, error: ProducerFenced) -> None:
+        """Another instance has taken the transactional id over."""
+        self._fenced_by = error
+
+    # inside
+
+    async def _init(self) -> None:
+        self._key = None
+        answer = await ask(self.broker, InitTransactions(self.transactional_id, self.timeout_ms))
+        if not isinstance(answer, ProducerIdentity):
+            raise unexpected(answer)
+        self._key, self._has_new_timeout = ProducerKey(answer.producer_id, answer.epoch), False
+
+    def _check_free(self) -> None:
+        if self.is_closed:
+            raise Closed(what="the producer of transactions")
+        if self._current is not None and not self._current.is_uncertain:
+            problem = "it is open; threads and tasks need a transactional id each"
+            raise TransactionConflict(transaction=self._current.name, problem=problem)
+        if self._current is not None:
+            self._current = self._key = None
+
+    def _open_transaction(self) -> AsyncTransaction:
+        if self._current is None:
+            raise InvalidRequest(problem="there is no transaction: begin one")
+        return self._current
+
+
+async def ask(broker: AsyncReconnectingConnection, request: Message, timeout: float | None = None) -> object:
+    """The answer; what can be tried again is, until the timeout. All requests about transactions can be repeated."""
+    deadline = broker.clock.monotonic() + (broker.timeout if timeout is None else timeout)
+    failures = 0
+    while True:
+        try:
+            return (await broker.call(request, timeout=max(0.001, deadline - broker.clock.monotonic()))).answer
+        except QuiverError as error:
+            wait = backoff_seconds(failures, broker.randomness.jitter())
+            if not error.retryable or broker.clock.monotonic() + wait >= deadline:
+                raise
+        failures += 1
+        await sleep(wait)
+
+
+def producer_keys(keys: Iterable[ProducerKey | tuple[int, int]]) -> list[ProducerKey]:
+    """As users have them: what `producer_key` gave, or pairs of producer id and epoch."""
+    return [key if isinstance(key, ProducerKey) else ProducerKey(*key) for key in keys]

@@ -1,0 +1,1 @@
+"""Queue groups: jobs, batches of jobs, workers."""

@@ -1,0 +1,204 @@
+"""Asks for messages while there is room for them."""
+
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from quiver.client._async.connection.connection import AsyncConnection, Outbound
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
+from quiver.client._backend_async import Lock
+from quiver.client.backoff import backoff_seconds
+from quiver.client.work.held_run import HeldRun
+from quiver.client.work.leases import Leases
+from quiver.client.work.options import MOST_PER_RECEIVE, WorkConfig
+from quiver.client.work.prefetch_buffer import PrefetchBuffer
+from quiver.client.work.window import PrefetchWindow
+from quiver.model.errors import ConnectionLost, QuiverError, TopicNotFound, error_from_wire
+from quiver.protocol.messages import Answer, Failure
+from quiver.protocol.queue_messages import Receive, Received
+
+_WAIT_MS = 20_000
+_PATIENCE_SECONDS = 0.05
+"""After this time, room for less than a good batch is worth a request too."""
+
+_EMPTY_SECONDS = 0.01
+"""The least time between an answer with nothing in it and the next request."""
+
+
+class AsyncReceiver:
+    """One request is in flight while the buffer has room, so urgent messages arrive as soon as possible.
+
+    `on_news` is called when messages have come, or none will; `on_error` with messages that are damaged.
+    """
+
+    def __init__(
+        self,
+        broker: AsyncReconnectingConnection,
+        options: WorkConfig,
+        leases: Leases,
+        buffer: PrefetchBuffer[Any],
+        *,
+        on_news: Callable[[], None],
+        on_error: Callable[[QuiverError], None],
+    ) -> None:
+        self._broker = broker
+        self._options = options
+        self._leases = leases
+        self._buffer = buffer
+        self._on_news = on_news
+        self._on_error = on_error
+        self._mutex = threading.Lock()
+        self._sending = Lock()
+        self._topics: dict[int, str] = {}
+        self._asked = 0
+        self._asked_at = 0.0
+        self._retry_at = 0.0
+        self._failures = 0
+        self._connection: AsyncConnection | None = None
+        self.window = PrefetchWindow(fixed=options.prefetch, floor=options.concurrency)
+        self.is_wanted = False
+        """Somebody waits for a message."""
+        self.was_full = False
+        """The last answer had as much as was asked for."""
+        self._is_paused = False
+        self.is_stopped = False
+        self.error: QuiverError | None = None
+        """Why there will be no more messages."""
+
+    async def open(self, timeout: float | None = None) -> None:
+        """Finds the topics; TopicNotFound."""
+        self._topics = {(await self._broker.topic(name, timeout)).id: name for name in self._options.topics}
+
+    @property
+    def is_begun(self) -> bool:
+        """Somebody has asked for a job."""
+        return self._asked_at > 0
+
+    def stop(self) -> None:
+        """Asks for nothing more. What was asked for may still come."""
+        self.is_stopped = True
+
+    def due_at(self) -> float:
+        """When to ask without being woken."""
+        if self._asked:
+            return self._asked_at + _WAIT_MS / 1000 + self._broker.timeout
+        is_off = not self.is_begun or self.is_stopped or self._is_paused
+        if is_off or self.error is not None or self._room() < 1:
+            return math.inf
+        return max(self._retry_at, self._asked_at + _PATIENCE_SECONDS)
+
+    async def ask(self, timeout: float | None = None) -> None:
+        """Sends a request if it is time for one. Never raises: `error` says what is the matter."""
+        if self._asked or self.is_stopped or self.error is not None or self._sending.locked():
+            return
+        async with self._sending:
+            count = self._begin()
+            if not count:
+                return
+            try:
+                if not self._topics:
+                    await self.open(timeout)
+                self._connection = await self._broker.connection(timeout)
+                await self._connection.send([Outbound(self._request(count), None, self._answered)])
+            except QuiverError as error:
+                self._failed(error)
+            except BaseException:
+                self._asked = 0
+                raise
+
+    async def pause(self, timeout: float) -> None:
+        """Ends a request that still waits for messages, after taking what is on its way; until `resume`."""
+        self._is_paused = True
+        async with self._sending:
+            if self._asked:
+                await self._broker.retire(timeout)
+
+    def resume(self) -> None:
+        self._is_paused = False
+
+    def _request(self, count: int) -> Receive:
+        options = self._options
+        return Receive(
+            list(self._topics),
+            options.group,
+            options.consumer,
+            count,
+            options.max_bytes,
+            _WAIT_MS,
+            options.visibility_ms,
+            options.ordering,
+            options.priority,
+            options.start,
+        )
+
+    def check_silence(self) -> None:
+        """Gives up a connection that should have answered by now."""
+        silence = self._broker.clock.monotonic() - self._asked_at
+        if self._asked and self._connection is not None and silence > _WAIT_MS / 1000 + self._broker.timeout:
+            problem = f"no answer for {silence:.0f} s"
+            self._connection.fail(ConnectionLost(address=self._broker.address, problem=problem))
+
+    def _room(self) -> int:
+        if self._buffer.size_bytes >= self._options.max_bytes:
+            return 0
+        waiting = self._buffer.count
+        return max(self.window.size - waiting, 1 if self.is_wanted and not waiting else 0)
+
+    def _begin(self) -> int:
+        """How many to ask for now; from then on they are asked for."""
+        with self._mutex:
+            now = self._broker.clock.monotonic()
+            if self._asked or self.is_stopped or self._is_paused or now < self._retry_at:
+                return 0
+            room = min(self._room(), MOST_PER_RECEIVE)
+            is_worth_it = room >= self.window.step or now - self._asked_at >= _PATIENCE_SECONDS
+            if room < 1 or not is_worth_it:
+                return 0
+            self._asked, self._asked_at = room, now
+            return room
+
+    def _answered(self, answer: Answer | QuiverError, payload: memoryview) -> None:
+        if isinstance(answer, Failure):
+            answer = error_from_wire(answer.code, answer.message, answer.retryable)
+        if isinstance(answer, QuiverError):
+            self._failed(answer)
+        elif not isinstance(answer, Received):
+            self._failed(unexpected(answer))
+        else:
+            self._failures = 0
+            self._take(answer, payload)
+            self._on_news()
+
+    def _take(self, answer: Received, payload: memoryview) -> None:
+        now = self._broker.clock.monotonic()
+        runs: list[HeldRun] = []
+        position = 0
+        for run in answer.runs:
+            frame = payload[position : position + run.length]
+            position += run.length
+            try:
+                runs.append(HeldRun(run, self._topics.get(run.topic_id, str(run.topic_id)), frame, now))
+            except QuiverError as error:
+                self._on_error(error)
+        self._leases.add(runs)
+        self._buffer.add(runs, now)
+        with self._mutex:
+            self.was_full = sum(run.count for run in runs) >= self._asked
+            self._asked = 0
+            if not runs:
+                self._retry_at = now + _EMPTY_SECONDS
+
+    def _failed(self, error: QuiverError) -> None:
+        with self._mutex:
+            self._asked = 0
+            if isinstance(error, TopicNotFound) and self._topics:
+                self._topics = {}  # it may have been made anew under another id
+            elif not error.retryable:
+                self.error = error
+            wait = backoff_seconds(self._failures, self._broker.randomness.jitter())
+            self._retry_at = self._broker.clock.monotonic() + wait
+            self._failures += 1
+        if self.error is None and not self.is_stopped and not self._broker.is_closed:
+            self._broker.log.retrying(f"receiving for group {self._options.group}", error, self._failures, wait)
+        self._on_news()

@@ -1,0 +1,28 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""Queues from outside: how much each group has before it."""
+
+from collections.abc import Sequence
+
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
+from quiver.model.names import check_name
+from quiver.protocol.queue_messages import DescribeQueues, QueueDepth, QueueDepths
+
+
+class Queues:
+    def __init__(self, broker: ReconnectingConnection) -> None:
+        self._broker = broker
+
+    def depths(self, topic: str) -> Sequence[QueueDepth]:
+        """Of every queue group that has used the topic: ready, leased, retrying, delayed, dead, age, consumers."""
+        return self._ask(topic, None)
+
+    def depth(self, topic: str, group: str) -> QueueDepth:
+        """Of one group; GroupNotFound when it has not used the topic."""
+        [found] = self._ask(topic, check_name(group, "group"))
+        return found
+
+    def _ask(self, topic: str, group: str | None) -> Sequence[QueueDepth]:
+        answer = (self._broker.call(DescribeQueues(check_name(topic), group))).answer
+        if not isinstance(answer, QueueDepths):
+            raise unexpected(answer)
+        return answer.queues

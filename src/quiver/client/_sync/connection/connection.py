@@ -1,0 +1,213 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""One connection to a broker: handshake, many requests in flight, answers as they come."""
+
+import socket
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from quiver.client._backend_sync import Buffer, Lock, Stream, Task, Waiter
+from quiver.client.connection.fork import watch_forks
+from quiver.model.errors import (
+    ConnectionLost,
+    ForkRefused,
+    ProtocolError,
+    QuiverError,
+    RequestTimeout,
+    RequestTooLarge,
+    error_from_wire,
+)
+from quiver.model.limits import MIB, Limits
+from quiver.protocol.messages import (
+    CODECS,
+    ENCODINGS,
+    PROTOCOL_VERSION,
+    Answer,
+    Failure,
+    Hello,
+    Message,
+    Welcome,
+)
+from quiver.protocol.packet import LENGTH_BYTES, NO_CORRELATION, PacketReader, decode_answer, encode_packet
+from quiver.protocol.preface import PREFACE
+
+_END_SECONDS = 5.0
+"""How long the end of a connection waits for its receiver; one that an interrupt left stuck is not waited for."""
+_CORRELATIONS = 2**32 - 1
+_EMPTY = memoryview(b"")
+_LARGE_BYTES = 64 * 1024
+
+OnAnswer = Callable[[Answer | QuiverError, memoryview], None]
+"""Called once, where answers are received: it must be quick and must not wait."""
+
+
+class Outbound(NamedTuple):
+    request: Message
+    payload: Buffer | None = None
+    on_answer: OnAnswer | None = None
+    """None for requests that are not answered."""
+
+
+class Reply(NamedTuple):
+    answer: Answer
+    payload: memoryview
+
+
+def _allocate(size: int) -> memoryview:
+    return memoryview(np.empty(size, np.uint8).data)
+
+
+def _described(error: RequestTooLarge) -> str:
+    """What answers with a length that no packet has: the first four letters of HTTP are one."""
+    length = int(error.details["size"]) - LENGTH_BYTES
+    if length.to_bytes(LENGTH_BYTES, "little") == b"HTTP":
+        return "speaks HTTP; give the native port of the broker instead (7481 unless configured)"
+    return "is not a Quiver broker"
+
+
+class Connection:
+    """Every request is answered exactly once: by the broker, or by the error that ended the connection."""
+
+    def __init__(self, sock: socket.socket, address: str) -> None:
+        self.address = address
+        self.welcome: Welcome
+        self._stream = Stream(sock)
+        self._packets = PacketReader(Limits().fetch_bytes + MIB, allocate=_allocate)
+        self._waiting: dict[int, OnAnswer] = {}
+        self._correlation = 0
+        self._sending = Lock()
+        self._error: QuiverError | None = None
+        self._task: Task | None = None
+        watch_forks(self)
+
+    def open(self, client: str, timeout: float) -> None:
+        """Shakes hands; ConnectionLost, or the broker's own refusal."""
+        self._stream.set_no_delay()
+        self._task = Task(self._receive, "quiver-connection")
+        try:
+            self._stream.send([PREFACE])
+            hello = Hello([PROTOCOL_VERSION], list(CODECS), list(ENCODINGS), client)
+            answer = (self.call(hello, timeout)).answer
+            if not isinstance(answer, Welcome):
+                raise ProtocolError(problem=f"the broker answered the handshake with {type(answer).__name__}")
+            self.welcome = answer
+        except RequestTimeout:
+            self.close()
+            raise ConnectionLost(address=self.address, problem="no answer to the handshake") from None
+        except OSError as error:
+            self.close()
+            raise ConnectionLost(address=self.address, problem=error.strerror or str(error)) from None
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_open(self) -> bool:
+        return self._error is None
+
+    @property
+    def lost_by(self) -> QuiverError:
+        """What ended it."""
+        assert self._error is not None, "it is open"
+        return self._error
+
+    def send(self, requests: Sequence[Outbound]) -> None:
+        """Sends requests one behind the other in one write. Never raises: a lost connection answers them."""
+        with self._sending:
+            buffers: list[Buffer] = []
+            for request, payload, on_answer in requests:
+                correlation = self._correlation = self._correlation % _CORRELATIONS + 1
+                if on_answer is not None:
+                    self._waiting[correlation] = on_answer
+                buffers.append(encode_packet(correlation, request, 0 if payload is None else len(payload)))
+                if payload is not None:
+                    buffers.append(payload)
+            if self._error is None:
+                try:
+                    self._stream.send(buffers)
+                except OSError as error:
+                    self.fail(self._lost(error))
+                except BaseException:
+                    self.fail(ConnectionLost(address=self.address, problem="a request was cut off"))
+                    raise
+        if self._error is not None:
+            self.fail(self._error)
+
+    def call(self, request: Message, timeout: float | None) -> Reply:
+        """The answer to one request, also when it is a Failure; RequestTimeout or ConnectionLost without one."""
+        waiter: Waiter[tuple[Answer | QuiverError, memoryview]] = Waiter()
+        self.send([Outbound(request, None, lambda answer, payload: waiter.set((answer, payload)))])
+        try:
+            got = waiter.wait(timeout)
+        except TimeoutError:
+            raise RequestTimeout(seconds=timeout) from None
+        assert got is not None
+        answer, payload = got
+        if isinstance(answer, QuiverError):
+            raise answer
+        return Reply(answer, payload)
+
+    def fail(self, error: QuiverError) -> None:
+        """Ends the connection; everything that waits is answered with the error."""
+        if self._error is None:
+            self._error = error
+            self._stream.abort()
+        while self._waiting:
+            try:
+                _, on_answer = self._waiting.popitem()
+            except KeyError:
+                return
+            on_answer(self._error, _EMPTY)
+
+    def finish(self, timeout: float) -> None:
+        """Sends nothing more, takes the answers that are on their way, and closes."""
+        self._stream.end_sending()
+        if self._task is not None:
+            self._task.join(timeout)
+        self.close()
+
+    def close(self) -> None:
+        self.fail(ConnectionLost(address=self.address, problem="the connection was closed"))
+        if self._task is not None:
+            self._task.cancel()
+            self._task.join(_END_SECONDS)
+            self._task = None
+        self._stream.close()
+
+    def after_fork(self, parent_pid: int) -> None:
+        """In the child it is over. Only the descriptor is closed: the parent goes on with the same socket."""
+        self._error = ForkRefused(pid=parent_pid)
+        self._waiting, self._sending, self._task = {}, Lock(), None
+        self._stream.close()
+
+    def _receive(self) -> None:
+        try:
+            while True:
+                buffer = self._packets.get_buffer()
+                count = self._stream.receive_into(buffer, len(buffer) > _LARGE_BYTES)
+                if count == 0:
+                    raise ConnectionLost(address=self.address, problem="the broker closed the connection")
+                for correlation, message, payload in self._packets.received(count):
+                    self._take_answer(correlation, decode_answer(message), payload)
+        except OSError as error:
+            self.fail(self._lost(error))
+        except RequestTooLarge as error:
+            self.fail(ProtocolError(problem=f"{self.address} {_described(error)}"))
+        except QuiverError as error:
+            self.fail(error)
+        except BaseException:
+            self.fail(ConnectionLost(address=self.address, problem="receiving was ended"))
+            raise
+
+    def _take_answer(self, correlation: int, answer: Answer, payload: memoryview) -> None:
+        if correlation == NO_CORRELATION:
+            if isinstance(answer, Failure):
+                raise error_from_wire(answer.code, answer.message, answer.retryable)
+            raise ProtocolError(problem=f"{type(answer).__name__} belongs to no request")
+        on_answer = self._waiting.pop(correlation, None)
+        if on_answer is not None:
+            on_answer(answer, payload)
+
+    def _lost(self, error: OSError) -> ConnectionLost:
+        return ConnectionLost(address=self.address, problem=error.strerror or str(error) or "it broke")

@@ -1,0 +1,210 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""A broker that is reached again whenever the connection to it breaks."""
+
+import socket
+from collections.abc import Callable
+
+from quiver.client._backend_sync import Lock, acquire, dial, sleep
+from quiver.client._sync.connection.connection import Connection, Reply
+from quiver.client.backoff import backoff_seconds
+from quiver.client.connection.address import Address, Bootstrap
+from quiver.client.connection.fork import watch_forks
+from quiver.client.connection.retry_log import RetryLog
+from quiver.model.errors import (
+    Closed,
+    ConnectionLost,
+    ForkRefused,
+    ProtocolError,
+    QuiverError,
+    ShuttingDown,
+    TopicNotFound,
+    error_from_wire,
+)
+from quiver.model.names import check_name
+from quiver.protocol.messages import Failure, GetMetadata, Message, Metadata, TopicInfo
+from quiver.system.clock import Clock, SystemClock
+from quiver.system.randomness import Randomness, SystemRandomness
+
+Target = Bootstrap | Callable[[], socket.socket]
+"""Addresses to dial, or what gives a connected socket (the embedded broker)."""
+
+_CONNECT_SECONDS = 10.0
+
+
+class ReconnectingConnection:
+    def __init__(
+        self,
+        target: Target,
+        *,
+        timeout: float,
+        client: str = "quiver-python",
+        clock: Clock | None = None,
+        randomness: Randomness | None = None,
+    ) -> None:
+        self.clock = clock or SystemClock()
+        self.randomness = randomness or SystemRandomness()
+        self.timeout = timeout
+        self.address = str(target) if isinstance(target, Bootstrap) else "the embedded broker"
+        self._target = target
+        self._chosen = 0
+        """Which of the addresses answered last."""
+        self.log = RetryLog(self.clock)
+        self._client = client
+        self._connection: Connection | None = None
+        self._connecting = Lock()
+        self.is_closed = False
+        self._forked_from: int | None = None
+        watch_forks(self)
+
+    def connection(self, timeout: float | None = None) -> Connection:
+        """The connection, made anew if it broke; ConnectionLost when one attempt fails, or after `timeout`."""
+        connection = self._connection
+        if connection is not None and connection.is_open and self._forked_from is None:
+            return connection
+        self._check_usable()
+        deadline = self.clock.monotonic() + (2 * _CONNECT_SECONDS if timeout is None else timeout)
+        if not acquire(self._connecting, timeout):
+            raise ConnectionLost(address=self.address, problem="no answer in time")
+        try:
+            self._check_usable()
+            connection = self._connection
+            if connection is None or not connection.is_open:
+                if connection is not None:
+                    self.log.broke(connection.lost_by)
+                    connection.close()
+                self._connection = None
+                connection = self._connect(deadline)
+                self._connection = connection
+                self.log.connected(connection.address)
+            return connection
+        finally:
+            self._connecting.release()
+
+    def reach(self, timeout: float) -> None:
+        """Connects, and tries again until the timeout; ConnectionLost."""
+        deadline = self.clock.monotonic() + timeout
+        failures = 0
+        while True:
+            try:
+                self.connection(max(0.001, deadline - self.clock.monotonic()))
+                return
+            except (ConnectionLost, ShuttingDown) as error:
+                wait = backoff_seconds(failures, self.randomness.jitter())
+                if self.clock.monotonic() + wait >= deadline:
+                    raise
+                failures += 1
+                self.log.retrying("connecting", error, failures, wait)
+            sleep(wait)
+
+    def call(self, request: Message, *, repeatable: bool = True, timeout: float | None = None) -> Reply:
+        """The answer to a request; a Failure is raised as its error.
+
+        Connecting is tried again until the timeout. A request that was sent is sent again after a lost connection
+        only if it is `repeatable`.
+        """
+        deadline = self.clock.monotonic() + (self.timeout if timeout is None else timeout)
+        failures = 0
+        while True:
+            sent = False
+            try:
+                connection = self.connection(max(0.001, deadline - self.clock.monotonic()))
+                sent = True
+                reply = connection.call(request, max(0.001, deadline - self.clock.monotonic()))
+                if not isinstance(reply.answer, Failure):
+                    return reply
+                raise error_from_wire(reply.answer.code, reply.answer.message, reply.answer.retryable)
+            except (ConnectionLost, ShuttingDown) as error:
+                wait = backoff_seconds(failures, self.randomness.jitter())
+                if self.clock.monotonic() + wait >= deadline or self.is_closed:
+                    raise
+                if isinstance(error, ConnectionLost) and sent and not repeatable:
+                    raise
+                failures += 1
+                self.log.retrying(type(request).__name__, error, failures, wait)
+            sleep(wait)
+
+    def topic(self, name: str, timeout: float | None = None) -> TopicInfo:
+        """What the broker knows of a topic now; TopicNotFound when there is none."""
+        check_name(name)
+        answer = (self.call(GetMetadata([name]), timeout=timeout)).answer
+        if not isinstance(answer, Metadata):
+            raise unexpected(answer)
+        for info in answer.topics:
+            if info.name == name:
+                return info
+        raise TopicNotFound(topic=name)
+
+    def retire(self, timeout: float) -> None:
+        """Ends the connection after its last answers; whoever needs one gets a new one."""
+        connection, self._connection = self._connection, None
+        if connection is not None and self._forked_from is None:
+            connection.finish(timeout)
+
+    def close(self) -> None:
+        self.is_closed = True
+        connection, self._connection = self._connection, None
+        if connection is not None and self._forked_from is None:
+            connection.close()
+
+    def after_fork(self, parent_pid: int) -> None:
+        self._forked_from = parent_pid
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a child of the process that made it: nothing is sent, closing does nothing."""
+        return self._forked_from is not None
+
+    def check_fork(self) -> None:
+        if self._forked_from is not None:
+            raise ForkRefused(pid=self._forked_from)
+
+    def _check_usable(self) -> None:
+        self.check_fork()
+        if self.is_closed:
+            raise Closed(what="the client")
+
+    def _connect(self, deadline: float) -> Connection:
+        """Tries each address once, beginning with the one that answered last; each gets its share of the time."""
+        if not isinstance(self._target, Bootstrap):
+            return self._open(self._embedded(self._target), self.address, deadline)
+        addresses = self._target.addresses
+        problem: QuiverError | None = None
+        for step in range(len(addresses)):
+            chosen = (self._chosen + step) % len(addresses)
+            now = self.clock.monotonic()
+            try:
+                connection = self._dial(addresses[chosen], now + (deadline - now) / (len(addresses) - step))
+            except (ConnectionLost, ProtocolError, ShuttingDown) as error:
+                problem = problem or error
+            else:
+                self._chosen = chosen
+                return connection
+        assert problem is not None, "there is at least one address"
+        raise problem
+
+    def _dial(self, address: Address, deadline: float) -> Connection:
+        try:
+            sock = dial(address.host, address.port, self._step_seconds(deadline))
+        except TimeoutError:
+            raise ConnectionLost(address=address, problem="no answer in time") from None
+        except OSError as error:
+            raise ConnectionLost(address=address, problem=error.strerror or str(error)) from None
+        return self._open(sock, str(address), deadline)
+
+    def _embedded(self, connect: Callable[[], socket.socket]) -> socket.socket:
+        try:
+            return connect()
+        except OSError as error:
+            raise ConnectionLost(address=self.address, problem=error.strerror or str(error)) from None
+
+    def _open(self, sock: socket.socket, address: str, deadline: float) -> Connection:
+        connection = Connection(sock, address)
+        connection.open(self._client, self._step_seconds(deadline))
+        return connection
+
+    def _step_seconds(self, deadline: float) -> float:
+        return max(0.001, min(_CONNECT_SECONDS, self.timeout, deadline - self.clock.monotonic()))
+
+
+def unexpected(answer: object) -> QuiverError:
+    return ProtocolError(problem=f"the broker answered with {type(answer).__name__}")

@@ -1,0 +1,174 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""Reading without a group: single messages or whole batches, from one place to another or on and on."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+
+import pyarrow as pa
+
+from quiver.client._backend_sync import flatten
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
+from quiver.client._sync.read.fetcher import Fetcher
+from quiver.client._sync.read.offsets import find_offsets
+from quiver.client.message import Message, messages_of
+from quiver.client.raise_once import RaiseOnce
+from quiver.client.read.arrow_batch import arrow_batch
+from quiver.client.read.cursor import NO_END, ReadFrame
+from quiver.client.read.options import ReaderConfig
+from quiver.client.read.partition_source import PartitionSource
+from quiver.client.wait_limit import WaitLimit
+from quiver.model.errors import ConnectionLost, MessageTimeout, PartitionNotFound, RequestTimeout
+from quiver.model.position import Position
+from quiver.protocol.messages import TopicInfo
+
+_LOOK_FOR_PARTITIONS_SECONDS = 10.0
+
+
+class Reader:
+    """Reads partitions of a topic without a group. Iterate it for messages, or over `batches()`.
+
+    It begins where `start` says when it is opened: by `open`, a `with` block, or the first message asked for.
+    Within a partition messages come in order. One fetch is under way while the last one is read.
+    """
+
+    def __init__(self, broker: ReconnectingConnection, topic: str, options: ReaderConfig) -> None:
+        self.topic = topic
+        self._broker = broker
+        self._options = options
+        self._fetcher = Fetcher(
+            broker,
+            max_bytes=options.max_bytes,
+            max_wait_ms=options.max_wait_ms,
+            read_committed=options.read_committed,
+            include_expired=options.include_expired,
+        )
+        self.expired_count = 0
+        """Messages that were left out because their time to live was over."""
+        self._sources: list[PartitionSource] = []
+        self._wait_limit = WaitLimit(broker.clock, broker.log, options.timeout_seconds)
+        self._info: TopicInfo | None = None
+        self._looked_at = 0.0
+        self._is_closed = False
+        self._reading: Iterator[ReadFrame | MessageTimeout] = self._read()
+        self._messages: Iterator[Message] = flatten(self._message_groups())
+
+    def open(self) -> None:
+        """Fixes where reading starts and ends; TopicNotFound, PartitionNotFound."""
+        if self._info is not None:
+            return
+        self._wait_limit.restart()
+        info = self._broker.topic(self.topic, self._wait_limit.left)
+        wanted = self._options.partitions
+        numbers = range(info.partitions) if wanted is None else wanted
+        for number in numbers:
+            if number >= info.partitions:
+                raise PartitionNotFound(topic=self.topic, count=info.partitions, partition=number)
+        starts = self._resolve(info, numbers, self._options.start)
+        ends = self._resolve(info, numbers, self._options.end)
+        for number in numbers:
+            end = ends[number]
+            self._begin(info, number, starts[number] or 0, NO_END if end is None else end)
+        self._looked_at = self._broker.clock.monotonic()
+        self._info = info
+
+    def _begin(self, info: TopicInfo, partition: int, offset: int, end: int = NO_END) -> None:
+        source = PartitionSource(info.id, self.topic, partition, offset, end)
+        self._sources.append(source)
+        self._fetcher.add([source])
+
+    def __iter__(self) -> Iterator[Message]:
+        return self._messages
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Arrow batches: partition, offset, timestamp, append_time, key, value, headers, priority."""
+        return flatten(self._batch_groups())
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """Per partition, the next offset that will be fetched; once all is read, the end."""
+        return {source.partition: min(source.cursor.offset, source.cursor.end) for source in self._sources}
+
+    @property
+    def lost_count(self) -> int:
+        """Messages that retention removed before they were read."""
+        return self._fetcher.lost_count
+
+    def __enter__(self) -> "Reader":
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the iteration; what was fetched ahead is let go."""
+        self._is_closed = True
+        self._fetcher.wake()
+
+    def _batch_groups(self) -> Iterator[Iterable[pa.RecordBatch]]:
+        for read in self._reading:
+            yield RaiseOnce(read) if isinstance(read, MessageTimeout) else [arrow_batch(read)]
+
+    def _message_groups(self) -> Iterator[Iterable[Message]]:
+        for read in self._reading:
+            yield RaiseOnce(read) if isinstance(read, MessageTimeout) else messages_of(read, self.topic)
+
+    def _read(self) -> Iterator[ReadFrame | MessageTimeout]:
+        self.open()
+        limit = self._wait_limit
+        while not self._is_closed and not all(source.cursor.is_finished for source in self._sources):
+            self._look_for_partitions()
+            has_waited = True
+            for _, stored in self._fetcher.next_frames(limit.left):
+                if self._is_closed:
+                    return
+                if not stored.is_hidden:
+                    read = stored.open(self.topic, self._options.limits, self._broker.clock.monotonic())
+                    self.expired_count += read.expired_count
+                    if read.is_empty:
+                        continue
+                    yield read
+                    limit.restart()
+                    has_waited = False
+            if has_waited and limit.is_over:
+                yield limit.error()
+                limit.restart()
+
+    def _look_for_partitions(self) -> None:
+        """A reader of all partitions that follows finds those that are added, from their first message on."""
+        now = self._broker.clock.monotonic()
+        if self._info is None or not self._options.follows_growth:
+            return
+        if now - self._looked_at < _LOOK_FOR_PARTITIONS_SECONDS:
+            return
+        self._looked_at = now
+        try:
+            info = self._broker.topic(self.topic, self._wait_limit.left)
+        except (ConnectionLost, RequestTimeout):
+            return
+        if info.id == self._info.id:
+            for number in range(self._info.partitions, info.partitions):
+                self._begin(info, number, 0)
+            self._info = info
+
+    def _resolve(
+        self, info: TopicInfo, numbers: Sequence[int], wanted: Position | Mapping[int, Position] | None
+    ) -> dict[int, int | None]:
+        positions = {
+            number: wanted if wanted is None or isinstance(wanted, Position) else wanted.get(number)
+            for number in numbers
+        }
+        found: dict[int, int | None] = dict.fromkeys(numbers)
+        asked = {n: p for n, p in positions.items() if p is not None and p.kind != "offset"}
+        if asked:
+            found |= find_offsets(
+                self._broker,
+                info,
+                asked,
+                read_committed=self._options.read_committed,
+                timeout=self._wait_limit.left,
+            )
+        found |= {n: p.value for n, p in positions.items() if p is not None and p.kind == "offset"}
+        return found

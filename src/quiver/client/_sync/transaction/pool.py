@@ -1,0 +1,61 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""The producers of transactions that a client keeps, so that only the first transaction of each has to initialise."""
+
+import threading
+from weakref import WeakSet
+
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
+from quiver.client._sync.transaction.transactional import Transactional
+
+
+class TransactionPool:
+    """One for each transactional id; those without an id are used by whoever comes next."""
+
+    def __init__(self, broker: ReconnectingConnection) -> None:
+        self._broker = broker
+        self._mutex = threading.Lock()
+        self._named: dict[str, Transactional] = {}
+        self._idle: dict[Transactional, None] = {}
+        self._busy: dict[Transactional, None] = {}
+        self._handed_out: WeakSet[Transactional] = WeakSet()
+        """Without an id, and somebody's own."""
+
+    def get(self, transactional_id: str | None, timeout_ms: int) -> Transactional:
+        """The one of an id; without an id, a new one."""
+        self._broker.check_fork()
+        with self._mutex:
+            if transactional_id is None:
+                own = Transactional(self._broker, None, timeout_ms)
+                self._handed_out.add(own)
+                return own
+            found = self._named.get(transactional_id)
+            if found is None:
+                found = self._named[transactional_id] = Transactional(self._broker, transactional_id, timeout_ms)
+            found.set_timeout(timeout_ms)
+            return found
+
+    def choose(self, transactional_id: str | None, timeout_ms: int) -> Transactional:
+        """For one transaction: without an id, one that is idle."""
+        self._broker.check_fork()
+        if transactional_id is not None:
+            return self.get(transactional_id, timeout_ms)
+        with self._mutex:
+            chosen = next((each for each in self._idle if each.timeout_ms == timeout_ms), None)
+            if chosen is None:
+                chosen = Transactional(self._broker, None, timeout_ms, on_end=self._on_end)
+            self._idle.pop(chosen, None)
+            self._busy[chosen] = None
+            return chosen
+
+    def close(self) -> None:
+        """Aborts what is open, as far as the broker can be reached at once."""
+        with self._mutex:
+            known = [*self._named.values(), *self._idle, *self._busy, *self._handed_out]
+        for each in known:
+            each.close()
+
+    def _on_end(self, ended: Transactional) -> None:
+        with self._mutex:
+            if ended in self._busy and not ended.is_closed:
+                del self._busy[ended]
+                self._idle[ended] = None

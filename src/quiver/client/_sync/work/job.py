@@ -1,0 +1,205 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""A message that was received to be worked on: read, then acked, given back or rejected."""
+
+from types import TracebackType
+from typing import Any
+
+from quiver.client._sync.work.settler import Settler
+from quiver.client.message import Message, MessageSource
+from quiver.client.transaction.acks import ABORTED, Enlisted
+from quiver.client.work.held_run import HeldRun
+from quiver.client.work.prefetch_buffer import PrefetchBuffer
+from quiver.client.work.reject import Reject
+from quiver.client.work.settlement import Decision
+from quiver.model.errors import LeaseLost, QuiverError
+from quiver.model.receipt import Receipt
+from quiver.model.times import Duration, parse_duration_ms
+from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
+from quiver.records.read import OpenFrame
+
+OPEN, DECIDED, GIVEN_BACK, ENLISTED, LEFT = 0, 1, 2, 3, 4
+"""ENLISTED: a transaction decides. LEFT: so it does, and the holder has left the job to it."""
+
+
+class JobSource(MessageSource):
+    """What the jobs of one run have in common."""
+
+    __slots__ = ("ordered", "run", "settler")
+
+    def __init__(self, frame: OpenFrame, run: HeldRun, settler: Settler, ordered: PrefetchBuffer[Any] | None) -> None:
+        super().__init__(frame, run.topic, run.partition)
+        self.run = run
+        self.settler = settler
+        self.ordered = ordered
+        """Where the jobs lie, if they come in order of their keys."""
+
+
+class Job(Message, gc=False, eq=False):
+    """A message of a queue group, leased to this consumer. The lease is renewed until the job is settled.
+
+    `with job` acks on leaving; an exception gives the message back with its text, and goes on. The ack goes
+    out within milliseconds together with others; if it is refused, the next job raises that.
+    """
+
+    source: JobSource
+    state: int = OPEN
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it was decided here what becomes of it."""
+        return self.state != OPEN
+
+    @property
+    def attempt(self) -> int:
+        """Deliveries so far, this one included."""
+        return self.source.run.attempt
+
+    @property
+    def first_delivered(self) -> int:
+        """When it was delivered for the first time, epoch milliseconds."""
+        return self.source.run.first_delivered_ms
+
+    @property
+    def last_error(self) -> str | None:
+        """Why the last delivery came to nothing."""
+        return self.source.run.last_error or None
+
+    @property
+    def receipt(self) -> str:
+        """What settles this delivery over HTTP too."""
+        run = self.source.run
+        return str(Receipt(run.topic, run.partition, self.offset, run.attempt, *run.lease[2:]))
+
+    def ack(self) -> None:
+        """It is done: on return that is on disk. LeaseLost when it was given to somebody else meanwhile."""
+        self._settle(ACK)
+
+    def nack(self, delay: Duration | None = None, error: str = "", *, counted: bool = True) -> None:
+        """Gives it back, to be delivered again after `delay` (by default the group's backoff).
+
+        `error` is kept as its last error. With `counted` off, this delivery is not counted as an attempt.
+        """
+        delay_ms = None if delay is None else parse_duration_ms(delay, "delay")
+        self._settle(NACK, delay_ms=delay_ms, is_counted=counted, reason=error)
+
+    def reject(self, reason: str = "") -> None:
+        """It can never be processed: it goes to the dead letters at once."""
+        self._settle(REJECT, reason=reason)
+
+    def extend(self, duration: Duration | None = None) -> int:
+        """The lease ends `duration` (by default the visibility time) from now; returns when, epoch milliseconds.
+
+        Leases are renewed by themselves while a job is open: this is for times in which nothing runs here.
+        """
+        run, offset = self.source.run, self.offset
+        self._check_open()
+        length_ms = run.visibility_ms if duration is None else parse_duration_ms(duration, "duration")
+        settler = self.source.settler
+        now = settler.clock.monotonic()
+        until_ms = settler.settle(Decision(EXTEND, [(run, offset, offset + 1)], delay_ms=length_ms))
+        run.extend(offset, offset + 1, now, length_ms)
+        return until_ms or 0
+
+    def __enter__(self) -> "Job":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        if self.state:
+            self._leave_enlisted()
+            return isinstance(error, Reject)
+        source = self.source
+        run, settler = source.run, source.settler
+        if error is None:
+            if settler.may_be_expired(run):
+                self.ack()
+                return False
+            self.state = DECIDED
+            settler.decided.append(self)
+            if settler.is_asleep:
+                settler.wake()
+            return False
+        self.leave(error)
+        return isinstance(error, Reject)
+
+    def leave(self, error: BaseException) -> None:
+        """Decides what an exception means for the message; nobody waits for it to be settled."""
+        run, offset = self.source.run, self.offset
+        self._leave_enlisted()
+        if self.state or (run.lost is not None and offset in run.lost):
+            return
+        self.state = DECIDED
+        span = [(run, offset, offset + 1)]
+        if isinstance(error, Reject):
+            decision = Decision(REJECT, span, reason=error.reason)
+        elif isinstance(error, Exception):
+            decision = Decision(NACK, span, reason=error_text(error))
+        else:
+            decision = Decision(NACK, span, delay_ms=0, is_counted=False)
+        if decision.action == NACK:
+            self.give_back()
+        self.source.settler.decide(decision)
+
+    def enlist(self) -> Enlisted:
+        """Hands it over to a transaction, which acks it or gives it back to its holder; LeaseLost."""
+        self._check_open()
+        self.state = ENLISTED
+        return Enlisted([(self.source.run, self.offset, self.offset + 1)], self._on_transaction_end)
+
+    def _leave_enlisted(self) -> None:
+        if self.state == ENLISTED:
+            self.state = LEFT
+
+    def _on_transaction_end(self, committed: bool) -> None:
+        span = (self.source.run, self.offset, self.offset + 1)
+        if committed:
+            self.state = DECIDED
+            self.source.settler.acked_elsewhere([span])
+        elif self.state == ENLISTED:
+            self.state = OPEN
+        else:
+            self.give_back()
+            self.source.settler.decide(Decision(NACK, [span], reason=ABORTED))
+
+    def forget(self) -> None:
+        """The broker has taken it back already."""
+        self.state = GIVEN_BACK
+        self.source.settler.leases.close([(self.source.run, self.offset, self.offset + 1)])
+
+    def __repr__(self) -> str:
+        place = f"topic={self.topic!r}, partition={self.partition}, offset={self.offset}, attempt={self.attempt}"
+        return f"Job({place}, key={self.key!r}, value={self.value!r})"
+
+    def _check_open(self) -> None:
+        self.source.run.check_not_lost(self.offset)
+        if self.state:
+            raise self.source.run.loss(self.offset, self.offset + 1)
+
+    def _settle(self, action: int, *, delay_ms: int | None = None, is_counted: bool = True, reason: str = "") -> None:
+        self._check_open()
+        self.state = DECIDED
+        if action == NACK:
+            self.give_back()
+        span = (self.source.run, self.offset, self.offset + 1)
+        decision = Decision(action, [span], delay_ms=delay_ms, is_counted=is_counted, reason=reason)
+        try:
+            self.source.settler.settle(decision)
+        except LeaseLost:
+            raise
+        except QuiverError:
+            self.state = self.state if decision.error is None else OPEN
+            raise
+
+    def give_back(self) -> None:
+        """Notes that it is on its way back, and with it all behind it of the same key and lease."""
+        self.state = GIVEN_BACK
+        ordered = self.source.ordered
+        if ordered is not None and self.key is not None:
+            ordered.stop_key(self.source.run.lease, self.key)
+
+
+def error_text(error: BaseException) -> str:
+    """An exception as it is kept with the message."""
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,335 @@
+# Generated from quiver/client/_async by scripts/unasync.py: do not edit.
+"""Working as a consumer of a queue group: jobs one at a time, or in batches."""
+
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+
+from quiver.client._backend_sync import Lock, Signal, acquire, flatten, sleep
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
+from quiver.client._sync.work.consumer_loop import ConsumerLoop
+from quiver.client._sync.work.job import Job
+from quiver.client._sync.work.job_batch import JobBatch
+from quiver.client._sync.work.job_selector import JobSelector
+from quiver.client._sync.work.opened_run import OpenedRun, jobs_of
+from quiver.client._sync.work.receiver import Receiver
+from quiver.client._sync.work.settler import Settler
+from quiver.client.connection.fork import watch_forks
+from quiver.client.raise_once import RaiseOnce
+from quiver.client.wait_limit import WaitLimit
+from quiver.client.work.leases import Leases
+from quiver.client.work.options import WorkConfig
+from quiver.client.work.prefetch_buffer import PrefetchBuffer, Slice
+from quiver.model.errors import Closed, GroupNotFound, MessageTimeout, QuiverError
+from quiver.model.times import Duration, wait_seconds
+from quiver.protocol.group_messages import DescribeGroup, GroupDescription
+
+_logger = logging.getLogger("quiver.client")
+
+_SLICE_JOBS = 256
+"""Jobs handed out in a row before acks are sent and new messages are looked for."""
+_LOOK_SECONDS = 5.0
+_LAST_SECONDS = 5.0
+_ERRORS_KEPT = 100
+
+
+class Work:
+    """Jobs of a group's topics: iterate it, or over `batches()`, or ask for `next_job`.
+
+    Messages are received ahead, as many as are used up in about a second, the more urgent ones handed out first.
+    While a job is open its lease is renewed, however long that takes. It is opened by `open`, a `with` block, or the
+    first job asked for, and may be shared by threads (synchronous) or tasks.
+    """
+
+    def __init__(self, broker: ReconnectingConnection, options: WorkConfig) -> None:
+        self._broker = broker
+        self._options = options
+        self._leases = Leases()
+        self._buffer: PrefetchBuffer[OpenedRun] = PrefetchBuffer()
+        self._wake = Signal()
+        self._news = Signal()
+        self._settler = Settler(
+            broker,
+            self._leases,
+            wake=self._wake.set,
+            on_refused=self._on_refused,
+            on_lost=self._buffer.return_current,
+            on_progress=lambda: self._loop.note_progress(),
+        )
+        self._receiver = Receiver(
+            broker,
+            options,
+            self._leases,
+            self._buffer,
+            on_news=lambda: self._loop.note_news(),
+            on_error=self._on_refused,
+        )
+        self._selector = JobSelector(
+            self._buffer,
+            self._settler,
+            self._receiver.window,
+            options.limits,
+            is_ordered=options.ordering == "key",
+        )
+        self._opening = Lock()
+        self._taking = Lock()
+        self._loop = ConsumerLoop(
+            broker,
+            self._settler,
+            self._receiver,
+            self._leases,
+            self._buffer,
+            taking=self._taking,
+            wake=self._wake,
+            news=self._news,
+        )
+        self._current: Iterator[Job] = iter(())
+        self._handed_out = 0
+        """Since acks were last sent from here; the loop does it too, only a little later."""
+        self._errors: deque[QuiverError] = deque(maxlen=_ERRORS_KEPT)
+        self.is_stopped = False
+        self.is_closed = False
+        watch_forks(self)
+
+    def open(self) -> "Work":
+        """Finds the topics; TopicNotFound. Receiving begins with the first job asked for."""
+        self._broker.check_fork()
+        if self.is_closed:
+            raise Closed(what="the work")
+        self._open(self._options.timeout_seconds)
+        return self
+
+    def _open(self, timeout: float | None) -> None:
+        with self._opening:
+            if not self._loop.is_running:
+                self._receiver.open(timeout)
+                self._learn_ordering(timeout)
+                self._loop.start()
+                _logger.info("group %s: works on %s", self.group, ", ".join(self._options.topics))
+
+    def __iter__(self) -> Iterator[Job]:
+        return flatten(self._job_groups())
+
+    def batches(self) -> Iterator[JobBatch]:
+        """Whole batches: what is there, up to max_messages."""
+        return flatten(self._batch_groups())
+
+    def next_job(self, timeout: Duration | None = None) -> Job | None:
+        """Waits for a job; None when the work was stopped or closed. A refusal of earlier acks is raised here.
+
+        MessageTimeout when none came within `timeout`, by default that of the work.
+        """
+        for job in self._current:
+            return job
+        limit = self._wait_limit(timeout)
+        while self._refill(limit):
+            for job in self._current:
+                return job
+        return None
+
+    def next_batch(self, timeout: Duration | None = None) -> JobBatch | None:
+        """Waits for messages; None when the work was stopped or closed. MessageTimeout as in `next_job`."""
+        self._broker.check_fork()
+        limit = self._wait_limit(timeout)
+        self._begin_taking(limit)
+        try:
+            slices: list[Slice[OpenedRun]] = []
+            left = self._options.max_messages
+            taken = self._next_slice(left, limit)
+            while taken is not None:
+                slices.append(taken)
+                left -= taken.last - taken.first
+                taken = self._selector.take(left) if left else None
+                if taken is not None and self._selector.may_be_expired(taken):
+                    self._buffer.give_back(taken)
+                    break
+        finally:
+            self._taking.release()
+        return JobBatch(self._settler, slices) if slices else None
+
+    @property
+    def group(self) -> str:
+        return self._options.group
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether messages of a key come in order, one lease at a time."""
+        return self._selector.is_ordered
+
+    def stop(self) -> None:
+        """Hands out nothing more, and gives back what was not handed out. Jobs that are worked on stay leased."""
+        self.is_stopped = True
+        if self._broker.is_forked:
+            return
+        self._receiver.stop()
+        self._buffer.return_current()
+        self._news.set()
+        self._wake.set()
+
+    def give_back(self, jobs: Iterable[Job]) -> None:
+        """Returns jobs that were not begun: others get them at once, and the delivery does not count."""
+        self._loop.give_back([(job.source.run, job.offset, job.offset + 1) for job in jobs])
+
+    def close(self, timeout: Duration | None = None) -> None:
+        """Gives back what was not handed out, waits until everything decided is settled, and ends.
+
+        It takes at most `timeout`. Raises the first refusal that nobody was told of. Jobs that are still open
+        are delivered again after their visibility time. In a forked child it does nothing: leases are the parent's.
+        """
+        if self.is_closed or self._broker.is_forked:
+            self.is_closed = True
+            return
+        seconds = wait_seconds(timeout)
+        self.is_closed = True
+        self.stop()
+        try:
+            if self._loop.is_running:
+                self._loop.return_buffered()
+                self._loop.flush(self._broker.timeout if seconds is None else seconds)
+        finally:
+            self._loop.end()
+            self._broker.close()
+            self._settler.close(Closed(what="the work"))
+        if self._errors:
+            raise self._errors.popleft()
+
+    def check_fork(self) -> None:
+        self._broker.check_fork()
+
+    def after_fork(self, parent_pid: int) -> None:
+        """The child is handed nothing: every job is the parent's."""
+        self._buffer.after_fork()
+        self._leases.after_fork()
+        for _ in self._current:
+            pass
+
+    def __enter__(self) -> "Work":
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        with contextlib.suppress(QuiverError):
+            self.close(_LAST_SECONDS)
+
+    # handing out
+
+    def _job_groups(self) -> Iterator[Iterable[Job]]:
+        yield self._current
+        while True:
+            try:
+                if not self._refill(self._wait_limit(None)):
+                    return
+            except MessageTimeout as error:
+                yield RaiseOnce(error)
+            else:
+                yield self._current
+
+    def _batch_groups(self) -> Iterator[Iterable[JobBatch]]:
+        while True:
+            try:
+                batch = self.next_batch()
+                if batch is None:
+                    return
+            except MessageTimeout as error:
+                yield RaiseOnce(error)
+            else:
+                yield [batch]
+
+    def _refill(self, limit: WaitLimit) -> bool:
+        """Makes the next jobs current, unless another caller just did; False at the end."""
+        self._broker.check_fork()
+        seen = self._current
+        self._begin_taking(limit)
+        try:
+            if self._current is not seen:
+                return True
+            taken = self._next_slice(_SLICE_JOBS, limit)
+            if taken is None:
+                return False
+            current = iter(jobs_of(taken))
+            self._buffer.set_current(taken, current)
+            self._current = current
+            return True
+        finally:
+            self._taking.release()
+
+    def _wait_limit(self, timeout: Duration | None) -> WaitLimit:
+        seconds = self._options.timeout_seconds if timeout is None else wait_seconds(timeout)
+        return WaitLimit(self._broker.clock, self._broker.log, seconds)
+
+    def _begin_taking(self, limit: WaitLimit) -> None:
+        """One caller takes from the buffer at a time, even while it is empty."""
+        if not acquire(self._taking, limit.left):
+            raise limit.error()
+
+    def _next_slice(self, max_count: int, limit: WaitLimit) -> Slice[OpenedRun] | None:
+        """Messages that are ours; None at the end. Refusals that nobody was told of are raised here."""
+        if not self._loop.is_running:
+            if self.is_closed:
+                raise Closed(what="the work")
+            self._open(limit.left)
+        sleep(0)  # lets answers in, however busy the consumer is
+        while not self.is_stopped:
+            if self._errors:
+                raise self._errors.popleft()
+            self._news.clear()
+            taken = self._selector.take(max_count)
+            if taken is None or 2 * self._handed_out >= self._receiver.window.size:
+                self._handed_out = 0
+                self._settler.pump(timeout=limit.left)
+                self._receiver.resume()
+                self._receiver.ask(limit.left)
+            if taken is None:
+                if limit.is_over:
+                    raise limit.error()
+                self._wait(limit)
+            elif not self._selector.may_be_expired(taken):
+                self._handed_out += taken.last - taken.first
+                return taken
+            else:
+                self._buffer.give_back(taken)
+                self._confirm(limit)
+        return None
+
+    def _wait(self, limit: WaitLimit) -> None:
+        """Until something has come, or is known to be wrong."""
+        receiver = self._receiver
+        if receiver.error is not None:
+            raise receiver.error
+        if receiver.was_full:
+            receiver.was_full = False
+            receiver.window.grow()
+        receiver.is_wanted = True
+        try:
+            receiver.ask(limit.left)
+            self._news.wait(limit.most(_LOOK_SECONDS))
+        finally:
+            receiver.is_wanted = False
+
+    def _confirm(self, limit: WaitLimit) -> None:
+        """After a long pause of this process nobody knows whether what lies here is still ours: asks the broker."""
+        if limit.is_over:
+            raise limit.error()
+        self._leases.make_due()
+        self._settler.pump(is_urgent=True, timeout=limit.left)
+        self._news.wait(limit.most(_LOOK_SECONDS))
+
+    def _on_refused(self, error: QuiverError) -> None:
+        self._errors.append(error)
+        self._buffer.return_current()
+        self._news.set()
+
+    def _learn_ordering(self, timeout: float | None) -> None:
+        """A group that is there already has its ordering, whether or not it was named here."""
+        if self._options.ordering is None:
+            with contextlib.suppress(GroupNotFound):
+                answer = (self._broker.call(DescribeGroup(self._options.group), timeout=timeout)).answer
+                if isinstance(answer, GroupDescription):
+                    self._selector.is_ordered = answer.settings.get("ordering") == "key"
+        self._settler.is_ordered = self._selector.is_ordered

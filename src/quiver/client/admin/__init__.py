@@ -1,0 +1,1 @@
+"""Topics, groups, dead letters and the like: settings and pages of listings."""

@@ -1,0 +1,99 @@
+"""Dead letters as users ask for them and get them."""
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import Any, NamedTuple, TypedDict
+
+import msgspec
+
+from quiver.client.produce.payload import key_bytes
+from quiver.model.dead_letter import (
+    DeadLetter,
+    DeadLetterCursor,
+    DeadLetterFilter,
+    DeadLetterId,
+    parse_dead_letter_id,
+)
+from quiver.model.errors import InvalidRequest
+from quiver.model.position import parse_position
+from quiver.model.times import Time, parse_time_ms
+
+DeadLetterRef = DeadLetter | DeadLetterId | str
+
+
+class DeadLetterOptions(TypedDict, total=False):
+    """Which letters are meant; nothing means all."""
+
+    ids: Iterable[DeadLetterRef] | DeadLetterRef
+    """Dead letters, or their ids: `0:42`."""
+    partition: int
+    group: str
+    reason: str
+    """max_attempts, rejected or expired."""
+    key: bytes | str
+    contains: bytes | str
+    """Is in the value, or in the last error."""
+    from_time: Time | timedelta
+    to_time: Time | timedelta
+    """By time of death, inclusive: RFC 3339, epoch milliseconds, or a time ago (`-2h`)."""
+
+
+class DeadLetterPage(msgspec.Struct, frozen=True):
+    """A page of dead letters; iterate over it for those. `next` is for `after`, and None behind the last page."""
+
+    messages: list[DeadLetter]
+    total: int
+    """In the dead-letter topic, whatever was looked for."""
+    next: str | None
+
+    def __iter__(self) -> Iterator[DeadLetter]:
+        return iter(self.messages)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+
+class TakenDeadLetters(NamedTuple):
+    """Letters that were sent back or purged, or (after a dry run) would be."""
+
+    letter_count: int
+    ids: list[str]
+    """The first thousand."""
+    missing: list[str]
+    """Asked for by id, and not there (any more)."""
+
+
+def dead_letter_filter(options: DeadLetterOptions, now_ms: int) -> DeadLetterFilter:
+    """InvalidRequest names the option that is not valid."""
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    unknown = given.keys() - DeadLetterOptions.__annotations__.keys()
+    if unknown:
+        raise InvalidRequest(problem=f"dead letters are not looked for by {', '.join(sorted(unknown))}")
+    if "ids" in given:
+        given["ids"] = _ids(given["ids"])
+    for name in ("key", "contains"):
+        if name in given:
+            given[name] = key_bytes(given[name])
+    for name in ("from_time", "to_time"):
+        if name in given:
+            given[f"{name}_ms"] = _time_ms(given.pop(name), now_ms, name)
+    return DeadLetterFilter(**given)
+
+
+def cursor_text(cursor: DeadLetterCursor | None) -> str | None:
+    return None if cursor is None else str(cursor)
+
+
+def id_texts(ids: Iterable[tuple[int, int]]) -> list[str]:
+    return [str(DeadLetterId(*id)) for id in ids]
+
+
+def _ids(ids: Any) -> list[DeadLetterId]:
+    names = [ids] if isinstance(ids, DeadLetter | DeadLetterId | str) else list(ids)
+    return [name.id if isinstance(name, DeadLetter) else parse_dead_letter_id(str(name)) for name in names]
+
+
+def _time_ms(value: Any, now_ms: int, what: str) -> int:
+    if isinstance(value, timedelta) or (isinstance(value, str) and value.startswith("-")):
+        return parse_position(value, now_ms, what).value
+    return parse_time_ms(value, what)

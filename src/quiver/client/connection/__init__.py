@@ -1,0 +1,1 @@
+"""Connections to a broker: addresses, forks, what is logged about trouble."""

@@ -1,0 +1,191 @@
+"""Messages that are gathered until they are worth a frame."""
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+from quiver.client.produce.rows import Rows
+from quiver.client.produce.send_outcome import SendOutcome
+from quiver.model.priority import Priority
+
+SMALL_VALUE_BYTES = 1024
+SMALL_KEY_BYTES = 256
+_STEP = 512
+
+_Item = TypeVar("_Item")
+
+
+class Route(NamedTuple):
+    """What messages must have in common to share a chunk."""
+
+    priority: int
+    partition: int | None
+    """None: by the key, by the id, or any."""
+    delayed: bool = False
+    """Delayed messages have frames of their own."""
+
+
+class Outgoing(NamedTuple):
+    """One message, ready to be gathered."""
+
+    value: bytes | None
+    key: bytes | None
+    headers: Mapping[str, bytes] | None
+    timestamp_ms: int | None
+    expires_at_ms: int | None
+    deliver_at_ms: int | None = None
+    id: bytes | None = None
+
+
+class Chunk:
+    """Columns of messages with one route.
+
+    The thread that a chunk belongs to appends small messages to `values` (behind `keys`) itself and without a lock.
+    It takes hold of both lists first, because `rows` puts others in their place, appends while the row is below
+    `plain_until` (a value alone) or `keyed_until` (with a key), and looks at that limit again afterwards. Another
+    thread seals the chunk by setting both limits to 0 and then fixing the row count, so whoever still finds the row
+    below the limit is in; for the others `keeps` says whether they are. The limits stay so close that a chunk cannot
+    grow far beyond its size unseen. Everything else happens under the producer's mutex.
+    """
+
+    __slots__ = (
+        "_due",
+        "_expiries",
+        "_headers",
+        "_ids",
+        "_measured",
+        "_sealed_count",
+        "_timestamps",
+        "keyed_until",
+        "keys",
+        "opened_at",
+        "outcome",
+        "plain_until",
+        "route",
+        "size",
+        "timestamp_ms",
+        "values",
+    )
+
+    def __init__(self, topic: str, route: Route) -> None:
+        self.route = route
+        self.outcome = SendOutcome(topic)
+        self.values: list[bytes | None] = []
+        self.keys: list[bytes | None] | None = None
+        self._headers: list[Mapping[str, bytes] | None] | None = None
+        self._timestamps: list[int | None] | None = None
+        self._expiries: list[int | None] | None = None
+        self._due: list[int | None] | None = None
+        self._ids: list[bytes | None] | None = None
+        self.opened_at = 0.0
+        self.timestamp_ms = 0
+        self.size = 0
+        self._measured = 0
+        self._sealed_count = -1
+        self.plain_until = 0
+        self.keyed_until = 0
+
+    def add(self, message: Outgoing, size: int) -> int:
+        """Appends a message and returns its index."""
+        self.measure()
+        index = len(self.values)
+        self.keys = _extended(self.keys, message.key, index)
+        self._headers = _extended(self._headers, message.headers, index)
+        self._timestamps = _extended(self._timestamps, message.timestamp_ms, index)
+        self._expiries = _extended(self._expiries, message.expires_at_ms, index)
+        self._due = _extended(self._due, message.deliver_at_ms, index)
+        self._ids = _extended(self._ids, message.id, index)
+        self.values.append(message.value)
+        self.size += size
+        self._measured = index + 1
+        return index
+
+    def open_window(self, max_bytes: int, max_count: int) -> None:
+        """Lets the producer append the next small messages itself."""
+        count = len(self.values)
+        average = max(1, self.size // max(1, count))
+        step = min(_STEP, (max_bytes - self.size) // average, max_count - count)
+        until = count + max(0, step)
+        rare = (self._headers, self._timestamps, self._expiries, self._due, self._ids)
+        is_simple = all(column is None for column in rare)
+        self.plain_until = until if is_simple and self.keys is None else 0
+        self.keyed_until = until if is_simple and self.keys is not None else 0
+
+    def close_window(self) -> None:
+        self.plain_until = self.keyed_until = 0
+
+    @property
+    def is_sealed(self) -> bool:
+        return self._sealed_count >= 0
+
+    def seal(self) -> None:
+        """Fixes which messages are in."""
+        self.close_window()
+        self.measure()
+        self._sealed_count = len(self.values)
+
+    def keeps(self, row: int) -> bool:
+        """Whether a message that was appended while the limits changed is in; if not, it must be added again."""
+        if not self.is_sealed:
+            del self.values[row:]
+            if self.keys is not None:
+                del self.keys[row:]
+        return row < self._sealed_count
+
+    def measure(self) -> int:
+        """The bytes of all messages in the chunk."""
+        since, count = self._measured, len(self.values)
+        if since < count:
+            self.size += sum(map(len, self.values[since:count]))  # type: ignore[arg-type]
+            if self.keys is not None:
+                self.size += sum(map(len, self.keys[since:count]))  # type: ignore[arg-type]
+            self._measured = count
+        return self.size
+
+    def rows(self) -> Rows:
+        """The messages as columns; the chunk is empty afterwards."""
+        count = self._sealed_count
+        rows = Rows.from_lists(
+            self.values if len(self.values) == count else self.values[:count],
+            timestamp_ms=self.timestamp_ms,
+            keys=None if self.keys is None else self.keys[:count],
+            headers=self._headers,
+            timestamps_ms=self._timestamps,
+            expires_at_ms=self._expiries,
+            deliver_at_ms=self._due,
+            ids=self._ids,
+        )
+        self.values = []
+        self.keys = self._headers = self._timestamps = self._expiries = self._due = self._ids = None
+        return rows
+
+
+SEALED_CHUNK = Chunk("", Route(Priority.NORMAL, None))
+SEALED_CHUNK.seal()
+
+
+class BulkRows:
+    """Rows that came as a whole, in the place of a chunk."""
+
+    __slots__ = ("_rows", "outcome", "route", "size")
+
+    def __init__(self, rows: Rows, route: Route, outcome: SendOutcome, size: int) -> None:
+        self._rows = rows
+        self.route = route
+        self.outcome = outcome
+        self.size = size
+
+    def rows(self) -> Rows:
+        return self._rows
+
+
+PendingRows = Chunk | BulkRows
+
+
+def _extended(column: list[_Item | None] | None, item: _Item | None, index: int) -> list[_Item | None] | None:
+    """A column that begins with its first item that is not None."""
+    if column is None:
+        if item is None:
+            return None
+        column = [None] * index
+    column.append(item)
+    return column

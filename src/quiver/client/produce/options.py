@@ -1,0 +1,94 @@
+"""How a producer batches, waits and retries."""
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+import msgspec
+
+from quiver.client.size_option import size_option
+from quiver.model.errors import InvalidRequest
+from quiver.model.limits import KIB, MIB
+from quiver.model.priority import PriorityLevel
+from quiver.model.sizes import Size
+from quiver.model.times import Duration, Time, parse_duration_ms
+from quiver.protocol.messages import ACKS_ALL, ACKS_LEADER, ACKS_NONE, CODECS
+
+_ACKS = {"none": ACKS_NONE, "leader": ACKS_LEADER, "all": ACKS_ALL}
+IN_FLIGHT_PER_PARTITION = 16
+"""The broker recognises repeats among the last 16 frames of a producer."""
+
+
+DELAYED_BATCH_BYTES = 48 * KIB
+DELAYED_BATCH_MESSAGES = 2048
+"""Delayed messages travel in frames small enough to be read one by one when they are due."""
+
+
+class SendOptions(TypedDict, total=False):
+    """What can be said about a message beside its value and key."""
+
+    headers: Mapping[str, bytes | str] | None
+    timestamp: Time | None
+    """RFC 3339, epoch milliseconds or a datetime; the time of sending if absent."""
+    partition: int | None
+    priority: PriorityLevel | None
+    ttl: Duration | None
+    delay: Duration | None
+    """The message enters the topic that much later."""
+    id: bytes | str | None
+    """A second message with the same id within the topic's `dedup_window` is not stored."""
+    deliver_at: Time | None
+    """The message enters the topic at that time: RFC 3339, epoch milliseconds or a datetime."""
+
+
+class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    linger_seconds: float = 0.005
+    batch_bytes: int = MIB
+    batch_messages: int = 65_536
+    max_buffer_bytes: int = 64 * MIB
+    timeout_seconds: float = 30.0
+    """How long a call waits for room in the buffer, or for a first connection."""
+    delivery_seconds: float = 120.0
+    """How long a message is tried before it fails."""
+    request_seconds: float = 30.0
+    """A request without an answer for this long means that the connection is dead."""
+    acks: int = ACKS_ALL
+    compression: str = "none"
+    idempotent: bool = True
+    is_transactional: bool = False
+    """The frames belong to transactions, whose identity is given from outside."""
+
+
+def producer_config(
+    *,
+    linger: object = "5ms",
+    batch_bytes: Size = MIB,
+    batch_messages: int = 65_536,
+    max_buffer_bytes: Size = 64 * MIB,
+    timeout: object = 30,
+    delivery_timeout: object = 120,
+    acks: str = "all",
+    compression: str = "none",
+    idempotent: bool = True,
+) -> ProducerConfig:
+    """The options in users' words, checked."""
+    if acks not in _ACKS:
+        raise InvalidRequest(problem=f"acks {acks!r} is not one of {', '.join(_ACKS)}")
+    if compression not in CODECS:
+        raise InvalidRequest(problem=f"compression {compression!r} is not one of {', '.join(CODECS)}")
+    _check_number("batch_messages", batch_messages, 1, 1_000_000)
+    return ProducerConfig(
+        linger_seconds=parse_duration_ms(linger, "linger") / 1000,
+        batch_bytes=size_option("batch_bytes", batch_bytes, 1, 8 * MIB),
+        batch_messages=batch_messages,
+        max_buffer_bytes=size_option("max_buffer_bytes", max_buffer_bytes, 64 * KIB, 2**40),
+        timeout_seconds=parse_duration_ms(timeout, "timeout") / 1000,
+        delivery_seconds=parse_duration_ms(delivery_timeout, "delivery_timeout") / 1000,
+        acks=_ACKS[acks],
+        compression=compression,
+        idempotent=idempotent and acks != "none",
+    )
+
+
+def _check_number(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidRequest(problem=f"{name} {value!r} is not a whole number from {low} to {high}")

@@ -1,0 +1,60 @@
+"""From what users say about a message to one that can be gathered."""
+
+from typing import Any
+
+from quiver.client.produce.chunk import Outgoing, Route
+from quiver.client.produce.options import SendOptions
+from quiver.client.produce.payload import header_bytes, id_bytes, key_bytes, value_bytes
+from quiver.model.errors import InvalidRequest
+from quiver.model.priority import Priority, parse_priority
+from quiver.model.times import parse_duration_ms, parse_time_ms
+
+PLAIN_ROUTE = Route(Priority.NORMAL, None)
+_NAMES = frozenset(SendOptions.__annotations__)
+
+
+def outgoing(value: object, key: object, options: SendOptions, now_ms: int) -> tuple[Outgoing, Route]:
+    """The message and its route; InvalidRequest for what cannot be meant."""
+    if not options:
+        return Outgoing(value_bytes(value), key_bytes(key), None, None, None), PLAIN_ROUTE
+    check_options(options)
+    timestamp, due_ms = options.get("timestamp"), deliver_at_ms(options, now_ms)
+    message = Outgoing(
+        value_bytes(value),
+        key_bytes(key),
+        header_bytes(options.get("headers")),
+        None if timestamp is None else parse_time_ms(timestamp, "timestamp"),
+        expiry_ms(options.get("ttl"), max(now_ms, due_ms or 0)),
+        due_ms,
+        id_bytes(options.get("id")),
+    )
+    return message, route_of(options)
+
+
+def check_options(options: SendOptions) -> None:
+    for name in options:
+        if name not in _NAMES:
+            raise TypeError(f"there is no option {name!r}; there are {', '.join(sorted(_NAMES))}")
+
+
+def route_of(options: SendOptions) -> Route:
+    partition = options.get("partition")
+    if partition is not None and (isinstance(partition, bool) or not isinstance(partition, int) or partition < 0):
+        raise InvalidRequest(problem=f"partition {partition!r} is not a number from 0")
+    is_delayed = options.get("delay") is not None or options.get("deliver_at") is not None
+    return Route(int(parse_priority(options.get("priority"))), partition, is_delayed)
+
+
+def deliver_at_ms(options: SendOptions, now_ms: int) -> int | None:
+    """When the message is due; None: at once. Whether that time is past is for the broker to say."""
+    delay, deliver_at = options.get("delay"), options.get("deliver_at")
+    if delay is not None:
+        if deliver_at is not None:
+            raise InvalidRequest(problem="give delay or deliver_at, not both")
+        return now_ms + parse_duration_ms(delay, "delay")
+    return None if deliver_at is None else parse_time_ms(deliver_at, "deliver_at")
+
+
+def expiry_ms(ttl: Any, arrival_ms: int) -> int | None:
+    """A time to live counts from the arrival in the topic."""
+    return None if ttl is None else arrival_ms + parse_duration_ms(ttl, "ttl")

@@ -1,0 +1,1 @@
+"""Reading partitions: positions, frames, what is left out."""

@@ -1,0 +1,61 @@
+"""Frames as Arrow batches with the columns that every Quiver reader gives."""
+
+import pyarrow as pa
+
+from quiver.client.read.cursor import ReadFrame
+from quiver.model.priority import NAMES
+from quiver.records.columns import HEADERS_TYPE
+
+_TIME = pa.timestamp("ms", "UTC")
+BATCH_SCHEMA = pa.schema(
+    [
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", _TIME, nullable=False),
+        pa.field("append_time", _TIME, nullable=False),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", HEADERS_TYPE),
+        pa.field("priority", pa.string(), nullable=False),
+    ]
+)
+
+_constants: dict[tuple[str, object], pa.Array] = {}
+
+
+def arrow_batch(read: ReadFrame) -> pa.RecordBatch:
+    """The wanted messages of a frame; values are not copied."""
+    frame, header = read.frame, read.frame.header
+    plain = frame.to_arrow()
+    count = plain.num_rows
+    batch = pa.RecordBatch.from_arrays(
+        [
+            _constant(pa.int32(), read.partition, count),
+            plain.column("offset"),
+            plain.column("timestamp").view(_TIME),
+            pa.repeat(pa.scalar(header.append_time_ms, _TIME), count),
+            plain.column("key"),
+            plain.column("value"),
+            plain.column("headers"),
+            _constant(pa.string(), NAMES[header.priority], count),
+        ],
+        schema=BATCH_SCHEMA,
+    )
+    if read.past is not None:
+        return batch.filter(pa.array(read.wanted))
+    if header.base_offset >= read.start and header.last_offset < read.stop:
+        return batch
+    offsets = plain.column("offset").to_numpy()
+    first, behind = (int(place) for place in offsets.searchsorted([read.start, read.stop]))
+    return batch.slice(first, behind - first)
+
+
+def _constant(kind: pa.DataType, value: object, count: int) -> pa.Array:
+    """A column of one value; slices of one array that is kept, as every frame needs it."""
+    name = (str(kind), value)
+    found = _constants.get(name)
+    if found is None or len(found) < count:
+        if len(_constants) > 1000:
+            _constants.clear()
+        found = _constants[name] = pa.repeat(pa.scalar(value, kind), max(count, 1024))
+    return found.slice(0, count)

@@ -1,0 +1,81 @@
+"""One partition that is read: where fetching is, and where processing is. Pure."""
+
+from quiver.client.read.cursor import NO_END, Cursor
+from quiver.protocol.messages import FetchedPart
+
+PartitionKey = tuple[int, int]
+"""Topic id and partition."""
+
+_UNKNOWN = -1
+
+
+class PartitionSource:
+    """`position` is the next offset to be processed: what a commit names. `is_gone` once nobody reads it here.
+
+    Whatever was fetched with another cursor than the present one is void.
+    """
+
+    __slots__ = (
+        "committed",
+        "cursor",
+        "is_fetching",
+        "is_gone",
+        "is_paused",
+        "position",
+        "settled_at",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic_id: int, topic: str, partition: int, offset: int, end: int = NO_END) -> None:
+        self.topic_id = topic_id
+        self.topic = topic
+        self.cursor = Cursor(partition, offset, end)
+        self.position = offset
+        self.committed = offset
+        self.settled_at = offset
+        """Where to go on if nothing that was handed out since counts."""
+        self.is_fetching = False
+        self.is_paused = False
+        self.is_gone = False
+
+    @property
+    def partition(self) -> int:
+        return self.cursor.partition
+
+    @property
+    def key(self) -> PartitionKey:
+        return self.topic_id, self.cursor.partition
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is something to fetch and no request for it is under way."""
+        return not (self.is_fetching or self.is_paused or self.is_gone or self.cursor.is_finished)
+
+    def rewind(self) -> None:
+        """Fetches anew from the position on."""
+        self.cursor = Cursor(self.partition, self.position)
+        self.is_fetching = False
+
+    def found_nothing(self, answer: FetchedPart, *, read_committed: bool = True) -> None:
+        """Nothing is to be read from the cursor on. Below what an earlier answer gave as the end, it is a hole."""
+        end = self.cursor.readable_end
+        if self.position == self.cursor.offset < end:
+            self.position = self.cursor.offset = end
+        self.cursor.note_end(answer, read_committed=read_committed)
+        self.cursor.found_nothing()
+
+    def move_to(self, offset: int) -> None:
+        """Goes on at another offset, which is to be committed even if it lies behind."""
+        self.position = self.settled_at = offset
+        self.forget_commit()
+        self.rewind()
+
+    def go_back(self) -> None:
+        """Goes on where the last commit, or move, left it."""
+        self.position = self.settled_at
+        self.rewind()
+
+    def forget_commit(self) -> None:
+        """It is not known what is committed."""
+        self.committed = _UNKNOWN

@@ -1,0 +1,1 @@
+"""Reading as a member of a stream group: assignment, positions, options."""

@@ -1,0 +1,1 @@
+"""Transactions: states, and the acks they carry."""

@@ -1,0 +1,38 @@
+"""Queue messages that a transaction acknowledges. Pure."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from quiver.client.work.held_run import LeaseKey
+from quiver.client.work.settlement import Span
+from quiver.protocol.transaction_messages import LeasedAcks
+
+ABORTED = "its transaction was aborted"
+"""The last error of messages whose holder left them to a transaction that came to nothing."""
+
+
+class Enlisted(NamedTuple):
+    """Jobs that are settled when their transaction is, and by nobody else meanwhile."""
+
+    spans: Sequence[Span]
+    on_end: Callable[[bool], Any]
+    """Called once, with whether the transaction was committed. If not, the jobs are their holder's again."""
+
+
+def leased_acks(enlisted: Iterable[Enlisted]) -> list[LeasedAcks]:
+    """What a commit says about them: a part for each lease, with as few runs as it takes."""
+    runs: dict[LeaseKey, list[tuple[int, int]]] = {}
+    for each in enlisted:
+        for run, start, end in each.spans:
+            runs.setdefault(run.lease, []).append((start, end))
+    return [LeasedAcks(*lease, _joined(found)) for lease, found in runs.items()]
+
+
+def _joined(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(runs):
+        if joined and joined[-1][1] == start:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined

@@ -1,0 +1,1 @@
+"""Consuming a queue group: leases, prefetching, settling, workers."""

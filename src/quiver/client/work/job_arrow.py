@@ -1,0 +1,28 @@
+"""Received runs as Arrow batches."""
+
+import sys
+
+import pyarrow as pa
+
+from quiver.client.read.arrow_batch import BATCH_SCHEMA, arrow_batch
+from quiver.client.read.cursor import ReadFrame
+from quiver.client.work.held_run import HeldRun
+from quiver.records.read import OpenFrame
+
+JOB_SCHEMA = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        *BATCH_SCHEMA,
+        pa.field("attempt", pa.int32(), nullable=False),
+    ]
+)
+"""What readers get, with the topic in front and the attempt behind."""
+
+
+def job_arrow(frame: OpenFrame, run: HeldRun) -> pa.RecordBatch:
+    """All messages of a run; values are not copied."""
+    plain = arrow_batch(ReadFrame(run.partition, frame, 0, sys.maxsize))
+    count = plain.num_rows
+    topics = pa.repeat(pa.scalar(run.topic, pa.string()), count)
+    attempts = pa.repeat(pa.scalar(run.attempt, pa.int32()), count)
+    return pa.RecordBatch.from_arrays([topics, *plain.columns, attempts], schema=JOB_SCHEMA)

@@ -1,0 +1,156 @@
+"""What is to become of messages, gathered into as few parts of a request as it takes. Pure."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from quiver.client.work.held_run import HeldRun, LeaseKey
+from quiver.model.errors import LeaseLost, QuiverError, error_from_wire
+from quiver.protocol.queue_messages import ACK, SettledPart, SettlePart
+
+REASON_CHARS = 2_000
+"""What is kept of an error or a reason."""
+
+Span = tuple[HeldRun, int, int]
+"""Offsets of a run, half open."""
+
+
+class Decision:
+    """What is to happen with some messages. `on_done` is called once, when everything of it was answered."""
+
+    __slots__ = ("action", "delay_ms", "error", "is_counted", "on_done", "parts_open", "reason", "spans", "until_ms")
+
+    def __init__(
+        self,
+        action: int,
+        spans: Sequence[Span],
+        *,
+        delay_ms: int | None = None,
+        is_counted: bool = True,
+        reason: str = "",
+        on_done: "Callable[[Decision], Any] | None" = None,
+    ) -> None:
+        self.action = action
+        self.spans = spans
+        self.delay_ms = delay_ms
+        self.is_counted = is_counted
+        self.reason = reason[:REASON_CHARS]
+        self.on_done = on_done
+        self.parts_open = 0
+        self.error: QuiverError | None = None
+        """Of the first message that was refused."""
+        self.until_ms: int | None = None
+
+    def part_done(self) -> None:
+        self.parts_open -= 1
+        if self.parts_open == 0 and self.on_done is not None:
+            self.on_done(self)
+
+
+class AckedJob(Protocol):
+    """A job that is to be acked, and that nobody waits for."""
+
+    offset: int
+
+    @property
+    def source(self) -> "AckedSource": ...
+
+
+class AckedSource(Protocol):
+    run: HeldRun
+
+
+class Part:
+    """Becomes a part of a request: messages of one lease with the same fate."""
+
+    __slots__ = ("decision", "decisions", "is_renewal", "is_repeat", "spans")
+
+    def __init__(self, decision: Decision, *, is_renewal: bool = False) -> None:
+        self.decision = decision
+        """One that says what is to happen with all of it."""
+        self.spans: list[tuple[HeldRun, int, int, Decision | None]] = []
+        self.decisions: list[Decision] = []
+        self.is_renewal = is_renewal
+        self.is_repeat = False
+        """It was sent before, and nobody knows whether it arrived."""
+
+    def add(self, span: Span, decision: Decision | None) -> None:
+        self.spans.append((*span, decision))
+
+    def takes(self, other: Decision) -> bool:
+        own = self.decision
+        return own is other or (
+            own.action == other.action
+            and own.reason == other.reason
+            and own.delay_ms == other.delay_ms
+            and own.is_counted == other.is_counted
+        )
+
+    def request(self) -> SettlePart:
+        said = self.decision
+        runs = [(start, end) for _, start, end, _ in self.spans]
+        lease = self.spans[0][0].lease
+        return SettlePart(*lease, said.action, runs, said.delay_ms, said.is_counted, said.reason)
+
+
+class Refusal(NamedTuple):
+    run: HeldRun
+    start: int
+    end: int
+    decision: Decision | None
+    error: QuiverError
+
+
+_PLAIN_ACK = Decision(ACK, ())
+
+
+def gather(items: Iterable[AckedJob | Decision]) -> list[Part]:
+    """Parts in which every lease's messages meet their fates in the order of the items."""
+    parts: list[Part] = []
+    latest: dict[LeaseKey, Part] = {}
+
+    def add(span: Span, said: Decision, decision: Decision | None) -> None:
+        lease = span[0].lease
+        part = latest.get(lease)
+        if part is None or not part.takes(said):
+            part = latest[lease] = Part(said)
+            parts.append(part)
+        part.add(span, decision)
+        if decision is not None and (not part.decisions or part.decisions[-1] is not decision):
+            part.decisions.append(decision)
+            decision.parts_open += 1
+
+    run: HeldRun | None = None
+    start = end = 0
+    for item in items:
+        if isinstance(item, Decision):
+            if run is not None:
+                add((run, start, end), _PLAIN_ACK, None)
+                run = None
+            for span in item.spans:
+                add(span, item, item)
+        elif item.source.run is run and item.offset == end:
+            end += 1
+        else:
+            if run is not None:
+                add((run, start, end), _PLAIN_ACK, None)
+            run, start = item.source.run, item.offset
+            end = start + 1
+    if run is not None:
+        add((run, start, end), _PLAIN_ACK, None)
+    return parts
+
+
+def refusals(part: Part, answer: SettledPart, now: float) -> Iterator[Refusal]:
+    """What of a part was refused. A repeat that finds its lease settled while it still lasts was no failure."""
+    for refused in answer.refused:
+        error = error_from_wire(refused.code, refused.message, refused.retryable)
+        for run, start, end, decision in part.spans:
+            low, high = max(start, refused.start), min(end, refused.end)
+            if low >= high:
+                continue
+            if isinstance(error, LeaseLost):
+                if part.is_repeat and now < run.expires_at:
+                    continue
+                yield Refusal(run, low, high, decision, run.loss(low, high))
+            else:
+                yield Refusal(run, low, high, decision, error)

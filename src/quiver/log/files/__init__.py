@@ -1,0 +1,1 @@
+"""Files of a log: the bounded set of open ones, durable directories, errors of writing."""

@@ -1,0 +1,51 @@
+"""Offsets are never used twice: an upper bound is on disk before an offset below it is given out."""
+
+from collections.abc import Callable
+from threading import Lock
+
+from quiver.log.recovery.reserved_file import LogState, ReservedFile
+from quiver.system.clock import Clock
+
+MIN_STEP = 1 << 20
+MAX_STEP = 1 << 25
+_BUSY_SECONDS = 5.0
+
+
+class Reservation:
+    """For logs whose appends are acknowledged before they are synced.
+
+    The bound is moved ahead when half of it is used up. A log that uses it up within seconds reserves more at a time.
+    """
+
+    def __init__(self, file: ReservedFile, limit: int, clock: Clock) -> None:
+        self.limit = limit
+        self._file = file
+        self._clock = clock
+        self._step = MIN_STEP
+        self._renewed_at = -_BUSY_SECONDS
+        self._lock = Lock()
+
+    def covers(self, end_offset: int) -> bool:
+        return end_offset <= self.limit
+
+    def is_half_used(self, end_offset: int) -> bool:
+        return end_offset > self.limit - self._step // 2
+
+    def renew(self, end_offset: int, state: Callable[[], LogState]) -> None:
+        """Moves the bound ahead of an offset, durably. OSError leaves it where it was."""
+        with self._lock:
+            if not self.is_half_used(end_offset):
+                return
+            now = self._clock.monotonic()
+            is_busy = now - self._renewed_at < _BUSY_SECONDS
+            self._step = min(self._step * 2, MAX_STEP) if is_busy else MIN_STEP
+            self._renewed_at = now
+            limit = end_offset + self._step
+            self._file.save(state()._replace(reserved_offset=limit, is_clean=False), sync=True)
+            self.limit = limit
+
+    def save(self, state: LogState, *, sync: bool) -> None:
+        """Writes a state with a bound of its own: on closing, and when the log is cut."""
+        with self._lock:
+            self._file.save(state, sync=sync)
+            self.limit = state.reserved_offset

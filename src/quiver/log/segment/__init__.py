@@ -1,0 +1,1 @@
+"""One segment: its frames, its index and what is damaged in it."""

@@ -1,0 +1,100 @@
+"""Lookers: every GET route in a loop, what the SDK shows, and the committed offsets of every group."""
+
+import random
+from typing import Any
+
+from blackbox.callers.get_routes import filled, get_routes
+from blackbox.callers.http_caller import HttpCaller, Unanswered, UnexpectedAnswer
+from blackbox.interleaving.scenario import COPIES, GROUPS, JOBS, ORDERS, World
+from quiver.model.errors import QuiverError
+
+STATUSES = {200, 307, 404, 409, 503}
+"""404 and 409: the topic or group was removed, or is of another kind. 503: the broker is stopping."""
+
+
+def look_over_http(world: World, actor: str, topics: list[str]) -> None:
+    chance, call = world.chance(actor), HttpCaller(world.http_port)
+    routes: list[str] = []
+    while not world.stopping.wait(chance.uniform(0.0, 0.03)):
+        try:
+            routes = routes or get_routes(call("GET", "/openapi.json").body)
+            path = chance.choice(routes)
+            (path,) = filled(path, {name: [value] for name, value in _values(world, topics, chance).items()})
+            status, text = call.raw("GET", path + _query(world, path, chance))
+        except Unanswered:
+            world.rest()
+            continue
+        if status not in STATUSES:
+            raise UnexpectedAnswer(f"GET {path}: {status} {text[:500]!r}")
+
+
+def _values(world: World, topics: list[str], chance: random.Random) -> dict[str, Any]:
+    topic, partition, number = chance.choice([*world.delayed, (chance.choice(topics), 0, 0)])
+    if chance.random() < 0.7:
+        topic = chance.choice(topics)
+    return {
+        "topic": topic,
+        "group": chance.choice(GROUPS).name,
+        "partition": partition,
+        "id": number,
+        "schedule": "yearly",
+    }
+
+
+def _query(world: World, path: str, chance: random.Random) -> str:
+    if path.endswith("/messages") and "/partitions/" not in path:
+        return "?partition=0" + chance.choice(["", "&isolation=read_uncommitted", "&limit=1"])
+    if "/delayed/" in path and path.count("/") == 4:
+        return "?partition=0"
+    if path.endswith("/assignment"):
+        return f"?member_id={chance.choice([*world.members, 'nobody'])}"
+    return ""
+
+
+def look_at_positions(world: World, actor: str) -> None:
+    """What groups show as committed, for the check that it never goes back by itself."""
+    chance, call = world.chance(actor), HttpCaller(world.http_port)
+    while not world.stopping.wait(chance.uniform(0.0, 0.05)):
+        group = chance.choice(GROUPS)
+        look = world.recorder.begin("look", actor, group=group.name)
+        try:
+            answer = call("GET", f"/groups/{group.name}/offsets?topic={group.topic}")
+        except Unanswered:
+            world.rest()
+            continue
+        if answer.status != 200:
+            continue
+        world.recorder.end(look)
+        for partition, offset in answer.body["offsets"].get(group.topic, {}).items():
+            world.recorder.note(
+                "committed",
+                actor,
+                began=look.began,
+                group=group.name,
+                topic=group.topic,
+                partition=int(partition),
+                offset=offset,
+            )
+
+
+def look_with_sdk(world: World, actor: str) -> None:
+    chance = world.chance(actor)
+    with world.client() as q:
+        looks = [
+            lambda: q.topics.list(),
+            lambda: q.topics.describe(chance.choice([ORDERS, JOBS, COPIES])),
+            lambda: q.groups.list(),
+            lambda: q.groups.describe(chance.choice(GROUPS).name),
+            lambda: q.queues.depths(chance.choice([ORDERS, JOBS])),
+            lambda: q.delayed.list(chance.choice([ORDERS, JOBS])),
+            lambda: q.dead_letters.list(chance.choice([ORDERS, JOBS])),
+            lambda: q.transactions.list(),
+            lambda: q.schedules.list(),
+            lambda: q.offsets(chance.choice([ORDERS, JOBS])),
+        ]
+        while not world.stopping.wait(chance.uniform(0.0, 0.1)):
+            try:
+                chance.choice(looks)()
+            except QuiverError as error:
+                if not error.retryable and error.code not in ("group_not_found", "closed"):
+                    raise
