@@ -105,7 +105,9 @@ class Broker:
             randomness=randomness,
             topics=self._topics,
         )
-        self._upkeep = Upkeep(self._catalogue, self._partitions, every_seconds=self.settings.upkeep_seconds)
+        self._upkeep = Upkeep(
+            self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.upkeep_seconds
+        )
         self._compactions = Compactions(
             self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.upkeep_seconds
         )

@@ -7,13 +7,20 @@ from quiver.delays.service import Delays
 from quiver.model.errors import QuiverError
 from quiver.queues.service import Queues
 from quiver.storage.port import Storage
-from quiver.telemetry.supervised_task import SupervisedTask
 from quiver.topics.partitions import Partitions
 
 
 class Part(Protocol):
     @property
     def problem(self) -> QuiverError | None: ...
+
+
+class BackgroundTask(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def problem(self) -> str | None: ...
 
 
 class Health:
@@ -25,7 +32,7 @@ class Health:
         queues: Queues,
         *,
         parts: Mapping[str, Part],
-        tasks: Sequence[SupervisedTask],
+        tasks: Sequence[BackgroundTask],
     ) -> None:
         self._storage = storage
         self._partitions = partitions
