@@ -91,7 +91,7 @@ def _asked(wanted: DeadLetterFilter, number: int, start: int, end: int) -> list[
 async def _bounds(source: DeadLetterPartition, search: Search) -> Run:
     """Between which offsets to look, by the times and the cursor."""
     log, wanted, after = source.partition.log, search.filter, search.after
-    start, end = log.start_offset, source.partition.last_stable
+    start, end = log.start_offset, source.partition.committed.last_stable
     if wanted.from_time_ms is not None:
         start = max(start, await log.offset_for_time(wanted.from_time_ms))
     if wanted.to_time_ms is not None:

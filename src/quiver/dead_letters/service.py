@@ -277,7 +277,7 @@ async def _free_room(queue: "PartitionQueue") -> None:
 async def _total(sources: Sequence[DeadLetterPartition]) -> int:
     total = 0
     for source in sources:
-        log, end_offset = source.partition.log, source.partition.high_watermark
+        log, end_offset = source.partition.log, source.partition.committed.high_watermark
         if log.start_offset < end_offset:
             held = sum(await log.count_by_priority(log.start_offset))
             total += held - sum(end - start for start, end in source.removed.within(log.start_offset, end_offset))
