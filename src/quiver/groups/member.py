@@ -5,8 +5,8 @@ from typing import Literal
 import msgspec
 
 from quiver.groups.assignors import TopicPartition
-from quiver.groups.topic_pattern import check_pattern
 from quiver.model.errors import InvalidRequest
+from quiver.model.topic_pattern import check_pattern
 
 MemberState = Literal["none", "pending_revoke", "pending_assign", "complete"]
 

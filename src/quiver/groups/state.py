@@ -16,9 +16,9 @@ import msgspec
 
 from quiver.groups.assignors import ASSIGNORS, AssignorName, TopicPartition
 from quiver.groups.member import REVOCATION_MS, Member, Subscription
-from quiver.groups.topic_pattern import matching
 from quiver.model.errors import GenerationMismatch, GroupProtocolMismatch, MemberFenced, MemberNotFound
 from quiver.model.topic import TopicSize
+from quiver.model.topic_pattern import matching
 
 Protocol = Literal["cooperative", "eager"]
 GroupStateName = Literal["empty", "rebalancing", "stable", "dead"]

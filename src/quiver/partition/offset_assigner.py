@@ -5,7 +5,7 @@ import logging
 import numpy as np
 
 from quiver.model.errors import MessageIdUndecided, OutOfSequence, QuiverError, TransactionConflict
-from quiver.model.limits import Limits
+from quiver.model.limits import SEQUENCE_LIMIT, Limits
 from quiver.model.topic import TopicConfig
 from quiver.partition.committed_view import CommittedView
 from quiver.partition.id_keys import Keys, id_keys
@@ -22,7 +22,7 @@ from quiver.partition.pending import (
     PendingRepeat,
     refuse,
 )
-from quiver.partition.producers import SEQUENCE_LIMIT, ProducerTable, SentFrame
+from quiver.partition.producers import ProducerTable, SentFrame
 from quiver.partition.transactions import Marker, build_marker
 from quiver.records.check import check_frame
 from quiver.records.cut import cut_frame

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from quiver.client._sync.admin.dead_letters import DeadLetters
-from quiver.groups.topic_pattern import check_pattern, matching
 from quiver.model.dead_letter import SUFFIX, dead_letter_topic, is_dead_letter_topic
 from quiver.model.errors import TopicNotFound
 from quiver.model.position import EARLIEST, LATEST, Position
+from quiver.model.topic_pattern import check_pattern, matching
 from quiver.queues.journal.events import LettersRemoved
 from quiver.queues.journal.recorder import decode_record
 from quiver.queues.journal.snapshot import restored
