@@ -89,7 +89,7 @@ class Broker:
         )
         self.transactions = self._new_transactions(coordinator)
         self.poll = Poll(self.groups, self.queues, self._catalogue, self._partitions, clock=self.clock)
-        self.members = Members(self.groups, self.poll.readers)
+        self.members = Members(self.groups, self.poll.sessions)
         burial = Burial(
             self._catalogue,
             self._partitions,

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from quiver.groups.deadlines import Deadlines
 from quiver.model.errors import CorruptData, QuiverError, ShuttingDown, TopicNotFound
 from quiver.model.limits import MIB
 from quiver.model.topic import Topic
@@ -13,6 +12,7 @@ from quiver.queues.partition.frame_cache import FrameCache
 from quiver.queues.partition.partition_queue import Bury, PartitionDelivery
 from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Storage
+from quiver.structures.deadlines import Deadlines
 from quiver.system.clock import Clock
 from quiver.system.pace import bounded_gather, paced
 from quiver.system.randomness import Randomness

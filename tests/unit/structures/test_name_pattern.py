@@ -1,7 +1,7 @@
 import pytest
 
-from quiver.groups.topic_pattern import check_pattern, matching
 from quiver.model.errors import InvalidRequest
+from quiver.structures.name_pattern import check_pattern, matching
 
 
 def test_a_pattern_matches_whole_names() -> None:

@@ -1,6 +1,6 @@
-"""Topic patterns: regular expressions that cannot take for ever.
+"""Patterns of names: regular expressions that match in linear time.
 
-Arrow's engine is RE2, which matches in linear time whatever the expression: a pattern comes from a client and is
+Arrow's engine is RE2, whose time does not explode whatever the expression: a pattern comes from a client and is
 matched on the event loop. It knows no look-around and no back references.
 """
 
