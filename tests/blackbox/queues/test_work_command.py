@@ -138,7 +138,7 @@ def test_a_terminal_shows_a_status_line(shared_broker: BrokerProcess, place: Pat
         assert process.wait(SECONDS) == 0
     os.close(ours)
     assert b"cli on cli-status" in shown
-    assert b"in hand" in shown
+    assert b"in flight" in shown
 
 
 def test_what_cannot_be_run_is_said_in_one_sentence(shared_broker: BrokerProcess, place: Path):

@@ -1,4 +1,4 @@
-"""How the workers are doing: a line that moves on a terminal, a line of text now and then elsewhere."""
+"""The state of the workers: one line that is updated on a terminal, a line every ten seconds elsewhere."""
 
 import logging
 import sys
@@ -39,7 +39,7 @@ class StatusText:
             text += f", {tally.rejected:,} rejected"
         if tally.lost:
             text += f", {tally.lost:,} lost"
-        return f"{text}, {tally.in_hand} in hand"
+        return f"{text}, {tally.in_hand} in flight"
 
 
 @contextmanager

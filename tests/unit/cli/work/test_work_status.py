@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from quiver.cli.handler_import import load_handler
-from quiver.cli.work_status import StatusText, status
+from quiver.cli.work.handler_import import load_handler
+from quiver.cli.work.status import StatusText, status
 from quiver.client.work.worker_counts import WorkerTally
 from quiver.model.errors import InvalidRequest
 
@@ -26,7 +26,7 @@ def test_the_rate_is_that_of_the_last_seconds():
     clock = FakeClock()
     text = StatusText("senders on emails", clock)
     clock.seconds += 1
-    assert text.of(WorkerTally(processed=500)) == "senders on emails: 500 processed, 500/s, 0 failed, 0 in hand"
+    assert text.of(WorkerTally(processed=500)) == "senders on emails: 500 processed, 500/s, 0 failed, 0 in flight"
     clock.seconds += 5
     assert "100/s" in text.of(WorkerTally(processed=900, failed=100, in_hand=8))
     clock.seconds += 60
