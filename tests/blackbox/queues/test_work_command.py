@@ -118,7 +118,7 @@ def test_a_second_signal_ends_it_at_once(shared_broker: BrokerProcess, place: Pa
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=SECONDS)
         assert process.returncode in (128 + signal.SIGTERM, 128 + signal.SIGINT)
-        assert b"given up" in errors
+        assert b"abandoned" in errors
 
 
 def test_a_terminal_shows_a_status_line(shared_broker: BrokerProcess, place: Path):
