@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,15 +21,14 @@ from quiver.outbox.packing import Placed, packed
 from quiver.partition.partition import Partition
 from quiver.queues.state.port import Dead, Run
 from quiver.system.clock import Clock
+from quiver.topics.admin import TopicAdmin
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 
 if TYPE_CHECKING:
     from quiver.queues.partition.partition_queue import PartitionDelivery
 
 logger = logging.getLogger(__name__)
-
-ChangeTopic = Callable[[str, Mapping[str, Any]], Awaitable[Topic]]
 
 _SLICE_BYTES = 64 * KIB
 _NEAR = 256
@@ -41,19 +40,17 @@ class Burial:
 
     def __init__(
         self,
-        metadata: MetadataService,
+        metadata: TopicCatalogue,
         partitions: Partitions,
         *,
         group_name: Callable[[int], str],
-        create_topic: ChangeTopic,
-        alter_topic: ChangeTopic,
+        topics: TopicAdmin,
         clock: Clock,
     ) -> None:
         self._metadata = metadata
         self._partitions = partitions
         self._group_name = group_name
-        self._create_topic = create_topic
-        self._alter_topic = alter_topic
+        self._topics = topics
         self._clock = clock
         self._making = asyncio.Lock()
 
@@ -120,10 +117,10 @@ class Burial:
                 found = self._metadata.topic(name)
             except TopicNotFound:
                 with contextlib.suppress(TopicExists):
-                    await self._create_topic(name, _settings(topic, count))
+                    await self._topics.create(name, _settings(topic, count))
                 found = self._metadata.topic(name)
             if found.config.partitions < count:
-                found = await self._alter_topic(name, {"partitions": count})
+                found = await self._topics.alter(name, {"partitions": count})
         return self._partitions.get(found.id, number)
 
 

@@ -17,8 +17,8 @@ from quiver.model.topic import Topic
 from quiver.outbox.outbox import Move, Target
 from quiver.queues.state.port import Run, Settlement
 from quiver.structures.murmur2 import partition_for
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 
 if TYPE_CHECKING:
     from quiver.queues.partition.partition_queue import PartitionDelivery
@@ -65,7 +65,7 @@ class RemovedPage(NamedTuple):
 class DeadLetters:
     def __init__(
         self,
-        metadata: MetadataService,
+        metadata: TopicCatalogue,
         partitions: Partitions,
         burial: Burial,
         *,
@@ -277,7 +277,7 @@ async def _free_room(delivery: "PartitionDelivery") -> None:
 async def _total(boxes: Sequence[Box]) -> int:
     total = 0
     for box in boxes:
-        log, end_offset = box.partition.log, box.partition.high_watermark
+        log, end_offset = box.partition.log, box.partition.committed.high_watermark
         if log.start_offset < end_offset:
             held = sum(await log.count_by_priority(log.start_offset))
             total += held - sum(end - start for start, end in box.removed.within(log.start_offset, end_offset))

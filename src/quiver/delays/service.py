@@ -22,8 +22,8 @@ from quiver.system.clock import Clock
 from quiver.system.pace import bounded_gather, paced
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.supervised_task import SupervisedTask
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 
 logger = logging.getLogger(__name__)
 
@@ -54,15 +54,15 @@ class DelayStats(NamedTuple):
 
 
 class Delays:
-    def __init__(self, storage: Storage, metadata: MetadataService, partitions: Partitions, *, clock: Clock) -> None:
-        self._metadata = metadata
+    def __init__(self, storage: Storage, catalogue: TopicCatalogue, partitions: Partitions, *, clock: Clock) -> None:
+        self._catalogue = catalogue
         self._clock = DueClock(clock, next_ms=self._next_ms, call=self._deliver)
         self._partitions = DelayPartitions(storage, partitions, clock=clock, on_news=self._clock.note)
         self.task = SupervisedTask("delays", self._keep_up)
 
     async def start(self) -> None:
         """Opens the delays that there are, and begins to deliver."""
-        await self._partitions.open_existing(self._metadata.topics())
+        await self._partitions.open_existing(self._catalogue.topics())
         self._clock.start()
         self.task.start()
 
@@ -105,7 +105,7 @@ class Delays:
 
     async def page(self, topic_name: str, *, skip: int, limit: int) -> DelayedPage:
         """Pending messages in order of time."""
-        topic = self._metadata.topic(topic_name)
+        topic = self._catalogue.topic(topic_name)
         opened = [delays for delays in self._partitions.of(topic.id) if len(delays.state.pending)]
         numbers = [delays.number for delays in opened]
         found = await delay_page([delays.state.pending for delays in opened], skip, limit)
@@ -123,7 +123,7 @@ class Delays:
         if partition is not None:
             numbers = [partition]
         else:
-            count = self._metadata.topic(topic_name).config.partitions
+            count = self._catalogue.topic(topic_name).config.partitions
             numbers = list(range(count))
         found = [
             message async for number in paced(numbers) if (message := await self._look_up(topic_name, number, id))
@@ -175,20 +175,20 @@ class Delays:
 
     # topics
 
-    async def purge(self, topic_id: int) -> None:
-        await bounded_gather(PartitionDelays.purge, self._partitions.of(topic_id))
-
-    async def reconfigure(self, topic: Topic) -> None:
+    async def topic_changed(self, topic: Topic) -> None:
         await self._partitions.reconfigure(topic)
 
-    async def forget_topic(self, topic_id: int) -> None:
+    async def topic_purged(self, topic: Topic) -> None:
+        await bounded_gather(PartitionDelays.purge, self._partitions.of(topic.id))
+
+    async def topic_removed(self, topic: Topic) -> None:
         """Ends all work on a topic, whose files are about to be removed."""
-        await self._partitions.forget_topic(topic_id)
+        await self._partitions.forget_topic(topic.id)
 
     # inner
 
     def _find(self, topic_name: str, partition: int) -> PartitionDelays | None:
-        topic = self._metadata.topic(topic_name)
+        topic = self._catalogue.topic(topic_name)
         if not 0 <= partition < topic.config.partitions:
             raise PartitionNotFound(topic=topic_name, count=topic.config.partitions, partition=partition)
         return self._partitions.get((topic.id, partition))

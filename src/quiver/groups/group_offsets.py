@@ -7,11 +7,12 @@ together.
 import abc
 from collections.abc import Callable, Iterable, Mapping
 
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.events import Committed, Event, OffsetsCommitted, OffsetsForgotten
 from quiver.groups.live_group import LiveGroup
 from quiver.groups.table import Group, GroupTable
 from quiver.model.errors import GroupNotEmpty
+from quiver.model.topic import Topic
+from quiver.model.topic_partition import TopicPartition
 from quiver.system.clock import Clock, SteadyClock
 from quiver.system.pace import paced
 
@@ -88,8 +89,12 @@ class GroupOffsets(abc.ABC):
         if fresh:
             await self._append(OffsetsCommitted(name, fresh, is_first=True))
 
-    async def forget_topic(self, topic_id: int) -> None:
-        """The topic is gone, and with it every group's place in it."""
+    @abc.abstractmethod
+    async def topic_changed(self, topic: Topic) -> None: ...
+
+    async def topic_removed(self, topic: Topic) -> None:
+        """The topic is gone, and with it every group's position in it."""
+        await self.topic_changed(topic)
         async for name, group in paced(list(self._table.groups.items())):
-            if any(partition.topic_id == topic_id for partition in group.offsets):
-                await self._append(OffsetsForgotten(name, topic_id))
+            if any(partition.topic_id == topic.id for partition in group.offsets):
+                await self._append(OffsetsForgotten(name, topic.id))

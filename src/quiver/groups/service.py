@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from quiver.groups.assignors import AssignorName, TopicPartition
-from quiver.groups.deadlines import Deadlines
+from quiver.groups.assignors import AssignorName
 from quiver.groups.events import (
     Event,
     GroupCreated,
@@ -34,8 +33,11 @@ from quiver.model.errors import (
 )
 from quiver.model.names import check_name
 from quiver.model.queue import Ordering
+from quiver.model.topic import Topic
+from quiver.model.topic_partition import TopicPartition
 from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
+from quiver.structures.deadlines import Deadlines
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
 from quiver.system.randomness import Randomness
@@ -72,12 +74,7 @@ class GroupService(GroupOffsets):
         self._first_version = epoch << 32
         try:
             self._journal = await Journal.open(
-                storage,
-                LOG_ID,
-                epoch=epoch,
-                clock=self._clock,
-                restore=self._table.restore,
-                apply=self._apply,
+                storage, LOG_ID, epoch=epoch, clock=self._clock, restore=self._table.restore, apply=self._apply
             )
         except CorruptData as error:
             logger.error("there are no groups until this is repaired: %s", error)
@@ -275,15 +272,18 @@ class GroupService(GroupOffsets):
                 raise GroupNotEmpty(group=name, members=len(group.membership.members))
             await self._append(GroupDeleted(name))
 
-    async def topic_changed(self, topic: str) -> None:
+    async def topic_changed(self, topic: Topic) -> None:
         """A new topic, more partitions of one or its end reach the groups that asked for it."""
         async for name, group in paced(list(self._table.groups.items())):
-            if not group.membership.asks_for(topic):
+            if not group.membership.asks_for(topic.name):
                 continue
             async with self._alone(name):
                 draft = self._draft(name) if name in self._table.groups else Membership()
                 if draft.topics_changed(self._topics(), self._now_ms()):
                     await self._install(name, draft)
+
+    async def topic_purged(self, topic: Topic) -> None:
+        """Offsets go on, so there is nothing to do."""
 
     # inside
 
@@ -300,8 +300,7 @@ class GroupService(GroupOffsets):
         return int(self._clock.monotonic() * 1000)
 
     def _live_of(self, name: str) -> LiveGroup:
-        live = self._live.get(name)
-        if live is None:
+        if (live := self._live.get(name)) is None:
             live = self._live[name] = LiveGroup(self._first_version)
         return live
 
@@ -343,8 +342,7 @@ class GroupService(GroupOffsets):
             self.on_committed(event.group, [partition for partition, _ in event.offsets])
 
     def _note_deadline(self, name: str) -> None:
-        group = self._table.groups.get(name)
-        if group is not None:
+        if (group := self._table.groups.get(name)) is not None:
             self._deadlines.note(name, group.membership.next_deadline_ms())
 
     async def _append(self, event: Event) -> None:
@@ -384,9 +382,10 @@ class GroupService(GroupOffsets):
                 await self._install(name, draft)
 
     async def _expire_offsets(self, failures: Failures) -> None:
-        if self._clock.monotonic() - self._offsets_checked_at < _OFFSET_EXPIRY_EVERY_SECONDS:
+        now = self._clock.monotonic()
+        if now - self._offsets_checked_at < _OFFSET_EXPIRY_EVERY_SECONDS:
             return
-        self._offsets_checked_at = self._clock.monotonic()
+        self._offsets_checked_at = now
         async for name, group in paced(list(self._table.groups.items())):
             if group.has_expired(self._steady_clock.earlier_ms()):
                 with failures.of(f"the end of group {name}"):

@@ -25,8 +25,8 @@ from quiver.records.check import KEY_NEEDED, check_frame
 from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, NO_PRODUCER, FrameHeader
 from quiver.structures.murmur2 import partition_for
 from quiver.system.clock import Clock
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.events import Place
 
@@ -53,14 +53,14 @@ class _Begun(NamedTuple):
 class Publish:
     def __init__(
         self,
-        metadata: MetadataService,
+        catalogue: TopicCatalogue,
         partitions: Partitions,
         delays: Delays,
         transactions: Coordinator,
         *,
         clock: Clock,
     ) -> None:
-        self._metadata = metadata
+        self._catalogue = catalogue
         self._partitions = partitions
         self._delays = delays
         self._transactions = transactions
@@ -72,7 +72,7 @@ class Publish:
         self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0
     ) -> "asyncio.Future[Appended]":
         """Checks a frame and queues it before it returns, so that calls made in order are written in order."""
-        topic = self._metadata.topic_by_id(topic_id)
+        topic = self._catalogue.topic_by_id(topic_id)
         if partition_count and partition_count != topic.config.partitions:
             raise StalePartitionCount(topic=topic.name, count=topic.config.partitions)
         self._partitions.get(topic_id, partition)
@@ -94,7 +94,7 @@ class Publish:
             return
         was_given = self._transactions.was_given(producer_id, epoch)
         if was_given is None:
-            was_given = self._metadata.was_given(producer_id, epoch)
+            was_given = self._catalogue.was_given(producer_id, epoch)
         if not was_given:
             raise UnknownProducer(
                 f"epoch {epoch} of producer {producer_id} was not given out by this broker (or is forgotten); the "
@@ -124,7 +124,7 @@ class Publish:
 
     async def messages(self, topic_name: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
         """Publishes each message by itself: the answer for one is its place, or why it was refused."""
-        topic = self._metadata.topic(topic_name)
+        topic = self._catalogue.topic(topic_name)
         partitions = self._partitions.of(topic.id)
         started: list[_Begun | QuiverError] = []
         begun_at_once: set[int] = set()

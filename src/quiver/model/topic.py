@@ -87,6 +87,13 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     created_at_ms: int
 
 
+class TopicSize(msgspec.Struct, frozen=True, array_like=True):
+    """What there is to share out among the members of a group."""
+
+    id: int
+    partitions: int
+
+
 def _weights(value: object) -> tuple[int, ...]:
     if isinstance(value, str):
         value = [int(part) for part in value.split("/" if "/" in value else ",")]

@@ -28,8 +28,8 @@ from quiver.system.clock import Clock
 from quiver.system.pace import bounded_gather, paced
 from quiver.system.randomness import Randomness
 from quiver.telemetry.supervised_task import SupervisedTask
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 
 __all__ = ["QueueDepth", "Queues", "ReceiptOutcome", "Received"]
 
@@ -38,7 +38,7 @@ class Queues:
     def __init__(
         self,
         storage: Storage,
-        metadata: MetadataService,
+        metadata: TopicCatalogue,
         partitions: Partitions,
         groups: GroupService,
         *,
@@ -256,9 +256,9 @@ class Queues:
                 queue.partitions_added()
                 queue.configure(topic, self._groups.group(queue.name))
 
-    async def topic_purged(self, topic_id: int) -> None:
+    async def topic_purged(self, topic: Topic) -> None:
         """What was removed is settled for every group."""
-        known = self.known_deliveries(topic_id).values()
+        known = self.known_deliveries(topic.id).values()
         places = [(delivery, group_id) for delivery in known for group_id in delivery.group_ids]
         await bounded_gather(self._settle_purged, places)
 
@@ -267,11 +267,11 @@ class Queues:
         await delivery.settle_below(group_id, delivery.partition.log.start_offset)
         self._note_change(delivery, group_id)
 
-    async def topic_deleted(self, topic_id: int) -> None:
-        async for place in paced([place for place in self._queues if place[0] == topic_id]):
+    async def topic_removed(self, topic: Topic) -> None:
+        async for place in paced([place for place in self._queues if place[0] == topic.id]):
             queue = self._queues.pop(place)
             queue.close(TopicNotFound(topic=queue.topic.name))
-        await self._deliveries.close_topic(topic_id)
+        await self._deliveries.close_topic(topic.id)
 
     def settled_offsets(self, topic: Topic, group: str) -> dict[int, int]:
         """By partition, where a group has begun: everything below is settled."""

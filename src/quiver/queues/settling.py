@@ -16,7 +16,7 @@ from quiver.queues.deliveries import Deliveries
 from quiver.queues.partition.partition_queue import PartitionDelivery
 from quiver.queues.partition.settling import PreparedAcks
 from quiver.queues.state.port import Refused, Run, Settlement
-from quiver.topics.service import MetadataService
+from quiver.topics.catalogue import TopicCatalogue
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class _Lease(NamedTuple):
 
 class Settling:
     def __init__(
-        self, metadata: MetadataService, groups: GroupService, deliveries: Deliveries, *, on_settled: OnSettled
+        self, metadata: TopicCatalogue, groups: GroupService, deliveries: Deliveries, *, on_settled: OnSettled
     ) -> None:
         self._metadata = metadata
         self._groups = groups

@@ -15,8 +15,8 @@ from quiver.queues.service import Queues
 from quiver.queues.state.port import LEVELS
 from quiver.system.clock import Clock
 from quiver.system.pace import Pace, paced
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 
 _WINDOW_MS = 60_000
 """Rates are of about the last minute."""
@@ -76,7 +76,7 @@ class _Served(msgspec.Struct):
 class QueueStats:
     def __init__(
         self,
-        metadata: MetadataService,
+        metadata: TopicCatalogue,
         partitions: Partitions,
         groups: GroupService,
         queues: Queues,

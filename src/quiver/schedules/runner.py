@@ -23,8 +23,9 @@ from quiver.schedules.state import ScheduleState, ScheduleTable
 from quiver.schedules.timetable import due_time, parse_timetable
 from quiver.structures.murmur2 import partition_for
 from quiver.system.clock import Clock
+from quiver.topics.admin import TopicAdmin
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 
 logger = logging.getLogger(__name__)
 
@@ -43,21 +44,21 @@ class ScheduleRunner:
         self,
         table: ScheduleTable,
         append: Callable[[Event], Awaitable[None]],
-        metadata: MetadataService,
+        catalogue: TopicCatalogue,
         partitions: Partitions,
         *,
         clock: Clock,
         change: asyncio.Lock,
-        ensure_topic: Callable[[str], Awaitable[None]],
+        topics: TopicAdmin,
         keep_up: Callable[[], Awaitable[None]],
     ) -> None:
         self._table = table
         self._append = append
-        self._metadata = metadata
+        self._catalogue = catalogue
         self._partitions = partitions
         self._clock = clock
         self._change = change
-        self._ensure_topic = ensure_topic
+        self._topics = topics
         self._keep_up = keep_up
         self._carrier = Carrier("schedules", table.outbox, carry=self._carry, done=self._ended)
         self._trouble: dict[int, str] = {}
@@ -96,8 +97,8 @@ class ScheduleRunner:
 
     async def fire_now(self, state: ScheduleState) -> list[Move]:
         """Sends a message beside the schedule's own times. The caller has the lock."""
-        await self._ensure_topic(state.schedule.topic)
-        self._metadata.topic(state.schedule.topic)
+        await self._topics.ensure(state.schedule.topic)
+        self._catalogue.topic(state.schedule.topic)
         now_ms = self._clock.now_ms()
         salvo = Salvo(self._table.outbox, self._target)
         salvo.add(state, at_ms=now_ms, next_ms=state.next_ms, fired_at_ms=now_ms, is_manual=True)
@@ -134,7 +135,7 @@ class ScheduleRunner:
         """Fires what is due, some at a time; False when there is nothing left."""
         for name in self._table.due(self._clock.now_ms(), _FIRED_AT_ONCE):
             with contextlib.suppress(QuiverError):
-                await self._ensure_topic(self._table.states[name].schedule.topic)
+                await self._topics.ensure(self._table.states[name].schedule.topic)
         async with self._change:
             now_ms = self._clock.now_ms()
             busy = self._busy()
@@ -180,7 +181,7 @@ class ScheduleRunner:
         return moves
 
     def _target(self, schedule: Schedule, fired_count: int) -> Target:
-        topic = self._metadata.topic(schedule.topic)
+        topic = self._catalogue.topic(schedule.topic)
         count = topic.config.partitions
         number = fired_count % count if schedule.key is None else partition_for(schedule.key, count)
         return Target(topic.id, number)

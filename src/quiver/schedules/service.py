@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,8 +29,9 @@ from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
+from quiver.topics.admin import TopicAdmin
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 
 logger = logging.getLogger(__name__)
 
@@ -48,18 +49,18 @@ class Schedules:
 
     def __init__(
         self,
-        metadata: MetadataService,
+        catalogue: TopicCatalogue,
         partitions: Partitions,
         *,
         clock: Clock,
         randomness: Randomness,
-        ensure_topic: Callable[[str], Awaitable[None]],
+        topics: TopicAdmin,
     ) -> None:
-        self._metadata = metadata
+        self._catalogue = catalogue
         self._partitions = partitions
         self._clock = clock
         self._randomness = randomness
-        self._ensure_topic = ensure_topic
+        self._topics = topics
         self._table = ScheduleTable()
         self._journal: Journal | None = None
         self._change = asyncio.Lock()
@@ -70,11 +71,11 @@ class Schedules:
         self._runner = ScheduleRunner(
             self._table,
             self._append,
-            metadata,
+            catalogue,
             partitions,
             clock=clock,
             change=self._change,
-            ensure_topic=ensure_topic,
+            topics=topics,
             keep_up=self._snapshot_if_due,
         )
 
@@ -203,8 +204,8 @@ class Schedules:
 
     async def _check_message(self, schedule: Schedule) -> None:
         """The topic takes what the schedule sends."""
-        await self._ensure_topic(schedule.topic)
-        topic = self._metadata.topic(schedule.topic)
+        await self._topics.ensure(schedule.topic)
+        topic = self._catalogue.topic(schedule.topic)
         size = message_size(message_of(Firing.of(schedule, at_ms=0, fired_at_ms=0, is_late=True)))
         limit = min(MIB, self._partitions.limits_for(topic.config).message_bytes)
         if size > limit:

@@ -1,11 +1,19 @@
-"""The catalogue of topics. Pure: events in, state out."""
+"""The catalogue on its journal: every change is on disk before it takes effect."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
-from quiver.model.names import TopicId
-from quiver.model.topic import Topic
+from quiver.model.errors import InvalidSetting, TopicExists, TopicNotFound
+from quiver.model.limits import Limits
+from quiver.model.names import TopicId, check_name
+from quiver.model.topic import Topic, TopicConfig, TopicSize
+from quiver.storage.journal import Journal
+from quiver.storage.port import Storage
+from quiver.system.clock import Clock
+from quiver.system.randomness import Randomness
 from quiver.topics.events import (
     Event,
     NodeNamed,
@@ -16,81 +24,146 @@ from quiver.topics.events import (
     TopicDeleted,
     TopicFilesRemoved,
 )
+from quiver.topics.state import CatalogueState
 
-EPOCHS_REMEMBERED = 10_000
-"""A producer whose epoch is forgotten gets a new id."""
-
-
-class _Image(msgspec.Struct):
-    """What a snapshot holds."""
-
-    topics: list[Topic]
-    deleting: dict[TopicId, Topic]
-    next_topic_id: int
-    producer_ids_upper: int
-    node_id: str
-    producer_epochs: dict[int, int] = {}
+LOG_ID = "internal/metadata"
+_PRODUCER_ID_BLOCK = 1000
+_LAST_EPOCH = 2**31 - 1
+_SNAPSHOT_AFTER_SECONDS = 5.0
+_EVENT = msgspec.json.Decoder(Event)
 
 
-class Catalogue:
-    def __init__(self) -> None:
-        self.topics: dict[TopicId, Topic] = {}
-        self.ids: dict[str, TopicId] = {}
-        self.deleting: dict[TopicId, Topic] = {}
-        """Deleted topics whose files may still be there."""
-        self.next_topic_id = TopicId(1)
-        self.producer_ids_upper = 1
-        self.producer_epochs: dict[int, int] = {}
-        """Of producers without transactions, the last epoch that was given out, if it is not 0; the latest last."""
-        self.node_id = ""
+class TopicCatalogue:
+    """Changes are made one at a time; reading needs no waiting."""
 
-    def apply(self, event: Event) -> None:
-        match event:
-            case TopicCreated(topic):
-                self.topics[topic.id] = topic
-                self.ids[topic.name] = topic.id
-                self.next_topic_id = TopicId(max(self.next_topic_id, topic.id + 1))
-            case TopicChanged(topic_id, config):
-                self.topics[topic_id] = msgspec.structs.replace(self.topics[topic_id], config=config)
-            case TopicDeleted(topic_id):
-                topic = self.topics.pop(topic_id)
-                del self.ids[topic.name]
-                self.deleting[topic_id] = topic
-            case TopicFilesRemoved(topic_id):
-                self.deleting.pop(topic_id, None)
-            case ProducerIdsReserved(upper):
-                self.producer_ids_upper = max(self.producer_ids_upper, upper)
-            case ProducerEpochGiven(producer_id, epoch):
-                self.producer_epochs.pop(producer_id, None)
-                self.producer_epochs[producer_id] = epoch
-                while len(self.producer_epochs) > EPOCHS_REMEMBERED:
-                    del self.producer_epochs[next(iter(self.producer_epochs))]
-            case NodeNamed(node_id):
-                self.node_id = node_id
+    def __init__(self, *, clock: Clock, randomness: Randomness, defaults: TopicConfig, limits: Limits) -> None:
+        self._clock = clock
+        self._randomness = randomness
+        self._defaults = defaults
+        self._limits = limits
+        self._state = CatalogueState()
+        self._journal: Journal | None = None
+        self._change = asyncio.Lock()
+        self._next_producer_id = 0
 
-    def by_name(self, name: str) -> Topic | None:
-        topic_id = self.ids.get(name)
-        return None if topic_id is None else self.topics[topic_id]
-
-    def encode(self) -> Iterator[bytes]:
-        topics = list(self.topics.values())
-        yield msgspec.json.encode(
-            _Image(
-                topics,
-                self.deleting,
-                self.next_topic_id,
-                self.producer_ids_upper,
-                self.node_id,
-                self.producer_epochs,
-            )
+    async def open(self, storage: Storage, epoch: int) -> None:
+        self._journal = await Journal.open(
+            storage,
+            LOG_ID,
+            epoch=epoch,
+            clock=self._clock,
+            restore=self._state.restore,
+            apply=lambda record: self._state.apply(_EVENT.decode(record)),
         )
+        self._next_producer_id = self._state.producer_ids_upper
+        if not self._state.node_id:
+            await self._append(NodeNamed(self._randomness.token(8).hex()))
 
-    def restore(self, data: bytes) -> None:
-        image = msgspec.json.decode(data, type=_Image)
-        self.topics = {topic.id: topic for topic in image.topics}
-        self.ids = {topic.name: topic.id for topic in image.topics}
-        self.deleting = image.deleting
-        self.next_topic_id = TopicId(image.next_topic_id)
-        self.producer_ids_upper = image.producer_ids_upper
-        self.node_id = image.node_id
-        self.producer_epochs = image.producer_epochs
+    async def close(self) -> None:
+        if self._journal is not None:
+            await self.snapshot_if_due(after_seconds=0)
+            await self._journal.close()
+
+    @property
+    def node_id(self) -> str:
+        return self._state.node_id
+
+    def topics(self) -> list[Topic]:
+        return sorted(self._state.topics.values(), key=lambda topic: topic.name)
+
+    def sizes(self) -> Mapping[str, TopicSize]:
+        """Id and partition count by name. It changes with the catalogue."""
+        return self._state.sizes
+
+    def deleting(self) -> list[Topic]:
+        return list(self._state.deleting.values())
+
+    def topic(self, name: str) -> Topic:
+        topic = self._state.by_name(check_name(name))
+        if topic is None:
+            raise TopicNotFound(topic=name)
+        return topic
+
+    def topic_by_id(self, topic_id: int) -> Topic:
+        topic = self._state.topics.get(TopicId(topic_id))
+        if topic is None:
+            raise TopicNotFound(
+                f"there is no topic with id {topic_id} (any more); fetch metadata again", topic=topic_id
+            )
+        return topic
+
+    async def create(self, name: str, settings: Mapping[str, Any], *, free_id: int = 0) -> Topic:
+        """`free_id`: the topic's id is this one or above, for ids that left-over files still use."""
+        config = self._changed(self._defaults, settings)
+        check_name(name)
+        async with self._change:
+            if self._state.by_name(name) is not None:
+                raise TopicExists(topic=name)
+            topic_id = TopicId(max(self._state.next_topic_id, free_id))
+            topic = Topic(id=topic_id, name=name, config=config, created_at_ms=self._clock.now_ms())
+            await self._append(TopicCreated(topic))
+            return topic
+
+    def altered(self, name: str, settings: Mapping[str, Any]) -> Topic:
+        """The topic as `alter` would make it, or the error that it would give."""
+        topic = self.topic(name)
+        config = self._changed(topic.config, settings)
+        if config.partitions < topic.config.partitions:
+            problem = f"a topic cannot shrink from {topic.config.partitions} to {config.partitions} partitions"
+            raise InvalidSetting(setting="partitions", problem=problem)
+        return msgspec.structs.replace(topic, config=config)
+
+    def _changed(self, config: TopicConfig, settings: Mapping[str, Any]) -> TopicConfig:
+        changed = config.changed(settings)
+        most, asked = self._limits.frame_bytes, changed.max_message_bytes
+        if asked is not None and asked > most and settings.get("max_message_bytes") is not None:
+            problem = f"{asked} is over the broker's max_frame_bytes of {most}, and a message has to fit into a frame"
+            raise InvalidSetting(setting="max_message_bytes", problem=problem)
+        return changed
+
+    async def alter(self, name: str, settings: Mapping[str, Any]) -> Topic:
+        async with self._change:
+            topic = self.altered(name, settings)
+            if topic != self.topic(name):
+                await self._append(TopicChanged(topic.id, topic.config))
+            return topic
+
+    async def delete(self, name: str) -> Topic:
+        async with self._change:
+            topic = self.topic(name)
+            await self._append(TopicDeleted(topic.id))
+            return topic
+
+    async def files_removed(self, topic_id: TopicId) -> None:
+        await self._append(TopicFilesRemoved(topic_id))
+
+    async def new_producer_id(self) -> int:
+        """An id that was never given out before, also across restarts; most cost no write."""
+        if self._next_producer_id >= self._state.producer_ids_upper:
+            async with self._change:
+                if self._next_producer_id >= self._state.producer_ids_upper:
+                    await self._append(ProducerIdsReserved(self._next_producer_id + _PRODUCER_ID_BLOCK))
+        self._next_producer_id += 1
+        return self._next_producer_id - 1
+
+    def was_given(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer without transactions may use an epoch."""
+        is_known = 0 <= producer_id < self._next_producer_id
+        return is_known and 0 <= epoch <= self._state.producer_epochs.get(producer_id, 0)
+
+    async def next_producer_epoch(self, producer_id: int, epoch: int) -> tuple[int, int]:
+        """The epoch after one that was given out; a new id, if it was not, or is forgotten."""
+        async with self._change:
+            if self.was_given(producer_id, epoch) and epoch < _LAST_EPOCH:
+                if not self.was_given(producer_id, epoch + 1):
+                    await self._append(ProducerEpochGiven(producer_id, epoch + 1))
+                return producer_id, epoch + 1
+        return await self.new_producer_id(), 0
+
+    async def snapshot_if_due(self, after_seconds: float = _SNAPSHOT_AFTER_SECONDS) -> None:
+        if self._journal is not None and self._journal.snapshot_due(after_seconds):
+            await self._journal.snapshot(self._state.encode)
+
+    async def _append(self, event: Event) -> None:
+        assert self._journal is not None, "open comes first"
+        await self._journal.append(msgspec.json.encode(event))

@@ -15,8 +15,8 @@ from quiver.system.clock import Clock
 from quiver.system.pace import paced
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.supervised_task import SupervisedTask
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +47,9 @@ class Compactions:
     """One pass at a time on the timer. A failure is logged and tried again a while later."""
 
     def __init__(
-        self, metadata: MetadataService, partitions: Partitions, *, clock: Clock, every_seconds: float
+        self, catalogue: TopicCatalogue, partitions: Partitions, *, clock: Clock, every_seconds: float
     ) -> None:
-        self._metadata = metadata
+        self._catalogue = catalogue
         self._partitions = partitions
         self._clock = clock
         self._every_seconds = every_seconds
@@ -69,7 +69,7 @@ class Compactions:
 
     async def compact(self, name: str, partitions: Sequence[int] | None, *, dry_run: bool) -> TopicCompaction:
         """Now, the active segments included. It goes on when the caller does not wait for it."""
-        topic = self._metadata.topic(name)
+        topic = self._catalogue.topic(name)
         if not topic.config.is_compacted and not dry_run:
             raise InvalidRequest(problem=f"topic {name!r} is not compacted; set cleanup to compact or compact,delete")
         numbers = range(topic.config.partitions) if partitions is None else sorted(set(partitions))
@@ -99,7 +99,7 @@ class Compactions:
         while True:
             await asyncio.sleep(self._every_seconds)
             failures = Failures()
-            for topic in self._metadata.topics():
+            for topic in self._catalogue.topics():
                 if topic.config.is_compacted:
                     await self._compact_due(topic, failures)
             failures.check()

@@ -7,8 +7,8 @@ from quiver.model.message import NewMessage
 from quiver.partition.message_batch import check_times
 from quiver.records.build import build_frame
 from quiver.system.clock import Clock
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.events import Place
 from quiver.transactions.sent_sequences import SentSequences
@@ -19,14 +19,14 @@ class TransactionPublishing:
         self,
         coordinator: Coordinator,
         publish: Publish,
-        metadata: MetadataService,
+        catalogue: TopicCatalogue,
         partitions: Partitions,
         *,
         clock: Clock,
     ) -> None:
         self._coordinator = coordinator
         self._publish = publish
-        self._metadata = metadata
+        self._catalogue = catalogue
         self._partitions = partitions
         self._clock = clock
 
@@ -35,7 +35,7 @@ class TransactionPublishing:
     ) -> Published:
         """Answers when the message is as durable as the topic asks for. A sequence that came before: a duplicate."""
         transaction = self._coordinator.join(producer_id, epoch)
-        topic = self._metadata.topic(topic_name)
+        topic = self._catalogue.topic(topic_name)
         check_times(message)
         count = topic.config.partitions
         number = chosen_partition(topic, message, count)

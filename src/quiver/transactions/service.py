@@ -5,10 +5,10 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from quiver.groups.assignors import TopicPartition
 from quiver.messages.publish import Publish, Published
 from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
 from quiver.model.message import NewMessage
+from quiver.model.topic_partition import TopicPartition
 from quiver.protocol.transaction_messages import (
     DEFAULT_TIMEOUT_MS,
     GroupOffsets,
@@ -23,8 +23,8 @@ from quiver.streams.service import Groups
 from quiver.system.clock import Clock
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.supervised_task import SupervisedTask
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.topics.service import MetadataService
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.decision_applier import Finishing
@@ -58,7 +58,7 @@ class Transactions:
         coordinator: Coordinator,
         publish: Publish,
         finishing: Finishing,
-        metadata: MetadataService,
+        catalogue: TopicCatalogue,
         partitions: Partitions,
         groups: Groups,
         queues: Queues,
@@ -67,11 +67,11 @@ class Transactions:
     ) -> None:
         self._coordinator = coordinator
         self._finishing = finishing
-        self._metadata = metadata
+        self._catalogue = catalogue
         self._partitions = partitions
         self._groups = groups
         self._queues = queues
-        self._publishing = TransactionPublishing(coordinator, publish, metadata, partitions, clock=clock)
+        self._publishing = TransactionPublishing(coordinator, publish, catalogue, partitions, clock=clock)
         self._tasks: set[asyncio.Task[Any]] = set()
         self.task = SupervisedTask("transactions", self._keep_up)
         self._timeouts = TransactionTimeouts(coordinator, self._abort_overdue)
@@ -124,7 +124,7 @@ class Transactions:
         While nothing is known of transactions, it gets a new id.
         """
         if self._coordinator.problem is not None:
-            return ProducerKey(await self._metadata.new_producer_id(), 0)
+            return ProducerKey(await self._catalogue.new_producer_id(), 0)
         known = self._coordinator.state.producers.get(producer_id)
         if known is None:
             return None
@@ -166,7 +166,7 @@ class Transactions:
 
     def add_partition(self, producer_id: int, epoch: int, topic_name: str, partition: int) -> None:
         """Not needed: the first frame does so."""
-        topic = self._metadata.topic(topic_name)
+        topic = self._catalogue.topic(topic_name)
         self._partitions.get(topic.id, partition)
         self._coordinator.join(producer_id, epoch).places[Place(topic.id, partition)] = None
 

@@ -3,7 +3,8 @@
 from itertools import count
 
 from quiver.groups.member import RECONNECT_MS, SESSION_MS, Subscription
-from quiver.groups.state import Membership, Protocol, RebalanceStats, TopicSize
+from quiver.groups.state import Membership, Protocol, RebalanceStats
+from quiver.model.topic import TopicSize
 
 TOPICS = {"orders": TopicSize(1, 6), "emails": TopicSize(2, 3)}
 

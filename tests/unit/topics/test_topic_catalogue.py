@@ -8,11 +8,11 @@ from quiver.model.topic import TopicConfig
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.clock import SystemClock
 from quiver.system.randomness import SystemRandomness
-from quiver.topics.service import MetadataService
+from quiver.topics.catalogue import TopicCatalogue
 
 
-async def service_on(storage: MemoryStorage, limits: Limits | None = None) -> MetadataService:
-    service = MetadataService(
+async def service_on(storage: MemoryStorage, limits: Limits | None = None) -> TopicCatalogue:
+    service = TopicCatalogue(
         clock=SystemClock(), randomness=SystemRandomness(), defaults=TopicConfig(), limits=limits or Limits()
     )
     await service.open(storage, await storage.next_epoch())

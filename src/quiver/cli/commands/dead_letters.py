@@ -15,7 +15,7 @@ from quiver.cli.options.signature import option, with_options
 from quiver.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from quiver.client.admin.dead_letters import Letters, Taken
+    from quiver.client.admin.dead_letters import DeadLetterPage, TakenDeadLetters
 
 app = group_app("List, show, redrive and purge dead letters.")
 
@@ -157,7 +157,7 @@ def _chosen(criteria: dict[str, Any], ids: list[str] | None, *, all: bool) -> di
     return criteria | ({"ids": ids} if ids else {})
 
 
-def _show_taken(done: str, taken: "Taken", output: Output, *, dry_run: bool) -> None:
+def _show_taken(done: str, taken: "TakenDeadLetters", output: Output, *, dry_run: bool) -> None:
     if output is not Output.TABLE:
         document = {done: taken.letter_count, "dry_run": dry_run, "ids": taken.ids, "not_found": taken.missing}
         show_document(document, output)
@@ -167,6 +167,6 @@ def _show_taken(done: str, taken: "Taken", output: Output, *, dry_run: bool) -> 
         print(f"{id} was not found")
 
 
-def _show_rest(page: "Letters") -> None:
+def _show_rest(page: "DeadLetterPage") -> None:
     if page.next is not None:
         print(f"\n{len(page)} of {page.total}; continue with --after {page.next}")

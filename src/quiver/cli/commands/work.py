@@ -71,7 +71,7 @@ def work(
         run.start()
         is_stopping = False
         while not run.is_over(_LOOK_SECONDS):
-            show(run.tally)
+            show(run.counters)
             if received and not is_stopping:
                 is_stopping = True
                 run.stop()
@@ -81,20 +81,22 @@ def work(
                     "quiver: running jobs were abandoned; they are delivered again when their leases end", err=True
                 )
                 raise typer.Exit(128 + received[0])
-        show(run.tally)
+        show(run.counters)
     run.result()
-    tally = run.tally
-    typer.echo(f"{tally.processed:,} processed, {tally.failed:,} failed, {tally.rejected:,} rejected", err=True)
+    counters = run.counters
+    typer.echo(
+        f"{counters.processed:,} processed, {counters.failed:,} failed, {counters.rejected:,} rejected", err=True
+    )
 
 
 def _registered(handler: Any) -> dict[str, Any]:
     """The options that @q.worker was given."""
-    from quiver.client.work.worker_options import WORKER_MARK, WorkerOptions
+    from quiver.client.work.worker_definition import WORKER_MARK, WorkerDefinition
 
     known = getattr(handler, WORKER_MARK, None)
-    if not isinstance(known, WorkerOptions):
+    if not isinstance(known, WorkerDefinition):
         return {}
-    return {"topics": known.topics, "group": known.group, "concurrency": known.concurrency, **known.words}
+    return {"topics": known.topics, "group": known.group, "concurrency": known.concurrency, **known.options}
 
 
 def _title(options: dict[str, Any]) -> str:

@@ -1,0 +1,169 @@
+"""Changes of topics, one at a time: create, alter, delete and purge. Whoever depends on topics is told of each."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine, Mapping
+from typing import Any, Protocol, TypeVar
+
+from quiver.model.errors import CorruptData, ShuttingDown, TopicExists, TopicNotFound
+from quiver.model.topic import Topic
+from quiver.partition.partition import Partition
+from quiver.system.pace import bounded_gather
+from quiver.topics.catalogue import TopicCatalogue
+from quiver.topics.partitions import Partitions
+from quiver.topics.removal import TopicRemovals
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class TopicSubscriber(Protocol):
+    """Keeps something for each topic, and is told when one changes."""
+
+    async def topic_changed(self, topic: Topic) -> None:
+        """The topic is new, has more partitions or has other settings. Its partitions are open."""
+
+    async def topic_purged(self, topic: Topic) -> None:
+        """Every message was removed; offsets go on."""
+
+    async def topic_removed(self, topic: Topic) -> None:
+        """Nobody finds the topic any more, and its files are removed next."""
+
+
+class TopicAdmin:
+    """Subscribers are told of changes in the order in which these are made, and in the order of `subscribe`."""
+
+    def __init__(self, catalogue: TopicCatalogue, partitions: Partitions, *, auto_create: bool = False) -> None:
+        self._catalogue = catalogue
+        self._partitions = partitions
+        self._auto_create = auto_create
+        self._subscribers: list[TopicSubscriber] = []
+        self._removals = TopicRemovals(catalogue, partitions, self._subscribers)
+        self._change = asyncio.Lock()
+        self._unowned: set[int] = set()
+        """Topic ids that have files and no entry in the catalogue."""
+        self._is_running = False
+
+    def subscribe(self, *subscribers: TopicSubscriber) -> None:
+        """While the broker is built."""
+        self._subscribers += subscribers
+
+    async def open(self) -> None:
+        """Opens the partitions of every topic. Changes are possible from now on."""
+        topics = self._catalogue.topics()
+        known = {topic.id for topic in (*topics, *self._catalogue.deleting())}
+        self._unowned = await self._partitions.unowned_topic_ids(known)
+        for topic_id in self._unowned:
+            logger.error("the files of topic id %d belong to no topic; they are kept", topic_id)
+        await self._partitions.open_topics(topics)
+        self._is_running = True
+
+    def resume_removals(self) -> None:
+        """Goes on with removals that the last stop interrupted. Comes after every subscriber has started."""
+        self._removals.resume()
+
+    async def stop(self) -> None:
+        """Refuses changes and finishes the one that runs. What is not removed yet is left to the next start."""
+        self._is_running = False
+        async with self._change:
+            pass
+        await self._removals.stop()
+
+    @property
+    def problem(self) -> CorruptData | None:
+        """Files without a topic: the catalogue has lost something."""
+        if not self._unowned:
+            return None
+        return CorruptData(
+            f"topic ids {sorted(self._unowned)} have files but no entry; restore the metadata", where="catalogue"
+        )
+
+    async def create(self, name: str, settings: Mapping[str, Any]) -> Topic:
+        """Returns when the topic takes messages."""
+        return await self._run(self._create(name, settings))
+
+    async def ensure(self, name: str) -> None:
+        """Creates a topic that is published to, where the settings allow it."""
+        if not self._auto_create:
+            return
+        try:
+            self._catalogue.topic(name)
+        except TopicNotFound:
+            with contextlib.suppress(TopicExists):
+                await self.create(name, {})
+
+    async def alter(self, name: str, settings: Mapping[str, Any]) -> Topic:
+        """Changes settings while the topic is in use; `partitions` may only grow."""
+        _, topic = await self._run(self._alter(name, settings))
+        return topic
+
+    async def add_partitions(self, name: str, count: int) -> tuple[int, int]:
+        """Returns the old and the new count."""
+        before, after = await self._run(self._alter(name, {"partitions": count}))
+        return before.config.partitions, after.config.partitions
+
+    async def delete(self, name: str) -> None:
+        """Returns when the topic is gone for everybody, and its files too unless there are very many."""
+        await self._removals.finished(await self._run(self._delete(name)))
+
+    async def purge(self, name: str) -> None:
+        """Removes all messages; offsets go on."""
+        self._check_running()
+        topic = self._catalogue.topic(name)
+        await bounded_gather(Partition.purge, self._partitions.of(topic.id))
+        for subscriber in self._subscribers:
+            await subscriber.topic_purged(topic)
+
+    async def _create(self, name: str, settings: Mapping[str, Any]) -> Topic:
+        free_id = max(self._unowned, default=0) + 1
+        topic = await self._catalogue.create(name, settings, free_id=free_id)
+        try:
+            await self._partitions.open_topic(topic)
+        except BaseException:
+            await self._take_back(topic)
+            raise
+        await self._tell_changed(topic)
+        return topic
+
+    async def _alter(self, name: str, settings: Mapping[str, Any]) -> tuple[Topic, Topic]:
+        """Returns the topic before and after."""
+        before = self._catalogue.topic(name)
+        # New partitions are open before anybody can ask for them.
+        await self._partitions.open_topic(self._catalogue.altered(name, settings))
+        topic = await self._catalogue.alter(name, settings)
+        await self._partitions.reconfigure(topic)
+        await self._tell_changed(topic)
+        return before, topic
+
+    async def _delete(self, name: str) -> "asyncio.Task[None]":
+        return self._removals.begin(await self._catalogue.delete(name))
+
+    async def _take_back(self, topic: Topic) -> None:
+        """The partitions of a new topic could not be opened: it must not exist without them."""
+        try:
+            await self._catalogue.delete(topic.name)
+        except Exception as error:
+            logger.error("topic %s could not be opened, and stays until the next start: %s", topic.name, error)
+        else:
+            self._removals.begin(topic)
+
+    async def _tell_changed(self, topic: Topic) -> None:
+        for subscriber in self._subscribers:
+            await subscriber.topic_changed(topic)
+
+    async def _run(self, change: Coroutine[Any, Any, T]) -> T:
+        """Runs a change to its end, even when the caller stops waiting: no topic may stay half changed."""
+        return await asyncio.shield(asyncio.get_running_loop().create_task(self._run_alone(change)))
+
+    async def _run_alone(self, change: Coroutine[Any, Any, T]) -> T:
+        async with self._change:
+            try:
+                self._check_running()
+                return await change
+            finally:
+                change.close()
+
+    def _check_running(self) -> None:
+        if not self._is_running:
+            raise ShuttingDown()

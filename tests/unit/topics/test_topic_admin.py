@@ -1,0 +1,159 @@
+"""Changes of topics: whoever depends on topics is told in order, and no topic stays half changed."""
+
+import asyncio
+
+import pytest
+
+from quiver.model.errors import DiskFull, ShuttingDown, TopicNotFound
+from quiver.model.limits import Limits
+from quiver.model.topic import Topic, TopicConfig, TopicSize
+from quiver.storage.memory.storage import MemoryLog, MemoryStorage
+from quiver.storage.port import LogOptions
+from quiver.system.clock import SystemClock
+from quiver.system.randomness import SystemRandomness
+from quiver.topics.admin import TopicAdmin
+from quiver.topics.catalogue import TopicCatalogue
+from quiver.topics.partitions import Partitions
+
+
+class Storage(MemoryStorage):
+    """Opens logs slowly or not at all, where it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken: str | None = None
+        self.may_open = asyncio.Event()
+        self.may_open.set()
+
+    async def open_log(self, log_id: str, options: LogOptions) -> MemoryLog:
+        await self.may_open.wait()
+        if log_id == self.broken:
+            raise DiskFull(problem="no space left")
+        return await super().open_log(log_id, options)
+
+
+class Subscriber:
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, int]] = []
+
+    async def topic_changed(self, topic: Topic) -> None:
+        await asyncio.sleep(0)
+        self.told.append(("changed", topic.name, topic.config.partitions))
+
+    async def topic_purged(self, topic: Topic) -> None:
+        self.told.append(("purged", topic.name, topic.config.partitions))
+
+    async def topic_removed(self, topic: Topic) -> None:
+        self.told.append(("removed", topic.name, topic.config.partitions))
+
+
+class Bench:
+    def __init__(self, storage: Storage) -> None:
+        clock, limits = SystemClock(), Limits()
+        self.storage = storage
+        self.catalogue = TopicCatalogue(
+            clock=clock, randomness=SystemRandomness(), defaults=TopicConfig(), limits=limits
+        )
+        self.partitions = Partitions(storage, clock=clock, limits=limits)
+        self.admin = TopicAdmin(self.catalogue, self.partitions, auto_create=True)
+        self.subscriber = Subscriber()
+        self.admin.subscribe(self.subscriber)
+
+    async def start(self) -> "Bench":
+        await self.catalogue.open(self.storage, await self.storage.next_epoch())
+        await self.admin.open()
+        return self
+
+
+@pytest.fixture
+async def bench() -> Bench:
+    return await Bench(Storage()).start()
+
+
+async def test_subscribers_are_told_of_changes_in_order(bench: Bench) -> None:
+    await asyncio.gather(
+        bench.admin.create("t", {"partitions": 1}),
+        bench.admin.alter("t", {"partitions": 2}),
+        bench.admin.add_partitions("t", 4),
+    )
+    await bench.admin.purge("t")
+    await bench.admin.delete("t")
+    assert bench.subscriber.told == [
+        ("changed", "t", 1),
+        ("changed", "t", 2),
+        ("changed", "t", 4),
+        ("purged", "t", 4),
+        ("removed", "t", 4),
+    ]
+
+
+async def test_the_sizes_follow_the_changes(bench: Bench) -> None:
+    topic = await bench.admin.create("t", {"partitions": 1})
+    await bench.admin.add_partitions("t", 3)
+    assert bench.catalogue.sizes() == {"t": TopicSize(topic.id, 3)}
+    again = await Bench(bench.storage).start()
+    assert again.catalogue.sizes() == {"t": TopicSize(topic.id, 3)}
+    await bench.admin.delete("t")
+    assert bench.catalogue.sizes() == {}
+
+
+async def test_a_topic_that_cannot_be_opened_does_not_exist(bench: Bench) -> None:
+    bench.storage.broken = "topics/1/2"
+    with pytest.raises(DiskFull):
+        await bench.admin.create("t", {"partitions": 4})
+    with pytest.raises(TopicNotFound):
+        bench.catalogue.topic("t")
+    assert ("changed", "t", 4) not in bench.subscriber.told
+    topic = await bench.admin.create("t", {"partitions": 4})
+    assert len(bench.partitions.of(topic.id)) == 4
+    again = await Bench(bench.storage).start()
+    assert [topic.name for topic in again.catalogue.topics()] == ["t"]
+    assert again.admin.problem is None
+
+
+async def test_a_topic_that_cannot_grow_stays_as_it_was(bench: Bench) -> None:
+    topic = await bench.admin.create("t", {"partitions": 1})
+    bench.storage.broken = f"topics/{topic.id}/2"
+    with pytest.raises(DiskFull):
+        await bench.admin.add_partitions("t", 3)
+    assert bench.catalogue.topic("t").config.partitions == len(bench.partitions.of(topic.id)) == 1
+    bench.storage.broken = None
+    assert await bench.admin.add_partitions("t", 3) == (1, 3)
+
+
+async def test_a_change_goes_on_when_the_caller_does_not_wait(bench: Bench) -> None:
+    bench.storage.may_open.clear()
+    creating = asyncio.ensure_future(bench.admin.create("t", {"partitions": 1}))
+    while not bench.catalogue.topics():
+        await asyncio.sleep(0)
+    creating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await creating
+    bench.storage.may_open.set()
+    await bench.admin.ensure("t")
+    await bench.admin.alter("t", {"retention": "1h"})
+    assert len(bench.partitions.of(bench.catalogue.topic("t").id)) == 1
+
+
+async def test_a_stop_finishes_the_change_that_runs_and_refuses_others(bench: Bench) -> None:
+    bench.storage.may_open.clear()
+    running = asyncio.ensure_future(bench.admin.create("first", {"partitions": 1}))
+    while not bench.catalogue.topics():
+        await asyncio.sleep(0)
+    waiting = asyncio.ensure_future(bench.admin.create("second", {"partitions": 1}))
+    await asyncio.sleep(0)
+    stopping = asyncio.ensure_future(bench.admin.stop())
+    await asyncio.sleep(0)
+    bench.storage.may_open.set()
+    await stopping
+    assert (await running).name == "first"
+    for change in (waiting, bench.admin.delete("first"), bench.admin.purge("first")):
+        with pytest.raises(ShuttingDown):
+            await change
+
+
+async def test_files_without_a_topic_are_a_problem_and_their_id_is_not_used(bench: Bench) -> None:
+    await bench.storage.open_log("topics/7/0", LogOptions())
+    again = await Bench(bench.storage).start()
+    assert "topic ids [7]" in str(again.admin.problem)
+    assert (await again.admin.create("t", {})).id == 8
