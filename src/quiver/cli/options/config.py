@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from quiver.app.config import SETTINGS, Config, LoadedConfig, Setting, load_config, shown_values
-from quiver.cli.signature import option, with_options
+from quiver.cli.options.signature import option, with_options
 from quiver.model.errors import InvalidSetting
 
 
@@ -45,7 +45,7 @@ def _options() -> list[inspect.Parameter]:
         option(
             "topic",
             list[str] | None,
-            help="A setting of topics that are created without it; may be repeated.",
+            help="A default setting for new topics; may be repeated.",
             metavar="NAME=VALUE",
         ),
     ]

@@ -75,7 +75,7 @@ _UNIT = 1024
 
 
 def shown(value: Any) -> str:
-    """A cell: `-` for nothing, true and false as in the configuration, lists with commas; always one line."""
+    """A cell: `-` for None, true and false as in the configuration, lists with commas; always one line."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -106,7 +106,7 @@ def _json_lines(rows: Iterable[Row]) -> bytes:
 
 
 def to_object(row: Row) -> dict[str, Any]:
-    """A message as an object, in the form of the HTTP answers: text where the bytes are text, base64 otherwise."""
+    """A message as an object, in the form of the HTTP responses: text where the bytes are text, base64 otherwise."""
     return {
         "topic": row.topic,
         "partition": row.partition,

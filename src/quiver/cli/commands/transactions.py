@@ -1,45 +1,27 @@
 """`quiver txn list|describe|abort`."""
 
-import os
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, connect
-from quiver.cli.output import Output, OutputOption, show_document, show_record, show_rows
+from quiver.cli.formats.output import Output, OutputOption, show_document, show_record, show_rows
+from quiver.cli.lazy_group import group_app
+from quiver.cli.options.names import completer
 from quiver.model.times import format_duration, format_time
 
 if TYPE_CHECKING:
     from quiver.protocol.transaction_messages import TransactionInfo
 
-app = typer.Typer(
-    help="List, describe and abort transactions.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+app = group_app("List, describe and abort transactions.")
 
 _LISTED = ("transaction_id", "transactional_id", "state", "started_at", "timeout", "partitions", "groups")
-_COMPLETION_SECONDS = 1.0
 _TRANSACTION_ID = re.compile(r"(\d+):(\d+)")
 _HELP = "A transactional id, or a transaction as it is listed, such as 7:3 (producer id and epoch)."
 
 
-def _complete(context: typer.Context, incomplete: str) -> list[str]:
-    """Ids that begin with what was typed; none when the broker cannot be asked quickly."""
-    import quiver
-
-    address = context.params.get("address") or os.environ.get("QUIVER_ADDRESS") or DEFAULT_ADDRESS
-    try:
-        with quiver.connect(address, timeout=_COMPLETION_SECONDS) as q:
-            names = [info.transactional_id or info.transaction_id for info in q.transactions.list()]
-    except Exception:  # a shell that completes has no place for an error
-        return []
-    return sorted({name for name in names if name.startswith(incomplete)})
-
-
+_complete = completer(lambda q: (info.transactional_id or info.transaction_id for info in q.transactions.list()))
 _ARGUMENT = typer.Argument(metavar="ID", autocompletion=_complete, show_default=False, help=_HELP)
 IdArgument = Annotated[str, _ARGUMENT]
 
@@ -47,11 +29,11 @@ IdArgument = Annotated[str, _ARGUMENT]
 @app.command("list")
 def list_transactions(
     limit: Annotated[int, typer.Option("--limit", "-n", help="Transactions to show.", metavar="N", min=1)] = 100,
-    skip: Annotated[int, typer.Option(help="Leave out the first ones.", metavar="N", min=0)] = 0,
+    skip: Annotated[int, typer.Option(help="Skip the first N.", metavar="N", min=0)] = 0,
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List transactions that are open, and those whose end is not known to every partition yet."""
+    """List open transactions, and decided ones that not every partition has applied yet."""
     with connect(address) as q:
         page = q.transactions.list(limit=limit, skip=skip)
     rows = [_row(info) for info in page]
@@ -66,7 +48,7 @@ def list_transactions(
 
 @app.command("describe")
 def describe(id: IdArgument, address: AddressOption = DEFAULT_ADDRESS, output: OutputOption = Output.TABLE) -> None:
-    """Show the transaction of a producer that is open, or ended last."""
+    """Show the open transaction of a producer, or the one that ended last."""
     with connect(address) as q:
         info = q.transactions.describe(_producer(id)[0])
     show_record(_row(info), output)
@@ -74,7 +56,7 @@ def describe(id: IdArgument, address: AddressOption = DEFAULT_ADDRESS, output: O
 
 @app.command("abort")
 def abort(id: IdArgument, address: AddressOption = DEFAULT_ADDRESS, output: OutputOption = Output.TABLE) -> None:
-    """Abort an open transaction. Whoever runs it is told when it goes on."""
+    """Abort an open transaction. Its producer gets an error at its next request."""
     with connect(address) as q:
         info = q.transactions.abort(*_producer(id))
     show_record({**_row(info), "state": "aborted"}, output)

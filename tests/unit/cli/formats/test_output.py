@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from quiver.cli.output import Output, show_record, show_rows, shown, table
+from quiver.cli.formats.output import Output, show_record, show_rows, shown, table
 
 ROWS = [
     {"name": "orders", "partitions": 12, "retention": "7d", "limits": [1, 2], "on": True},

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.cli.message_format import NAMED, Row, parse_format, unescape
+from quiver.cli.formats.message_format import NAMED, Row, parse_format, unescape
 from quiver.model.errors import InvalidRequest
 
 ROW = Row("orders", 2, 41, 1_700_000_000_500, b"k1", b"v\xc3\xa9", {"source": b"web", "raw": b"\xff"}, "high")

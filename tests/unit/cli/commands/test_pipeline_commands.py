@@ -10,9 +10,9 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from quiver.cli.pipeline_commands import app
+from quiver.cli.commands.pipeline import app
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "pipelines.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "pipelines.md"
 
 _WITHOUT = "import sys; sys.modules['pyspark'] = sys.modules['deltalake'] = None\n"
 _RUN = "from quiver.cli.main import run; status = run(sys.argv[1:])\n"

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quiver.cli.config_options import value_or_none
-from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, TopicsArgument, connect
-from quiver.cli.output import Output, OutputOption, show_document, show_record, show_rows
-from quiver.cli.queue_options import QUEUE_HELP
-from quiver.cli.signature import option, with_options
+from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, connect
+from quiver.cli.formats.output import Output, OutputOption, show_document, show_record, show_rows
+from quiver.cli.lazy_group import group_app
+from quiver.cli.options.config import value_or_none
+from quiver.cli.options.names import TopicArgument, TopicsArgument
+from quiver.cli.options.queue_settings import QUEUE_HELP
+from quiver.cli.options.signature import option, with_options
 from quiver.model.errors import InvalidRequest, TopicExists, TopicNotFound
 from quiver.model.times import format_time
 from quiver.model.topic import SETTING_NAMES
@@ -19,18 +21,12 @@ from quiver.model.topic import SETTING_NAMES
 if TYPE_CHECKING:
     from quiver.protocol.messages import TopicDescription
 
-app = typer.Typer(
-    help="List, create, describe, alter, compact and delete topics.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+app = group_app("List, create, describe, alter, compact and delete topics.")
 
 _LISTED = ("name", "partitions", "total_messages", "total_size_bytes", "durability", "retention")
 _HELP = {
-    "partitions": "How many partitions; may grow later, which moves keys.",
-    "retention": "How long messages are kept, such as 24h or 7d; none keeps them for ever.",
+    "partitions": "The number of partitions. It can be raised later, which moves keys to other partitions.",
+    "retention": "How long messages are kept, such as 24h or 7d; none keeps them forever.",
     "retention_bytes": "How much each partition keeps at most, such as 10GiB; none: no limit.",
     "segment_bytes": "The size at which a segment file is closed, such as 64MiB.",
     "durability": "fsync: acked is on disk; interval: synced every second; memory: never written.",
@@ -70,7 +66,7 @@ def create(
     topic: TopicArgument,
     settings: Mapping[str, Any],
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="A topic that exists is no error and stays as it is.")
+        bool, typer.Option("--if-not-exists", help="Leave an existing topic as it is instead of failing.")
     ] = False,
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
@@ -114,7 +110,7 @@ def alter(
 ) -> None:
     """Change settings of a topic; those not named stay as they are."""
     if not settings:
-        raise InvalidRequest(problem="nothing to change: name at least one setting, such as --retention 24h")
+        raise InvalidRequest(problem="nothing to change: give at least one setting, such as --retention 24h")
     with connect(address) as q:
         altered = q.topics.alter(topic, **settings)
     show_record({"name": altered.name, **altered.settings}, output)
@@ -123,12 +119,12 @@ def alter(
 @app.command("compact")
 def compact(
     topic: TopicArgument,
-    partition: Annotated[list[int] | None, typer.Option(help="Only this one; may be given several times.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; nothing changes.")] = False,
+    partition: Annotated[list[int] | None, typer.Option(help="Only this partition; may be repeated.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Compact a topic now: of each key only the last message stays."""
+    """Compact a topic now: only the last message of each key stays."""
     with connect(address) as q:
         done = q.topics.compact(topic, partitions=partition, dry_run=dry_run)
     rows = [
@@ -165,7 +161,7 @@ def _row(topic: "TopicDescription") -> dict[str, Any]:
 
 
 def _details(topic: "TopicDescription") -> dict[str, Any]:
-    """A topic in the words of the HTTP answer; `latest` is the next offset to be written."""
+    """A topic with the fields of the HTTP response; `latest` is the next offset to be written."""
     return {
         "name": topic.name,
         "created_at": format_time(topic.created_at_ms),

@@ -1,4 +1,4 @@
-"""Which messages commands that read show."""
+"""Whether commands that read also show undecided messages."""
 
 from enum import StrEnum
 from typing import Annotated

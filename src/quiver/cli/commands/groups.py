@@ -7,24 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, complete_topics, connect
-from quiver.cli.group_names import GroupArgument, GroupsArgument
-from quiver.cli.output import Output, OutputOption, show_document, show_record, show_rows, table
-from quiver.cli.queue_options import QUEUE_HELP
-from quiver.cli.signature import option, with_options
+from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, connect
+from quiver.cli.formats.output import Output, OutputOption, show_document, show_record, show_rows, table
+from quiver.cli.lazy_group import group_app
+from quiver.cli.options.names import GroupArgument, GroupsArgument, complete_topics
+from quiver.cli.options.queue_settings import QUEUE_HELP
+from quiver.cli.options.signature import option, with_options
 from quiver.model.errors import InvalidRequest
 from quiver.model.times import format_duration, format_time
 
 if TYPE_CHECKING:
     from quiver.protocol.group_messages import GroupDescription, GroupMember, GroupPartition, ResetPart
 
-app = typer.Typer(
-    help="List, describe, alter, reset and delete groups.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+app = group_app("List, describe, alter, reset and delete groups.")
 
 _LISTED = ("id", "kind", "state", "members", "lag", "leased", "retrying", "topics")
 _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1000)
@@ -53,7 +48,7 @@ TopicOption = Annotated[
 
 @app.command("list")
 def list_groups(address: AddressOption = DEFAULT_ADDRESS, output: OutputOption = Output.TABLE) -> None:
-    """List the groups with their lag in messages, and what consumers of queue groups hold or will get again."""
+    """List the groups with their lag in messages; for queue groups also what is leased or waiting for a retry."""
     with connect(address) as q:
         groups = q.groups.list()
     names = ("id", "kind", "state", "members", "generation", "topics", "lag", "leased", "retrying")
@@ -66,7 +61,7 @@ def describe(
 ) -> None:
     """Show a group's members, and its lag per partition and in total.
 
-    Lag is the messages that are not committed, and the age of the oldest of them.
+    Lag is the number of messages that are not committed, and the age of the oldest of them.
     """
     with connect(address) as q:
         details = _details(q.groups.describe(group))
@@ -93,10 +88,12 @@ def alter(
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Change settings of a group. Those of queues that it does not have for itself are the topic's; `default` makes
-    one so again."""
+    """Change settings of a group.
+
+    A queue setting that the group does not set comes from the topic; the value `default` unsets it again.
+    """
     if not settings:
-        raise InvalidRequest(problem="nothing to change: name at least one setting, such as --visibility 5m")
+        raise InvalidRequest(problem="nothing to change: give at least one setting, such as --visibility 5m")
     with connect(address) as q:
         q.groups.alter(group, **settings)
         settings = q.groups.describe(group).settings
@@ -114,7 +111,7 @@ def reset(
     shift: Annotated[
         int | None, typer.Option(help="Move by this many messages instead: 100 skips, -100 reads again.", metavar="N")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:

@@ -9,10 +9,11 @@ import pytest
 from typer.main import get_command
 
 from quiver.app.config import SETTINGS
-from quiver.cli import config_command, main, serve_command, topic_commands
-from quiver.cli.config_options import parse_assignments
-from quiver.cli.produce_command import parse_headers
-from quiver.cli.signature import option, with_options
+from quiver.cli import main
+from quiver.cli.commands import config, serve, topics
+from quiver.cli.commands.produce import parse_headers
+from quiver.cli.options.config import parse_assignments
+from quiver.cli.options.signature import option, with_options
 from quiver.model.errors import InvalidRequest, InvalidSetting
 from quiver.model.topic import SETTING_NAMES
 
@@ -98,13 +99,13 @@ def test_an_unknown_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -
 
 def test_every_setting_is_a_flag_of_serve_and_config() -> None:
     expected = {f"--{setting.name.replace('_', '-')}" for setting in SETTINGS} | {"--config", "--topic"}
-    assert flags_of(serve_command.app) - {"--help"} == expected
-    assert flags_of(config_command.app) - {"--help", "--output"} == expected
+    assert flags_of(serve.app) - {"--help"} == expected
+    assert flags_of(config.app) - {"--help", "--output"} == expected
 
 
 @pytest.mark.parametrize("name", ["create", "alter"])
 def test_every_topic_setting_is_a_flag(name: str) -> None:
-    group = get_command(topic_commands.app)
+    group = get_command(topics.app)
     flags = {flag for parameter in group.commands[name].params for flag in parameter.opts}  # type: ignore[attr-defined]
     assert {f"--{setting.replace('_', '-')}" for setting in SETTING_NAMES} <= flags
 

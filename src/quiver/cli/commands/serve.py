@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from quiver.app.config import Config, LoadedConfig
-from quiver.cli.config_options import with_config
 from quiver.cli.lazy_group import command_app
+from quiver.cli.options.config import with_config
 
 if TYPE_CHECKING:
     from quiver.app.serve import Addresses

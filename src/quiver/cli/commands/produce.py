@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, connect
+from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, connect
+from quiver.cli.formats.message_format import unescape
+from quiver.cli.formats.output import Output, OutputOption, show_record, show_rows
+from quiver.cli.formats.progress import progress
 from quiver.cli.interruption import EXIT_STATUS, Interruption
 from quiver.cli.lazy_group import command_app
 from quiver.cli.line_input import known_size, read_chunks, split_keys
-from quiver.cli.message_format import unescape
-from quiver.cli.output import Output, OutputOption, show_record, show_rows
-from quiver.cli.progress import progress
+from quiver.cli.options.names import TopicArgument
 from quiver.model.errors import InvalidRequest, QuiverError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 def produce(
     topic: TopicArgument,
     values: Annotated[
-        list[str] | None, typer.Argument(metavar="VALUE", help="Messages; without any, lines of standard input.")
+        list[str] | None, typer.Argument(metavar="VALUE", help="Messages; by default the lines of standard input.")
     ] = None,
     file: Annotated[
         list[str] | None, typer.Option("--file", "-f", help="Send each line of a file; - is standard input.")
@@ -42,17 +43,17 @@ def produce(
     ] = None,
     id: Annotated[
         list[str] | None,
-        typer.Option("--id", help="The id of a message, once for each VALUE; a second one with it is not stored."),
+        typer.Option("--id", help="The id of a message, once for each VALUE; a known id is not stored again."),
     ] = None,
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="The partition to write to.")] = None,
     priority: Annotated[str | None, typer.Option(help="critical, high, normal, low or background.")] = None,
     ttl: Annotated[str | None, typer.Option(help="The messages expire after this long, such as 1h.")] = None,
-    delay: Annotated[str | None, typer.Option(help="Deliver this much later, such as 5m.")] = None,
+    delay: Annotated[str | None, typer.Option(help="Deliver after this time, such as 5m.")] = None,
     deliver_at: Annotated[str | None, typer.Option(help="Deliver at this time (RFC 3339).")] = None,
     compression: Annotated[str, typer.Option(help="none, lz4 or zstd.")] = "none",
     acks: Annotated[str, typer.Option(help="none, leader or all.")] = "all",
     timeout: Annotated[
-        str, typer.Option(help="How long the broker, and each message, is tried before it fails.")
+        str, typer.Option(help="How long to try to reach the broker, and to send each message.")
     ] = "30s",
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
@@ -97,7 +98,7 @@ def parse_headers(words: list[str] | None) -> dict[str, bytes] | None:
 def _open(name: str, stack: ExitStack) -> BinaryIO:
     if name == "-":
         if sys.stdin.isatty():
-            typer.echo("Type messages, one a line; Ctrl-D ends.", err=True)
+            typer.echo("Type messages, one per line; Ctrl-D ends.", err=True)
         return sys.stdin.buffer
     try:
         return stack.enter_context(Path(name).open("rb"))
@@ -152,7 +153,7 @@ class _Lines:
                     advance(len(lines), size_bytes)
                 self._take_results(wait=True)
         except (QuiverError, KeyboardInterrupt) as error:
-            self._tell_stored()
+            self._report_stored()
             if isinstance(error, KeyboardInterrupt):
                 raise typer.Exit(EXIT_STATUS) from None
             raise
@@ -167,7 +168,7 @@ class _Lines:
             with self._interruption.waiting():
                 return next(chunks, None)
         except KeyboardInterrupt:
-            typer.echo("quiver: interrupted; sending what was read (Ctrl-C again gives up)", err=True)
+            typer.echo("quiver: interrupted; sending what was read so far (Ctrl-C again stops at once)", err=True)
             return None
 
     def _take_results(self, *, wait: bool) -> None:
@@ -178,9 +179,9 @@ class _Lines:
             future.result()
             self._stored += future.count
 
-    def _tell_stored(self) -> None:
+    def _report_stored(self) -> None:
         rest = self._messages - self._stored
-        unknown = f"; {rest:,} more were sent, and may be stored or not" if rest else ""
+        unknown = f"; {rest:,} more were sent and may or may not be stored" if rest else ""
         typer.echo(f"quiver: {self._stored:,} messages were stored{unknown}", err=True)
 
 

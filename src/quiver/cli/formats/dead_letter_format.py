@@ -1,8 +1,8 @@
-"""Dead letters on the command line: a line each, or whole."""
+"""Dead letters on the command line: one line each, or in full."""
 
 from typing import TYPE_CHECKING, Any
 
-from quiver.cli.message_format import Row, to_object
+from quiver.cli.formats.message_format import Row, to_object
 from quiver.model.priority import NAMES
 from quiver.model.times import format_time
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 _ERROR_LENGTH = 60
 
 
-def listed(letter: "DeadLetter") -> dict[str, Any]:
-    """What fits on a line."""
+def to_row(letter: "DeadLetter") -> dict[str, Any]:
+    """A dead letter in a table: what fits on a line."""
     original, error = letter.original, letter.last_error
     return {
         "id": str(letter.id),
@@ -27,8 +27,8 @@ def listed(letter: "DeadLetter") -> dict[str, Any]:
     }
 
 
-def whole(letter: "DeadLetter") -> dict[str, Any]:
-    """Everything, in the words of the HTTP answer."""
+def to_document(letter: "DeadLetter") -> dict[str, Any]:
+    """A dead letter with the fields of the HTTP response."""
     row = Row(
         topic="",
         partition=letter.partition,

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, complete_topics
-from quiver.cli.group_names import complete_groups
-from quiver.cli.handler_import import load_handler
+from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption
 from quiver.cli.lazy_group import command_app
-from quiver.cli.work_status import status
+from quiver.cli.options.names import complete_groups, complete_topics
+from quiver.cli.work.handler_import import load_handler
+from quiver.cli.work.status import status
 from quiver.model.errors import InvalidRequest
 from quiver.system.clock import SystemClock
 
@@ -20,11 +20,12 @@ _LOOK_SECONDS = 0.1
 
 def work(
     target: Annotated[
-        str, typer.Argument(metavar="MODULE:FUNCTION", help="The handler; it gets a job.", show_default=False)
+        str,
+        typer.Argument(metavar="MODULE:FUNCTION", help="The handler, called with each job.", show_default=False),
     ],
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", "-t", autocompletion=complete_topics, help="Where jobs come from; may be repeated."),
+        typer.Option("--topic", "-t", autocompletion=complete_topics, help="A topic with jobs; may be repeated."),
     ] = None,
     group: Annotated[
         str | None, typer.Option("--group", "-g", autocompletion=complete_groups, help="The queue group.")
@@ -33,21 +34,22 @@ def work(
         int | None, typer.Option("--concurrency", "-c", help="Jobs at a time. [default: 1]")
     ] = None,
     ordering: Annotated[
-        str | None, typer.Option("--ordering", help="none, or key: messages of a key in order.")
+        str | None,
+        typer.Option("--ordering", help="none, or key: in order within each key."),
     ] = None,
     visibility: Annotated[
-        str | None, typer.Option("--visibility", help="How long a lease lasts that is not renewed, such as 30s.")
+        str | None, typer.Option("--visibility", help="How long a lease lasts unless it is renewed, such as 30s.")
     ] = None,
-    priority: Annotated[str | None, typer.Option("--priority", help="Jobs of this level only.")] = None,
-    prefetch: Annotated[int | None, typer.Option("--prefetch", help="How many are held ready; 0: none.")] = None,
-    consumer: Annotated[str | None, typer.Option("--consumer", help="A name, for the group's max_unacked.")] = None,
+    priority: Annotated[str | None, typer.Option("--priority", help="Only jobs of this priority.")] = None,
+    prefetch: Annotated[int | None, typer.Option("--prefetch", help="Jobs to receive ahead; 0: none.")] = None,
+    consumer: Annotated[str | None, typer.Option("--consumer", help="The name that max_unacked counts by.")] = None,
     start: Annotated[
         str | None, typer.Option("--from", help="Where a new group starts: earliest, latest, an offset, a time.")
     ] = None,
     address: AddressOption = DEFAULT_ADDRESS,
 ) -> None:
-    """Call a function with every job: returning acks, an exception gives it back, quiver.Reject gives it up."""
-    from quiver.cli.work_run import run_of
+    """Call a function with every job: returning acks it, an exception retries it, quiver.Reject dead-letters it."""
+    from quiver.cli.work.run import run_of
 
     handler = load_handler(target)
     given = {
@@ -73,10 +75,10 @@ def work(
             if received and not is_stopping:
                 is_stopping = True
                 run.stop()
-                typer.echo("quiver: stopping; jobs that were begun may finish (a second signal ends them)", err=True)
+                typer.echo("quiver: stopping after the running jobs (a second signal stops at once)", err=True)
             if len(received) > 1:
                 typer.echo(
-                    "quiver: jobs that were begun are given up; others get them when their leases end", err=True
+                    "quiver: running jobs were abandoned; they are delivered again when their leases end", err=True
                 )
                 raise typer.Exit(128 + received[0])
         show(run.counters)
@@ -88,7 +90,7 @@ def work(
 
 
 def _registered(handler: Any) -> dict[str, Any]:
-    """What @q.worker said."""
+    """The options that @q.worker was given."""
     from quiver.client.work.worker_definition import WORKER_MARK, WorkerDefinition
 
     known = getattr(handler, WORKER_MARK, None)

@@ -1,4 +1,4 @@
-"""How the workers are doing: a line that moves on a terminal, a line of text now and then elsewhere."""
+"""The state of the workers: one line that is updated on a terminal, a line every ten seconds elsewhere."""
 
 import logging
 import sys

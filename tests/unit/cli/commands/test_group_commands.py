@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from quiver.cli import group_commands, main
-from quiver.cli.group_commands import _details, _fitting, _reset_document, _reset_row, _rough, _short
+from quiver.cli import main
+from quiver.cli.commands import groups
+from quiver.cli.commands.groups import _details, _fitting, _reset_document, _reset_row, _rough, _short
 from quiver.protocol.group_messages import GroupDescription, GroupMember, GroupPartition, ResetPart
 
 MEMBER = "web-0123456789abcdef"
@@ -95,8 +96,8 @@ def test_ids_of_owners_are_cut_only_where_they_are_long() -> None:
 def test_tables_fit_the_terminal(
     monkeypatch: pytest.MonkeyPatch, is_terminal: bool, columns: int, expected: str
 ) -> None:
-    monkeypatch.setattr(group_commands.sys.stdout, "isatty", lambda: is_terminal)
-    monkeypatch.setattr(group_commands, "get_terminal_size", lambda: os.terminal_size((columns, 24)))
+    monkeypatch.setattr(groups.sys.stdout, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(groups, "get_terminal_size", lambda: os.terminal_size((columns, 24)))
     wide, narrow = [{"value": "a wide one", "more": "x"}], [{"value": "narrow"}]
     assert expected in _fitting(wide, narrow)
 

@@ -6,39 +6,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, complete_topics, connect
-from quiver.cli.letter_format import listed, whole
-from quiver.cli.output import Output, OutputOption, show_document, show_record, show_rows
-from quiver.cli.signature import option, with_options
+from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, connect
+from quiver.cli.formats.dead_letter_format import to_document, to_row
+from quiver.cli.formats.output import Output, OutputOption, show_document, show_record, show_rows
+from quiver.cli.lazy_group import group_app
+from quiver.cli.options.names import TopicArgument, complete_topics
+from quiver.cli.options.signature import option, with_options
 from quiver.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from quiver.client.admin.dead_letters import DeadLetterPage, TakenDeadLetters
 
-app = typer.Typer(
-    help="List, show, redrive and purge dead letters.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+app = group_app("List, show, redrive and purge dead letters.")
 
 _LISTED = ("id", "died_at", "reason", "group", "attempts", "original", "key", "last_error")
 _FILTER = {
-    "group": "Only what this group gave up.",
-    "reason": "Only these: max_attempts, rejected or expired.",
+    "group": "Only messages that this group gave up.",
+    "reason": "Only this reason: max_attempts, rejected or expired.",
     "key": "Only messages with this key.",
-    "contains": "Only where this text is in the value or in the last error.",
-    "from_time": "Only what died then or later: RFC 3339, epoch milliseconds, or a time ago such as -2h.",
-    "to_time": "Only what died then or before.",
+    "contains": "Only messages with this text in the value or in the last error.",
+    "from_time": "Only what died at or after this time: RFC 3339, epoch milliseconds, or a time ago such as -2h.",
+    "to_time": "Only what died at or before this time.",
     "partition": "Only this partition.",
 }
-_IDS = typer.Argument(metavar="[ID]...", show_default=False, help="Only these letters, such as 0:42.")
+_IDS = typer.Argument(metavar="[ID]...", show_default=False, help="Only these dead letters, such as 0:42.")
 
 IdsArgument = Annotated[list[str] | None, _IDS]
 LimitOption = Annotated[int | None, typer.Option(help="At most this many, the oldest first.", metavar="N", min=1)]
 AllOption = Annotated[bool, typer.Option("--all", help="All dead letters of the topic.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
 
 
 def _gather(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,7 +46,7 @@ _with_filter = with_options(
         option(name, int | None if name == "partition" else str | None, help=text, metavar="VALUE")
         for name, text in _FILTER.items()
     ],
-    "words",
+    "criteria",
     _gather,
 )
 
@@ -59,22 +55,25 @@ _with_filter = with_options(
 @_with_filter
 def list_letters(
     topic: TopicArgument,
-    words: dict[str, Any],
-    limit: Annotated[int, typer.Option("--limit", "-n", help="Letters to show.", metavar="N", min=1)] = 100,
-    after: Annotated[str | None, typer.Option(help="Where the list before ended.", metavar="PLACE")] = None,
+    criteria: dict[str, Any],
+    limit: Annotated[int, typer.Option("--limit", "-n", help="Dead letters to show.", metavar="N", min=1)] = 100,
+    after: Annotated[
+        str | None,
+        typer.Option(help="Where the previous list ended.", metavar="POSITION"),
+    ] = None,
     newest: Annotated[bool, typer.Option("--newest", help="The newest first.")] = False,
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the dead letters of a topic, oldest first."""
     with connect(address) as q:
-        page = q.dead_letters.list(topic, limit=limit, after=after, newest_first=newest, **words)
+        page = q.dead_letters.list(topic, limit=limit, after=after, newest_first=newest, **criteria)
     if output is not Output.TABLE:
         show_document(
-            {"messages": [whole(letter) for letter in page], "total": page.total, "next": page.next}, output
+            {"messages": [to_document(letter) for letter in page], "total": page.total, "next": page.next}, output
         )
         return
-    show_rows([listed(letter) for letter in page], output, columns=_LISTED)
+    show_rows([to_row(letter) for letter in page], output, columns=_LISTED)
     _show_rest(page)
 
 
@@ -87,9 +86,9 @@ def show(
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show dead letters whole: value, headers, and what became of them."""
+    """Show dead letters with their values, headers and history."""
     with connect(address) as q:
-        letters = [whole(q.dead_letters.get(topic, id)) for id in ids]
+        letters = [to_document(q.dead_letters.get(topic, id)) for id in ids]
     if output is not Output.TABLE:
         show_document(letters, output)
         return
@@ -104,21 +103,25 @@ def show(
 @_with_filter
 def redrive(
     topic: TopicArgument,
-    words: dict[str, Any],
+    criteria: dict[str, Any],
     ids: IdsArgument = None,
     to: Annotated[
         str | None,
-        typer.Option(autocompletion=complete_topics, metavar="TOPIC", help="Not where they came from, but there."),
+        typer.Option(
+            autocompletion=complete_topics,
+            metavar="TOPIC",
+            help="Send them to this topic instead.",
+        ),
     ] = None,
     limit: LimitOption = None,
     dry_run: DryRunOption = False,
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Send dead letters back to the topic they came from: the ids given, what a filter finds, or all."""
-    words |= {"ids": ids} if ids else {}
+    """Send dead letters back to the topic they came from: these ids, those that match a filter, or all."""
+    criteria |= {"ids": ids} if ids else {}
     with connect(address) as q:
-        taken = q.dead_letters.redrive(topic, to=to, limit=limit, dry_run=dry_run, **words)
+        taken = q.dead_letters.redrive(topic, to=to, limit=limit, dry_run=dry_run, **criteria)
     _show_taken("redriven", taken, output, dry_run=dry_run)
 
 
@@ -126,7 +129,7 @@ def redrive(
 @_with_filter
 def purge(
     topic: TopicArgument,
-    words: dict[str, Any],
+    criteria: dict[str, Any],
     ids: IdsArgument = None,
     all: AllOption = False,
     limit: LimitOption = None,
@@ -135,21 +138,23 @@ def purge(
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Remove dead letters for good: the ids given, what a filter finds, or --all. Asks first in a terminal."""
-    words = _chosen(words, ids, all=all)
+    """Remove dead letters permanently: these ids, those that match a filter, or --all. Asks first in a terminal."""
+    criteria = _chosen(criteria, ids, all=all)
     with connect(address) as q:
         if not (yes or dry_run) and sys.stdin.isatty() and sys.stdout.isatty():
-            count = q.dead_letters.purge(topic, limit=limit, dry_run=True, **words).letter_count
-            typer.confirm(f"Remove {count} dead letters of {topic} for good?", abort=True)
-        taken = q.dead_letters.purge(topic, limit=limit, dry_run=dry_run, **words)
+            count = q.dead_letters.purge(topic, limit=limit, dry_run=True, **criteria).letter_count
+            typer.confirm(f"Remove {count} dead letters of {topic} permanently?", abort=True)
+        taken = q.dead_letters.purge(topic, limit=limit, dry_run=dry_run, **criteria)
     _show_taken("purged", taken, output, dry_run=dry_run)
 
 
-def _chosen(words: dict[str, Any], ids: list[str] | None, *, all: bool) -> dict[str, Any]:
-    """Everything is only meant where it is said."""
-    if all == bool(ids or words):
-        raise InvalidRequest(problem="say which: ids such as 0:42, a filter such as --reason rejected, or --all")
-    return words | ({"ids": ids} if ids else {})
+def _chosen(criteria: dict[str, Any], ids: list[str] | None, *, all: bool) -> dict[str, Any]:
+    """The criteria with the ids; purging everything must be asked for with --all."""
+    if all == bool(ids or criteria):
+        raise InvalidRequest(
+            problem="name what to purge: ids such as 0:42, a filter such as --reason rejected, or --all"
+        )
+    return criteria | ({"ids": ids} if ids else {})
 
 
 def _show_taken(done: str, taken: "TakenDeadLetters", output: Output, *, dry_run: bool) -> None:
@@ -159,9 +164,9 @@ def _show_taken(done: str, taken: "TakenDeadLetters", output: Output, *, dry_run
         return
     print(f"{taken.letter_count} {'would be ' if dry_run else ''}{done}")
     for id in taken.missing:
-        print(f"{id} is not there")
+        print(f"{id} was not found")
 
 
 def _show_rest(page: "DeadLetterPage") -> None:
     if page.next is not None:
-        print(f"\n{len(page)} of {page.total}; go on with --after {page.next}")
+        print(f"\n{len(page)} of {page.total}; continue with --after {page.next}")

@@ -1,9 +1,9 @@
 """`quiver config`: what is in force, and where each value came from."""
 
 from quiver.app.config import LoadedConfig, shown_values
-from quiver.cli.config_options import with_config
+from quiver.cli.formats.output import Output, OutputOption, show_rows
 from quiver.cli.lazy_group import command_app
-from quiver.cli.output import Output, OutputOption, show_rows
+from quiver.cli.options.config import with_config
 
 
 @with_config

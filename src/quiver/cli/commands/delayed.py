@@ -4,8 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, connect
-from quiver.cli.output import Output, OutputOption, show_document, show_rows
+from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, connect
+from quiver.cli.formats.output import Output, OutputOption, show_document, show_rows
+from quiver.cli.lazy_group import group_app
+from quiver.cli.options.names import TopicArgument
 from quiver.model.delayed import DelayedId, parse_delayed_id
 from quiver.model.errors import DelayedNotFound
 from quiver.model.priority import NAMES
@@ -14,13 +16,7 @@ from quiver.model.times import format_time
 if TYPE_CHECKING:
     from quiver.model.delayed import DelayedMessage
 
-app = typer.Typer(
-    help="List and cancel messages that wait for their time.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+app = group_app("List and cancel delayed messages.")
 
 _LISTED = ("id", "deliver_at", "priority", "state")
 _ID_HELP = "such as 0:42, partition and id, or 42 where only one partition has it."
@@ -32,11 +28,11 @@ _ID = typer.Argument(metavar="ID", show_default=False, help=f"The message, {_ID_
 def list_delayed(
     topic: TopicArgument,
     limit: Annotated[int, typer.Option("--limit", "-n", help="Messages to show.", metavar="N", min=1)] = 100,
-    skip: Annotated[int, typer.Option(help="Leave out the first ones.", metavar="N", min=0)] = 0,
+    skip: Annotated[int, typer.Option(help="Skip the first N.", metavar="N", min=0)] = 0,
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List the messages that wait, the next one first."""
+    """List delayed messages, the next due one first."""
     with connect(address) as q:
         page = q.delayed.list(topic, limit=limit, skip=skip)
     rows = [_row(message) for message in page]
@@ -56,7 +52,7 @@ def show(
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show a message that waits, or that was delivered or cancelled shortly before."""
+    """Show a delayed message, or one that was delivered or cancelled recently."""
     wanted = parse_delayed_id(id)
     with connect(address) as q:
         message = q.delayed.get(topic, wanted.partition, wanted.id)
@@ -70,7 +66,7 @@ def cancel(
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Cancel messages: they are never delivered. Fails at the first that was delivered or cancelled before."""
+    """Cancel delayed messages: they are never delivered. Stops at the first one already delivered or cancelled."""
     wanted = [parse_delayed_id(text) for text in ids]
     cancelled: list[DelayedId] = []
     with connect(address) as q:

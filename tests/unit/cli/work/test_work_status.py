@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from quiver.cli.handler_import import load_handler
-from quiver.cli.work_status import StatusText, status
+from quiver.cli.work.handler_import import load_handler
+from quiver.cli.work.status import StatusText, status
 from quiver.client.work.worker_counters import WorkerCounters
 from quiver.model.errors import InvalidRequest
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, TopicArgument, connect
+from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, connect
+from quiver.cli.formats.message_format import FORMAT_HELP, Format, Row, parse_format
 from quiver.cli.group_member import GroupReading, read_as_member
-from quiver.cli.group_names import complete_groups
-from quiver.cli.isolation import Isolation, IsolationOption
 from quiver.cli.lazy_group import command_app
-from quiver.cli.message_format import FORMAT_HELP, Format, Row, parse_format
+from quiver.cli.options.isolation import Isolation, IsolationOption
+from quiver.cli.options.names import TopicArgument, complete_groups
 from quiver.model.errors import InvalidRequest
 
 _ROWS_PER_PRINT = 10_000
@@ -29,7 +29,7 @@ def consume(
             "-g",
             metavar="GROUP",
             autocompletion=complete_groups,
-            help="Read as a member of this group, which remembers how far it came.",
+            help="Read as a member of this group, which remembers its position.",
         ),
     ] = None,
     start: Annotated[
@@ -37,7 +37,7 @@ def consume(
         typer.Option("--from", help=f"Where to start, or where a new group starts: {_POSITION}. [default: earliest]"),
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", help="Where to stop, in the same words; by default what is there now.")
+        str | None, typer.Option("--to", help="Where to stop, in the same form. [default: the end of the topic now]")
     ] = None,
     count: Annotated[int | None, typer.Option("-n", "--count", help="Stop after this many messages.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-F", help="Wait for more instead of stopping.")] = False,
@@ -45,9 +45,7 @@ def consume(
         list[int] | None, typer.Option("--partition", "-p", help="Only this partition; may be repeated.")
     ] = None,
     isolation: IsolationOption = Isolation.READ_COMMITTED,
-    include_expired: Annotated[
-        bool, typer.Option("--include-expired", help="Also messages that are past their time to live.")
-    ] = False,
+    include_expired: Annotated[bool, typer.Option("--include-expired", help="Also print expired messages.")] = False,
     format: Annotated[str, typer.Option("--format", help=FORMAT_HELP)] = "value",
     address: AddressOption = DEFAULT_ADDRESS,
 ) -> None:
@@ -77,7 +75,7 @@ def consume(
         if reader.lost_count:
             typer.echo(f"quiver: retention removed {reader.lost_count} messages before they were read", err=True)
         if reader.expired_count:
-            text = f"{reader.expired_count} messages past their time to live were left out (--include-expired)"
+            text = f"{reader.expired_count} expired messages were left out (--include-expired)"
             typer.echo(f"quiver: {text}", err=True)
 
 
@@ -95,12 +93,10 @@ def _check(
     if count is not None and count < 1:
         raise InvalidRequest(problem="-n must be 1 or more")
     if group is not None and (end is not None or partition):
-        problem = (
-            "a group reads every partition as far as there are messages: leave out --to and --partition, or --group"
-        )
+        problem = "a group reads every partition to its end: drop --to and --partition, or drop --group"
         raise InvalidRequest(problem=problem)
     if group is not None and include_expired:
-        raise InvalidRequest(problem="a group never gets what is past its time: drop --include-expired or --group")
+        raise InvalidRequest(problem="a group never gets expired messages: drop --include-expired, or drop --group")
 
 
 def _print(batches: Iterable[list[Row]], count: int | None, shape: Format) -> None:
@@ -137,7 +133,7 @@ def _rows(topic: str, batch: Any, fields: Collection[str]) -> list[Row]:
 
 
 def _discard_output() -> None:
-    """The reader of our output is gone (`| head`): there is nobody left to tell."""
+    """Whoever read our output is gone (`| head`), so nothing more is written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
