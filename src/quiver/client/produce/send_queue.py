@@ -10,9 +10,8 @@ which the batches are numbered from 0.
 from collections import deque
 
 from quiver.client.produce.send_outcome import UNNUMBERED, Batch, SendQueueKey
+from quiver.model.limits import SEQUENCE_LIMIT
 from quiver.system.backoff import Backoff
-
-SEQUENCE_LIMIT = 2**31
 
 
 class PartitionSendQueue:
