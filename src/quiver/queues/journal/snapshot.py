@@ -13,7 +13,7 @@ from quiver.model.queue import Ordering
 from quiver.outbox.outbox import Outbox
 from quiver.queues.journal.replayed_times import ReplayedTimes
 from quiver.queues.partition.queue_group import QueueGroup
-from quiver.storage.image_pieces import piece, pieces
+from quiver.storage.snapshot_chunks import chunk, chunks
 from quiver.structures.interval_set import IntervalSet
 
 
@@ -57,13 +57,13 @@ _decoder = msgspec.msgpack.Decoder(RemovedImage | GroupImage | StatePiece | Outb
 
 
 def image(removed: IntervalSet, groups: Mapping[int, QueueGroup], outbox: Outbox, *, now_ms: int) -> Iterator[bytes]:
-    yield piece(TimeImage(now_ms))
-    yield piece(RemovedImage(removed.encode()))
+    yield chunk(TimeImage(now_ms))
+    yield chunk(RemovedImage(removed.encode()))
     for group in list(groups.values()):
-        yield piece(GroupImage(group.id, group.ordering, group.in_offset_order, group.version))
+        yield chunk(GroupImage(group.id, group.ordering, group.in_offset_order, group.version))
         for part in group.state.image():
-            yield piece(StatePiece(part))
-    yield piece(OutboxImage(outbox.image(), {group.id: group.tally.dead for group in groups.values()}))
+            yield chunk(StatePiece(part))
+    yield chunk(OutboxImage(outbox.image(), {group.id: group.tally.dead for group in groups.values()}))
 
 
 def restored(data: bytes, times: ReplayedTimes | None = None) -> Restored:
@@ -73,7 +73,7 @@ def restored(data: bytes, times: ReplayedTimes | None = None) -> Restored:
     groups: dict[int, QueueGroup] = {}
     states: dict[int, list[bytes]] = {}
     held: list[bytes] = []
-    for stored in pieces(data):
+    for stored in chunks(data):
         part = _decoder.decode(stored)
         match part:
             case TimeImage():
