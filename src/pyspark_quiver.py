@@ -1,5 +1,5 @@
 """How Spark finds the data source `quiver` by itself: it looks for `DefaultSource` in every module `pyspark_*`."""
 
-from quiver_spark.source import QuiverSource as DefaultSource
+from quiver_spark.source.data_source import QuiverSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -10,8 +10,8 @@ from pathlib import Path
 from benchmarks.payload import payload
 from benchmarks.roles import Watch
 from quiver.broker.broker import Broker
-from quiver.groups.assignors import TopicPartition
 from quiver.model.message import NewMessage
+from quiver.model.topic_partition import TopicPartition
 from quiver.protocol.queue_messages import ACK, REJECT, SettlePart
 from quiver.queues.service import Received
 from quiver.records.build import build_frame

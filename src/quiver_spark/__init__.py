@@ -6,10 +6,10 @@ Importing this package does not import pyspark.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from quiver_spark.session import register, session
+from quiver_spark.runtime.session import register, session
 
 if TYPE_CHECKING:
-    from quiver_spark.source import QuiverSource
+    from quiver_spark.source.data_source import QuiverSource
 
 __all__ = ["QuiverSource", "register", "session"]
 
@@ -17,4 +17,4 @@ __all__ = ["QuiverSource", "register", "session"]
 def __getattr__(name: str) -> Any:
     if name != "QuiverSource":
         raise AttributeError(f"module 'quiver_spark' has no attribute {name!r}")
-    return importlib.import_module("quiver_spark.source").QuiverSource
+    return importlib.import_module("quiver_spark.source.data_source").QuiverSource

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql.datasource import InputPartition
 
-from quiver_spark.source import QuiverSource
-from quiver_spark.stream_offset import parse_offset
-from quiver_spark.stream_reader import StreamReader
-from quiver_spark.stream_writer import StreamWriter, query_and_batch
-from quiver_spark.tasks import SlicePartition
+from quiver_spark.sink.stream_writer import StreamWriter, query_and_batch
+from quiver_spark.source.data_source import QuiverSource
+from quiver_spark.source.stream_offset import parse_offset
+from quiver_spark.source.stream_reader import StreamReader
+from quiver_spark.source.tasks import SlicePartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from quiver_spark.sink import Written
+    from quiver_spark.sink.exactly_once import Written
 
 # Workers know nothing of the tests.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -133,7 +133,7 @@ def environment() -> dict[str, str]:
 
 def _bare_python(place: Path) -> Path:
     """A Python with nothing but what the documents say that workers need."""
-    from quiver_spark.shipping import NEEDED_ON_WORKERS
+    from quiver_spark.runtime.shipping import NEEDED_ON_WORKERS
 
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
     site = next(place.glob("lib/python3*/site-packages"))

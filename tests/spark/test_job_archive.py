@@ -12,9 +12,9 @@ import quiver
 from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import InvalidRequest, OffsetOutOfRange, TransactionConflict
 from quiver_spark.jobs import archive
+from quiver_spark.jobs.progress import Summary
 from quiver_spark.lake.reading import lake_frame
 from quiver_spark.lake.table import Lake, open_lake
-from quiver_spark.progress import Summary
 from spark.lake_rows import lake_files, lake_rows, parquet_paths
 from spark.topic_rows import (
     begin_transaction,

@@ -14,7 +14,7 @@ from blackbox.processes.broker_process import BrokerProcess
 from quiver.cli.pipeline_commands import app
 from quiver.model.errors import InvalidRequest, QuiverError, TopicNotFound
 from quiver.model.times import format_time, parse_time_ms
-from quiver_spark.jobs.dead_letters_transforms import letters
+from quiver_spark.jobs.dead_letters.transforms import letters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

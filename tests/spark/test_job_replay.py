@@ -13,8 +13,8 @@ from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import InvalidRequest, QuiverError, TopicNotFound
 from quiver.model.times import format_time
 from quiver_spark.jobs import archive, replay
-from quiver_spark.jobs.replay import Replay
-from quiver_spark.progress import Summary
+from quiver_spark.jobs.progress import Summary
+from quiver_spark.jobs.replay.job import Replay
 from spark.topic_rows import Row, mixed_topic, new_topic, publish, sdk_rows, without
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def test_a_run_repeated_writes_nothing_twice(
         return rows
 
     settings: dict[str, Any] = {"lake": place, "run_id": "again", "rate": 10_000}
-    monkeypatch.setattr("quiver_spark.jobs.replay.portion_rows", lambda rate: 50)
+    monkeypatch.setattr("quiver_spark.jobs.replay.job.portion_rows", lambda rate: 50)
     with monkeypatch.context() as patch:
         patch.setattr(Replay, "write", die)
         with pytest.raises(KeyboardInterrupt):

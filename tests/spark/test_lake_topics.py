@@ -10,8 +10,6 @@ from deltalake import DeltaTable
 import quiver
 from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import CorruptData, InvalidRequest
-from quiver_spark.catalogue import plan
-from quiver_spark.frames import read_slice
 from quiver_spark.jobs import archive, audit, replay
 from quiver_spark.jobs.given import given_options
 from quiver_spark.lake.files import LakeFile
@@ -19,6 +17,8 @@ from quiver_spark.lake.reading import lake_frame
 from quiver_spark.lake.schema import FRAME_SCHEMA, OLDEST_SCHEMA, PARTITION_COLUMNS
 from quiver_spark.lake.slice_files import SliceFiles
 from quiver_spark.lake.table import Advance, open_lake
+from quiver_spark.source.catalogue import plan
+from quiver_spark.source.frames import read_slice
 from spark.lake_rows import lake_files, lake_rows
 from spark.topic_rows import new_topic, publish, sdk_rows, sorted_rows
 

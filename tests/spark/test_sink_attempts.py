@@ -14,10 +14,10 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 import quiver
 from blackbox.processes.broker_process import BrokerProcess, free_port, wait_until
 from quiver.model.errors import NotSupported, ProducerFenced
-from quiver_spark.batch_writer import BatchWriter
-from quiver_spark.sink import Commit, commit_written
-from quiver_spark.stream_writer import BATCH_PROPERTY, QUERY_PROPERTY, StreamWriter
-from quiver_spark.write_options import write_options
+from quiver_spark.sink.batch_writer import BatchWriter
+from quiver_spark.sink.exactly_once import Commit, commit_written
+from quiver_spark.sink.options import write_options
+from quiver_spark.sink.stream_writer import BATCH_PROPERTY, QUERY_PROPERTY, StreamWriter
 from spark.topic_rows import new_topic
 
 _SCHEMA = StructType([StructField("value", BinaryType())])
@@ -189,8 +189,8 @@ def test_a_worker_that_was_killed_is_cleared_up_by_the_next_commit(
     topic = sink.options["topic"]
     code = f"""
 import sys, pyarrow as pa
-from quiver_spark.sink import _TaskProducer, Attempt
-from quiver_spark.write_options import write_options
+from quiver_spark.sink.exactly_once import _TaskProducer, Attempt
+from quiver_spark.sink.options import write_options
 options = write_options({sink.options!r})
 transaction = _TaskProducer(options, Attempt(".{sink.query}", "0.0", 0)).begin()
 transaction.send_arrow(options.topic, pa.record_batch({{"value": pa.array([b"a"])}}))

@@ -13,8 +13,8 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, String
 import quiver
 from blackbox.processes.broker_process import BrokerProcess, free_port
 from quiver.model.errors import ConnectionLost, QuiverError, TopicNotFound
-from quiver_spark.batch_writer import BatchWriter
-from quiver_spark.stream_writer import StreamWriter
+from quiver_spark.sink.batch_writer import BatchWriter
+from quiver_spark.sink.stream_writer import StreamWriter
 from spark.topic_rows import new_topic, sdk_rows
 
 _VALUE = StructType().add("value", BinaryType())

@@ -10,7 +10,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 import quiver
 from blackbox.processes.broker_process import BrokerProcess
-from quiver_spark.batch_offsets import describe, source_offsets
+from quiver_spark.sink.batch_offsets import describe, source_offsets
 from spark.topic_rows import new_topic, sdk_rows
 
 _SECONDS = 120

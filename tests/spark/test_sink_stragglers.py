@@ -10,8 +10,8 @@ from pyspark.sql.types import BinaryType, StructType
 import quiver
 from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import TransactionAborted
-from quiver_spark.batch_writer import BatchWriter
-from quiver_spark.stream_writer import BATCH_PROPERTY, QUERY_PROPERTY, StreamWriter
+from quiver_spark.sink.batch_writer import BatchWriter
+from quiver_spark.sink.stream_writer import BATCH_PROPERTY, QUERY_PROPERTY, StreamWriter
 from spark.topic_rows import new_topic, sdk_rows
 
 _SCHEMA = StructType().add("value", BinaryType())

@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, StructType
 import quiver
 from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import TransactionNotFound
-from quiver_spark.stream_writer import QUERY_PROPERTY, StreamWriter
+from quiver_spark.sink.stream_writer import QUERY_PROPERTY, StreamWriter
 from spark.topic_rows import new_topic, publish, sdk_rows
 
 _SECONDS = 120

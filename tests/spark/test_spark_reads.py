@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import quiver
 from blackbox.processes.broker_process import BrokerProcess, free_port
-from quiver_spark.catalogue import plan
-from quiver_spark.frames import read_slice
-from quiver_spark.options import read_options
+from quiver_spark.source.catalogue import plan
+from quiver_spark.source.frames import read_slice
+from quiver_spark.source.options import read_options
 from spark.topic_rows import (
     Row,
     begin_transaction,

@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StructType
 
 import quiver
 from blackbox.processes.broker_process import BrokerProcess
-from quiver_spark.stream_reader import StreamReader
+from quiver_spark.source.stream_reader import StreamReader
 from spark.topic_rows import Row, mixed_topic, new_topic, publish, sdk_rows, spark_rows, without
 
 SECONDS = 60

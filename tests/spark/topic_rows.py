@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame
 import quiver
 from blackbox.processes.broker_process import BrokerProcess
 from quiver.system.clock import SystemClock
-from quiver_spark.catalogue import plan
-from quiver_spark.frames import read_slice
-from quiver_spark.options import read_options
+from quiver_spark.source.catalogue import plan
+from quiver_spark.source.frames import read_slice
+from quiver_spark.source.options import read_options
 
 _NAMES = (f"rows-{number}" for number in itertools.count())
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

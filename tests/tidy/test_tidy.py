@@ -25,6 +25,8 @@ from tidy.source_tree import (
 CLOCK = "take a quiver.system Clock and ask it"
 CHANCE = "take a quiver.system Randomness and ask it"
 FILES = "take a quiver.system Files and ask it"
+PAUSE = "wait with asyncio, which follows the time of the loop; measure with a quiver.system Clock"
+THREADS = "take a quiver.system Threads and ask it"
 BANNED_CALLS = {
     "time.time": CLOCK,
     "time.time_ns": CLOCK,
@@ -48,6 +50,27 @@ BANNED_CALLS = {
     "breakpoint": "remove it",
 }
 BANNED_PREFIXES = {"random.": CHANCE, "secrets.": CHANCE}
+PAST_THE_LOOP = {
+    "time.sleep": PAUSE,
+    "time.monotonic": PAUSE,
+    "time.monotonic_ns": PAUSE,
+    "time.perf_counter": PAUSE,
+    "time.perf_counter_ns": PAUSE,
+    "threading.Thread": THREADS,
+    "threading.Timer": PAUSE,
+    "concurrent.futures.ThreadPoolExecutor": THREADS,
+    "concurrent.futures.ProcessPoolExecutor": THREADS,
+}
+"""What a simulated loop does not see (docs/adr/0013-one-loop-one-time.md)."""
+NEVER_SIMULATED = {
+    "quiver/system": "is the outside world",
+    "quiver/cli": "runs in a process of its own",
+    "quiver/client/_backend_sync.py": "is the SDK with threads and blocking sockets",
+    "quiver/app/embedded.py": "gives a broker a thread and a loop of its own",
+    "quiver/telemetry/logs.py": "writes log lines of the process, in a thread",
+    "quiver/log/compaction/worker.py": "is a process of its own",
+    "quiver/gateways/http/application.py": "measures requests for log lines only",
+}
 FILE_LAYERS = ("log", "storage", "partition", "topics", "messages", "queues", "streams", "delays", "broker")
 FILE_CALLS = (
     "open",
@@ -110,6 +133,25 @@ def test_the_outside_world_comes_in_through_system() -> None:
                 instead = FILES
             if instead is not None:
                 bad.append(f"{path}:{line}: {call}: {instead}")
+    assert not bad, _found(bad)
+
+
+def test_what_runs_on_a_loop_waits_and_counts_with_it() -> None:
+    """A pause, a thread or a number that the loop does not know escapes the simulator, or makes two runs differ."""
+    bad = []
+    for path in SOURCES:
+        if package_of(path) == "" or any(str(path).startswith(f"src/{place}") for place in NEVER_SIMULATED):
+            continue
+        bad += [
+            f"{path}:{line}: {call}: {PAST_THE_LOOP[call]}" for call, line in calls_in(path) if call in PAST_THE_LOOP
+        ]
+        bad += [
+            f"{path}:{node.lineno}: a counter of the process: count in the broker, gateway or client it belongs to"
+            for node in tree_of(path).body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            and isinstance(node.value, ast.Call)
+            and ast.unparse(node.value.func) in ("itertools.count", "count")
+        ]
     assert not bad, _found(bad)
 
 

@@ -87,7 +87,7 @@ class Broker:
         )
         self.transactions = self._new_transactions(coordinator)
         self.poll = Poll(self.groups, self.queues, self._catalogue, self._partitions, clock=self.clock)
-        self.members = Members(self.groups, self.poll.readers)
+        self.members = Members(self.groups, self.poll.sessions)
         burial = Burial(
             self._catalogue,
             self._partitions,
@@ -103,7 +103,9 @@ class Broker:
             randomness=randomness,
             topics=self._topics,
         )
-        self._upkeep = Upkeep(self._catalogue, self._partitions, every_seconds=self.settings.upkeep_seconds)
+        self._upkeep = Upkeep(
+            self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.upkeep_seconds
+        )
         self._compactions = Compactions(
             self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.upkeep_seconds
         )

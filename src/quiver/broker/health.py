@@ -7,13 +7,20 @@ from quiver.delays.service import Delays
 from quiver.model.errors import QuiverError
 from quiver.queues.service import Queues
 from quiver.storage.port import Storage
-from quiver.telemetry.supervised_task import SupervisedTask
 from quiver.topics.partitions import Partitions
 
 
 class Part(Protocol):
     @property
     def problem(self) -> QuiverError | None: ...
+
+
+class BackgroundTask(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def problem(self) -> str | None: ...
 
 
 class Health:
@@ -25,7 +32,7 @@ class Health:
         queues: Queues,
         *,
         parts: Mapping[str, Part],
-        tasks: Sequence[SupervisedTask],
+        tasks: Sequence[BackgroundTask],
     ) -> None:
         self._storage = storage
         self._partitions = partitions
@@ -50,6 +57,6 @@ class Health:
         found = self._storage.warnings
         schedule_logs = [schedule for _, schedule in self._delays.schedule_logs()]
         for partition in (*self._partitions.all(), *schedule_logs):
-            if problem := partition.memory_loss or partition.times_ahead:
+            if problem := partition.saved_state.memory_loss or partition.times_ahead:
                 found[partition.name] = problem
         return found

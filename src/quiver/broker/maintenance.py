@@ -1,10 +1,9 @@
-"""Upkeep: retention and snapshots, on a timer."""
+"""Retention and snapshots, on a timer."""
 
-import asyncio
-
+from quiver.system.clock import Clock
 from quiver.system.pace import paced
 from quiver.telemetry.failures import Failures
-from quiver.telemetry.supervised_task import SupervisedTask
+from quiver.telemetry.periodic_task import PeriodicTask
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 
@@ -12,33 +11,31 @@ _SNAPSHOT_EVERY_SECONDS = 30.0
 
 
 class Upkeep:
-    """Runs until it is stopped. A failure is logged and tried again at the next turn; others have theirs."""
+    """Runs until it is stopped. A failure is logged and tried again in the next round."""
 
-    def __init__(self, catalogue: TopicCatalogue, partitions: Partitions, *, every_seconds: float) -> None:
+    def __init__(
+        self, catalogue: TopicCatalogue, partitions: Partitions, *, clock: Clock, every_seconds: float
+    ) -> None:
         self._catalogue = catalogue
         self._partitions = partitions
-        self._every_seconds = every_seconds
-        self.task = SupervisedTask("upkeep", self._run)
+        self._clock = clock
+        self._snapshots_due = 0.0
+        self.task = PeriodicTask("upkeep", self._keep_up, every_seconds=every_seconds)
 
     def start(self) -> None:
+        self._snapshots_due = self._clock.monotonic() + _SNAPSHOT_EVERY_SECONDS
         self.task.start()
 
     async def stop(self) -> None:
         await self.task.stop()
 
-    async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        snapshots_due = loop.time() + _SNAPSHOT_EVERY_SECONDS
-        while True:
-            await asyncio.sleep(self._every_seconds)
-            failures = Failures()
-            await self._apply_retention(failures)
-            with failures.of("a snapshot of the metadata"):
-                await self._catalogue.snapshot_if_due()
-            if loop.time() >= snapshots_due:
-                snapshots_due = loop.time() + _SNAPSHOT_EVERY_SECONDS
-                await self._snapshot_partitions(failures)
-            failures.check()
+    async def _keep_up(self, failures: Failures) -> None:
+        await self._apply_retention(failures)
+        with failures.of("a snapshot of the metadata"):
+            await self._catalogue.snapshot_if_due()
+        if self._clock.monotonic() >= self._snapshots_due:
+            self._snapshots_due = self._clock.monotonic() + _SNAPSHOT_EVERY_SECONDS
+            await self._snapshot_partitions(failures)
 
     async def _apply_retention(self, failures: Failures) -> None:
         for topic in self._catalogue.topics():
@@ -50,4 +47,4 @@ class Upkeep:
     async def _snapshot_partitions(self, failures: Failures) -> None:
         async for partition in paced(self._partitions.all()):
             with failures.of(f"a snapshot of {partition.name}"):
-                await partition.snapshot()
+                await partition.saved_state.save()

@@ -13,7 +13,7 @@ from quiver.cli.signature import option, with_options
 from quiver.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from quiver.client.admin.dead_letters import Letters, Taken
+    from quiver.client.admin.dead_letters import DeadLetterPage, TakenDeadLetters
 
 app = typer.Typer(
     help="List, show, redrive and purge dead letters.",
@@ -81,7 +81,9 @@ def list_letters(
 @app.command("show")
 def show(
     topic: TopicArgument,
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", show_default=False, help="Letters, such as 0:42.")],
+    ids: Annotated[
+        list[str], typer.Argument(metavar="ID...", show_default=False, help="Dead letters, such as 0:42.")
+    ],
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -150,7 +152,7 @@ def _chosen(words: dict[str, Any], ids: list[str] | None, *, all: bool) -> dict[
     return words | ({"ids": ids} if ids else {})
 
 
-def _show_taken(done: str, taken: "Taken", output: Output, *, dry_run: bool) -> None:
+def _show_taken(done: str, taken: "TakenDeadLetters", output: Output, *, dry_run: bool) -> None:
     if output is not Output.TABLE:
         document = {done: taken.letter_count, "dry_run": dry_run, "ids": taken.ids, "not_found": taken.missing}
         show_document(document, output)
@@ -160,6 +162,6 @@ def _show_taken(done: str, taken: "Taken", output: Output, *, dry_run: bool) -> 
         print(f"{id} is not there")
 
 
-def _show_rest(page: "Letters") -> None:
+def _show_rest(page: "DeadLetterPage") -> None:
     if page.next is not None:
         print(f"\n{len(page)} of {page.total}; go on with --after {page.next}")

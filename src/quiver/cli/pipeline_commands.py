@@ -12,14 +12,14 @@ from quiver.cli.lazy_group import LazyGroup, Subcommand
 
 class _Jobs(LazyGroup):
     subcommands: ClassVar[dict[str, Subcommand]] = {
-        "archive": Subcommand("quiver_spark.jobs.archive_command", "Archive topics into a lake of Parquet files."),
-        "replay": Subcommand("quiver_spark.jobs.replay_command", "Write a lake or a topic into a topic again."),
-        "compact": Subcommand("quiver_spark.jobs.compact_command", "Write the last message of each key elsewhere."),
-        "audit": Subcommand("quiver_spark.jobs.audit_command", "Check stored frames, and the archive against them."),
+        "archive": Subcommand("quiver_spark.jobs.archive.command", "Archive topics into a lake of Parquet files."),
+        "replay": Subcommand("quiver_spark.jobs.replay.command", "Write a lake or a topic into a topic again."),
+        "compact": Subcommand("quiver_spark.jobs.compact.command", "Write the last message of each key elsewhere."),
+        "audit": Subcommand("quiver_spark.jobs.audit.command", "Check stored frames, and the archive against them."),
         "latency": Subcommand(
-            "quiver_spark.jobs.latency_command", "Report how long messages wait for delivery and ack."
+            "quiver_spark.jobs.latency.command", "Report how long messages wait for delivery and ack."
         ),
-        "dead-letters": Subcommand("quiver_spark.jobs.dead_letters_command", "Report on dead letters, redrive some."),
+        "dead-letters": Subcommand("quiver_spark.jobs.dead_letters.command", "Report on dead letters, redrive some."),
         "package": Subcommand("quiver_spark.jobs.package_command", "Write the zip that a Spark cluster needs."),
     }
 

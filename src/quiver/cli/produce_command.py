@@ -22,7 +22,7 @@ from quiver.cli.progress import progress
 from quiver.model.errors import InvalidRequest, QuiverError
 
 if TYPE_CHECKING:
-    from quiver.client import BulkTicket, Producer, Published
+    from quiver.client import BulkSendFuture, Producer, Published
 
 
 def produce(
@@ -114,11 +114,11 @@ def _send_values(
     ids: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     named: list[dict[str, Any]] = [{"id": os.fsencode(id)} for id in ids or ()] or [{}] * len(values)
-    tickets = [
+    futures = [
         out.send(os.fsencode(value), key, **sending, **name) for value, name in zip(values, named, strict=True)
     ]
     out.flush()
-    places = [ticket.result() for ticket in tickets]
+    places = [future.result() for future in futures]
     return [_place(topic, place) | ({"duplicate": place.duplicate} if ids else {}) for place in places]
 
 
@@ -133,7 +133,7 @@ class _Lines:
 
     def __init__(self, out: "Producer", files: list[BinaryIO]) -> None:
         self._out, self._files = out, files
-        self._tickets: deque[BulkTicket] = deque()
+        self._futures: deque[BulkSendFuture] = deque()
         self._interruption = Interruption()
         self._messages = self._stored = self._bytes = 0
 
@@ -145,7 +145,7 @@ class _Lines:
                 while (chunk := self._next(chunks)) is not None:
                     lines, size_bytes = chunk
                     keys, values = _keyed(lines, key, separator)
-                    self._tickets.append(self._out.send_many(values, keys=keys, **sending))
+                    self._futures.append(self._out.send_many(values, keys=keys, **sending))
                     self._take_results(wait=False)
                     self._messages += len(lines)
                     self._bytes += size_bytes
@@ -173,10 +173,10 @@ class _Lines:
     def _take_results(self, *, wait: bool) -> None:
         if wait:
             self._out.flush()
-        while self._tickets and (wait or self._tickets[0].done):
-            ticket = self._tickets.popleft()
-            ticket.result()
-            self._stored += ticket.count
+        while self._futures and (wait or self._futures[0].done):
+            future = self._futures.popleft()
+            future.result()
+            self._stored += future.count
 
     def _tell_stored(self) -> None:
         rest = self._messages - self._stored

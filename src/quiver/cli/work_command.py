@@ -69,7 +69,7 @@ def work(
         run.start()
         is_stopping = False
         while not run.is_over(_LOOK_SECONDS):
-            show(run.tally)
+            show(run.counters)
             if received and not is_stopping:
                 is_stopping = True
                 run.stop()
@@ -79,20 +79,22 @@ def work(
                     "quiver: jobs that were begun are given up; others get them when their leases end", err=True
                 )
                 raise typer.Exit(128 + received[0])
-        show(run.tally)
+        show(run.counters)
     run.result()
-    tally = run.tally
-    typer.echo(f"{tally.processed:,} processed, {tally.failed:,} failed, {tally.rejected:,} rejected", err=True)
+    counters = run.counters
+    typer.echo(
+        f"{counters.processed:,} processed, {counters.failed:,} failed, {counters.rejected:,} rejected", err=True
+    )
 
 
 def _registered(handler: Any) -> dict[str, Any]:
     """What @q.worker said."""
-    from quiver.client.work.worker_options import WORKER_MARK, WorkerOptions
+    from quiver.client.work.worker_definition import WORKER_MARK, WorkerDefinition
 
     known = getattr(handler, WORKER_MARK, None)
-    if not isinstance(known, WorkerOptions):
+    if not isinstance(known, WorkerDefinition):
         return {}
-    return {"topics": known.topics, "group": known.group, "concurrency": known.concurrency, **known.words}
+    return {"topics": known.topics, "group": known.group, "concurrency": known.concurrency, **known.options}
 
 
 def _title(options: dict[str, Any]) -> str:

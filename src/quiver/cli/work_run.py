@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import quiver
 
 if TYPE_CHECKING:
-    from quiver.client.work.worker_counts import WorkerTally
+    from quiver.client.work.worker_counters import WorkerCounters
 
 
 class Run(Protocol):
@@ -29,7 +29,7 @@ class Run(Protocol):
         ...
 
     @property
-    def tally(self) -> "WorkerTally": ...
+    def counters(self) -> "WorkerCounters": ...
 
 
 class _Background(abc.ABC):
@@ -82,9 +82,9 @@ class ThreadRun(_Background):
         self._client.stop_workers()
 
     @property
-    def tally(self) -> "WorkerTally":
+    def counters(self) -> "WorkerCounters":
         assert self._client is not None, "started first"
-        return self._client.worker_tally
+        return self._client.worker_counters
 
 
 class LoopRun(_Background):
@@ -109,9 +109,9 @@ class LoopRun(_Background):
         self._loop.call_soon_threadsafe(self._client.stop_workers)
 
     @property
-    def tally(self) -> "WorkerTally":
+    def counters(self) -> "WorkerCounters":
         assert self._client is not None, "started first"
-        return self._client.worker_tally
+        return self._client.worker_counters
 
 
 def run_of(address: str, handler: Callable[[Any], Any], options: dict[str, Any]) -> Run:

@@ -7,6 +7,8 @@ import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
+from quiver.system.network import TcpNetwork
+
 _T = TypeVar("_T")
 Buffer = bytes | bytearray | memoryview
 
@@ -181,20 +183,4 @@ class Stream:
         self._socket.close()
 
 
-async def dial(host: str, port: int, timeout: float) -> socket.socket:
-    """A connected TCP socket; OSError or TimeoutError when that fails."""
-    loop = asyncio.get_running_loop()
-    async with asyncio.timeout(timeout):
-        found: list[Any] = list(await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-        for position, (family, kind, protocol, _, address) in enumerate(found):
-            sock = socket.socket(family, kind, protocol)
-            sock.setblocking(False)
-            try:
-                await loop.sock_connect(sock, address)
-            except BaseException as error:
-                sock.close()
-                if not isinstance(error, OSError) or position == len(found) - 1:
-                    raise
-            else:
-                return sock
-    raise OSError(f"{host} has no address")
+dial = TcpNetwork().dial

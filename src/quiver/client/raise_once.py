@@ -5,13 +5,13 @@ from typing import Any
 from quiver.model.errors import QuiverError
 
 
-class Raising:
+class RaiseOnce:
     """An iterator that raises once and is empty then: whoever iterates over it can go on."""
 
     def __init__(self, error: QuiverError) -> None:
         self._error: QuiverError | None = error
 
-    def __iter__(self) -> "Raising":
+    def __iter__(self) -> "RaiseOnce":
         return self
 
     def __next__(self) -> Any:

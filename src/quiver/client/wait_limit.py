@@ -5,7 +5,7 @@ from quiver.model.errors import MessageTimeout
 from quiver.system.clock import Clock
 
 
-class Patience:
+class WaitLimit:
     """Begins with `restart`, which is called whenever a message is asked for; without seconds it never ends."""
 
     __slots__ = ("_clock", "_deadline", "_log", "seconds")

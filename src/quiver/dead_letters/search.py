@@ -87,7 +87,7 @@ def _asked(wanted: LetterFilter, number: int, start: int, end: int) -> list[Run]
 async def _bounds(box: Box, search: Search) -> Run:
     """Between which offsets to look, by the times and the cursor."""
     log, wanted, after = box.partition.log, search.filter, search.after
-    start, end = log.start_offset, box.partition.last_stable
+    start, end = log.start_offset, box.partition.committed.last_stable
     if wanted.from_time_ms is not None:
         start = max(start, await log.offset_for_time(wanted.from_time_ms))
     if wanted.to_time_ms is not None:

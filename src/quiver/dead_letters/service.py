@@ -277,7 +277,7 @@ async def _free_room(delivery: "PartitionDelivery") -> None:
 async def _total(boxes: Sequence[Box]) -> int:
     total = 0
     for box in boxes:
-        log, end_offset = box.partition.log, box.partition.high_watermark
+        log, end_offset = box.partition.log, box.partition.committed.high_watermark
         if log.start_offset < end_offset:
             held = sum(await log.count_by_priority(log.start_offset))
             total += held - sum(end - start for start, end in box.removed.within(log.start_offset, end_offset))

@@ -157,6 +157,10 @@ class ProducerTable:
             table._table_of(producer_id)[producer_id] = state
         return table
 
+    def replace(self, other: "ProducerTable") -> None:
+        """Knows what another table knows, and nothing else."""
+        self._producers, self._relays = other._producers, other._relays
+
     def _table_of(self, producer_id: int) -> dict[int, ProducerState]:
         """The table that it is kept in."""
         return self._relays if producer_id >= FIRST_RELAY_ID else self._producers

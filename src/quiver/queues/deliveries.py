@@ -4,14 +4,15 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from quiver.groups.deadlines import Deadlines
 from quiver.model.errors import CorruptData, QuiverError, ShuttingDown, TopicNotFound
 from quiver.model.limits import MIB
 from quiver.model.topic import Topic
+from quiver.queues.lease_ids import LeaseIds
 from quiver.queues.partition.frame_cache import FrameCache
 from quiver.queues.partition.partition_queue import Bury, PartitionDelivery
 from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Storage
+from quiver.structures.deadlines import Deadlines
 from quiver.system.clock import Clock
 from quiver.system.pace import bounded_gather, paced
 from quiver.system.randomness import Randomness
@@ -62,6 +63,8 @@ class Deliveries:
         self._is_known = is_known
         self._history = history
         self._frames = FrameCache()
+        self._lease_ids: LeaseIds | None = None
+        """Made when the epoch of this start is known."""
         self._known: dict[int, dict[int, PartitionDelivery]] = {}
         self._opening: dict[Place, asyncio.Task[PartitionDelivery]] = {}
         self.broken: dict[Place, str] = {}
@@ -155,6 +158,8 @@ class Deliveries:
 
     async def _open(self, topic_id: int, number: int) -> PartitionDelivery:
         partition = self._partitions.get(topic_id, number)
+        if self._lease_ids is None:
+            self._lease_ids = LeaseIds(self._partitions.epoch)
         try:
             delivery = await PartitionDelivery.open(
                 self._storage,
@@ -164,6 +169,7 @@ class Deliveries:
                 epoch=self._partitions.epoch,
                 clock=self._clock,
                 lease_clock=self._lease_clock,
+                lease_ids=self._lease_ids,
                 randomness=self._randomness,
                 frames=self._frames,
                 bury=self._bury,

@@ -10,9 +10,9 @@ not heard of the last commit follows it when it is opened.
 
 from collections.abc import Callable, Iterable
 
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.service import GroupService
 from quiver.groups.table import Group
+from quiver.model.topic_partition import TopicPartition
 from quiver.queues.deliveries import Deliveries
 from quiver.queues.partition.partition_queue import PartitionDelivery
 

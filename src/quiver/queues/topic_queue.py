@@ -94,7 +94,7 @@ class TopicQueue:
             self._partitions.of(self.topic.id)[len(self._watched) :], len(self._watched)
         ):
             on_news = partial(self.has_news, number)
-            partition.watch(on_news)
+            partition.committed.watch(on_news)
             self._watched.append((partition, on_news))
             self._news.add(number)
         self._wake()
@@ -122,7 +122,7 @@ class TopicQueue:
         """Whoever waits gets the error."""
         self._closed_by = error
         for partition, on_news in self._watched:
-            partition.unwatch(on_news)
+            partition.committed.unwatch(on_news)
         if self._waker is not None:
             self._waker.cancel()
         for receiver in list(self._receivers):
@@ -229,7 +229,7 @@ class TopicQueue:
         position = partition.log.start_offset if state is None else state.position(level)
         if number in self._floors:
             position = max(position, self._floors[number][level])
-        return min(partition.newest[level], partition.last_stable) > position
+        return min(partition.committed.newest[level], partition.committed.last_stable) > position
 
     def _lowest_position(self, number: int) -> int:
         start, state = self._watched[number][0].log.start_offset, self._state(number)
@@ -244,7 +244,7 @@ class TopicQueue:
         while self._unscouted and (looks < _SCOUTED_AT_ONCE or not self._turns.any):
             number = next(iter(self._unscouted))
             partition, at = self._watched[number][0], self._lowest_position(number)
-            end, looks = partition.high_watermark, looks + 1
+            end, looks = partition.committed.high_watermark, looks + 1
             try:
                 counts = await partition.log.count_by_priority(at) if at < end else _NOTHING
                 if self._lowest_position(number) < at:

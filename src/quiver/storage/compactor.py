@@ -15,8 +15,8 @@ from quiver.log.compaction.source import BadFrame
 from quiver.log.compaction.worker import failure
 from quiver.model.errors import QuiverError
 from quiver.model.limits import MIB
-from quiver.storage.work import Work
 from quiver.system.files import Files
+from quiver.system.threads import Threads
 
 _WORKER = "quiver.log.compaction.worker"
 _TOLD_BYTES = 500
@@ -80,7 +80,7 @@ class ProcessCompactor:
 
 
 class ThreadCompactor:
-    def __init__(self, files: Files, work: Work) -> None:
+    def __init__(self, files: Files, work: Threads) -> None:
         self._files = files
         self._work = work
 

@@ -1,16 +1,18 @@
-"""A task that has to go on as long as the broker does: what ends it is told, and it begins again."""
+"""A task that has to run as long as the broker does: a failure is logged and shown, and it begins again."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from quiver.system.backoff import Backoff
+
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 WELL_AFTER_SECONDS = 30.0
-"""A task that has run for so long since it failed is well again."""
+"""A task that has run for this long since it failed is healthy again."""
 
 
 class SupervisedTask:
@@ -21,7 +23,7 @@ class SupervisedTask:
         self._run = run
         self._task: asyncio.Task[None] | None = None
         self.problem: str | None = None
-        """Why it has ended lately."""
+        """Why it has failed lately."""
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._supervise(), name=self.name)
@@ -39,7 +41,7 @@ class SupervisedTask:
             self._task = None
 
     async def _supervise(self) -> None:
-        loop, pause = asyncio.get_running_loop(), FIRST_PAUSE_SECONDS
+        loop, backoff = asyncio.get_running_loop(), Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         while True:
             began_at = loop.time()
             well = loop.call_later(WELL_AFTER_SECONDS, self._is_well)
@@ -50,13 +52,13 @@ class SupervisedTask:
                 if _is_being_cancelled():
                     raise
                 if loop.time() - began_at >= WELL_AFTER_SECONDS:
-                    pause = FIRST_PAUSE_SECONDS
+                    backoff.reset()
+                pause = backoff.next_seconds()
                 self.problem = f"the task has failed and begins again: {type(error).__name__}: {error}"
                 logger.error("%s failed unexpectedly, and begins again in %.0f s", self.name, pause, exc_info=error)
             finally:
                 well.cancel()
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     def _is_well(self) -> None:
         self.problem = None

@@ -5,10 +5,10 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from quiver.groups.assignors import TopicPartition
 from quiver.messages.publish import Publish, Published
 from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
 from quiver.model.message import NewMessage
+from quiver.model.topic_partition import TopicPartition
 from quiver.protocol.transaction_messages import (
     DEFAULT_TIMEOUT_MS,
     GroupOffsets,

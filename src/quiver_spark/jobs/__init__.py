@@ -1,5 +1,5 @@
 """Jobs on Spark: each has `run(spark, ...)` for Python, `main(argv)` for spark-submit, and `quiver pipeline <name>`.
 
-`quiver.cli.pipeline_commands` lists them. `<name>.py` has the job, `<name>_command.py` its command line, and what
-decides without Spark is in files of its own beside them.
+`quiver.cli.pipeline_commands` lists them. In the folder of a job, `job.py` has what it does, `command.py` its command
+line, and what decides without Spark is in modules of its own.
 """

@@ -18,7 +18,7 @@ def command_app(command: Callable[..., None]) -> typer.Typer:
 
 def run_command(job: str, argv: list[str]) -> int:
     """Exit status 0: done; 1: refused or failed, with one message; 2: wrong usage."""
-    app: Any = import_module(f"quiver_spark.jobs.{job}_command").app
+    app: Any = import_module(f"quiver_spark.jobs.{job}.command").app
     try:
         app(args=argv, prog_name=f"quiver pipeline {job}")
     except QuiverError as error:

@@ -14,7 +14,7 @@ from quiver.model.errors import InvalidRequest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from quiver_spark.progress import Summary
+    from quiver_spark.jobs.progress import Summary
 
 
 class Output(StrEnum):
@@ -82,7 +82,7 @@ def session_later(job: str, master: str | None, conf: Sequence[str] | None) -> "
     """Starts the session of a job when it is called: that takes seconds. InvalidRequest if Spark is not installed."""
     if find_spec("pyspark") is None or find_spec("deltalake") is None:
         raise InvalidRequest(problem='pipelines run on Spark, which is not installed: pip install "quivermq[spark]"')
-    from quiver_spark.session import session
+    from quiver_spark.runtime.session import session
 
     return partial(session, f"quiver {job}", master, **settings(conf or ()))
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from quiver_spark.failures import spark_failures
 from quiver_spark.lake.files import LakeFile
+from quiver_spark.runtime.failures import spark_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

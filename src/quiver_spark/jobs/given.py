@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from quiver.model.times import parse_duration_ms
 from quiver.system.clock import SystemClock
-from quiver_spark.options import ReadOptions, read_options
+from quiver_spark.source.options import ReadOptions, read_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,7 @@ import typer
 
 from quiver.model.errors import InvalidRequest
 from quiver_spark.jobs.command_line import command_app
-from quiver_spark.shipping import NEEDED_ON_WORKERS, ZIP_NAME, write_package
+from quiver_spark.runtime.shipping import NEEDED_ON_WORKERS, ZIP_NAME, write_package
 
 
 def package(

@@ -8,7 +8,7 @@ import msgspec
 
 from quiver.model.errors import CorruptData, InvalidRequest
 from quiver.system.files import Files
-from quiver_spark.jobs.replay_plan import Range, Times
+from quiver_spark.jobs.ranges import Range, Times
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pyarrow as pa
 
 from quiver.model.errors import InvalidRequest
-from quiver_spark.columns import MESSAGE_SCHEMA
+from quiver_spark.source.columns import MESSAGE_SCHEMA
 
 PARTITION_COLUMNS = ("topic", "date")
 """In the names of directories, not in the files."""

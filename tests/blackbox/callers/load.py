@@ -54,8 +54,8 @@ class Load(threading.Thread):
         while waiting:
             self._settle(*waiting.popleft())
 
-    def _settle(self, number: int, ticket: Any) -> None:
-        placed = ticket.result(ACK_SECONDS)
+    def _settle(self, number: int, future: Any) -> None:
+        placed = future.result(ACK_SECONDS)
         self.acked.append(Acked(placed.partition, placed.offset, number))
 
     def finish(self) -> None:

@@ -203,7 +203,7 @@ def test_the_sdk_delays_lists_and_cancels(q, topic: str) -> None:
     assert place.delayed
     assert q.delayed.get(topic, place.partition, place.offset).state == "pending"
     with q.producer(topic) as out:
-        tickets = [out.send(b"%d" % number, delay=3600 + number, partition=0) for number in range(3)]
+        futures = [out.send(b"%d" % number, delay=3600 + number, partition=0) for number in range(3)]
         bulk = out.send_many([b"x"] * 10_000, deliver_at="2031-01-01T00:00:00Z")
         assert not out.send(b"now", partition=0).result().delayed
     assert all(span.delayed for span in bulk.result())
@@ -216,7 +216,7 @@ def test_the_sdk_delays_lists_and_cancels(q, topic: str) -> None:
     q.delayed.cancel(topic, place.partition, place.offset)
     with pytest.raises(DelayedNotFound):
         q.delayed.cancel(topic, place.partition, place.offset)
-    ids = [ticket.result().offset for ticket in tickets]
+    ids = [future.result().offset for future in futures]
     assert q.delayed.cancel_many(topic, 0, [*ids, 10**9]) == set(ids)
     assert q.delayed.list(topic).total == 10_000
     q.topics.purge(topic)

@@ -86,8 +86,8 @@ def test_damaged_producer_snapshots_lose_neither_data_nor_deduplication(broker: 
         for number in range(3):
             # Large enough that a stop saves a snapshot instead of leaving the frames to the next start.
             value = b"%d" % number + b" " * 40_000
-            tickets = [producer.send(value, partition=way) for way in range(WAYS)]
-            assert [ticket.result(10).offset for ticket in tickets] == [number] * WAYS
+            futures = [producer.send(value, partition=way) for way in range(WAYS)]
+            assert [future.result(10).offset for future in futures] == [number] * WAYS
     assert broker.terminate() == 0
     for way in range(WAYS):
         snapshots = list(partition_directory(broker.data_dir, way).glob("*.snapshot"))

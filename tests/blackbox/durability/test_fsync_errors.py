@@ -56,9 +56,9 @@ def test_an_idempotent_producer_is_told_and_nothing_is_doubled(broker: BrokerPro
         with q.producer("orders", delivery_timeout="3s") as producer:
             producer.send(b"before").result(10)
             with inject(broker.pid, "error=EIO"):
-                ticket = producer.send(b"lost")
+                future = producer.send(b"lost")
                 with pytest.raises(QuiverError):
-                    ticket.result(30)
+                    future.result(30)
     broker.restart(kill=True)
     with quiver.connect(broker.address) as q:
         values = [m.value for m in q.read("orders", end="latest")]

@@ -49,8 +49,8 @@ class Trickle(threading.Thread):
         try:
             with quiver.connect(self._address) as q, q.producer(self._topic, linger="1ms") as producer:
                 while not self._stopping.wait(BURST_EVERY_SECONDS):
-                    tickets = [producer.send(b"x", partition=n % PARTITIONS) for n in range(BURST)]
-                    self.acked |= {ticket.result(SECONDS)[1:] for ticket in tickets}
+                    futures = [producer.send(b"x", partition=n % PARTITIONS) for n in range(BURST)]
+                    self.acked |= {future.result(SECONDS)[1:] for future in futures}
         except BaseException as error:
             self.error = error
 

@@ -98,7 +98,7 @@ def test_many_messages_tell_which_were_there(q: Client, topic: str) -> None:
         again = out.send_many([b"x"] * 5, ids=[f"{n}" for n in range(5)], partition=1)
         table = pa.table({"value": ["arrow", "2"], "id": ["arrow", "2"]})
         arrow = out.send_arrow(table, partition=1)
-        tickets = [out.send(b"one", id="one", partition=1) for _ in range(3)]
+        futures = [out.send(b"one", id="one", partition=1) for _ in range(3)]
         out.flush()
     spans = [(span.offset, span.message_count, span.duplicate) for span in first.result()]
     assert spans == [(0, 5, False)]
@@ -106,7 +106,7 @@ def test_many_messages_tell_which_were_there(q: Client, topic: str) -> None:
     assert spans == [(5, 1, False), (3, 1, True), (2, 1, True), (6, 1, False)]
     assert [(span.offset, span.message_count, span.duplicate) for span in again.result()] == [(0, 5, True)]
     assert [(span.offset, span.duplicate) for span in arrow.result()] == [(7, False), (2, True)]
-    results = [ticket.result() for ticket in tickets]
+    results = [future.result() for future in futures]
     assert [result.duplicate for result in results] == [False, True, True]
     assert len({result.offset for result in results}) == 1
     found = [(message.offset, message.value) for message in q.read(topic, end="latest")]
@@ -196,8 +196,8 @@ def send_halves(q: Client, topic: str) -> Any:
     known = next(id for n in range(1000) if partition_for(id := b"%d" % n, 2) == 0)
     with q.producer(topic) as out:
         ids = [b"half", known, known, b"other half"]
-        ticket = out.send_many(ids, ids=ids, partition=0)
-    return ticket.result()
+        future = out.send_many(ids, ids=ids, partition=0)
+    return future.result()
 
 
 def send_thousand(q: Client, topic: str) -> tuple[Any, Any]:

@@ -28,7 +28,7 @@ with quiver.connect(sys.argv[1]) as q:
             time.sleep(0.01)
 
     q.run_workers()
-    print("done", q.worker_tally.processed, flush=True)
+    print("done", q.worker_counters.processed, flush=True)
 """
 ASYNC = """
 import asyncio, pathlib, sys
@@ -45,7 +45,7 @@ async def main():
                 await asyncio.sleep(0.01)
 
         await q.run_workers()
-        print("done", q.worker_tally.processed, flush=True)
+        print("done", q.worker_counters.processed, flush=True)
 
 asyncio.run(main())
 """

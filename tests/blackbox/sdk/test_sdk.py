@@ -90,10 +90,10 @@ def test_everything_sent_is_read_in_order(q, durability, compression):
 
 def test_tickets_tell_the_truth(q, topic):
     with q.producer(topic) as out:
-        tickets = {b"%d" % n: out.send(b"%d" % n, key=b"%d" % (n % 50)) for n in range(2_000)}
+        futures = {b"%d" % n: out.send(b"%d" % n, key=b"%d" % (n % 50)) for n in range(2_000)}
     stored = {(m.partition, m.offset): m.value for m in q.read(topic, end="latest")}
-    for value, ticket in tickets.items():
-        _, partition, offset = ticket.result()
+    for value, future in futures.items():
+        _, partition, offset = future.result()
         assert stored[partition, offset] == value
 
 
@@ -140,8 +140,8 @@ def test_added_partitions_are_used_by_a_running_producer(q, topic):
     with q.producer(topic) as out:
         out.send(b"first", key="a").result(10)
         q.topics.add_partitions(topic, 8)
-        tickets = [out.send(b"%d" % n, key=f"k{n}") for n in range(1000)]
-        used = {ticket.result(10).partition for ticket in tickets}
+        futures = [out.send(b"%d" % n, key=f"k{n}") for n in range(1000)]
+        used = {future.result(10).partition for future in futures}
     assert used == set(range(8))
     assert sum(1 for _ in q.read(topic, end="latest")) == 1001
 
@@ -158,9 +158,9 @@ async def test_the_asynchronous_twin(shared_broker: BrokerProcess):
         await q.topics.create("async-twin", partitions=2)
         await asyncio.gather(*(q.publish("async-twin", {"n": n}, key=f"{n}") for n in range(100)))
         async with q.producer("async-twin") as out:
-            tickets = [await out.send(b"%d" % n) for n in range(1000)]
+            futures = [await out.send(b"%d" % n) for n in range(1000)]
             await out.send_many([b"x"] * 1000)
-            assert all([(await ticket.result(10)).offset >= 0 for ticket in tickets])
+            assert all([(await future.result(10)).offset >= 0 for future in futures])
         assert len([message async for message in q.read("async-twin", end="latest")]) == 2100
 
 

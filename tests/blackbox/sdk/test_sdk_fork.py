@@ -69,7 +69,7 @@ class Parent:
         self.tx.publish("receipts", b"r")
 
     def send_much(self) -> None:
-        self.ticket = self.out.send_many([b"x" * 100] * _COUNT)
+        self.future = self.out.send_many([b"x" * 100] * _COUNT)
         self.out.send(b"last")
 
 
@@ -98,7 +98,7 @@ def test_a_child_leaves_the_blocks_of_its_parent(broker: BrokerProcess, error: B
         with held_up(broker):
             parent.send_much()
             run_child(leave)
-        assert len(parent.ticket.result(30)) >= 1
+        assert len(parent.future.result(30)) >= 1
     check(broker)
     assert not [record for record in caplog.records if "connection" in record.getMessage().lower()]
 
@@ -111,7 +111,7 @@ def test_a_child_is_refused_everything_else(broker: BrokerProcess):
             lambda: parent.q.publish("bulk", b"child"),
             lambda: parent.out.send(b"child"),
             lambda: parent.out.flush(),
-            lambda: parent.ticket.result(),
+            lambda: parent.future.result(),
             lambda: next(iter(parent.messages)),
             lambda: parent.messages.commit(),
             lambda: parent.message.commit(),

@@ -78,9 +78,9 @@ class Walk(RuleBasedStateMachine):
     )
     def send(self, messages: list[tuple[Any, ...]], compression: str, linger: Any) -> None:
         with self.q.producer(TOPIC, compression=compression, linger=linger) as out:
-            tickets = [out.send(v, k, headers=h, priority=p) for v, k, h, p in messages]
+            futures = [out.send(v, k, headers=h, priority=p) for v, k, h, p in messages]
             out.flush(30)
-        places = [ticket.result(10) for ticket in tickets]
+        places = [future.result(10) for future in futures]
         for place, (value, key, some, priority) in sorted(
             zip(places, messages, strict=True), key=lambda pair: (pair[0].partition, pair[0].offset)
         ):

@@ -336,6 +336,6 @@ def test_workers(q, source, target):
     q.stop_workers()
     running.join()
     assert sorted(values(q, target)) == sorted(values(q, source))
-    tally = q.worker_tally
+    tally = q.worker_counters
     assert (tally.processed, tally.failed, tally.lost) == (10, 2, 0)
     assert depth(q, source) == (0, 0, 0)

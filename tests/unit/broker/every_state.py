@@ -83,7 +83,7 @@ class Running:
 
     def set_up_again(self) -> None:
         """After a restart, for further steps: the same producer goes on, whom the partitions must know."""
-        self.producer = ProducerKey(min(self.broker._partitions.get(1, 0)._producers._producers), 0)
+        self.producer = ProducerKey(min(self.broker._partitions.get(1, 0).tables.producers._producers), 0)
 
     async def step(self, number: int) -> None:
         """Something new in every state machine."""
@@ -146,11 +146,11 @@ class Running:
         await coordinator.journaled.snapshot()
         await broker.schedules._journaled.snapshot_if_due(after_seconds=0)
         for partition in broker._partitions.all():
-            await partition.snapshot()
+            await partition.saved_state.save()
         for delivery in broker.queues._deliveries.all():
             await delivery._journal._journal.snapshot_concurrently(delivery._journal._image)
         for delays in broker.delays._partitions.all():
-            await delays.schedule.snapshot()
+            await delays.schedule.saved_state.save()
             await delays._trim()
             await delays._snapshot()
 
@@ -163,9 +163,9 @@ class Running:
         partitions |= {f"topics/{id}/{n}-schedule": found for (id, n), found in broker.delays.schedule_logs()}
         known: dict[str, Any] = {
             name: (
-                msgspec.msgpack.decode(each._producers.encode(), strict=False),
-                msgspec.to_builtins(each.transactions.open, str_keys=True),
-                each.transactions._aborted,
+                msgspec.msgpack.decode(each.tables.producers.encode(), strict=False),
+                msgspec.to_builtins(each.tables.transactions.open, str_keys=True),
+                each.tables.transactions._aborted,
                 each.log.end_offset,
             )
             for name, each in partitions.items()

@@ -69,7 +69,7 @@ async def broker(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
         if piece is not None and not removed:
             removed = True
             await partition.purge()
-            await partition.save_state(roll=False)
+            await partition.saved_state.save_now(roll=False)
             await broker.publish("t", [NewMessage(value=b"new")])
         return piece
 

@@ -7,7 +7,7 @@ import pytest
 
 from quiver.cli.handler_import import load_handler
 from quiver.cli.work_status import StatusText, status
-from quiver.client.work.worker_counts import WorkerTally
+from quiver.client.work.worker_counters import WorkerCounters
 from quiver.model.errors import InvalidRequest
 
 
@@ -26,12 +26,12 @@ def test_the_rate_is_that_of_the_last_seconds():
     clock = FakeClock()
     text = StatusText("senders on emails", clock)
     clock.seconds += 1
-    assert text.of(WorkerTally(processed=500)) == "senders on emails: 500 processed, 500/s, 0 failed, 0 in hand"
+    assert text.of(WorkerCounters(processed=500)) == "senders on emails: 500 processed, 500/s, 0 failed, 0 in flight"
     clock.seconds += 5
-    assert "100/s" in text.of(WorkerTally(processed=900, failed=100, in_hand=8))
+    assert "100/s" in text.of(WorkerCounters(processed=900, failed=100, in_flight=8))
     clock.seconds += 60
-    assert "0/s" in text.of(WorkerTally(processed=900, failed=100))
-    assert "2 rejected, 1 lost" in text.of(WorkerTally(rejected=2, lost=1))
+    assert "0/s" in text.of(WorkerCounters(processed=900, failed=100))
+    assert "2 rejected, 1 lost" in text.of(WorkerCounters(rejected=2, lost=1))
 
 
 def test_without_a_terminal_there_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]):
@@ -39,14 +39,14 @@ def test_without_a_terminal_there_is_a_line_now_and_then(capsys: pytest.CaptureF
     with status("g on t", clock, is_terminal=False) as show:
         for _ in range(25):
             clock.seconds += 1
-            show(WorkerTally(processed=1))
+            show(WorkerCounters(processed=1))
     assert capsys.readouterr().err.count("g on t: 1 processed") == 2
 
 
 def test_on_a_terminal_the_line_moves(capsys: pytest.CaptureFixture[str]):
     with status("g on t", FakeClock(), is_terminal=True) as show:
-        show(WorkerTally(processed=1))
-        show(WorkerTally(processed=2))
+        show(WorkerCounters(processed=1))
+        show(WorkerCounters(processed=2))
     assert "g on t: 2 processed" in capsys.readouterr().err
 
 

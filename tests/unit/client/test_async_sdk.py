@@ -22,9 +22,9 @@ async def test_the_same_verbs_awaited(broker):
         assert await q.topics.list() == ["orders", "single"]
         assert (await q.publish("single", b"0")).offset == 0
         async with q.producer("single", batch_messages=7) as out:
-            tickets = [await out.send(b"%d" % n) for n in range(1, 100)]
+            futures = [await out.send(b"%d" % n) for n in range(1, 100)]
             bulk = await out.send_many([b"x"] * 10)
-            assert [(await ticket.result(10)).offset for ticket in tickets] == list(range(1, 100))
+            assert [(await future.result(10)).offset for future in futures] == list(range(1, 100))
             assert sum(span.message_count for span in await bulk.result(10)) == 10
         messages = [message async for message in q.read("single", end="latest")]
         assert [message.offset for message in messages] == list(range(110))
@@ -75,7 +75,7 @@ async def test_a_cancelled_call_leaves_the_client_usable(broker):
 async def test_callbacks_run_on_the_loop(broker):
     heard: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     async with quiver.connect_async(broker.address) as q, q.producer("single") as out:
-        (await out.send(b"a")).add_done_callback(lambda ticket: heard.set_result(threading.get_ident()))
+        (await out.send(b"a")).add_done_callback(lambda future: heard.set_result(threading.get_ident()))
         async with asyncio.timeout(10):
             assert await heard == threading.get_ident()
 

@@ -15,7 +15,7 @@ from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
 from quiver.outbox.append import append_again
-from quiver.partition.partition import Partition, log_options
+from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.queues.state.port import Dead
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.structures.interval_set import IntervalSet
@@ -41,10 +41,9 @@ async def open_partitions(count: int, clock: Clock) -> list[Partition]:
         Partition(
             f"t.dlq-{number}",
             await storage.open_log(f"topics/1/{number}", log_options(config)),
-            config=config,
-            epoch=1,
+            PartitionSettings(config, Limits()),
+            leader_epoch=1,
             clock=clock,
-            limits=Limits(),
         )
         for number in range(count)
     ]

@@ -15,7 +15,7 @@ from quiver.outbox.append import append_moved
 from quiver.outbox.outbox import Move, Outbox, Target, mover_id
 from quiver.outbox.packing import FRAME_BYTES, FRAME_MESSAGES, Placed, packed
 from quiver.outbox.relay import Carrier
-from quiver.partition.partition import Partition, log_options
+from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.partition.producers import SEQUENCE_LIMIT
 from quiver.records.read import OpenFrame, open_frame, split_frames
 from quiver.storage.memory.storage import MemoryStorage
@@ -29,7 +29,9 @@ async def open_partition(storage: MemoryStorage, number: int = 0) -> Partition:
     config = TopicConfig()
     log = await storage.open_log(f"topics/1/{number}", log_options(config))
     clock = SystemClock()
-    partition = Partition(f"t-{number}", log, config=config, epoch=1, clock=clock, limits=Limits(message_bytes=10))
+    partition = Partition(
+        f"t-{number}", log, PartitionSettings(config, Limits(message_bytes=10)), leader_epoch=1, clock=clock
+    )
     await partition.recover()
     return partition
 

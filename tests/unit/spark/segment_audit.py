@@ -6,12 +6,12 @@ from pathlib import Path
 
 from blackbox.processes.data_files import stored_frames
 from quiver.records.header import StampedFrame
-from quiver_spark.audit.log_audit import join_files, segment_stretches
-from quiver_spark.audit.stretch import StretchReport
-from quiver_spark.audit.topics import AuditedTopic, TopicFacts
-from quiver_spark.catalogue import TopicExtent
-from quiver_spark.direct_log import DirectLog
-from quiver_spark.options import ReadOptions
+from quiver_spark.direct.log import DirectLog
+from quiver_spark.jobs.audit.log.log_audit import join_files, segment_stretches
+from quiver_spark.jobs.audit.log.stretch import StretchReport
+from quiver_spark.jobs.audit.topics import AuditedTopic, TopicFacts
+from quiver_spark.source.catalogue import TopicExtent
+from quiver_spark.source.options import ReadOptions
 from unit.log.keyed import Row, keyed_frame
 
 Span = tuple[int | None, int | None]

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from quiver.model.errors import CorruptData, InvalidRequest, OffsetOutOfRange
 from quiver.model.position import Position
 from quiver.records.columns import MAX_TIMESTAMP_MS
-from quiver_spark.catalogue import TopicExtent
-from quiver_spark.jobs.archive_plan import remaining, rounds
+from quiver_spark.jobs.archive.plan import remaining, rounds
+from quiver_spark.jobs.archive.small_files import JoinTask, bins
 from quiver_spark.jobs.given import given_options
-from quiver_spark.jobs.small_files import JoinTask, bins
 from quiver_spark.lake import slice_files
 from quiver_spark.lake.files import LakeFile, date_of, file_of
 from quiver_spark.lake.schema import LAKE_SCHEMA, STORED_SCHEMA
 from quiver_spark.lake.slice_files import SliceFiles, by_day
 from quiver_spark.lake.table import Advance, Lake, open_lake
-from quiver_spark.ranges import Slice
+from quiver_spark.source.catalogue import TopicExtent
+from quiver_spark.source.slices import Slice
 
 DAY_MS = 86_400_000
 MIB = 2**20

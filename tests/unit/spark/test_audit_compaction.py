@@ -10,7 +10,7 @@ from blackbox.processes.data_files import stored_frames
 from quiver.log.compaction.replacement import NOTE
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import Log, LogOptions
-from quiver_spark.audit.segment_files import current_bases
+from quiver_spark.jobs.audit.log.segment_files import current_bases
 from unit.log.keyed import Row, everything, keyed_frame
 from unit.log.logs import segment_files
 from unit.spark.segment_audit import audit, found, rewrite

@@ -15,9 +15,9 @@ from quiver.records.build import build_frame
 from quiver.records.header import HEADER_BYTES, StampedFrame, stamp, unpack_header
 from quiver.records.read import open_frame
 from quiver.records.thin import thin_frame
-from quiver_spark.audit.finding import Finding
-from quiver_spark.audit.lake_audit import _is_of
-from quiver_spark.audit.lake_checks import (
+from quiver_spark.jobs.archive.job import ArchiveTask
+from quiver_spark.jobs.audit.finding import Finding
+from quiver_spark.jobs.audit.lake.checks import (
     ArchivedPartition,
     FileReport,
     check_counts,
@@ -26,14 +26,14 @@ from quiver_spark.audit.lake_checks import (
     check_position,
     check_ranges,
 )
-from quiver_spark.audit.lake_compare import CompareTask
-from quiver_spark.audit.lake_counts import CountTask, MessageCounts, file_report
-from quiver_spark.audit.topics import AuditedTopic, TopicFacts
-from quiver_spark.catalogue import TopicExtent
-from quiver_spark.jobs.archive import ArchiveTask
+from quiver_spark.jobs.audit.lake.compare import CompareTask
+from quiver_spark.jobs.audit.lake.counts import CountTask, MessageCounts, file_report
+from quiver_spark.jobs.audit.lake.lake_audit import _is_of
+from quiver_spark.jobs.audit.topics import AuditedTopic, TopicFacts
 from quiver_spark.lake.files import LakeFile, date_of
-from quiver_spark.options import ReadOptions
-from quiver_spark.ranges import Slice
+from quiver_spark.source.catalogue import TopicExtent
+from quiver_spark.source.options import ReadOptions
+from quiver_spark.source.slices import Slice
 from unit.log.frames import frame_bytes
 from unit.log.logs import append, close, open_log, segment_files
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.records.header import CONTROL, TRANSACTIONAL, FrameHeader
-from quiver_spark.audit.finding import Finding, Findings
-from quiver_spark.audit.joining import PartitionJoin
-from quiver_spark.audit.producer_sequences import is_passed
-from quiver_spark.audit.stretch import FAR, GapRules, StretchChecks, StretchReport
+from quiver_spark.jobs.audit.finding import Finding, Findings
+from quiver_spark.jobs.audit.log.joining import PartitionJoin
+from quiver_spark.jobs.audit.log.producer_sequences import is_passed
+from quiver_spark.jobs.audit.log.stretch import FAR, GapRules, StretchChecks, StretchReport
 
 Found = list[tuple[str, int, int]]
 

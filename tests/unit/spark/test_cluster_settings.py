@@ -12,13 +12,13 @@ import pytest
 
 from quiver.cli.main import run
 from quiver.model.errors import ConnectionLost, InvalidRequest
-from quiver_spark.cluster import address_towards, is_local
-from quiver_spark.failures import error_in
 from quiver_spark.lake.files import LakeFile
 from quiver_spark.lake.table import Advance, open_lake
-from quiver_spark.options import read_options
-from quiver_spark.shipping import write_package
-from quiver_spark.tasks import cores
+from quiver_spark.runtime.cluster import address_towards, is_local
+from quiver_spark.runtime.failures import error_in
+from quiver_spark.runtime.shipping import write_package
+from quiver_spark.source.options import read_options
+from quiver_spark.source.tasks import cores
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_the_address_that_a_master_sees() -> None:
 def test_the_zip_has_all_code_and_nothing_else_to_compile(package: Path) -> None:
     with ZipFile(package) as found:
         names = set(found.namelist())
-    assert {"pyspark_quiver.py", "quiver/__init__.py", "quiver_spark/log4j2.properties"} <= names
+    assert {"pyspark_quiver.py", "quiver/__init__.py", "quiver_spark/runtime/log4j2.properties"} <= names
     assert not [name for name in names if "__pycache__" in name]
     assert {f"{name}c" for name in names if name.endswith(".py")} == {name for name in names if name.endswith(".pyc")}
     shipped = zipimport.zipimporter(str(package))
@@ -60,11 +60,12 @@ def test_the_zip_has_all_code_and_nothing_else_to_compile(package: Path) -> None
 def test_the_shipped_code_runs(package: Path) -> None:
     """Also where it lies beside an installed version, which is not used then."""
     check = (
-        f"import sys; sys.path.insert(0, {str(package)!r}); import pyspark_quiver, quiver_spark.shipping as it;"
+        f"import sys; sys.path.insert(0, {str(package)!r}); import pyspark_quiver;"
+        " import quiver_spark.runtime.shipping as it;"
         " print(it.__file__, it.is_shipped()); it.write_package(it.Path('again.zip'))"
     )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
-    assert done.stdout.split() == [f"{package}/quiver_spark/shipping.pyc", "True"]
+    assert done.stdout.split() == [f"{package}/quiver_spark/runtime/shipping.pyc", "True"]
     assert "this is a shipped quivermq already" in done.stderr
 
 

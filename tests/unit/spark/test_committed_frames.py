@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from quiver.partition.transactions import Marker, TransactionTable
 from quiver.records.header import CONTROL, TRANSACTIONAL, FrameHeader
-from quiver_spark.committed import committed_filter
+from quiver_spark.source.committed_frames import committed_filter
 
 
 def _header(offset: int, producer: int, attributes: int) -> FrameHeader:

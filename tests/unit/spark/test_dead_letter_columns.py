@@ -12,9 +12,9 @@ from quiver.dead_letters.headers import read_letter
 from quiver.messages.stored_rows import StoredRow
 from quiver.model.message import NewMessage
 from quiver.structures.interval_set import IntervalSet
-from quiver_spark.columns import MESSAGE_SCHEMA
-from quiver_spark.jobs.dead_letters_columns import LETTER_COLUMNS, columns_in, letter_batch, message_columns
-from quiver_spark.jobs.dead_letters_transforms import Selection, without_removed
+from quiver_spark.jobs.dead_letters.columns import LETTER_COLUMNS, columns_in, letter_batch, message_columns
+from quiver_spark.jobs.dead_letters.transforms import Selection, without_removed
+from quiver_spark.source.columns import MESSAGE_SCHEMA
 
 AT = datetime(2026, 1, 31, tzinfo=UTC)
 Headers = dict[str, bytes] | None

@@ -17,11 +17,11 @@ from quiver.model.dead_letter import dead_letter_topic
 from quiver.model.errors import InvalidRequest, TopicNotFound
 from quiver.structures.interval_set import IntervalSet
 from quiver_spark.jobs import dead_letters
-from quiver_spark.jobs.dead_letters_redrive import batch_size, batches, cut_at
-from quiver_spark.jobs.dead_letters_report import report_tables, report_text, write_report
-from quiver_spark.jobs.dead_letters_source import LetterRanges, letter_topics
-from quiver_spark.jobs.dead_letters_transforms import PLACE, offset_runs
-from quiver_spark.jobs.replay_plan import Range
+from quiver_spark.jobs.dead_letters.redrive import batch_size, batches, cut_at
+from quiver_spark.jobs.dead_letters.report import report_tables, report_text, write_report
+from quiver_spark.jobs.dead_letters.source import LetterRanges, letter_topics
+from quiver_spark.jobs.dead_letters.transforms import PLACE, offset_runs
+from quiver_spark.jobs.replay.plan import Range
 
 PLACES = st.tuples(st.sampled_from(["a.dlq", "b.dlq"]), st.integers(0, 2), st.integers(0, 20))
 

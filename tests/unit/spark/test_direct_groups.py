@@ -6,7 +6,7 @@ from quiver.groups.service import GroupService
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.clock import SystemClock
 from quiver.system.randomness import SystemRandomness
-from quiver_spark.direct_groups import group_names
+from quiver_spark.direct.groups import group_names
 
 
 async def open_groups(storage: LocalStorage) -> GroupService:

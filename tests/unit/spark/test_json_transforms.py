@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quiver.model.errors import InvalidRequest
-from quiver_spark.jobs.archive_types import as_in_the_lake
+from quiver_spark.jobs.archive.value_columns import as_in_the_lake
 from quiver_spark.lake.json_columns import JsonColumns, check_fields, typed
 from quiver_spark.lake.json_inference import infer_fields
 from quiver_spark.lake.schema import LAKE_SCHEMA, STORED_SCHEMA, column_name, missing_columns, typed_columns

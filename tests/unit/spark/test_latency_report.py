@@ -9,14 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quiver.model.errors import InvalidRequest
-from quiver_spark.jobs.latency import window_of
-from quiver_spark.jobs.latency_command import totals_table
-from quiver_spark.jobs.latency_figures import HistogramRow, Report, report
-from quiver_spark.jobs.latency_histogram import BUCKETS, ERROR, Histogram, buckets_of, value_of
-from quiver_spark.jobs.latency_lines import MOST_GROUPS, left_out, panels
-from quiver_spark.jobs.latency_page import report_page
-from quiver_spark.jobs.latency_samples import HOUR_MS, NAMES, Samples, StoredTimes, Window, common
-from quiver_spark.jobs.latency_scale import (
+from quiver_spark.jobs.latency.command import totals_table
+from quiver_spark.jobs.latency.figures import HistogramRow, Report, report
+from quiver_spark.jobs.latency.histogram import BUCKETS, ERROR, Histogram, buckets_of, value_of
+from quiver_spark.jobs.latency.job import window_of
+from quiver_spark.jobs.latency.lines import MOST_GROUPS, left_out, panels
+from quiver_spark.jobs.latency.page import report_page
+from quiver_spark.jobs.latency.samples import HOUR_MS, NAMES, Samples, StoredTimes, Window, common
+from quiver_spark.jobs.latency.scale import (
     LOWEST_MS,
     height,
     hour_marks,
@@ -25,8 +25,8 @@ from quiver_spark.jobs.latency_scale import (
     shown_ms,
     stretches,
 )
-from quiver_spark.jobs.latency_trail import UNKNOWN, Buried, Delivered, Settled
-from quiver_spark.options import read_options
+from quiver_spark.jobs.latency.trail import UNKNOWN, Buried, Delivered, Settled
+from quiver_spark.source.options import read_options
 
 LATENCIES = st.integers(0, 200) | st.integers(0, 10**11)
 NOON_MS = 1_800_014_400_000

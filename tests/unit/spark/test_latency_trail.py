@@ -15,9 +15,9 @@ from quiver.queues.state.port import Dead
 from quiver.records.header import FrameHeader
 from quiver.records.read import open_frame, split_frames
 from quiver.storage.journal import OPTIONS_FOR_WRITE
-from quiver_spark.jobs.latency_histogram import Histogram
-from quiver_spark.jobs.latency_samples import MEASURES, NAMES, Samples, StoredTimes, Window
-from quiver_spark.jobs.latency_trail import UNKNOWN, Buried, Delivered, DeliveryTrail, Fact, Settled
+from quiver_spark.jobs.latency.histogram import Histogram
+from quiver_spark.jobs.latency.samples import MEASURES, NAMES, Samples, StoredTimes, Window
+from quiver_spark.jobs.latency.trail import UNKNOWN, Buried, Delivered, DeliveryTrail, Fact, Settled
 from unit.queues.partition.queue_partition import GROUP, QueuePartition, numbered
 
 Place = tuple[int, int]

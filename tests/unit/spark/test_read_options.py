@@ -4,8 +4,8 @@ import pytest
 
 from quiver.model.errors import InvalidRequest, QuiverError
 from quiver.model.position import EARLIEST, LATEST, Position
-from quiver_spark.columns import check_columns
-from quiver_spark.options import read_options
+from quiver_spark.source.columns import check_columns
+from quiver_spark.source.options import read_options
 
 NOW = 1_763_200_000_000
 

@@ -12,10 +12,10 @@ from quiver.model.errors import CorruptData
 from quiver.model.message import NewMessage
 from quiver.storage.local.storage import LocalStorage
 from quiver.structures.interval_set import IntervalSet
-from quiver_spark.direct_frames import LOGS
-from quiver_spark.jobs.dead_letters_source import LetterRanges, find_removed, removed_in_files
-from quiver_spark.jobs.replay_plan import Range
-from quiver_spark.options import ReadOptions
+from quiver_spark.direct.frames import LOGS
+from quiver_spark.jobs.dead_letters.source import LetterRanges, find_removed, removed_in_files
+from quiver_spark.jobs.replay.plan import Range
+from quiver_spark.source.options import ReadOptions
 
 LETTERS = 40
 

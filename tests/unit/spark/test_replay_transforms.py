@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.model.errors import CorruptData, InvalidRequest, OffsetOutOfRange, QuiverError
-from quiver_spark.failures import error_in
 from quiver_spark.jobs.command_options import settings as spark_settings
-from quiver_spark.jobs.compact import by_partition, run_key
+from quiver_spark.jobs.compact.job import by_partition, run_key
 from quiver_spark.jobs.given import given_options
-from quiver_spark.jobs.replay_plan import (
+from quiver_spark.jobs.progress import Summary
+from quiver_spark.jobs.replay.plan import (
     Range,
     Times,
     chosen_files,
@@ -24,7 +24,7 @@ from quiver_spark.jobs.replay_plan import (
 )
 from quiver_spark.jobs.run_record import RunRecord, RunRecords
 from quiver_spark.lake.files import LakeFile
-from quiver_spark.progress import Summary
+from quiver_spark.runtime.failures import error_in
 
 HOUR_MS = 3_600_000
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from quiver.model.errors import OffsetOutOfRange
 from quiver.model.limits import MIB
-from quiver_spark.data_loss import lost
-from quiver_spark.ranges import SLICE_BYTES, WORTHWHILE_BYTES, Slice, cut, limit_rows, pack
+from quiver_spark.source.data_loss import lost
+from quiver_spark.source.slices import SLICE_BYTES, WORTHWHILE_BYTES, Slice, cut, limit_rows, pack
 
 
 @st.composite

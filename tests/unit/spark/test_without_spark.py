@@ -8,11 +8,11 @@ import pytest
 
 import quiver_spark
 from quiver.model.errors import InvalidRequest
-from quiver_spark.session import java_home
+from quiver_spark.runtime.session import java_home
 
 
 @pytest.mark.parametrize(
-    "module", ["quiver", "quiver.cli.main", "quiver.app.serve", "quiver_spark", "quiver_spark.session"]
+    "module", ["quiver", "quiver.cli.main", "quiver.app.serve", "quiver_spark", "quiver_spark.runtime.session"]
 )
 def test_importing_it_does_not_import_pyspark(module: str) -> None:
     check = f"import sys, {module}; print([name for name in sys.modules if name.partition('.')[0] == 'pyspark'])"
@@ -41,8 +41,7 @@ def test_a_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 def test_what_the_package_has_to_offer() -> None:
-    """The module `session` does not take the place of the function, whichever is imported first."""
-    check = "import quiver_spark.session; print(callable(quiver_spark.session), quiver_spark.QuiverSource.name())"
+    check = "import quiver_spark; print(callable(quiver_spark.session), quiver_spark.QuiverSource.name())"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "quiver"]
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

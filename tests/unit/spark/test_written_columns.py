@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from quiver.model.errors import InvalidRequest
-from quiver_spark.write_options import write_options
-from quiver_spark.written_columns import Portion, check_written, portions
+from quiver_spark.sink.columns import Portion, check_written, portions
+from quiver_spark.sink.options import write_options
 
 
 def _batch(**columns: list[object]) -> pa.RecordBatch:

@@ -17,8 +17,8 @@ from quiver.storage.compactor import ProcessCompactor, ThreadCompactor
 from quiver.storage.local.log import LocalLog
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
-from quiver.storage.work import Work
 from quiver.system.files import Files
+from quiver.system.threads import ThreadPool
 from unit.log.keyed import Row, everything, keyed_frame, last_of_each_key, stored_messages
 
 
@@ -45,7 +45,7 @@ def job_for(log: LocalLog, **options: bool) -> Job:
 
 
 async def test_a_process_says_what_a_thread_says(log: LocalLog) -> None:
-    work = Work(1, "test")
+    work = ThreadPool(1, "test")
     compactors = (ProcessCompactor(), ThreadCompactor(Files(), work))
     said = [[report async for report in compactor.reports(job_for(log))] for compactor in compactors]
     work.close()

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.member import Subscription
 from quiver.groups.service import LOG_ID as GROUP_JOURNAL
 from quiver.model.errors import DiskFull, GroupNotEmpty, PartitionOffline
 from quiver.model.message import NewMessage
 from quiver.model.position import EARLIEST
 from quiver.model.receipt import Receipt
+from quiver.model.topic_partition import TopicPartition
 from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.queue_messages import ACK
 from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.member import Subscription
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, InvalidRequest, InvalidSetting, MemberNotFound
 from quiver.model.message import NewMessage
 from quiver.model.position import EARLIEST, LATEST, Position
+from quiver.model.topic_partition import TopicPartition
 from quiver.records.read import open_frame
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.streams.poll.poll import PolledPartition

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.unit.broker.crashing_storage import CrashingStorage
 
 from quiver.broker.broker import Broker
-from quiver.groups.assignors import TopicPartition
 from quiver.model.errors import LeaseLost, ProducerFenced, QuiverError, UnknownProducer
 from quiver.model.message import NewMessage
+from quiver.model.topic_partition import TopicPartition
 from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.queue_messages import ACK, SettlePart
 from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
@@ -215,7 +215,7 @@ class Run:
         works: list[Coroutine[Any, Any, None]] = [
             groups._journal.snapshot(groups._table.encode),  # type: ignore[union-attr]
             coordinator.journaled.snapshot(),
-            *(partition.snapshot() for partition in self.broker._partitions.all()),
+            *(partition.saved_state.save() for partition in self.broker._partitions.all()),
         ]
         self.clock.ms += 301_000 if self.chance.random() < 0.5 else 0
         works += [delivery.snapshot_if_due() for delivery in self.broker.queues._deliveries.all()]

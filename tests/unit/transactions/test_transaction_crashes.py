@@ -14,9 +14,9 @@ import pytest
 from tests.unit.dead_letters.test_dead_letter_crashes import HOUR_MS, CopyingFiles, Later
 
 from quiver.broker.broker import Broker
-from quiver.groups.assignors import TopicPartition
 from quiver.model.errors import ProducerFenced
 from quiver.model.message import NewMessage
+from quiver.model.topic_partition import TopicPartition
 from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
 from quiver.storage.local.storage import LocalStorage

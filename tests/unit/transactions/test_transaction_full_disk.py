@@ -67,6 +67,6 @@ async def test_what_was_open_takes_nothing_more_and_is_aborted_when_there_is_roo
     answer = await transactions.abort([key])
     assert answer.producers == [ProducerKey(key.producer_id, key.epoch + 1)]
     partition = run.broker._partitions.get(run.broker.topic("a").id, 0)
-    assert not partition.transactions.open
+    assert not partition.tables.transactions.open
     assert not await run.committed_values()
     await run.broker.stop()

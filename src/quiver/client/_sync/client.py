@@ -14,8 +14,9 @@ from quiver.client._sync.admin.queues import Queues
 from quiver.client._sync.admin.schedules import Schedules
 from quiver.client._sync.admin.topics import Topics
 from quiver.client._sync.admin.transactions import Transactions
-from quiver.client._sync.connection.reconnecting import Link, Target
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, Target
 from quiver.client._sync.produce.producer import Producer
+from quiver.client._sync.read.frames import Frames
 from quiver.client._sync.read.offsets import find_offsets
 from quiver.client._sync.read.reader import Reader
 from quiver.client._sync.stream.stream import Stream
@@ -23,15 +24,21 @@ from quiver.client._sync.transaction.pool import TransactionPool
 from quiver.client._sync.transaction.transaction import Transaction
 from quiver.client._sync.transaction.transactional import Transactional
 from quiver.client._sync.work.work import Work
-from quiver.client._sync.work.worker_pool import Workshop
-from quiver.client.produce.options import ProducerOptions, SendOptions, producer_options
+from quiver.client._sync.work.worker_pool import WorkerPool
+from quiver.client.produce.options import (
+    TRANSACTION_BATCH_BYTES,
+    ProducerConfig,
+    SendOptions,
+    producer_config,
+    transaction_config,
+)
 from quiver.client.produce.published import Published
 from quiver.client.read.isolation import READ_COMMITTED, is_committed
-from quiver.client.read.options import reader_options
-from quiver.client.stream.options import StreamWords, stream_options
-from quiver.client.work.options import WorkWords
-from quiver.client.work.worker_counts import WorkerTally
-from quiver.client.work.worker_options import Handler, WorkerOptions
+from quiver.client.read.options import reader_config
+from quiver.client.stream.options import StreamOptions, stream_config
+from quiver.client.work.options import WorkOptions
+from quiver.client.work.worker_counters import WorkerCounters
+from quiver.client.work.worker_definition import Handler, WorkerDefinition
 from quiver.model.errors import PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.limits import MIB
 from quiver.model.names import check_name
@@ -47,7 +54,7 @@ _PUBLISHERS_KEPT = 1000
 _LAST_SECONDS = 1.0
 """How long a client that is given up waits for messages that are still on their way."""
 _VERDICT_SECONDS = 2.0
-"""A message whose time is over has failed, and its ticket says why, within this time."""
+"""A message whose time is over has failed, and its future says why, within this time."""
 
 
 class Client:
@@ -58,12 +65,18 @@ class Client:
         target: Target,
         *,
         timeout: Duration = 30,
+        client_id: str = "quiver-python",
         clock: Clock | None = None,
         randomness: Randomness | None = None,
     ) -> None:
         seconds = parse_seconds(timeout)
-        self._link = Link(target, timeout=seconds, clock=clock, randomness=randomness)
-        self._fetch_link = Link(target, timeout=seconds, clock=clock, randomness=randomness)
+
+        def connection() -> ReconnectingConnection:
+            return ReconnectingConnection(
+                target, timeout=seconds, client_id=client_id, clock=clock, randomness=randomness
+            )
+
+        self._connection, self._fetch_connection = connection(), connection()
         self._publishers: dict[str, Producer] = {}
         self._publishing = Lock()
         self._producers: list[Producer] = []
@@ -71,23 +84,29 @@ class Client:
         self._is_closed = False
         self._has_failed = False
         """Whoever used the client ended with an error: messages at hand were not processed."""
-        self._workshop = Workshop(lambda: Link(target, timeout=seconds, clock=clock, randomness=randomness))
-        self.topics = Topics(self._link)
-        self.groups = Groups(self._link)
-        self.queues = Queues(self._link)
-        self.dead_letters = DeadLetters(self._link)
-        self.delayed = Delayed(self._link)
-        self.schedules = Schedules(self._link)
-        self.transactions = Transactions(self._link)
-        self._transactionals = TransactionPool(self._link)
+        self._workers = WorkerPool(connection)
+        self.topics = Topics(self._connection)
+        self.groups = Groups(self._connection)
+        self.queues = Queues(self._connection)
+        self.dead_letters = DeadLetters(self._connection)
+        self.delayed = Delayed(self._connection)
+        self.schedules = Schedules(self._connection)
+        self.transactions = Transactions(self._connection)
+        self.frames = Frames(self._fetch_connection)
+        self._transactionals = TransactionPool(self._connection)
+
+    @property
+    def address(self) -> str:
+        """Where the broker is looked for."""
+        return self._connection.address
 
     def connect(self, timeout: Duration | None = None) -> "Client":
         """Makes sure that the broker answers; ConnectionLost when it does not, with a `timeout` until then."""
         seconds = wait_seconds(timeout)
         if seconds is None:
-            self._link.connection()
+            self._connection.connection()
         else:
-            self._link.reach(seconds)
+            self._connection.reach(seconds)
         return self
 
     def publish(
@@ -101,17 +120,17 @@ class Client:
         timeout raises the refusal. RequestTimeout when there was no answer, or after `timeout` if given: the
         message may or may not be stored then.
         """
-        self._link.check_fork()
+        self._connection.check_fork()
         producer = self._publishers.get(topic) or self._publisher(topic)
         seconds = wait_seconds(timeout)
         if seconds is None:
-            ticket, left = producer.send(value, key, **options), self._link.timeout + _VERDICT_SECONDS
+            future, left = producer.send(value, key, **options), self._connection.timeout + _VERDICT_SECONDS
         else:
-            deadline = self._link.clock.monotonic() + seconds
-            ticket = producer.send_within(seconds, value, key, options)
-            left = deadline - self._link.clock.monotonic()
+            deadline = self._connection.clock.monotonic() + seconds
+            future = producer.send_within(seconds, value, key, options)
+            left = deadline - self._connection.clock.monotonic()
         try:
-            return ticket.result(left)
+            return future.result(left)
         except RequestTimeout:
             producer.wake()
             raise RequestTimeout(seconds=left if seconds is None else seconds) from None
@@ -135,7 +154,7 @@ class Client:
         `timeout`: how long a call waits while `max_buffer_bytes` are on their way. `delivery_timeout`: how long a
         message is tried. `acks`: none, leader, all. `compression`: none, lz4, zstd.
         """
-        options = producer_options(
+        options = producer_config(
             linger=linger,
             batch_bytes=batch_bytes,
             batch_messages=batch_messages,
@@ -146,7 +165,7 @@ class Client:
             compression=compression,
             idempotent=idempotent,
         )
-        producer = Producer(self._link, check_name(topic), options)
+        producer = Producer(self._connection, check_name(topic), options)
         self._producers = [known for known in self._producers if not known.is_closed]
         self._producers.append(producer)
         return producer
@@ -172,8 +191,8 @@ class Client:
         that are past their time to live are left out and counted, unless `include_expired`. `timeout`: the longest
         wait for the next message, then MessageTimeout.
         """
-        options = reader_options(
-            now_ms=self._link.clock.now_ms(),
+        options = reader_config(
+            now_ms=self._connection.clock.now_ms(),
             start=start,
             end=end,
             partitions=partitions,
@@ -183,10 +202,10 @@ class Client:
             include_expired=include_expired,
             timeout=timeout,
         )
-        return Reader(self._fetch_link, check_name(topic), options)
+        return Reader(self._fetch_connection, check_name(topic), options)
 
     def stream(
-        self, topics: str | Sequence[str] | None = None, *, group: str, **options: Unpack[StreamWords]
+        self, topics: str | Sequence[str] | None = None, *, group: str, **options: Unpack[StreamOptions]
     ) -> Stream:
         """Reads as a member of a group: iterate for messages, or over `.batches()`.
 
@@ -195,8 +214,8 @@ class Client:
         roundrobin), instance_id, client_id, session_timeout, heartbeat, max_bytes, max_wait, isolation and timeout
         (see `read`), and the callbacks on_assign, on_revoke and on_lost, which get a list of (topic, partition).
         """
-        chosen = stream_options(topics, group, now_ms=self._link.clock.now_ms(), **options)
-        stream = Stream(self._link, self._fetch_link, chosen)
+        chosen = stream_config(topics, group, now_ms=self._connection.clock.now_ms(), **options)
+        stream = Stream(self._connection, self._fetch_connection, chosen)
         self._streams = [known for known in self._streams if not known.is_closed]
         self._streams.append(stream)
         return stream
@@ -207,7 +226,7 @@ class Client:
         *,
         group: str,
         timeout: Duration | None = None,
-        **options: Unpack[WorkWords],
+        **options: Unpack[WorkOptions],
     ) -> Work:
         """Works as a consumer of a queue group: iterate for jobs, or over `.batches()`.
 
@@ -215,10 +234,10 @@ class Client:
         level), max_messages (of a batch), prefetch (how many are held ready), consumer (a name, for max_unacked),
         start (where a new group begins), max_bytes. `timeout`: the longest wait for a job, then MessageTimeout.
         """
-        return self._workshop.work(topics, group, timeout=timeout, **options)
+        return self._workers.work(topics, group, timeout=timeout, **options)
 
     def worker(
-        self, topics: str | Sequence[str], *, group: str, concurrency: int = 1, **options: Unpack[WorkWords]
+        self, topics: str | Sequence[str], *, group: str, concurrency: int = 1, **options: Unpack[WorkOptions]
     ) -> Callable[[_Handler], _Handler]:
         """Decorator: `run_workers` calls the function with every job, `concurrency` at a time.
 
@@ -227,7 +246,7 @@ class Client:
         """
 
         def register(handler: _Handler) -> _Handler:
-            self._workshop.register(WorkerOptions(handler, topics, group, concurrency, options))
+            self._workers.register(WorkerDefinition(handler, topics, group, concurrency, options))
             return handler
 
         return register
@@ -237,16 +256,16 @@ class Client:
 
         Handlers that run then may finish, other jobs are given back; a second signal ends the process at once.
         """
-        self._workshop.run()
+        self._workers.run()
 
     def stop_workers(self) -> None:
         """Ends `run_workers`, from another thread or task."""
-        self._workshop.stop()
+        self._workers.stop()
 
     @property
-    def worker_tally(self) -> WorkerTally:
-        """What the handlers have done: processed, failed, rejected, lost, in_hand."""
-        return self._workshop.tally
+    def worker_counters(self) -> WorkerCounters:
+        """What the handlers have done: processed, failed, rejected, lost, in_flight."""
+        return self._workers.counters
 
     def transaction(self, transactional_id: str | None = None, *, timeout: Duration = "60s") -> Transaction:
         """Messages, offsets and acks that count together: `with q.transaction("id") as tx`.
@@ -257,9 +276,25 @@ class Client:
         timeout_ms = parse_duration_ms(timeout, "timeout")
         return Transaction(lambda: self._transactionals.choose(transactional_id, timeout_ms))
 
-    def transactional(self, transactional_id: str | None = None, *, timeout: Duration = "60s") -> Transactional:
-        """Begins transactions by hand: `begin`, `commit`, `abort`. With an id, it is what `transaction` uses."""
-        return self._transactionals.get(transactional_id, parse_duration_ms(timeout, "timeout"))
+    def transactional(
+        self,
+        transactional_id: str | None = None,
+        *,
+        timeout: Duration = "60s",
+        batch_bytes: Size = TRANSACTION_BATCH_BYTES,
+        compression: str = "none",
+        delivery_timeout: Duration | None = None,
+    ) -> Transactional:
+        """Begins transactions by hand: `begin`, `commit`, `abort`. With an id, it is what `transaction` uses.
+
+        `batch_bytes`, `compression` and `delivery_timeout` (by default the timeout, and at most two minutes) say how
+        its messages are sent, see `producer`; they hold for topics that it has not sent to before.
+        """
+        timeout_ms = parse_duration_ms(timeout, "timeout")
+        sending = transaction_config(
+            timeout_ms, batch_bytes=batch_bytes, compression=compression, delivery_timeout=delivery_timeout
+        )
+        return self._transactionals.get(transactional_id, timeout_ms, sending)
 
     def commit_transactions(
         self,
@@ -292,28 +327,28 @@ class Client:
         The latest is the next to be written or, with read_committed, where the first open transaction begins.
         """
         read_committed = is_committed(isolation)
-        position = parse_position(at, self._link.clock.now_ms(), "at")
-        info = self._link.topic(topic)
+        position = parse_position(at, self._connection.clock.now_ms(), "at")
+        info = self._connection.topic(topic)
         numbers = list(range(info.partitions) if partitions is None else partitions)
         for number in numbers:
             if not 0 <= number < info.partitions:
                 raise PartitionNotFound(topic=topic, count=info.partitions, partition=number)
         positions = dict.fromkeys(numbers, position)
-        return find_offsets(self._link, info, positions, read_committed=read_committed) if numbers else {}
+        return find_offsets(self._connection, info.id, positions, read_committed=read_committed) if numbers else {}
 
     def close(self, timeout: Duration | None = None) -> None:
         """Closes streams, producers and connections. Producers are flushed first, for at most `timeout`.
 
         Raises the first failure there was. Safe to call again. In a forked child it does nothing.
         """
-        if self._is_closed or self._link.is_forked:
+        if self._is_closed or self._connection.is_forked:
             self._is_closed = True
             return
         self._is_closed = True
         first_error: QuiverError | None = None
         try:
             self._transactionals.close()
-            first_error = self._workshop.close(timeout)
+            first_error = self._workers.close(timeout)
             for stream in self._streams:
                 try:
                     stream.close(done=not self._has_failed)
@@ -328,8 +363,8 @@ class Client:
                 with contextlib.suppress(QuiverError):  # whoever called publish was told
                     publisher.close(_LAST_SECONDS)
         finally:
-            self._fetch_link.close()
-            self._link.close()
+            self._fetch_connection.close()
+            self._connection.close()
         if first_error is not None:
             raise first_error
 
@@ -352,8 +387,8 @@ class Client:
         with self._publishing:
             found = self._publishers.get(topic)
             if found is None:
-                options = ProducerOptions(linger_seconds=0.0, delivery_seconds=self._link.timeout)
-                found = Producer(self._link, topic, options)
+                options = ProducerConfig(linger_seconds=0.0, delivery_seconds=self._connection.timeout)
+                found = Producer(self._connection, topic, options)
                 if len(self._publishers) >= _PUBLISHERS_KEPT:
                     self._publishers.pop(next(iter(self._publishers))).close()
                 self._publishers[topic] = found

@@ -12,14 +12,14 @@ from quiver.model.errors import InvalidRequest
 from quiver.model.position import parse_position
 from quiver.model.times import Time, parse_time_ms
 
-LetterName = DeadLetter | LetterId | str
+DeadLetterRef = DeadLetter | LetterId | str
 
 
-class LetterWords(TypedDict, total=False):
+class DeadLetterOptions(TypedDict, total=False):
     """Which letters are meant; nothing means all."""
 
-    ids: Iterable[LetterName] | LetterName
-    """Letters, or their ids: `0:42`."""
+    ids: Iterable[DeadLetterRef] | DeadLetterRef
+    """Dead letters, or their ids: `0:42`."""
     partition: int
     group: str
     reason: str
@@ -32,7 +32,7 @@ class LetterWords(TypedDict, total=False):
     """By time of death, inclusive: RFC 3339, epoch milliseconds, or a time ago (`-2h`)."""
 
 
-class Letters(msgspec.Struct, frozen=True):
+class DeadLetterPage(msgspec.Struct, frozen=True):
     """A page of dead letters; iterate over it for those. `next` is for `after`, and None behind the last page."""
 
     messages: list[DeadLetter]
@@ -47,7 +47,7 @@ class Letters(msgspec.Struct, frozen=True):
         return len(self.messages)
 
 
-class Taken(NamedTuple):
+class TakenDeadLetters(NamedTuple):
     """Letters that were sent back or purged, or (after a dry run) would be."""
 
     letter_count: int
@@ -57,10 +57,10 @@ class Taken(NamedTuple):
     """Asked for by id, and not there (any more)."""
 
 
-def letter_filter(words: LetterWords, now_ms: int) -> LetterFilter:
-    """InvalidRequest names the word that cannot be."""
-    given: dict[str, Any] = {name: value for name, value in words.items() if value is not None}
-    unknown = given.keys() - LetterWords.__annotations__.keys()
+def dead_letter_filter(options: DeadLetterOptions, now_ms: int) -> LetterFilter:
+    """InvalidRequest names the option that is not valid."""
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    unknown = given.keys() - DeadLetterOptions.__annotations__.keys()
     if unknown:
         raise InvalidRequest(problem=f"dead letters are not looked for by {', '.join(sorted(unknown))}")
     if "ids" in given:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import Delivery
+from quiver.client.produce.send_outcome import SendOutcome
 from quiver.model.priority import Priority
 
 SMALL_VALUE_BYTES = 1024
@@ -55,10 +55,10 @@ class Chunk:
         "_measured",
         "_sealed_count",
         "_timestamps",
-        "delivery",
         "keyed_until",
         "keys",
         "opened_at",
+        "outcome",
         "plain_until",
         "route",
         "size",
@@ -68,7 +68,7 @@ class Chunk:
 
     def __init__(self, topic: str, route: Route) -> None:
         self.route = route
-        self.delivery = Delivery(topic)
+        self.outcome = SendOutcome(topic)
         self.values: list[bytes | None] = []
         self.keys: list[bytes | None] | None = None
         self._headers: list[Mapping[str, bytes] | None] | None = None
@@ -163,22 +163,22 @@ SEALED_CHUNK = Chunk("", Route(Priority.NORMAL, None))
 SEALED_CHUNK.seal()
 
 
-class BulkPiece:
+class BulkRows:
     """Rows that came as a whole, in the place of a chunk."""
 
-    __slots__ = ("_rows", "delivery", "route", "size")
+    __slots__ = ("_rows", "outcome", "route", "size")
 
-    def __init__(self, rows: Rows, route: Route, delivery: Delivery, size: int) -> None:
+    def __init__(self, rows: Rows, route: Route, outcome: SendOutcome, size: int) -> None:
         self._rows = rows
         self.route = route
-        self.delivery = delivery
+        self.outcome = outcome
         self.size = size
 
     def rows(self) -> Rows:
         return self._rows
 
 
-Parcel = Chunk | BulkPiece
+PendingRows = Chunk | BulkRows
 
 
 def _extended(column: list[_Item | None] | None, item: _Item | None, index: int) -> list[_Item | None] | None:

@@ -22,13 +22,13 @@ class Router:
         self._topic = topic
         self._next = start
 
-    def route(self, rows: Rows, chosen: int | None, count: int, is_troubled: Callable[[int], bool]) -> Routed:
+    def route(self, rows: Rows, chosen: int | None, count: int, is_failing: Callable[[int], bool]) -> Routed:
         """Messages without key and id stay together and go to the next partition that takes messages."""
         if chosen is not None:
             if not 0 <= chosen < count:
                 raise PartitionNotFound(topic=self._topic, count=count, partition=chosen)
             return Routed([(chosen, rows)], None, False)
-        sticky = self._next_partition(count, is_troubled)
+        sticky = self._next_partition(count, is_failing)
         if not rows.has_hashes:
             return Routed([(sticky, rows)], None, False)
         partitions = rows.partitions(count, sticky)
@@ -47,9 +47,9 @@ class Router:
             start = stop
         return Routed(parts, order, True)
 
-    def _next_partition(self, count: int, is_troubled: Callable[[int], bool]) -> int:
+    def _next_partition(self, count: int, is_failing: Callable[[int], bool]) -> int:
         for _ in range(min(count, 100)):
             self._next = (self._next + 1) % count
-            if not is_troubled(self._next):
+            if not is_failing(self._next):
                 break
         return self._next % count

@@ -25,7 +25,7 @@ from quiver.model.errors import QuiverError
 
 UNNUMBERED = -1
 _NONE: Mapping[int, tuple[int, bool]] = {}
-LaneKey = tuple[int, bool]
+SendQueueKey = tuple[int, bool]
 """The partition, and whether it is about delayed messages, which the broker numbers by themselves."""
 
 
@@ -37,7 +37,6 @@ class Batch:
         "chosen",
         "count",
         "deadline",
-        "delivery",
         "duplicate_rows",
         "duplicates",
         "error",
@@ -49,6 +48,7 @@ class Batch:
         "is_head",
         "is_uncertain",
         "last_error",
+        "outcome",
         "partition",
         "placement",
         "priority",
@@ -61,7 +61,7 @@ class Batch:
 
     def __init__(
         self,
-        delivery: "Delivery",
+        outcome: "SendOutcome",
         rows: Rows,
         partition: int,
         *,
@@ -72,7 +72,7 @@ class Batch:
         deadline: float,
         is_delayed: bool = False,
     ) -> None:
-        self.delivery = delivery
+        self.outcome = outcome
         self.rows: Rows | None = rows
         self.partition = partition
         self.chosen = chosen
@@ -105,7 +105,7 @@ class Batch:
         self.placement: Placement | None = None
 
     @property
-    def lane_key(self) -> LaneKey:
+    def queue_key(self) -> SendQueueKey:
         return self.partition, self.is_delayed
 
     @property
@@ -149,7 +149,7 @@ class Batch:
 
 def batches_of(
     routed: Routed,
-    delivery: "Delivery",
+    outcome: "SendOutcome",
     chosen: int | None,
     priority: int,
     size: int,
@@ -165,7 +165,7 @@ def batches_of(
         left -= share
         batches.append(
             Batch(
-                delivery,
+                outcome,
                 rows,
                 partition,
                 chosen=chosen,
@@ -212,8 +212,8 @@ class Placement:
                 yield from batch.placement.leaves()
 
 
-class Delivery:
-    """What became of a set of messages, for those who hold its tickets."""
+class SendOutcome:
+    """What became of a set of messages, for those who hold its futures."""
 
     __slots__ = ("count", "error", "error_seen", "is_complete", "pid", "placements", "topic", "watchers")
 
@@ -245,7 +245,7 @@ class Delivery:
             return self.error is not None
         return self.placements[0].locate(row)[0].is_settled
 
-    def outcome(self, row: int) -> Published | QuiverError | None:
+    def result_of(self, row: int) -> Published | QuiverError | None:
         """The place of a message, why it has none, or None while that is open."""
         if not self.placements:
             self.error_seen = True
@@ -270,7 +270,7 @@ class Delivery:
         return self.is_complete and all(batch.is_settled for batch in self._leaves())
 
     def spans(self) -> list[Span] | QuiverError:
-        """Where everything went, or the first error; for a settled delivery."""
+        """Where everything went, or the first error; for a settled outcome."""
         found: list[Span] = []
         error = self.error
         self.error_seen = True
@@ -324,5 +324,5 @@ def _spans(topic: str, batch: Batch, base_offset: int) -> Iterator[Span]:
 
 
 def fresh(error: QuiverError) -> QuiverError:
-    """A copy to raise, so that tickets that share an error do not share a traceback."""
+    """A copy to raise, so that futures that share an error do not share a traceback."""
     return copy.copy(error)

@@ -1,24 +1,24 @@
 """The batches of one partition, or its delayed ones, on their way, in order and each once. Pure: no clock, no I/O.
 
-A batch waits, flies, and lands: acked, refused for good, or returned to be sent again. As soon as one returns,
-nothing more is sent until everything in flight has landed; then the returned ones go first, in their old order and
-under their old sequence numbers, so that the broker recognises what it already has. A batch that is out of sequence
-although nothing in front of it was open shows that the numbers cannot be repaired: the lane asks for a new epoch, in
+A batch waits, is in flight, and ends: acked, refused for good, or returned to be sent again. As soon as one returns,
+nothing more is sent until nothing is in flight; then the returned ones go first, in their old order and under their
+old sequence numbers, so that the broker recognises what it already has. A batch that is out of sequence
+although nothing in front of it was open shows that the numbers cannot be repaired: the queue asks for a new epoch, in
 which the batches are numbered from 0.
 """
 
 from collections import deque
 
-from quiver.client.produce.send_outcome import UNNUMBERED, Batch, LaneKey
+from quiver.client.produce.send_outcome import UNNUMBERED, Batch, SendQueueKey
 
 SEQUENCE_LIMIT = 2**31
 
 
-class Lane:
+class PartitionSendQueue:
     __slots__ = (
         "failures",
-        "flying",
         "identity",
+        "in_flight",
         "is_backing_off",
         "key",
         "needs_epoch",
@@ -29,11 +29,11 @@ class Lane:
         "window",
     )
 
-    def __init__(self, key: LaneKey, window: int) -> None:
+    def __init__(self, key: SendQueueKey, window: int) -> None:
         self.key = key
         self.window = window
         self.waiting: deque[Batch] = deque()
-        self.flying: set[Batch] = set()
+        self.in_flight: set[Batch] = set()
         self.returned: list[Batch] = []
         self.identity = (-1, -1)
         self.next_sequence = 0
@@ -45,46 +45,46 @@ class Lane:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.waiting or self.flying or self.returned)
+        return not (self.waiting or self.in_flight or self.returned)
 
     @property
-    def is_troubled(self) -> bool:
+    def is_failing(self) -> bool:
         return bool(self.returned or self.needs_epoch or self.failures)
 
     @property
     def wants_epoch(self) -> bool:
         """The numbers are beyond repair and nothing is in flight any more."""
-        return self.needs_epoch and not self.flying
+        return self.needs_epoch and not self.in_flight
 
     def take(self, now: float) -> Batch | None:
         """The next batch to send, now in flight and numbered; None when none may go."""
         if self.returned:
-            if self.flying:
+            if self.in_flight:
                 return None
             self._requeue()
-        if not self.waiting or len(self.flying) >= self.window or self.needs_epoch or now < self.retry_at:
+        if not self.waiting or len(self.in_flight) >= self.window or self.needs_epoch or now < self.retry_at:
             return None
         batch = self.waiting.popleft()
-        batch.is_head = not self.flying
+        batch.is_head = not self.in_flight
         batch.sent_at = now
-        self.flying.add(batch)
+        self.in_flight.add(batch)
         if batch.sequence == UNNUMBERED:
             batch.sequence = self.next_sequence
             self.next_sequence = (self.next_sequence + batch.count) % SEQUENCE_LIMIT
         return batch
 
     def acked(self, batch: Batch) -> None:
-        self.flying.discard(batch)
+        self.in_flight.discard(batch)
         self.failures = 0
         self.retry_at = 0.0
 
     def dropped(self, batch: Batch) -> None:
         """Refused for good, or sent elsewhere."""
-        self.flying.discard(batch)
+        self.in_flight.discard(batch)
 
-    def came_back(self, batch: Batch, retry_at: float) -> None:
+    def return_for_retry(self, batch: Batch, retry_at: float) -> None:
         """To be sent again, not before a time."""
-        self.flying.discard(batch)
+        self.in_flight.discard(batch)
         self.returned.append(batch)
         if not self.is_backing_off:
             self.is_backing_off = True
@@ -93,7 +93,7 @@ class Lane:
 
     def out_of_sequence(self, batch: Batch) -> None:
         """The broker expected another number. That is no news when something in front of it is still open."""
-        self.flying.discard(batch)
+        self.in_flight.discard(batch)
         self.returned.append(batch)
         if batch.is_head:
             self.needs_epoch = True

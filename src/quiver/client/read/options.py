@@ -16,7 +16,7 @@ from quiver.model.times import Duration, parse_duration_ms, parse_seconds
 Place = Position | Mapping[int, Position]
 
 
-class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
+class ReaderConfig(msgspec.Struct, frozen=True, kw_only=True):
     start: Place = EARLIEST
     end: Place | None = None
     partitions: list[int] | None = None
@@ -33,7 +33,7 @@ class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.partitions is None and self.end is None and isinstance(self.start, Position)
 
 
-def reader_options(
+def reader_config(
     *,
     now_ms: int,
     start: Any = "earliest",
@@ -44,12 +44,12 @@ def reader_options(
     isolation: str = READ_COMMITTED,
     include_expired: bool = False,
     timeout: Duration | None = None,
-) -> ReaderOptions:
+) -> ReaderConfig:
     """The options in users' words, checked. `start` and `end` may also be a mapping of partition to such a word."""
     chosen = _partitions(partitions)
     if chosen is None and isinstance(start, Mapping):
         chosen = sorted(start)
-    return ReaderOptions(
+    return ReaderConfig(
         start=_place(start, now_ms, "start"),
         end=None if end is None else _place(end, now_ms, "end"),
         partitions=chosen,

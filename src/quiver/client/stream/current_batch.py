@@ -1,4 +1,4 @@
-"""What the reader of a stream has in its hands: messages of one partition, or a batch. Pure."""
+"""What the reader of a stream is processing: messages of one partition, or an Arrow batch. Pure."""
 
 import operator
 from collections.abc import Iterator
@@ -8,17 +8,17 @@ from quiver.client.read.cursor import Cursor
 from quiver.client.read.partition_source import PartitionSource
 
 
-class Hand:
-    """Messages go out one at a time; those that have not yet can be taken back at any moment, by any thread.
+class CurrentBatch:
+    """Messages are handed out one at a time; the rest can be taken back at any moment, by any thread.
 
-    `left` gives each message out once, so it goes either to the reader or to whoever takes the rest back. The
-    message that went out last is the one at hand.
+    `left` gives each message once, so it goes either to the reader or to whoever takes the rest back. The
+    message handed out last is the current one.
     """
 
     __slots__ = ("_end", "_messages", "_returned", "cursor", "left", "source")
 
     def __init__(self, source: PartitionSource, cursor: Cursor, messages: list[Message], end: int) -> None:
-        """`end` is the offset behind all of it. Without messages, it is one batch."""
+        """`end` is the offset after all of it. Without messages, it is one Arrow batch."""
         self.source = source
         self.cursor = cursor
         self.left: Iterator[Message] = iter(messages)
@@ -31,7 +31,7 @@ class Hand:
         self._returned += list(self.left)
 
     def position(self, *, done: bool) -> int | None:
-        """The next offset to be processed, where the message (or batch) at hand counts if it is `done`."""
+        """The next offset to be processed, where the current message (or batch) counts if it is `done`."""
         if not self._messages:
             return self._end if done else None
         asked = len(self._messages) - operator.length_hint(self.left) - len(self._returned)
@@ -41,6 +41,6 @@ class Hand:
             return self._end
         return self._messages[asked - 1].offset + done
 
-    def rest(self) -> "Hand | None":
-        """What was taken back, to be given out again."""
-        return Hand(self.source, self.cursor, self._returned, self._end) if self._returned else None
+    def rest(self) -> "CurrentBatch | None":
+        """What was taken back, to be handed out again."""
+        return CurrentBatch(self.source, self.cursor, self._returned, self._end) if self._returned else None

@@ -18,7 +18,7 @@ OnPartitions = Callable[[list[tuple[str, int]]], Any]
 """Called with topics and partitions; what it returns is awaited if it can be (asynchronous client)."""
 
 
-class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
+class StreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     topics: list[str]
     pattern: str | None
     group: str
@@ -27,7 +27,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     assignor: str | None
     start: Position
     auto_commit_seconds: float | None
-    """None: only by hand."""
+    """None: only by `commit`."""
     session_ms: int
     heartbeat_ms: int
     max_bytes: int
@@ -41,7 +41,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
 
 
-class StreamWords(TypedDict, total=False):
+class StreamOptions(TypedDict, total=False):
     """The options as users write them."""
 
     pattern: str | None
@@ -61,7 +61,7 @@ class StreamWords(TypedDict, total=False):
     on_lost: OnPartitions | None
 
 
-def stream_options(
+def stream_config(
     topics: str | Sequence[str] | None,
     group: str,
     *,
@@ -81,7 +81,7 @@ def stream_options(
     on_assign: OnPartitions | None = None,
     on_revoke: OnPartitions | None = None,
     on_lost: OnPartitions | None = None,
-) -> StreamOptions:
+) -> StreamConfig:
     """The options in users' words, checked."""
     names = [topics] if isinstance(topics, str) else list(topics or [])
     if not names and pattern is None:
@@ -90,7 +90,7 @@ def stream_options(
         raise InvalidRequest(problem=f"assignor {assignor!r} is not one of sticky, range, roundrobin")
     if auto_commit is True:
         auto_commit = "5s"
-    return StreamOptions(
+    return StreamConfig(
         topics=[check_name(name) for name in names],
         pattern=pattern,
         group=check_name(group, "group"),

@@ -5,7 +5,7 @@ from collections import deque
 from typing import Generic, Protocol, TypeVar
 
 from quiver.client.work.held_run import LeaseKey
-from quiver.client.work.settlement import DoneSource
+from quiver.client.work.settlement import AckedSource
 
 Place = tuple[str, int, bytes | None]
 
@@ -20,7 +20,7 @@ class Keyed(Protocol):
     def partition(self) -> int: ...
 
     @property
-    def source(self) -> DoneSource: ...
+    def source(self) -> AckedSource: ...
 
 
 _J = TypeVar("_J", bound=Keyed)

@@ -19,7 +19,7 @@ MOST_PER_RECEIVE = 10_000
 _MOST_PREFETCHED = 100_000
 
 
-class WorkOptions(msgspec.Struct, frozen=True, kw_only=True):
+class WorkConfig(msgspec.Struct, frozen=True, kw_only=True):
     topics: list[str]
     group: str
     ordering: Ordering | None
@@ -42,7 +42,7 @@ class WorkOptions(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
 
 
-class WorkWords(TypedDict, total=False):
+class WorkOptions(TypedDict, total=False):
     """The options as users write them."""
 
     ordering: Ordering | None
@@ -55,7 +55,7 @@ class WorkWords(TypedDict, total=False):
     max_bytes: Size
 
 
-def work_options(
+def work_config(
     topics: str | Sequence[str],
     group: str,
     *,
@@ -71,7 +71,7 @@ def work_options(
     start: Any = None,
     max_bytes: Size = 8 * MIB,
     timeout: Duration | None = None,
-) -> WorkOptions:
+) -> WorkConfig:
     """The options in users' words, checked. `name` is the consumer's where the user gives none."""
     names = [topics] if isinstance(topics, str) else list(topics)
     if not names:
@@ -81,7 +81,7 @@ def work_options(
     visibility_ms = None if visibility is None else parse_duration_ms(visibility, "visibility")
     if visibility_ms == 0:
         raise InvalidRequest(problem="visibility must be longer than nothing")
-    return WorkOptions(
+    return WorkConfig(
         topics=[check_name(topic) for topic in names],
         group=check_name(group, "group"),
         ordering=ordering,

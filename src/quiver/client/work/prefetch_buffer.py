@@ -1,4 +1,7 @@
-"""What a consumer has received and not yet handed out: levels in fair turns, runs in order. Pure but for a mutex."""
+"""What a consumer received and has not handed out yet: levels take fair turns, runs keep their order.
+
+Pure but for a mutex.
+"""
 
 import math
 import operator
@@ -17,8 +20,8 @@ _T = TypeVar("_T")
 _STARVATION_MS = 30_000
 
 
-class Stock(Generic[_T]):
-    """A run on the shelf, from a row on. `content` is whatever it was opened as."""
+class BufferedRun(Generic[_T]):
+    """A received run, and the next row of it to hand out. `content` is whatever it was opened as."""
 
     __slots__ = ("arrived_at", "content", "is_listed", "row", "run")
 
@@ -34,105 +37,108 @@ class Stock(Generic[_T]):
         return self.run.count - self.row
 
 
-class Portion(NamedTuple, Generic[_T]):
-    """Rows that were taken off the shelf."""
+class Slice(NamedTuple, Generic[_T]):
+    """Rows of a run that were taken from the buffer."""
 
-    stock: Stock[_T]
+    buffered: BufferedRun[_T]
     first: int
     last: int
-    """Behind the last row."""
+    """One after the last row."""
 
 
-class Shelf(Generic[_T]):
-    """Portions are taken; one may be on the counter, from which jobs go out one at a time, by any thread.
+class PrefetchBuffer(Generic[_T]):
+    """Runs by priority level, taken in slices. One slice may be current: its jobs are handed out one at a time.
 
-    What is on the counter goes back on the shelf when something more urgent arrives, or somebody asks for it. Each
-    job goes out once: the iterator gives it either to the consumer or to whoever takes the rest back.
+    The jobs of the current slice that were not handed out return to the buffer when something more urgent arrives or
+    the slice is revoked. The iterator gives each job once: to the consumer, or to whoever returns the rest. Safe
+    between threads.
     """
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._levels: list[deque[Stock[_T]]] = [deque() for _ in range(5)]
+        self._levels: list[deque[BufferedRun[_T]]] = [deque() for _ in range(5)]
         self._ready = [0] * 5
         self._turns = DeficitRoundRobin(TopicConfig().priority_weights, starvation_ms=_STARVATION_MS)
-        self._counter: tuple[Portion[_T], Iterator[object]] | None = None
+        self._current: tuple[Slice[_T], Iterator[object]] | None = None
         self._stopped: set[tuple[LeaseKey, bytes]] = set()
         self.size_bytes = 0
 
     def after_fork(self) -> None:
-        """Another thread of the parent may have held it."""
+        """Another thread of the parent may have held the mutex."""
         self._mutex = threading.Lock()
 
     @property
     def count(self) -> int:
         """Messages that were received and not handed out."""
-        counter = self._counter
-        return sum(self._ready) + (0 if counter is None else operator.length_hint(counter[1]))
+        current = self._current
+        return sum(self._ready) + (0 if current is None else operator.length_hint(current[1]))
 
     def stale_at(self) -> float:
         """When the run that has waited longest has done so for a third of its lease."""
         with self._mutex:
-            stocks = [level[0] for level in self._levels if level]
-            if self._counter is not None and operator.length_hint(self._counter[1]):
-                stocks.append(self._counter[0].stock)
-            return min((stock.arrived_at + stock.run.visibility_ms / 3000 for stock in stocks), default=math.inf)
+            runs = [level[0] for level in self._levels if level]
+            if self._current is not None and operator.length_hint(self._current[1]):
+                runs.append(self._current[0].buffered)
+            return min(
+                (buffered.arrived_at + buffered.run.visibility_ms / 3000 for buffered in runs), default=math.inf
+            )
 
-    def put(self, runs: Iterable[HeldRun], now: float) -> None:
+    def add(self, runs: Iterable[HeldRun], now: float) -> None:
         with self._mutex:
             for run in runs:
-                self._levels[run.level].append(Stock(run, now))
+                self._levels[run.level].append(BufferedRun(run, now))
                 self._ready[run.level] += run.count
                 self.size_bytes += run.size_bytes
-                if self._counter is not None and run.level < self._counter[0].stock.run.level:
-                    self._clear_counter()
+                if self._current is not None and run.level < self._current[0].buffered.run.level:
+                    self._return_current()
 
-    def take(self, limit: int, now_ms: int) -> Portion[_T] | None:
+    def take(self, limit: int, now_ms: int) -> Slice[_T] | None:
         """Up to `limit` rows of the run whose turn it is."""
         with self._mutex:
-            self._clear_counter()
+            self._return_current()
             turn = self._turns.next(self._ready, now_ms, limit)
             if turn is None:
                 return None
             level, count = turn
-            stock = self._levels[level][0]
-            taken = min(count, stock.left)
-            self._turns.give_back(level, count - taken)
-            portion = Portion(stock, stock.row, stock.row + taken)
-            self._ready[level] -= taken
-            stock.row += taken
-            if not stock.left:
-                self._unlist(stock)
-            return portion
+            buffered = self._levels[level][0]
+            row_count = min(count, buffered.left)
+            self._turns.give_back(level, count - row_count)
+            taken = Slice(buffered, buffered.row, buffered.row + row_count)
+            self._ready[level] -= row_count
+            buffered.row += row_count
+            if not buffered.left:
+                self._unlist(buffered)
+            return taken
 
-    def lay_out(self, portion: Portion[_T], jobs: Iterator[object]) -> None:
-        """Puts a portion on the counter; `jobs` gives out each of its rows."""
+    def set_current(self, taken: Slice[_T], jobs: Iterator[object]) -> None:
+        """Makes a slice the current one; `jobs` gives each of its rows once."""
         with self._mutex:
-            self._counter = (portion, jobs)
+            self._current = (taken, jobs)
 
-    def clear_counter(self) -> None:
-        """What has not gone out yet goes back to its place."""
+    def return_current(self) -> None:
+        """Returns what was not handed out of the current slice to its place."""
         with self._mutex:
-            self._clear_counter()
+            self._return_current()
 
-    def give_back(self, portion: Portion[_T]) -> None:
-        """Puts back a portion of which nothing has gone out."""
+    def give_back(self, taken: Slice[_T]) -> None:
+        """Returns a slice of which nothing was handed out."""
         with self._mutex:
-            self._put_back(portion, portion.last - portion.first)
+            self._put_back(taken, taken.last - taken.first)
 
     def drop(self, run: HeldRun) -> None:
-        """Takes off what is left of a run."""
+        """Removes what is left of a run."""
         with self._mutex:
             level = self._levels[run.level]
-            for stock in [stock for stock in level if stock.run is run]:
-                level.remove(stock)
-                self._ready[run.level] -= stock.left
+            for buffered in [buffered for buffered in level if buffered.run is run]:
+                level.remove(buffered)
+                self._ready[run.level] -= buffered.left
                 self.size_bytes -= run.size_bytes
 
     def stop_key(self, lease: LeaseKey, key: bytes) -> None:
-        """The rest of a key's run is not handed out: the broker has taken it back with the message in front of it."""
+        """The rest of a key's run is not handed out: the broker took it back with the message before it."""
         with self._mutex:
-            self._clear_counter()
-            listed = {stock.run.lease for level in self._levels for stock in level}
+            self._return_current()
+            listed = {buffered.run.lease for level in self._levels for buffered in level}
             self._stopped = {(known, name) for known, name in self._stopped | {(lease, key)} if known in listed}
 
     @property
@@ -142,15 +148,15 @@ class Shelf(Generic[_T]):
     def is_stopped(self, lease: LeaseKey, key: bytes | None) -> bool:
         return (lease, key) in self._stopped
 
-    def empty(self) -> list[Span]:
-        """Everything that has not gone out, which is gone from here now."""
+    def drain(self) -> list[Span]:
+        """Removes and returns everything that was not handed out."""
         with self._mutex:
-            self._clear_counter()
+            self._return_current()
             spans = [
-                (stock.run, start, end)
+                (buffered.run, start, end)
                 for level in self._levels
-                for stock in level
-                for start, end in ranges_of(stock.run.offsets()[stock.row :])
+                for buffered in level
+                for start, end in ranges_of(buffered.run.offsets()[buffered.row :])
             ]
             for level in self._levels:
                 level.clear()
@@ -158,22 +164,22 @@ class Shelf(Generic[_T]):
             self.size_bytes = 0
         return spans
 
-    def _clear_counter(self) -> None:
-        if self._counter is not None:
-            (portion, jobs), self._counter = self._counter, None
-            self._put_back(portion, len(list(jobs)))
+    def _return_current(self) -> None:
+        if self._current is not None:
+            (taken, jobs), self._current = self._current, None
+            self._put_back(taken, len(list(jobs)))
 
-    def _put_back(self, portion: Portion[_T], count: int) -> None:
-        stock = portion.stock
+    def _put_back(self, taken: Slice[_T], count: int) -> None:
+        buffered = taken.buffered
         if count:
-            self._ready[stock.run.level] += count
-            stock.row -= count
-            if not stock.is_listed:
-                stock.is_listed = True
-                self._levels[stock.run.level].appendleft(stock)
-                self.size_bytes += stock.run.size_bytes
+            self._ready[buffered.run.level] += count
+            buffered.row -= count
+            if not buffered.is_listed:
+                buffered.is_listed = True
+                self._levels[buffered.run.level].appendleft(buffered)
+                self.size_bytes += buffered.run.size_bytes
 
-    def _unlist(self, stock: Stock[_T]) -> None:
-        self._levels[stock.run.level].popleft()
-        stock.is_listed = False
-        self.size_bytes -= stock.run.size_bytes
+    def _unlist(self, buffered: BufferedRun[_T]) -> None:
+        self._levels[buffered.run.level].popleft()
+        buffered.is_listed = False
+        self.size_bytes -= buffered.run.size_bytes

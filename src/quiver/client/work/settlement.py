@@ -46,16 +46,16 @@ class Decision:
             self.on_done(self)
 
 
-class Done(Protocol):
+class AckedJob(Protocol):
     """A job that is to be acked, and that nobody waits for."""
 
     offset: int
 
     @property
-    def source(self) -> "DoneSource": ...
+    def source(self) -> "AckedSource": ...
 
 
-class DoneSource(Protocol):
+class AckedSource(Protocol):
     run: HeldRun
 
 
@@ -103,7 +103,7 @@ class Refusal(NamedTuple):
 _PLAIN_ACK = Decision(ACK, ())
 
 
-def gather(items: Iterable[Done | Decision]) -> list[Part]:
+def gather(items: Iterable[AckedJob | Decision]) -> list[Part]:
     """Parts in which every lease's messages meet their fates in the order of the items."""
     parts: list[Part] = []
     latest: dict[LeaseKey, Part] = {}

@@ -5,7 +5,7 @@ _MOST = 1_000
 _LONG_SECONDS = 1.0
 
 
-class Window:
+class PrefetchWindow:
     """Grows while the consumer runs dry although there is more, shrinks when messages wait here for long.
 
     So a fast consumer has enough to do, and a slow one leaves messages to others. A fixed size stays.
@@ -24,16 +24,16 @@ class Window:
         """As much room is worth a request."""
         return max(1, self.size // 4)
 
-    def ran_dry(self) -> None:
+    def grow(self) -> None:
         if not self.is_fixed:
             self.size = max(self.size, min(2 * self.size, _MOST))
 
-    def waited(self, seconds: float) -> None:
+    def note_wait(self, seconds: float) -> None:
         """A message was taken up so long after it came."""
         if seconds > _LONG_SECONDS and not self.is_fixed:
             self.size = max(self._floor, self.size // 2)
 
-    def shut(self) -> None:
+    def shrink_to_floor(self) -> None:
         """The consumer has not taken up anything for long."""
         if not self.is_fixed:
             self.size = self._floor

@@ -25,7 +25,7 @@ from quiver.model.errors import QuiverError
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.topic import TopicConfig
 from quiver.outbox.outbox import Move, Target
-from quiver.partition.partition import Partition, log_options
+from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
@@ -118,22 +118,19 @@ class PartitionDelays:
         schedule = Partition(
             f"the schedule of {target.name}",
             log,
-            config=own_config,
-            epoch=target.epoch,
+            PartitionSettings(own_config, limits, message_batch_bytes=FRAME_BYTES, is_schedule=True),
+            leader_epoch=target.leader_epoch,
             clock=clock,
-            limits=limits,
-            message_batch_bytes=FRAME_BYTES,
-            is_schedule=True,
         )
         await schedule.recover()
-        schedule.message_ids.sibling, target.message_ids.sibling = target.message_ids, schedule.message_ids
+        schedule.share_ids_with(target)
         delays = cls(target, schedule, topic_id=topic_id, number=number, clock=clock, share=share, on_news=on_news)
         await delays._recover(storage)
         return delays
 
     async def _recover(self, storage: Storage) -> None:
         state, log = self.state, self.schedule.log
-        await self._journaled.open(storage, self.schedule.epoch)
+        await self._journaled.open(storage, self.schedule.leader_epoch)
         self._changes_at_snapshot = state.restored_changes
         async for frame in scan(log, state.known_below):
             self.arrivals.add(frame)
@@ -229,7 +226,7 @@ class PartitionDelays:
             return pending, "pending"
         rows, _ = await read_rows(self.schedule.log, [id]) if id < self.state.known_below else ({}, 0)
         row = rows.get(id)
-        if row is None or not row.is_original or self.schedule.transactions.is_aborted_at(row.transaction, id):
+        if row is None or not row.is_original or self.schedule.tables.transactions.is_aborted_at(row.transaction, id):
             return None
         delayed = Delayed(id, row.deliver_at_ms or row.scheduled_ms, row.priority, id)
         if id in self.state.cancelled:

@@ -7,13 +7,13 @@ import socket
 
 from quiver.broker.broker import Broker
 from quiver.gateways.native.connection import Connection
-from quiver.gateways.native.listening import listen
 from quiver.gateways.native.settings import NativeCounts, NativeSettings
 from quiver.model.errors import Overloaded, QuiverError, ShuttingDown
 from quiver.model.limits import Limits
 from quiver.protocol.failure import failure_of
 from quiver.protocol.packet import NO_CORRELATION, encode_packet
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
+from quiver.system.network import Network, TcpNetwork
 
 logger = logging.getLogger(__name__)
 
@@ -37,10 +37,11 @@ class NativeGateway:
         port: int = 0,
         settings: NativeSettings = NativeSettings(),  # noqa: B008 - frozen
         budget: MemoryBudget | None = None,
+        network: Network = TcpNetwork(),  # noqa: B008 - has no state
     ) -> None:
         self.host, self.port = host, port
         self.counts = NativeCounts()
-        self._broker, self._settings = broker, settings
+        self._broker, self._settings, self._network = broker, settings, network
         self._limits = broker.limits if limits is None else limits
         self._budget = budget or MemoryBudget(DEFAULT_BYTES)
         self._listeners: list[socket.socket] = []
@@ -51,7 +52,7 @@ class NativeGateway:
 
     async def start(self) -> None:
         """Binds and listens; `port` then says where. InvalidSetting when the address cannot be had."""
-        self._listeners, self.port = await listen(self.host, self.port)
+        self._listeners, self.port = await self._network.listen(self.host, self.port)
         for listener in self._listeners:
             self._accept_from(listener)
 

@@ -42,6 +42,7 @@ class Outbox:
         self._items: deque[bytes | memoryview | FrameSlice] = deque()
         self._wakeup: asyncio.Future[None] | None = None
         self._closed = self._corked = False
+        self._has_sendfile = isinstance(sock, socket.socket)
         self._is_tcp = sock.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_CORK")
         self.queued_bytes = 0
         self.memory_bytes = 0
@@ -146,7 +147,7 @@ class Outbox:
 
     async def _send_slice(self, part: FrameSlice) -> None:
         file = part.file
-        if file is None or not await self._send_file(file[0], file[1], part.length):
+        if file is None or not self._has_sendfile or not await self._send_file(file[0], file[1], part.length):
             await self._send_all(memoryview(await part.read()).cast("B")[: part.length], part.length)
         self._items.popleft()
         part.release()

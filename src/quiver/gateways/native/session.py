@@ -1,7 +1,6 @@
 """The requests of one client: begun in the order received, answered as they are ready."""
 
 import asyncio
-import itertools
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -30,7 +29,6 @@ from quiver.system.memory_budget import Holding
 logger = logging.getLogger(__name__)
 
 _ACKS = (messages.ACKS_NONE, messages.ACKS_LEADER, messages.ACKS_ALL)
-_NUMBERS = itertools.count(1)
 
 
 class Session:
@@ -56,7 +54,7 @@ class Session:
         self._tasks: set[asyncio.Task[None]] = set()
         self._waits: set[asyncio.Task[None]] = set()
         self._wait_end: QuiverError | None = None
-        self._consumer = f"{peer}/{next(_NUMBERS)}"
+        self._consumer = f"{peer}/{counts.connections_total}"
         """Receives for whoever has no name of its own."""
         self._unsent: deque[tuple[int, list[Lease]]] = deque()
         """Leases on their way, by the number of bytes that are sent once they have left."""

@@ -4,7 +4,6 @@ A change is made in the state first and then written: leases before their answer
 before it is answered. What cannot be written is taken back.
 """
 
-import itertools
 from collections.abc import Awaitable, Callable, Sequence
 
 from quiver.model.errors import LeaseLost
@@ -13,6 +12,7 @@ from quiver.outbox.outbox import Move, Outbox
 from quiver.partition.partition import Partition
 from quiver.queues.journal.events import Began, Forgotten, LettersRemoved, Rewound, SettledBelow
 from quiver.queues.journal.journal import DeliveryJournal
+from quiver.queues.lease_ids import LeaseIds
 from quiver.queues.partition.dispatch import Delivery, Dispatch
 from quiver.queues.partition.frame_cache import FrameCache
 from quiver.queues.partition.queue_group import QueueGroup
@@ -32,7 +32,6 @@ __all__ = ["Bury", "Delivery", "PartitionDelivery", "Tally"]
 
 _BURIED_WITHIN_SECONDS = 5.0
 _ALL_LEVELS = (1 << LEVELS) - 1
-_lease_numbers = itertools.count(1)
 
 
 class PartitionDelivery:
@@ -45,7 +44,7 @@ class PartitionDelivery:
         *,
         topic_id: int,
         number: int,
-        epoch: int,
+        lease_ids: LeaseIds,
         clock: Clock,
         lease_clock: Clock,
         randomness: Randomness,
@@ -60,7 +59,7 @@ class PartitionDelivery:
         self._frames = frames
         self._dispatch = Dispatch(partition, number, journal, frames, clock=clock, lease_clock=lease_clock)
         self._settling = Settling(journal, lease_clock, randomness)
-        self._lease_epoch = epoch << 40
+        self._lease_ids = lease_ids
 
     @classmethod
     async def open(
@@ -76,6 +75,7 @@ class PartitionDelivery:
         frames: FrameCache,
         bury: "Bury",
         lease_clock: Clock | None = None,
+        lease_ids: LeaseIds | None = None,
         history: History = NO_HISTORY,
     ) -> "PartitionDelivery":
         """All times of leases and retries are those of `lease_clock`; without one, of the wall clock.
@@ -96,7 +96,7 @@ class PartitionDelivery:
             journal,
             topic_id=topic_id,
             number=number,
-            epoch=epoch,
+            lease_ids=lease_ids or LeaseIds(epoch),
             clock=clock,
             lease_clock=lease_clock,
             randomness=randomness,
@@ -269,8 +269,7 @@ class PartitionDelivery:
         return [0] * LEVELS if group is None else await self._dispatch.read_ahead(group, count, levels)
 
     def new_lease_id(self) -> int:
-        """Never given twice, also when the topic is made anew under its name: receipts do not know the difference."""
-        return self._lease_epoch | next(_lease_numbers)
+        return self._lease_ids.next()
 
     def take(
         self, group_id: int, level: int, count: int, *, lease: int, consumer: str, deadline_ms: int

@@ -30,7 +30,7 @@ class Reading:
     async def read_ahead(self, group: QueueGroup, count: int, levels: int, now_ms: int) -> list[int]:
         """Reads until there are `count` of each wanted level, or no more; returns what can be had of each."""
         if not group.is_in_order:
-            await self._partition.find_newest()
+            await self._partition.committed.find_newest()
             self._pass_over_empty(group)
         available = group.state.available(now_ms)
         if self._wanted(group, available, count, levels) is None:
@@ -45,7 +45,7 @@ class Reading:
 
     def _pass_over_empty(self, group: QueueGroup) -> None:
         """Levels that nothing came in go along with the others: the group's committed offset is the least of all."""
-        newest = self._partition.newest
+        newest = self._partition.committed.newest
         end = max(newest)
         for level in range(LEVELS):
             if newest[level] <= group.state.position(level) < end:
@@ -53,7 +53,7 @@ class Reading:
 
     def _wanted(self, group: QueueGroup, available: Sequence[int], count: int, levels: int) -> int | None:
         """A level that has too little, and something to read; None when that is no level."""
-        newest, state, stable = self._partition.newest, group.state, self._partition.last_stable
+        newest, state, stable = self._partition.committed.newest, group.state, self._partition.committed.last_stable
         short = [
             level
             for level in range(LEVELS)
@@ -70,7 +70,10 @@ class Reading:
     async def _read(self, group: QueueGroup, level: int) -> bool:
         """Feeds the next frames; False when that brings nothing on."""
         state = group.state
-        at, end = state.position(level), self._partition.last_stable  # what comes during the search was not looked at
+        at, end = (
+            state.position(level),
+            self._partition.committed.last_stable,
+        )  # what comes during the search was not looked at
         try:
             frames = await self._next_frames(group, level, at)
         except OffsetOutOfRange:
@@ -102,7 +105,7 @@ class Reading:
         pieces: list[Piece] = []
         with_keys = group.ordering == "key"
         for frame in frames:
-            if not self._partition.is_visible(frame.header):
+            if not self._partition.committed.is_visible(frame.header):
                 continue
             if group.is_in_order or frame.header.priority == level:
                 try:

@@ -110,7 +110,7 @@ class Packing:
                 logger.warning("%s: offset %d cannot be delivered: %s", self._partition.name, at, damage)
                 return min(end, max(at + 1, int(damage.details["next_offset"]))), None, True
             frame = frames[0] if frames else None
-        is_lost = not self._partition.is_compacted
+        is_lost = not self._partition.committed.is_compacted
         if frame is None or frame.start >= end:
             return end, None, is_lost
         return max(at, frame.start), frame, is_lost

@@ -17,8 +17,8 @@ from quiver.model.errors import Closed, Overloaded, PartitionOffline, QuiverErro
 from quiver.storage.compactor import Compactor
 from quiver.storage.local.free_space import FreeSpace
 from quiver.storage.port import Compacted, Compaction, Dirt
-from quiver.storage.work import Work
 from quiver.system.randomness import Randomness
+from quiver.system.threads import Threads
 
 _ATTEMPTS = 5
 _UNFINISHED = "a compaction could not be finished; it will be when the broker starts again"
@@ -28,10 +28,10 @@ class Engine(Protocol):
     """What compaction needs of the storage."""
 
     @property
-    def writes(self) -> Work: ...
+    def writes(self) -> Threads: ...
 
     @property
-    def background(self) -> Work: ...
+    def background(self) -> Threads: ...
 
     @property
     def space(self) -> FreeSpace: ...

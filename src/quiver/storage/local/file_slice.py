@@ -2,7 +2,7 @@
 
 from quiver.log.files.open_files import OpenFiles
 from quiver.log.segment_view import Extent
-from quiver.storage.work import Work
+from quiver.system.threads import Threads
 
 _READ_ON_LOOP_BYTES = 64 * 1024
 
@@ -12,7 +12,7 @@ class FileSlice:
 
     __slots__ = ("_extent", "_open_files", "_work", "length")
 
-    def __init__(self, extent: Extent, open_files: OpenFiles, work: Work) -> None:
+    def __init__(self, extent: Extent, open_files: OpenFiles, work: Threads) -> None:
         self._extent: Extent | None = extent
         self._open_files = open_files
         self._work = work

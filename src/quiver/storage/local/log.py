@@ -22,8 +22,8 @@ from quiver.storage.local.write_behind import FlushSchedule, WriteBehind
 from quiver.storage.memory.compaction import MemoryCompaction
 from quiver.storage.memory.slice import MemorySlice
 from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
-from quiver.storage.work import Work
 from quiver.system.randomness import Randomness
+from quiver.system.threads import Threads
 
 WRITE_ON_LOOP_BYTES = 256 * KIB
 T = TypeVar("T")
@@ -32,9 +32,9 @@ T = TypeVar("T")
 class Engine(FlushSchedule, Protocol):
     """What a log needs of its storage."""
 
-    writes: Work
-    reads: Work
-    background: Work
+    writes: Threads
+    reads: Threads
+    background: Threads
     space: FreeSpace
     compactor: Compactor
     randomness: Randomness

@@ -21,11 +21,11 @@ from quiver.storage.local.log import LocalLog
 from quiver.storage.local.write_behind import WriteBehind
 from quiver.storage.memory.storage import check_log_id
 from quiver.storage.port import LogOptions
-from quiver.storage.work import Work
 from quiver.system.clock import Clock, SystemClock
 from quiver.system.files import Files
 from quiver.system.pace import bounded_gather, paced
 from quiver.system.randomness import Randomness, SystemRandomness
+from quiver.system.threads import NewThreads, ThreadPool
 from quiver.telemetry.supervised_task import SupervisedTask
 
 MIN_FREE_BYTES = 256 * MIB
@@ -62,6 +62,7 @@ class LocalStorage:
         sync_threads: int = 8,
         compactor: Compactor | None = None,
         randomness: Randomness | None = None,
+        new_threads: NewThreads = ThreadPool,
     ) -> None:
         self._root = Path(root)
         self._logs_path = self._root / "logs"
@@ -69,9 +70,9 @@ class LocalStorage:
         self._clock = clock or SystemClock()
         self._open_files = OpenFiles(self._files, max_open_files or default_max_open_files())
         self.space = FreeSpace(self._root, self._files, min_free_bytes)
-        self.writes = Work(sync_threads, "write")
-        self.reads = Work(READ_THREADS, "read")
-        self.background = Work(BACKGROUND_THREADS, "flush")
+        self.writes = new_threads(sync_threads, "write")
+        self.reads = new_threads(READ_THREADS, "read")
+        self.background = new_threads(BACKGROUND_THREADS, "flush")
         self.compactor = compactor or self._default_compactor()
         self.randomness = randomness or SystemRandomness()
         self._epoch_file = EpochFile(self._root / "epoch", self._files)

@@ -7,7 +7,7 @@ from quiver.log.files.write_error import is_lack_of_room, storage_error
 from quiver.log.segment_log import SegmentLog
 from quiver.model.errors import PartitionOffline
 from quiver.model.limits import MIB
-from quiver.storage.work import Work
+from quiver.system.threads import Threads
 
 FLUSH_AT_BYTES = 16 * MIB
 MAX_UNSYNCED_BYTES = 64 * MIB
@@ -22,7 +22,7 @@ class FlushSchedule(Protocol):
 class WriteBehind:
     """Used on the loop, but for `reserve`, which blocks."""
 
-    def __init__(self, disk: SegmentLog, work: Work, schedule: FlushSchedule) -> None:
+    def __init__(self, disk: SegmentLog, work: Threads, schedule: FlushSchedule) -> None:
         self._disk = disk
         self._work = work
         self._schedule = schedule

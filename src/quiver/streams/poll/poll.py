@@ -8,16 +8,16 @@ advance the group over what is settled without a gap, and what is neither commit
 import asyncio
 from typing import NamedTuple
 
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.live_group import MemberView
 from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.limits import MIB
 from quiver.model.topic import Topic
+from quiver.model.topic_partition import TopicPartition
 from quiver.queues.partition.partition_queue import PartitionDelivery
 from quiver.queues.receiver import Received
 from quiver.queues.service import Queues
 from quiver.queues.state.port import GroupState
-from quiver.streams.poll.sessions import Reader, Readers
+from quiver.streams.poll.sessions import PollSession, PollSessions
 from quiver.streams.service import Groups
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
@@ -50,7 +50,7 @@ class Poll:
         self._metadata = metadata
         self._partitions = partitions
         self._clock = clock
-        self.readers = Readers(groups.service)
+        self.sessions = PollSessions(groups.service)
 
     async def poll(self, group: str, member_id: str, *, timeout_ms: int, limit: int) -> list[PolledPartition]:
         """Messages after those this member holds, waiting for some; counts as a sign of life all the while.
@@ -64,20 +64,20 @@ class Poll:
             group_id = self._groups.service.group(group).id
             watched = [self._partitions.get(*p) for p in view.assigned if self._groups.topic_name(p.topic_id)]
             for partition in watched:
-                partition.watch(news.set)
+                partition.committed.watch(news.set)
             self._queues.watch(group_id, news.set)
             try:
                 view, found = await self._read(group, member_id, limit)
                 remaining = deadline - self._clock.monotonic()
                 if found or remaining <= 0:
-                    self.readers.tell(group, view)
+                    self.sessions.tell(group, view)
                     return found
                 pause = min(remaining, self._pause_seconds(group, member_id), self._seconds_to_retry(group, view))
                 await _first_of(news, changed, pause)
             finally:
                 self._queues.unwatch(group_id, news.set)
                 for partition in watched:
-                    partition.unwatch(news.set)
+                    partition.committed.unwatch(news.set)
 
     async def give_back(self, polled: list[PolledPartition]) -> None:
         """These messages did not reach the member: the next poll gets them again."""
@@ -91,12 +91,12 @@ class Poll:
 
     async def _read(self, group: str, member_id: str, limit: int) -> tuple[MemberView, list[PolledPartition]]:
         """One poll of a member at a time; one that is given up gives back what it took."""
-        reader = self.readers.of(group, member_id)
-        async with reader.lock:
+        session = self.sessions.of(group, member_id)
+        async with session.lock:
             view = self._groups.service.view(group, member_id)
             found: list[PolledPartition] = []
             try:
-                problem = await self._take(group, view, reader, limit, found)
+                problem = await self._take(group, view, session, limit, found)
             except BaseException:
                 await asyncio.shield(self.give_back(found))
                 raise
@@ -105,34 +105,34 @@ class Poll:
             return view, found
 
     async def _take(
-        self, group: str, view: MemberView, reader: Reader, limit: int, found: list[PolledPartition]
+        self, group: str, view: MemberView, session: PollSession, limit: int, found: list[PolledPartition]
     ) -> QuiverError | None:
         """Adds to what was found. A partition that cannot be read does not keep the others from being read."""
         problem: QuiverError | None = None
         size = 0
-        async for partition in paced(reader.in_turn(view.assigned)):
+        async for partition in paced(session.in_turn(view.assigned)):
             if limit <= 0 or size >= _POLL_BYTES:
                 break
             try:
-                received = await self._take_from(group, view.member_id, reader, partition, limit, _POLL_BYTES - size)
+                received = await self._take_from(group, view.member_id, session, partition, limit, _POLL_BYTES - size)
             except QuiverError as error:
                 if self._groups.topic_name(partition.topic_id) is not None:
                     problem = error
                 continue
             if received:
-                reader.served(partition)
+                session.served(partition)
                 found.append(self._polled(partition, received))
                 limit -= sum(one.delivery.end - one.delivery.start for one in received)
                 size += sum(len(one.delivery.frame) for one in received)
         return problem
 
     async def _take_from(
-        self, group: str, member_id: str, reader: Reader, partition: TopicPartition, limit: int, max_bytes: int
+        self, group: str, member_id: str, session: PollSession, partition: TopicPartition, limit: int, max_bytes: int
     ) -> list[Received]:
         topic = self._metadata.topic_by_id(partition.topic_id)
         if not self._may_have_some(group, partition):
             return []
-        delivery = await self._take_over(group, member_id, reader, partition)
+        delivery = await self._take_over(group, member_id, session, partition)
         group_id, settings = self._groups.service.group(group).id, self._queues.settings_of(topic.id, group)
         if not (await delivery.read_ahead(group_id, count=limit))[_LEVEL]:
             return []
@@ -160,10 +160,10 @@ class Poll:
         delivery = self._queues.known_deliveries(partition.topic_id).get(partition.partition)
         if delivery is not None and delivery.state(self._groups.service.group(group).id) is not None:
             return True
-        return self._groups.next_offset(group, partition) < self._partitions.get(*partition).high_watermark
+        return self._groups.next_offset(group, partition) < self._partitions.get(*partition).committed.high_watermark
 
     async def _take_over(
-        self, group: str, member_id: str, reader: Reader, partition: TopicPartition
+        self, group: str, member_id: str, session: PollSession, partition: TopicPartition
     ) -> PartitionDelivery:
         """The group's state in a partition that the member owns: nobody else holds anything."""
         topic = self._metadata.topic_by_id(partition.topic_id)
@@ -173,9 +173,9 @@ class Poll:
         if state is None or partition not in known.offsets:
             state = await self._begin(group, partition, delivery)
         for holder in state.held_by():
-            if holder != member_id or partition in reader.let_go:
+            if holder != member_id or partition in session.let_go:
                 await delivery.end_leases(group_id, holder)
-        reader.let_go.discard(partition)
+        session.let_go.discard(partition)
         now_ms = self._queues.lease_clock.now_ms()
         if (state.next_time_ms() or now_ms) < now_ms:
             await self._queues.attend(delivery)

@@ -132,6 +132,6 @@ def produce_with_sdk(world: World, actor: str, topic: str) -> None:
                 draft["partition"] = chance.randrange(PARTITIONS[topic])
                 event = begin_publish(world, actor, topic, draft, in_order=True)
                 sent.append((event, out.send(**draft)))
-            for event, ticket in sent:
-                place = ticket.result(60)
+            for event, future in sent:
+                place = future.result(60)
                 _stored(world, event, place.partition, place.offset, place.delayed)

@@ -55,17 +55,17 @@ def send_each(out, values) -> None:
 
 def test_send_gives_tickets_with_the_place_of_each_message(q, broker):
     with q.producer("single", linger="1ms") as out:
-        tickets = [out.send(b"%d" % n) for n in range(2000)]
-        places = [ticket.result(10) for ticket in tickets]
+        futures = [out.send(b"%d" % n) for n in range(2000)]
+        places = [future.result(10) for future in futures]
     assert [(place.partition, place.offset) for place in places] == [(0, n) for n in range(2000)]
     assert broker.topics["single"].values() == [b"%d" % n for n in range(2000)]
 
 
 def test_keys_decide_the_partition(q, broker):
     with q.producer("orders") as out:
-        tickets = {n: out.send(b"%d" % n, key=f"k{n % 10}") for n in range(1000)}
-    for n, ticket in tickets.items():
-        _, partition, offset = ticket.result()
+        futures = {n: out.send(b"%d" % n, key=f"k{n % 10}") for n in range(1000)}
+    for n, future in futures.items():
+        _, partition, offset = future.result()
         assert broker.topics["orders"].partitions[partition].values()[offset] == b"%d" % n
     assert all(partition.end for partition in broker.topics["orders"].partitions)
 
@@ -122,8 +122,8 @@ def test_send_arrow_takes_tables(q, broker):
 def test_a_lost_connection_doubles_and_loses_nothing(q, broker, fault):
     broker.fault = first(3, fault)
     with q.producer("single", linger="1ms", batch_messages=50) as out:
-        tickets = [out.send(b"%d" % n) for n in range(1000)]
-        assert [ticket.result(20).offset for ticket in tickets] == list(range(1000))
+        futures = [out.send(b"%d" % n) for n in range(1000)]
+        assert [future.result(20).offset for future in futures] == list(range(1000))
     assert broker.topics["single"].values() == [b"%d" % n for n in range(1000)]
 
 
@@ -147,19 +147,19 @@ def test_an_expired_producer_takes_a_new_epoch(q, broker):
 def test_a_batch_refused_for_good_fails_alone(q, broker):
     broker.fault = first(1, Failure("invalid_frame", "no", False))
     with q.producer("single", batch_messages=1, linger="1ms") as out:
-        tickets = [out.send(b"%d" % n) for n in range(10)]
+        futures = [out.send(b"%d" % n) for n in range(10)]
         with pytest.raises(InvalidFrame):
-            tickets[0].result(10)
-        assert [ticket.result(10).offset for ticket in tickets[1:]] == list(range(9))
+            futures[0].result(10)
+        assert [future.result(10).offset for future in futures[1:]] == list(range(9))
 
 
 def test_added_partitions_are_hashed_by_anew(q, broker):
     with q.producer("orders") as out:
         out.send(b"warm", key="x").result(10)
         broker.grow("orders", 11)
-        tickets = {n: out.send(b"%d" % n, key=f"k{n}") for n in range(500)}
-        for n, ticket in tickets.items():
-            _, partition, offset = ticket.result(10)
+        futures = {n: out.send(b"%d" % n, key=f"k{n}") for n in range(500)}
+        for n, future in futures.items():
+            _, partition, offset = future.result(10)
             assert broker.topics["orders"].partitions[partition].values()[offset] == b"%d" % n
     assert len(broker.topics["orders"].values()) == 501
     assert all(partition.end for partition in broker.topics["orders"].partitions[3:])
@@ -178,8 +178,8 @@ def test_a_batch_that_may_be_stored_is_not_hashed_again(q, broker):
     with q.producer("orders") as out:
         out.send(b"warm").result(10)
         broker.fault = first(1, "drop after")
-        ticket = out.send(b"once", key="k")
-        ticket.result(10)
+        future = out.send(b"once", key="k")
+        future.result(10)
         broker.fault = lose_the_answer_and_grow
         out.send(b"again", key="k").result(10)
     assert sorted(broker.topics["orders"].values()) == [b"again", b"once", b"warm"]
@@ -212,17 +212,17 @@ def test_flush_raises_what_no_ticket_has_shown(q, broker):
 def test_an_error_that_was_seen_is_not_raised_again(q, broker):
     broker.fault = first(1, Failure("invalid_frame", "no", False))
     with q.producer("single") as out:
-        ticket = out.send(b"a")
+        future = out.send(b"a")
         with pytest.raises(InvalidFrame):
-            ticket.result(10)
+            future.result(10)
         with pytest.raises(InvalidFrame):
-            ticket.result(10)
+            future.result(10)
 
 
 def test_callbacks_hear_of_every_outcome(q, broker):
     heard = []
     with q.producer("single") as out:
-        out.send(b"a").add_done_callback(lambda ticket: heard.append(ticket.result().offset))
+        out.send(b"a").add_done_callback(lambda future: heard.append(future.result().offset))
         out.send_many([b"b", b"c"]).add_done_callback(lambda bulk: heard.append(bulk.count))
     assert heard == [0, 2]
 
@@ -238,14 +238,14 @@ def test_a_message_fails_when_its_time_is_over(q, broker):
 def test_result_gives_up_after_its_timeout(q, broker):
     broker.fault = lambda request: "ignore" if isinstance(request, Produce) else None
     out = q.producer("single")
-    ticket = out.send(b"a")
+    future = out.send(b"a")
     with pytest.raises(RequestTimeout):
-        ticket.result(0.05)
-    assert not ticket.done
+        future.result(0.05)
+    assert not future.done
     with pytest.raises(RequestTimeout):
         out.close(timeout=0.05)
     with pytest.raises(Closed):
-        ticket.result(5)
+        future.result(5)
 
 
 def test_a_full_buffer_holds_the_sender_back_and_then_refuses(q, broker):
@@ -340,8 +340,8 @@ def test_threads_share_a_producer_and_keep_their_order(q, broker):
     results: dict[int, list] = {}
 
     def work(number: int) -> None:
-        tickets = [out.send(b"%d:%d" % (number, n)) for n in range(3000)]
-        results[number] = [ticket.result(20) for ticket in tickets]
+        futures = [out.send(b"%d:%d" % (number, n)) for n in range(3000)]
+        results[number] = [future.result(20) for future in futures]
 
     with q.producer("single", linger="1ms", batch_messages=500) as out:
         threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
@@ -372,7 +372,7 @@ def test_publishers_of_many_threads_share_frames(q: Client, broker):
 
 def test_a_callback_that_fails_harms_nobody(q, broker):
     with q.producer("single") as out:
-        out.send(b"a").add_done_callback(lambda ticket: 1 / 0)
+        out.send(b"a").add_done_callback(lambda future: 1 / 0)
         out.flush(10)
         assert out.send(b"b").result(10).offset == 1
     assert len(broker.requests_of(InitProducer)) == 1
@@ -401,6 +401,6 @@ def test_closing_the_client_flushes_its_producers_and_tells_of_failures(broker):
 def test_messages_without_a_byte_are_settled_like_others():
     with FakeBroker(single=1) as broker, quiver.connect(broker.address) as q:
         with q.producer("single", linger=0) as out:
-            tickets = [out.send(None), out.send(b"")]
+            futures = [out.send(None), out.send(b"")]
             out.flush(10)
-        assert [ticket.result(10).offset for ticket in tickets] == [0, 1]
+        assert [future.result(10).offset for future in futures] == [0, 1]

@@ -43,20 +43,20 @@ class SealingList(list):
 def test_a_chunk_is_sealed_while_a_message_is_appended(moment, keyed):
     with FakeBroker(single=1) as broker, quiver.connect(broker.address) as q:
         with q.producer("single", linger="1h") as out:
-            tickets = [out.send(b"%d" % n, b"k" if keyed else None) for n in range(3)]
+            futures = [out.send(b"%d" % n, b"k" if keyed else None) for n in range(3)]
             chunk = out._own.chunk
             chunk.values = SealingList(chunk.values, out, chunk, moment)
-            tickets += [out.send(b"%d" % n, b"k" if keyed else None) for n in range(3, 6)]
+            futures += [out.send(b"%d" % n, b"k" if keyed else None) for n in range(3, 6)]
             assert chunk.is_sealed
-            assert tickets[3].delivery is (chunk.delivery if moment == "after" else out._own.chunk.delivery)
+            assert futures[3].outcome is (chunk.outcome if moment == "after" else out._own.chunk.outcome)
         assert broker.topics["single"].values() == [b"%d" % n for n in range(6)]
-        assert [ticket.result(10).offset for ticket in tickets] == list(range(6))
+        assert [future.result(10).offset for future in futures] == list(range(6))
 
 
 def test_a_chunk_is_sealed_and_sent_between_the_look_at_the_limit_and_the_append():
     with FakeBroker(single=1) as broker, quiver.connect(broker.address) as q:
         with q.producer("single", linger="1h") as out:
-            tickets = [out.send(b"0", b"k")]
+            futures = [out.send(b"0", b"k")]
             chunk = out._own.chunk
 
             class SendingLimit(int):
@@ -69,9 +69,9 @@ def test_a_chunk_is_sealed_and_sent_between_the_look_at_the_limit_and_the_append
                     return True
 
             chunk.keyed_until = SendingLimit(chunk.keyed_until)
-            tickets.append(out.send(b"1", b"k"))
+            futures.append(out.send(b"1", b"k"))
         assert broker.topics["single"].values() == [b"0", b"1"]
-        assert [ticket.result(10).offset for ticket in tickets] == [0, 1]
+        assert [future.result(10).offset for future in futures] == [0, 1]
 
 
 @pytest.mark.parametrize("keyed", [False, True])

@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 from quiver.client.produce.published import Published, Span
 from quiver.client.produce.routing import Router
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import Batch, Delivery, Placement, batches_of
+from quiver.client.produce.send_outcome import Batch, Placement, SendOutcome, batches_of
 from quiver.model.errors import DiskFull, TopicNotFound
 
 
-def routed(delivery: Delivery, rows: Rows, count: int) -> Placement:
+def routed(outcome: SendOutcome, rows: Rows, count: int) -> Placement:
     found = Router("t", 0).route(rows, None, count, lambda number: False)
-    return Placement(batches_of(found, delivery, None, 2, 100, 9.0), found.order)
+    return Placement(batches_of(found, outcome, None, 2, 100, 9.0), found.order)
 
 
 def settle(batch: Batch, base_offset: int) -> None:
@@ -20,10 +20,10 @@ def settle(batch: Batch, base_offset: int) -> None:
 
 @given(st.lists(st.binary(max_size=4), min_size=1, max_size=50), st.integers(1, 6))
 def test_every_row_is_found_where_it_went(keys: list[bytes], count: int):
-    delivery = Delivery("t")
+    outcome = SendOutcome("t")
     rows = Rows.from_lists([b"%d" % row for row in range(len(keys))], keys=keys, timestamp_ms=1)
-    placement = routed(delivery, rows, count)
-    delivery.place(placement)
+    placement = routed(outcome, rows, count)
+    outcome.place(placement)
     assert sum(batch.size for batch in placement.batches) == 100
     for row in range(len(keys)):
         batch, place = placement.locate(row)
@@ -31,55 +31,55 @@ def test_every_row_is_found_where_it_went(keys: list[bytes], count: int):
 
 
 def test_a_batch_that_was_split_again_is_followed():
-    delivery = Delivery("t")
+    outcome = SendOutcome("t")
     rows = Rows.from_lists([b"0", b"1", b"2"], keys=[b"a", b"b", b"c"], timestamp_ms=1)
-    first = routed(delivery, rows, 1)
-    delivery.place(first)
+    first = routed(outcome, rows, 1)
+    outcome.place(first)
     outer = first.batches[0]
-    outer.placement = routed(delivery, outer.open_rows(), 5)
-    assert not delivery.is_known(1)
+    outer.placement = routed(outcome, outer.open_rows(), 5)
+    assert not outcome.is_known(1)
     for batch in outer.placement.batches:
         settle(batch, 10 * batch.partition)
     for row in range(3):
         batch, place = outer.placement.locate(row)
-        assert delivery.outcome(row) == Published("t", batch.partition, 10 * batch.partition + place)
+        assert outcome.result_of(row) == Published("t", batch.partition, 10 * batch.partition + place)
 
 
 def test_spans_name_the_first_error():
-    delivery = Delivery("t")
-    placement = routed(delivery, Rows.from_lists([b"0", b"1"], keys=[b"a", b"c"], timestamp_ms=1), 4)
-    delivery.place(placement)
-    delivery.is_complete = True
-    assert not delivery.is_settled
+    outcome = SendOutcome("t")
+    placement = routed(outcome, Rows.from_lists([b"0", b"1"], keys=[b"a", b"c"], timestamp_ms=1), 4)
+    outcome.place(placement)
+    outcome.is_complete = True
+    assert not outcome.is_settled
     settle(placement.batches[0], 3)
-    assert not delivery.is_settled
+    assert not outcome.is_settled
     placement.batches[1].error = DiskFull(problem="no room")
-    assert delivery.is_settled
-    assert isinstance(delivery.spans(), DiskFull)
+    assert outcome.is_settled
+    assert isinstance(outcome.spans(), DiskFull)
     placement.batches[1].error = None
     settle(placement.batches[1], 8)
-    assert delivery.spans() == [Span("t", batch.partition, batch.base_offset, 1) for batch in placement.batches]
+    assert outcome.spans() == [Span("t", batch.partition, batch.base_offset, 1) for batch in placement.batches]
 
 
 def test_what_never_became_a_batch_has_an_outcome_too():
-    delivery = Delivery("t")
-    delivery.fail(TopicNotFound(topic="t"))
-    assert delivery.is_known(5)
-    assert isinstance(delivery.outcome(5), TopicNotFound)
+    outcome = SendOutcome("t")
+    outcome.fail(TopicNotFound(topic="t"))
+    assert outcome.is_known(5)
+    assert isinstance(outcome.result_of(5), TopicNotFound)
 
 
 def test_callbacks_come_once_and_not_too_early():
-    delivery, calls = Delivery("t"), []
-    placement = routed(delivery, Rows.from_lists([b"0"], timestamp_ms=1), 1)
-    delivery.place(placement)
-    delivery.when_known(lambda: delivery.is_known(0), lambda: calls.append(1))
-    delivery.watchers.changed()
+    outcome, calls = SendOutcome("t"), []
+    placement = routed(outcome, Rows.from_lists([b"0"], timestamp_ms=1), 1)
+    outcome.place(placement)
+    outcome.when_known(lambda: outcome.is_known(0), lambda: calls.append(1))
+    outcome.watchers.changed()
     assert calls == []
     settle(placement.batches[0], 0)
-    delivery.watchers.changed()
-    delivery.watchers.changed()
+    outcome.watchers.changed()
+    outcome.watchers.changed()
     assert calls == [1]
-    delivery.when_known(lambda: delivery.is_known(0), lambda: calls.append(2))
+    outcome.when_known(lambda: outcome.is_known(0), lambda: calls.append(2))
     assert calls == [1, 2]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 import quiver
-from quiver.client._sync.connection.reconnecting import Link
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
 from quiver.client._sync.read.fetcher import Fetcher
 from quiver.client.connection.address import parse_bootstrap
 from quiver.client.read.partition_source import PartitionSource
@@ -21,14 +21,14 @@ def broker() -> Iterator[FakeBroker]:
 
 
 @pytest.fixture
-def link(broker: FakeBroker) -> Iterator[Link]:
-    link = Link(parse_bootstrap(broker.address), timeout=0.3)
+def link(broker: FakeBroker) -> Iterator[ReconnectingConnection]:
+    link = ReconnectingConnection(parse_bootstrap(broker.address), timeout=0.3)
     yield link
     link.close()
 
 
 @pytest.fixture
-def fetcher(link: Link) -> Fetcher:
+def fetcher(link: ReconnectingConnection) -> Fetcher:
     return Fetcher(link, max_bytes=1 << 20, max_wait_ms=100, skips_missing=True)
 
 

@@ -8,7 +8,7 @@ from quiver.client.message import messages_of
 from quiver.client.read.arrow_batch import arrow_batch
 from quiver.client.read.cursor import Cursor
 from quiver.client.read.expiry import expiry_of
-from quiver.client.read.options import reader_options
+from quiver.client.read.options import reader_config
 from quiver.model.errors import CorruptData, InvalidRequest, OffsetOutOfRange, PartitionNotFound, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.position import EARLIEST, LATEST, Position
@@ -249,8 +249,8 @@ def test_a_hole_before_the_end_is_crossed_once_the_broker_has_nothing_there():
 
 
 def test_words_become_positions():
-    options = reader_options(now_ms=10_000, start="-2s", end="latest", partitions=[1, 1, 0])
+    options = reader_config(now_ms=10_000, start="-2s", end="latest", partitions=[1, 1, 0])
     assert (options.start, options.end, options.partitions) == (Position("time", 8000), LATEST, [1, 0])
-    assert reader_options(now_ms=0, start={2: 5, 1: "latest"}).partitions == [1, 2]
-    assert reader_options(now_ms=0).follows_growth
-    assert not reader_options(now_ms=0, end=5).follows_growth
+    assert reader_config(now_ms=0, start={2: 5, 1: "latest"}).partitions == [1, 2]
+    assert reader_config(now_ms=0).follows_growth
+    assert not reader_config(now_ms=0, end=5).follows_growth

@@ -11,8 +11,8 @@ from quiver.client._sync.connection.connection import Reply
 from quiver.client._sync.stream.membership import Membership
 from quiver.client.connection.retry_log import RetryLog
 from quiver.client.read.partition_source import PartitionSource
-from quiver.client.stream.assignment import Holdings
-from quiver.client.stream.options import stream_options
+from quiver.client.stream.assignment import Assignment
+from quiver.client.stream.options import stream_config
 from quiver.model.errors import ConnectionLost, InvalidRequest, MemberFenced, QuiverError
 from quiver.protocol.group_messages import (
     AssignedPart,
@@ -33,7 +33,7 @@ def assignment(version: int, *partitions: int, revoke: tuple[int, ...] = ()) -> 
     return MemberAssignment("m-1", version, version, "complete", parts, [(1, number) for number in revoke])
 
 
-class FakeLink:
+class FakeConnection:
     """Answers at once, but for heartbeats that wait: those get what a test puts into `news`."""
 
     def __init__(self) -> None:
@@ -85,13 +85,13 @@ class FakeLink:
 
 class Member:
     def __init__(self, **words: Any) -> None:
-        self.link = FakeLink()
-        self.holdings = Holdings()
+        self.broker = FakeConnection()
+        self.assignment = Assignment()
         self.changes: queue.Queue[int] = queue.Queue()
-        options = stream_options("orders", "g", now_ms=0, **words)
-        self.membership = Membership(self.link, options, self.holdings, lambda: self.changes.put(1))  # type: ignore[arg-type]
+        options = stream_config("orders", "g", now_ms=0, **words)
+        self.membership = Membership(self.broker, options, self.assignment, lambda: self.changes.put(1))  # type: ignore[arg-type]
         self.membership.join()
-        self.sources = self.holdings.take_arrived()
+        self.sources = self.assignment.take_added()
 
     def until(self, check: Callable[[], bool]) -> None:
         while not check():
@@ -124,7 +124,7 @@ def test_only_what_moved_is_committed_and_only_forward(start) -> None:
     member.membership.commit()
     read_to(second, 3)
     member.membership.commit()
-    assert member.link.commits == [{0: 5}, {1: 3}]
+    assert member.broker.commits == [{0: 5}, {1: 3}]
 
 
 def test_a_commit_by_message_counts_as_processed_and_never_goes_back(start) -> None:
@@ -133,21 +133,21 @@ def test_a_commit_by_message_counts_as_processed_and_never_goes_back(start) -> N
     member.membership.commit_offset(source, 8)
     member.membership.commit_offset(source, 4)
     member.membership.commit()
-    assert member.link.commits == [{0: 8}]
+    assert member.broker.commits == [{0: 8}]
     assert source.position == 8
-    member.holdings.seek(source, 2)
+    member.assignment.seek(source, 2)
     member.membership.commit()
-    assert member.link.commits == [{0: 8}, {0: 2}]
+    assert member.broker.commits == [{0: 8}, {0: 2}]
 
 
 def test_a_commit_that_failed_is_sent_again(start) -> None:
     member = start(auto_commit=False)
     read_to(member.sources[0], 5)
-    member.link.refuse_commit = ConnectionLost(address="a", problem="p")
+    member.broker.refuse_commit = ConnectionLost(address="a", problem="p")
     with pytest.raises(ConnectionLost):
         member.membership.commit()
     member.membership.commit()
-    assert member.link.commits == [{0: 5}, {0: 5}]
+    assert member.broker.commits == [{0: 5}, {0: 5}]
 
 
 def test_what_is_not_held_cannot_be_committed(start) -> None:
@@ -160,58 +160,58 @@ def test_what_is_not_held_cannot_be_committed(start) -> None:
 def test_the_heart_lets_go_after_a_commit_if_that_is_done_here(start, auto_commit) -> None:
     member = start(auto_commit=auto_commit)
     read_to(member.sources[1], 4)
-    member.link.after_release = assignment(3, 0)
-    member.link.news.put(assignment(2, 0, revoke=(1,)))
+    member.broker.after_release = assignment(3, 0)
+    member.broker.news.put(assignment(2, 0, revoke=(1,)))
     member.until(lambda: member.membership.generation == 3)
-    assert member.link.released == [[(1, 1)]]
-    assert member.link.commits == ([{1: 4}] if auto_commit else [])
-    assert member.holdings.held() == [member.sources[0]]
+    assert member.broker.released == [[(1, 1)]]
+    assert member.broker.commits == ([{1: 4}] if auto_commit else [])
+    assert member.assignment.committable() == [member.sources[0]]
 
 
 def test_letting_go_is_repeated_until_it_is_heard(start) -> None:
     member = start()
-    member.link.refuse_release = ConnectionLost(address="a", problem="p")
-    member.link.after_release = assignment(3, 0)
-    member.link.news.put(assignment(2, 0, revoke=(1,)))
+    member.broker.refuse_release = ConnectionLost(address="a", problem="p")
+    member.broker.after_release = assignment(3, 0)
+    member.broker.news.put(assignment(2, 0, revoke=(1,)))
     member.until(lambda: member.membership.generation == 3)
-    assert member.link.released == [[(1, 1)], [(1, 1)]]
+    assert member.broker.released == [[(1, 1)], [(1, 1)]]
 
 
 def test_a_partition_that_was_never_heard_of_is_let_go_of(start) -> None:
     member = start()
-    member.link.after_release = assignment(3, 0, 1)
-    member.link.news.put(assignment(2, 0, 1, revoke=(5,)))
+    member.broker.after_release = assignment(3, 0, 1)
+    member.broker.news.put(assignment(2, 0, 1, revoke=(5,)))
     member.until(lambda: member.membership.generation == 3)
-    assert member.link.released == [[(1, 5)]]
+    assert member.broker.released == [[(1, 5)]]
 
 
 def test_with_a_callback_the_reader_lets_go_and_the_heart_repeats(start) -> None:
     member = start(on_revoke=lambda partitions: None)
-    member.link.news.put(assignment(2, 0, revoke=(1,)))
+    member.broker.news.put(assignment(2, 0, revoke=(1,)))
     member.until(lambda: member.membership.generation == 2)
-    assert member.link.released == []
-    member.link.refuse_release = ConnectionLost(address="a", problem="p")
+    assert member.broker.released == []
+    member.broker.refuse_release = ConnectionLost(address="a", problem="p")
     with pytest.raises(ConnectionLost):
-        member.membership.release(member.holdings.let_go())
-    member.link.after_release = assignment(3, 0)
-    member.link.news.put(assignment(2, 0, revoke=(1,)))
-    assert member.link.heard.wait(SECONDS)
-    assert member.link.released == [[(1, 1)], [(1, 1)]]
+        member.membership.release(member.assignment.stop_revoked())
+    member.broker.after_release = assignment(3, 0)
+    member.broker.news.put(assignment(2, 0, revoke=(1,)))
+    assert member.broker.heard.wait(SECONDS)
+    assert member.broker.released == [[(1, 1)], [(1, 1)]]
 
 
 def test_a_refused_commit_while_letting_go_is_no_reason_to_stay(start) -> None:
     member = start()
     read_to(member.sources[1], 4)
-    member.link.refuse_commit = MemberFenced(member="m-1")
-    member.link.after_release = assignment(3, 0)
-    member.link.news.put(assignment(2, 0, revoke=(1,)))
+    member.broker.refuse_commit = MemberFenced(member="m-1")
+    member.broker.after_release = assignment(3, 0)
+    member.broker.news.put(assignment(2, 0, revoke=(1,)))
     member.until(lambda: member.membership.generation == 3)
     assert member.membership.error is None
 
 
 def test_a_member_that_is_out_says_so(start) -> None:
     member = start()
-    member.link.news.put(MemberFenced(member="m-1"))
+    member.broker.news.put(MemberFenced(member="m-1"))
     member.until(lambda: member.membership.error is not None)
     with pytest.raises(MemberFenced):
         member.membership.commit_offset(member.sources[0], 1)
@@ -219,8 +219,8 @@ def test_a_member_that_is_out_says_so(start) -> None:
 
 def test_a_broker_that_is_away_is_tried_again(start) -> None:
     member = start()
-    member.link.news.put(ConnectionLost(address="a", problem="p"))
-    member.link.news.put(assignment(2, 0, 1))
+    member.broker.news.put(ConnectionLost(address="a", problem="p"))
+    member.broker.news.put(assignment(2, 0, 1))
     member.until(lambda: member.membership.generation == 2)
     assert member.membership.error is None
 
@@ -229,14 +229,14 @@ def test_leaving_is_said_unless_the_instance_is_to_come_back(start) -> None:
     gone, stays = start(), start(instance_id="box")
     gone.membership.leave()
     stays.membership.leave()
-    assert (gone.link.left, stays.link.left) == (True, False)
-    stays.link.news.put(MemberFenced(member="m-1"))
+    assert (gone.broker.left, stays.broker.left) == (True, False)
+    stays.broker.news.put(MemberFenced(member="m-1"))
 
 
 def test_options_are_checked() -> None:
     with pytest.raises(InvalidRequest, match="topics, or a pattern"):
-        stream_options([], "g", now_ms=0)
+        stream_config([], "g", now_ms=0)
     with pytest.raises(InvalidRequest, match="assignor"):
-        stream_options("orders", "g", now_ms=0, assignor="best")
-    assert stream_options("orders", "g", now_ms=0, auto_commit=True).auto_commit_seconds == 5
-    assert stream_options("orders", "g", now_ms=0, auto_commit=False).auto_commit_seconds is None
+        stream_config("orders", "g", now_ms=0, assignor="best")
+    assert stream_config("orders", "g", now_ms=0, auto_commit=True).auto_commit_seconds == 5
+    assert stream_config("orders", "g", now_ms=0, auto_commit=False).auto_commit_seconds is None

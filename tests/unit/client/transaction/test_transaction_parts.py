@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from quiver.client.produce.in_flight import Fleet
+from quiver.client.produce.in_flight import InFlightBatches
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import Batch, Delivery
+from quiver.client.produce.send_outcome import Batch, SendOutcome
 from quiver.client.read.partition_source import PartitionSource
 from quiver.client.stream.offsets import StreamOffsets
 from quiver.client.transaction.acks import Enlisted, leased_acks
@@ -31,76 +31,76 @@ ME = (7, 3)
 def batch(count: int = 2, *, hashed: bool = True, partition: int = 0) -> Batch:
     rows = Rows.from_lists([b"x"] * count, timestamp_ms=1)
     return Batch(
-        Delivery("t"), rows, partition, chosen=None, hashed=hashed, priority=2, size=count, deadline=math.inf
+        SendOutcome("t"), rows, partition, chosen=None, hashed=hashed, priority=2, size=count, deadline=math.inf
     )
 
 
-def fleet_with(*batches: Batch) -> Fleet:
-    fleet = Fleet(idempotent=True, is_transactional=True)
-    fleet.enqueue(batches)
-    return fleet
+def in_flight_with(*batches: Batch) -> InFlightBatches:
+    in_flight = InFlightBatches(idempotent=True, is_transactional=True)
+    in_flight.enqueue(batches)
+    return in_flight
 
 
-def refuse(fleet: Fleet, flight, error) -> bool:
-    return fleet.refused(*flight, error, now=0.0, jitter=0.0, was_sent=True)
+def refuse(in_flight: InFlightBatches, sent, error) -> bool:
+    return in_flight.refused(*sent, error, now=0.0, jitter=0.0, was_sent=True)
 
 
 def test_frames_carry_the_transaction():
     first = batch()
-    fleet = fleet_with(first)
-    [(lane, taken)] = fleet.take(0.0, ME)
-    header = unpack_header(taken.build(lane.identity, "none", transactional=True))
+    in_flight = in_flight_with(first)
+    [(queue, taken)] = in_flight.take(0.0, ME)
+    header = unpack_header(taken.build(queue.identity, "none", transactional=True))
     assert header.is_transactional
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (*ME, 0)
 
 
 def test_sequences_begin_at_0_in_every_transaction():
-    fleet = fleet_with(batch(), batch())
-    flights = fleet.take(0.0, ME)
-    assert [taken.sequence for _, taken in flights] == [0, 2]
-    for flight in flights:
-        assert fleet.acked(*flight)
-    fleet.begin_transaction()
-    fleet.enqueue([batch()])
-    [(lane, taken)] = fleet.take(0.0, (7, 4))
-    assert (taken.sequence, lane.identity) == (0, (7, 4))
+    in_flight = in_flight_with(batch(), batch())
+    all_sent = in_flight.take(0.0, ME)
+    assert [taken.sequence for _, taken in all_sent] == [0, 2]
+    for sent in all_sent:
+        assert in_flight.acked(*sent)
+    in_flight.begin_transaction()
+    in_flight.enqueue([batch()])
+    [(queue, taken)] = in_flight.take(0.0, (7, 4))
+    assert (taken.sequence, queue.identity) == (0, (7, 4))
 
 
 def test_numbers_that_cannot_be_repaired_end_the_transaction():
     for error in (OutOfSequence("x"), UnknownProducer("x"), ProducerFenced("x")):
-        fleet = fleet_with(batch())
-        [flight] = fleet.take(0.0, ME)
-        assert refuse(fleet, flight, error)
-        assert fleet.wanting_epoch() == []
+        in_flight = in_flight_with(batch())
+        [sent] = in_flight.take(0.0, ME)
+        assert refuse(in_flight, sent, error)
+        assert in_flight.wanting_epoch() == []
 
 
 def test_what_is_out_of_sequence_behind_an_open_one_waits():
-    fleet = fleet_with(batch(), batch())
-    first, second = fleet.take(0.0, ME)
-    assert not refuse(fleet, second, OutOfSequence("x"))
-    assert fleet.acked(*first)
-    [again] = fleet.take(0.0, ME)
+    in_flight = in_flight_with(batch(), batch())
+    first, second = in_flight.take(0.0, ME)
+    assert not refuse(in_flight, second, OutOfSequence("x"))
+    assert in_flight.acked(*first)
+    [again] = in_flight.take(0.0, ME)
     assert again[1].sequence == 2
 
 
 def test_a_place_that_was_given_up_takes_no_answers():
-    fleet = fleet_with(batch())
-    [flight] = fleet.take(0.0, ME)
-    assert list(fleet.surrender(flying_too=True)) == [flight[1]]
-    assert not fleet.acked(*flight)
-    assert not refuse(fleet, flight, ProducerFenced("x"))
-    assert not fleet.has_work
+    in_flight = in_flight_with(batch())
+    [sent] = in_flight.take(0.0, ME)
+    assert list(in_flight.take_all(in_flight_too=True)) == [sent[1]]
+    assert not in_flight.acked(*sent)
+    assert not refuse(in_flight, sent, ProducerFenced("x"))
+    assert not in_flight.has_work
 
 
 def test_what_was_hashed_by_an_old_count_leaves_no_hole_in_the_numbers():
     keyed, plain = batch(2), batch(3, hashed=False)
-    fleet = fleet_with(keyed, plain)
-    first, second = fleet.take(0.0, ME)
+    in_flight = in_flight_with(keyed, plain)
+    first, second = in_flight.take(0.0, ME)
     second[1].build(ME, "none")
-    assert not refuse(fleet, first, StalePartitionCount("x"))
-    assert not refuse(fleet, second, OutOfSequence("x"))
-    assert fleet.withdraw(is_new_topic=False) == [keyed]
-    [(_, taken)] = fleet.take(0.0, ME)
+    assert not refuse(in_flight, first, StalePartitionCount("x"))
+    assert not refuse(in_flight, second, OutOfSequence("x"))
+    assert in_flight.withdraw(is_new_topic=False) == [keyed]
+    [(_, taken)] = in_flight.take(0.0, ME)
     assert taken is plain
     assert unpack_header(taken.build(ME, "none")).base_sequence == 0
 
@@ -126,9 +126,9 @@ def test_offsets_of_a_stream_are_those_that_moved_and_are_held():
     moved, idle = PartitionSource(1, "t", 0, 5), PartitionSource(1, "t", 1, 5)
     moved.position = 9
     taken = StreamOffsets("g", [moved, idle])
-    request = taken.request("me", 3, [moved, idle])
-    assert (request.group, request.member_id, request.generation) == ("g", "me", 3)
-    assert [(part.partition, part.offset) for part in request.offsets] == [(0, 9)]
+    sent = taken.request("me", 3, [moved, idle])
+    assert (sent.group, sent.member_id, sent.generation) == ("g", "me", 3)
+    assert [(part.partition, part.offset) for part in sent.offsets] == [(0, 9)]
     with pytest.raises(MemberFenced, match="t-0"):
         taken.request("me", 4, [idle])
     moved.position = 12

@@ -1,4 +1,4 @@
-"""The shelf: every message goes out once, urgent ones first, each level in order; whatever is put back in between."""
+"""The prefetch buffer hands out every message once, urgent ones first, each level in order."""
 
 import operator
 from itertools import islice, pairwise
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from quiver.client.work.held_run import HeldRun, ranges_of
 from quiver.client.work.key_queues import KeyQueues
 from quiver.client.work.leases import Leases
-from quiver.client.work.prefetch_buffer import Shelf
-from quiver.client.work.window import Window
+from quiver.client.work.prefetch_buffer import PrefetchBuffer
+from quiver.client.work.window import PrefetchWindow
 from quiver.protocol.queue_messages import ReceivedRun
 from quiver.records.build import build_frame
 
@@ -36,56 +36,56 @@ steps = st.lists(
 
 @given(steps)
 def test_everything_goes_out_once_and_in_order_inside_its_level(chosen: list[tuple[str, int, int]]):
-    shelf: Shelf[Any] = Shelf()
+    buffer: PrefetchBuffer[Any] = PrefetchBuffer()
     put: dict[int, list[int]] = {level: [] for level in range(5)}
     out: dict[int, list[int]] = {level: [] for level in range(5)}
     offset = 0
     for now_ms, (step, first, second) in enumerate(chosen):
         if step == "put":
-            shelf.put([run_of(offset, second, first)], 0.0)
+            buffer.add([run_of(offset, second, first)], 0.0)
             put[first] += range(offset, offset + second)
             offset += second
         elif step == "clear":
-            shelf.clear_counter()
-        elif (portion := shelf.take(first, now_ms)) is not None:
-            run = portion.stock.run
-            jobs = iter(run.offsets()[portion.first : portion.last])
-            shelf.lay_out(portion, jobs)
+            buffer.return_current()
+        elif (taken := buffer.take(first, now_ms)) is not None:
+            run = taken.buffered.run
+            jobs = iter(run.offsets()[taken.first : taken.last])
+            buffer.set_current(taken, jobs)
             out[run.level] += islice(jobs, second)
-        assert shelf.count == offset - sum(map(len, out.values()))
+        assert buffer.count == offset - sum(map(len, out.values()))
         assert all(out[level] == put[level][: len(out[level])] for level in out)
-    left = [number for _, start, end in shelf.empty() for number in range(start, end)]
+    left = [number for _, start, end in buffer.drain() for number in range(start, end)]
     assert sorted(left) == sorted(set(range(offset)) - {number for numbers in out.values() for number in numbers})
-    assert shelf.count == 0
-    assert shelf.size_bytes == 0
+    assert buffer.count == 0
+    assert buffer.size_bytes == 0
 
 
 def test_something_more_urgent_clears_the_counter():
-    shelf: Shelf[Any] = Shelf()
-    shelf.put([run_of(0, 10, level=3)], 0.0)
-    portion = shelf.take(10, 1)
+    buffer: PrefetchBuffer[Any] = PrefetchBuffer()
+    buffer.add([run_of(0, 10, level=3)], 0.0)
+    taken = buffer.take(10, 1)
     jobs = iter(range(10))
-    shelf.lay_out(portion, jobs)
+    buffer.set_current(taken, jobs)
     assert next(jobs) == 0
-    shelf.put([run_of(10, 1, level=3)], 0.0)
+    buffer.add([run_of(10, 1, level=3)], 0.0)
     assert operator.length_hint(jobs) == 9
-    shelf.put([run_of(11, 1, level=0)], 0.0)
+    buffer.add([run_of(11, 1, level=0)], 0.0)
     assert operator.length_hint(jobs) == 0
-    assert shelf.count == 11
-    levels = [shelf.take(1, 2).stock.run.level for _ in range(5)]
+    assert buffer.count == 11
+    levels = [buffer.take(1, 2).buffered.run.level for _ in range(5)]
     assert 0 in levels
 
 
 def test_a_run_is_stale_after_a_third_of_its_lease():
-    shelf: Shelf[Any] = Shelf()
-    assert shelf.stale_at() == float("inf")
-    shelf.put([run_of(0, 2, visibility_ms=3000)], 5.0)
-    shelf.put([run_of(2, 2, visibility_ms=30_000)], 5.5)
-    assert shelf.stale_at() == 6.0
-    portion = shelf.take(2, 1)
-    assert shelf.stale_at() == 15.5
-    shelf.lay_out(portion, iter([1, 2]))
-    assert shelf.stale_at() == 6.0
+    buffer: PrefetchBuffer[Any] = PrefetchBuffer()
+    assert buffer.stale_at() == float("inf")
+    buffer.add([run_of(0, 2, visibility_ms=3000)], 5.0)
+    buffer.add([run_of(2, 2, visibility_ms=30_000)], 5.5)
+    assert buffer.stale_at() == 6.0
+    taken = buffer.take(2, 1)
+    assert buffer.stale_at() == 15.5
+    buffer.set_current(taken, iter([1, 2]))
+    assert buffer.stale_at() == 6.0
 
 
 @given(st.sets(st.integers(0, 60)))
@@ -121,19 +121,19 @@ def test_leases_are_renewed_together_and_only_what_is_open():
 
 
 def test_the_window_follows_the_consumer():
-    window = Window(fixed=None, floor=3)
+    window = PrefetchWindow(fixed=None, floor=3)
     for _ in range(20):
-        window.ran_dry()
+        window.grow()
     assert window.size == 1000
-    window.waited(0.5)
+    window.note_wait(0.5)
     assert window.size == 1000
     for _ in range(20):
-        window.waited(2.0)
+        window.note_wait(2.0)
     assert window.size == 3
-    fixed = Window(fixed=5)
-    fixed.ran_dry()
-    fixed.waited(9.0)
-    fixed.shut()
+    fixed = PrefetchWindow(fixed=5)
+    fixed.grow()
+    fixed.note_wait(9.0)
+    fixed.shrink_to_floor()
     assert fixed.size == 5
 
 

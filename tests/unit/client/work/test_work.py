@@ -229,7 +229,7 @@ def test_what_is_urgent_overtakes_what_was_prefetched(broker: FakeQueueBroker, q
         jobs = iter(work)
         seen = [next(jobs).value]
         broker.add(b"urgent", level=0)
-        until(lambda: work._shelf.count == 20)
+        until(lambda: work._buffer.count == 20)
         seen += [next(jobs).value for _ in range(20)]
     assert seen.index(b"urgent") <= 7
     assert [value for value in seen if value != b"urgent"] == [b"low %d" % n for n in range(20)]
@@ -404,11 +404,11 @@ def test_after_a_pause_what_lies_here_is_confirmed_before_it_is_handed_out(broke
     broker.add(b"a", b"b", b"c")
     with q.work("jobs", group="g", prefetch=3) as work:
         job = work.next_job()
-        work._shelf.clear_counter()
+        work._buffer.return_current()
         job.source.run.expires_at = 0.0
         assert work.next_job().value == b"b"
         assert broker.parts(EXTEND)[0].runs == [(0, 3)]
-        work._shelf.clear_counter()
+        work._buffer.return_current()
         job.source.run.expires_at = 0.0
         broker.expire()
         broker.add(b"d")

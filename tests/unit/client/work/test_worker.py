@@ -64,7 +64,11 @@ def test_returning_acks_raising_gives_back_and_reject_gives_up(
     broker.add(b"ok", b"fail", b"never", b"ok")
     with caplog.at_level(logging.WARNING, "quiver.worker"):
         thread = running(q)
-        until(lambda: q.worker_tally.processed == 2 and q.worker_tally.failed == 1 and q.worker_tally.rejected == 1)
+        until(
+            lambda: (
+                q.worker_counters.processed == 2 and q.worker_counters.failed == 1 and q.worker_counters.rejected == 1
+            )
+        )
         drained(q, thread)
     assert broker.state_of("done") == [b"ok", b"ok"]
     assert broker.state_of("later") == [b"fail"]
@@ -86,10 +90,10 @@ def test_as_many_run_at_a_time_as_were_asked_for_and_a_drain_waits_for_them(brok
     thread = running(q)
     for _ in range(3):
         assert entered.acquire(timeout=SECONDS)
-    assert q.worker_tally.in_hand == 3
+    assert q.worker_counters.in_flight == 3
     assert not entered.acquire(blocking=False)
     q.stop_workers()
-    until(lambda: not q._workshop._over.is_set)
+    until(lambda: not q._workers._over.is_set)
     gate.set()
     thread.join(SECONDS)
     assert broker.state_of("done") == [b"0", b"1", b"2"]
@@ -114,7 +118,7 @@ def test_order_inside_keys_holds_with_concurrency():
 
         broker.add(*[b"%d" % n for n in range(200)], keys=[b"k%d" % (n % 5) for n in range(200)])
         thread = running(q)
-        until(lambda: q.worker_tally.processed == 200)
+        until(lambda: q.worker_counters.processed == 200)
         drained(q, thread)
         assert clashes == []
         assert all(offsets == sorted(offsets) for offsets in seen.values())
@@ -135,7 +139,7 @@ def test_a_failing_key_holds_up_itself_alone():
         broker.add(*[b"%s%d" % (key, n // 2) for n, key in enumerate(keys)], keys=keys)
         broker.messages[0].state = "ready"
         thread = running(q)
-        until(lambda: len(broker.state_of("later")) == 1 and q.worker_tally.processed >= 10)
+        until(lambda: len(broker.state_of("later")) == 1 and q.worker_counters.processed >= 10)
         drained(q, thread)
         assert handled.count(b"a0") == 1
         assert [value for value in handled if value.startswith(b"b")] == [b"b%d" % n for n in range(10)]
@@ -174,7 +178,7 @@ async def test_asynchronous_handlers_run_at_the_same_time(broker: FakeQueueBroke
         broker.add(*[b"%d" % n for n in range(6)])
         run = asyncio.create_task(q.run_workers())
         async with asyncio.timeout(SECONDS):
-            while q.worker_tally.processed < 6:
+            while q.worker_counters.processed < 6:
                 await asyncio.sleep(0)
             q.stop_workers()
             await run

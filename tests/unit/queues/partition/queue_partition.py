@@ -9,7 +9,7 @@ from quiver.model.limits import Limits
 from quiver.model.queue import QueueSettings
 from quiver.model.topic import TopicConfig
 from quiver.outbox.outbox import Move
-from quiver.partition.partition import Appended, Partition, log_options
+from quiver.partition.partition import Appended, Partition, PartitionSettings, log_options
 from quiver.protocol.queue_messages import ACK
 from quiver.queues.partition.frame_cache import FrameCache
 from quiver.queues.partition.partition_queue import Delivery, PartitionDelivery
@@ -105,7 +105,7 @@ class QueuePartition:
         log = await self.storage.open_log("topics/1/0", log_options(self.config))
         epoch = await self.storage.next_epoch()
         self.partition = Partition(
-            f"{self.topic}-0", log, config=self.config, epoch=epoch, clock=self.clock, limits=Limits()
+            f"{self.topic}-0", log, PartitionSettings(self.config, Limits()), leader_epoch=epoch, clock=self.clock
         )
         await self.partition.recover()
         self.delivery = await PartitionDelivery.open(

@@ -115,7 +115,7 @@ async def test_what_was_aborted_is_not_given_out_when_it_is_forgotten(jobs: Queu
     assert offsets(await jobs.receive(100)) == [0, 1, 2, 3, 4, *range(7, 12)]
     for _ in range(2):
         await compact(jobs.partition, jobs.config, jobs.clock.ms, roll=True)
-    assert not jobs.partition.transactions.is_aborted_at(3, 5)
+    assert not jobs.partition.tables.transactions.is_aborted_at(3, 5)
     await jobs.begin(8)
     assert offsets(await jobs.receive(100, group=8)) == [0, 1, 2, 3, 4, *range(7, 12)]
 

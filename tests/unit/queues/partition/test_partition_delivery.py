@@ -42,7 +42,7 @@ async def jobs(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 async def test_a_whole_frame_is_delivered_as_it_is_stored(jobs: QueuePartition) -> None:
     await jobs.publish(*numbered(5), keys=[b"k"] * 5, headers=[{"a": b"b"}] * 5)
     [run] = await jobs.receive()
-    piece = await jobs.partition.read(0, 1 << 20)
+    piece = await jobs.partition.log.read(0, max_bytes=1 << 20)
     assert piece is not None
     assert bytes(run.frame) == bytes(await piece.read())
     piece.release()

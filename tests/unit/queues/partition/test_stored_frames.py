@@ -51,11 +51,13 @@ async def append(jobs: QueuePartition, frame: StoredFrame) -> None:
         bytes(frame.data),
         frame.header,
         base_offset=frame.start,
-        leader_epoch=jobs.partition.epoch,
+        leader_epoch=jobs.partition.leader_epoch,
         append_time_ms=jobs.clock.ms,
     )
     await jobs.partition.log.append([done])
-    jobs.partition.newest[done.header.priority] = jobs.partition.high_watermark = done.header.next_offset
+    jobs.partition.committed.newest[done.header.priority] = jobs.partition.committed.high_watermark = (
+        done.header.next_offset
+    )
 
 
 def test_a_compacted_frame_has_runs() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from quiver.client._async.connection.reconnecting import AsyncLink, unexpected
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client.admin.delayed_list import DelayedList
 from quiver.model.delayed import DelayedMessage
 from quiver.model.errors import DelayedNotFound, InvalidRequest
@@ -13,12 +13,12 @@ _CANCELLED_AT_ONCE = 10_000
 
 
 class AsyncDelayed:
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
+    def __init__(self, broker: AsyncReconnectingConnection) -> None:
+        self._broker = broker
 
     async def list(self, topic: str, *, limit: int = 1000, skip: int = 0) -> DelayedList:
         """The pending messages of a topic in order of time; `total` is how many there are."""
-        answer = (await self._link.call(messages.ListDelayed(check_name(topic), limit, skip))).answer
+        answer = (await self._broker.call(messages.ListDelayed(check_name(topic), limit, skip))).answer
         if not isinstance(answer, messages.DelayedList):
             raise unexpected(answer)
         return DelayedList(answer.messages, answer.total)
@@ -29,7 +29,7 @@ class AsyncDelayed:
         `get(topic, id=42)` finds its partition, where only one has a message of that id.
         """
         number = -1 if partition is None else partition
-        answer = (await self._link.call(messages.GetDelayed(check_name(topic), number, _given(id)))).answer
+        answer = (await self._broker.call(messages.GetDelayed(check_name(topic), number, _given(id)))).answer
         if not isinstance(answer, messages.Delayed):
             raise unexpected(answer)
         return answer.message
@@ -52,7 +52,7 @@ class AsyncDelayed:
             part = wanted[start : start + _CANCELLED_AT_ONCE]
             # Sent again after a lost connection it would say that there was nothing to cancel.
             request = messages.CancelDelayed(check_name(topic), partition, part)
-            answer = (await self._link.call(request, repeatable=False)).answer
+            answer = (await self._broker.call(request, repeatable=False)).answer
             if not isinstance(answer, messages.CancelledDelayed):
                 raise unexpected(answer)
             cancelled.update(answer.ids)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from quiver.client._async.connection.reconnecting import AsyncLink, unexpected
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client.admin.settings import GroupSettings, sent_settings
 from quiver.model.errors import InvalidRequest
 from quiver.model.position import parse_position
@@ -22,19 +22,19 @@ from quiver.protocol.group_messages import (
 
 
 class AsyncGroups:
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
+    def __init__(self, broker: AsyncReconnectingConnection) -> None:
+        self._broker = broker
 
     async def list(self) -> Sequence[GroupSummary]:
         """Every group with its state, members and lag."""
-        answer = (await self._link.call(ListGroups())).answer
+        answer = (await self._broker.call(ListGroups())).answer
         if not isinstance(answer, GroupList):
             raise unexpected(answer)
         return answer.groups
 
     async def describe(self, group: str) -> GroupDescription:
         """Members, and lag per partition in messages and milliseconds; GroupNotFound."""
-        answer = (await self._link.call(DescribeGroup(group))).answer
+        answer = (await self._broker.call(DescribeGroup(group))).answer
         if not isinstance(answer, GroupDescription):
             raise unexpected(answer)
         return answer
@@ -45,8 +45,8 @@ class AsyncGroups:
         """Moves a group without members: `to` earliest, latest, an offset or a time, or by `shift` messages."""
         if (to is None) == (shift is None):
             raise InvalidRequest(problem="a reset needs `to` or `shift`, and not both")
-        position = None if to is None else parse_position(to, self._link.clock.now_ms(), "to")
-        answer = (await self._link.call(ResetGroup(group, topic, position, shift, dry_run))).answer
+        position = None if to is None else parse_position(to, self._broker.clock.now_ms(), "to")
+        answer = (await self._broker.call(ResetGroup(group, topic, position, shift, dry_run))).answer
         if not isinstance(answer, GroupReset):
             raise unexpected(answer)
         return answer.partitions
@@ -54,8 +54,8 @@ class AsyncGroups:
     async def alter(self, group: str, **settings: Unpack[GroupSettings]) -> None:
         """Changes settings: offsets_retention, and those of queues: max_attempts, backoff, backoff_max, visibility,
         max_unacked, starvation. None gives one of those back to the topic."""
-        await self._link.call(AlterGroup(group, sent_settings(settings)))
+        await self._broker.call(AlterGroup(group, sent_settings(settings)))
 
     async def delete(self, group: str) -> None:
         """Removes a group without members, and its offsets."""
-        await self._link.call(DeleteGroup(group))
+        await self._broker.call(DeleteGroup(group))

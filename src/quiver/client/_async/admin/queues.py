@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from quiver.client._async.connection.reconnecting import AsyncLink, unexpected
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.model.names import check_name
 from quiver.protocol.queue_messages import DescribeQueues, QueueDepth, QueueDepths
 
 
 class AsyncQueues:
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
+    def __init__(self, broker: AsyncReconnectingConnection) -> None:
+        self._broker = broker
 
     async def depths(self, topic: str) -> Sequence[QueueDepth]:
         """Of every queue group that has used the topic: ready, leased, retrying, delayed, dead, age, consumers."""
@@ -21,7 +21,7 @@ class AsyncQueues:
         return found
 
     async def _ask(self, topic: str, group: str | None) -> Sequence[QueueDepth]:
-        answer = (await self._link.call(DescribeQueues(check_name(topic), group))).answer
+        answer = (await self._broker.call(DescribeQueues(check_name(topic), group))).answer
         if not isinstance(answer, QueueDepths):
             raise unexpected(answer)
         return answer.queues

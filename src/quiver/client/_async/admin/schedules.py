@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from quiver.client._async.connection.reconnecting import AsyncLink, unexpected
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client.produce.payload import header_bytes, key_bytes, value_bytes
 from quiver.model.names import check_name
 from quiver.model.priority import PriorityLevel, parse_priority
@@ -23,8 +23,8 @@ from quiver.protocol.schedule_messages import (
 
 
 class AsyncSchedules:
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
+    def __init__(self, broker: AsyncReconnectingConnection) -> None:
+        self._broker = broker
 
     async def add(
         self,
@@ -81,14 +81,14 @@ class AsyncSchedules:
         return await self._one(RunSchedule(name), repeatable=False)
 
     async def remove(self, name: str) -> None:
-        await self._link.call(RemoveSchedule(name), repeatable=False)
+        await self._broker.call(RemoveSchedule(name), repeatable=False)
 
     async def _one(self, request: Message, *, repeatable: bool = True) -> ScheduleInfo:
         [found] = await self._answer(request, repeatable=repeatable)
         return found
 
     async def _answer(self, request: Message, *, repeatable: bool = True) -> Sequence[ScheduleInfo]:
-        answer = (await self._link.call(request, repeatable=repeatable)).answer
+        answer = (await self._broker.call(request, repeatable=repeatable)).answer
         if not isinstance(answer, ScheduleList):
             raise unexpected(answer)
         return answer.schedules

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from typing import Unpack
 
-from quiver.client._async.connection.reconnecting import AsyncLink, unexpected
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client.admin.settings import TopicSettings, sent_settings
 from quiver.model.errors import TopicExists, TopicNotFound
 from quiver.model.names import check_name
@@ -29,8 +29,8 @@ _COMPACTION_SECONDS = 3600.0
 
 
 class AsyncTopics:
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
+    def __init__(self, broker: AsyncReconnectingConnection) -> None:
+        self._broker = broker
 
     async def create(
         self, name: str, *, exist_ok: bool = False, **settings: Unpack[TopicSettings]
@@ -49,7 +49,7 @@ class AsyncTopics:
         sent = sent_settings(settings)
         while True:
             try:
-                await self._link.call(CreateTopic(check_name(name), sent), repeatable=exist_ok)
+                await self._broker.call(CreateTopic(check_name(name), sent), repeatable=exist_ok)
                 return await self.describe(name)
             except TopicExists:
                 if not exist_ok:
@@ -65,35 +65,35 @@ class AsyncTopics:
 
     async def list(self) -> list[str]:
         """The names of all topics, sorted."""
-        answer = (await self._link.call(GetMetadata())).answer
+        answer = (await self._broker.call(GetMetadata())).answer
         if not isinstance(answer, Metadata):
             raise unexpected(answer)
         return sorted(topic.name for topic in answer.topics)
 
     async def describe(self, name: str) -> TopicDescription:
         """Settings, size, and per partition the earliest and the next offset."""
-        answer = (await self._link.call(DescribeTopic(check_name(name)))).answer
+        answer = (await self._broker.call(DescribeTopic(check_name(name)))).answer
         if not isinstance(answer, TopicDescription):
             raise unexpected(answer)
         return answer
 
     async def alter(self, name: str, **settings: Unpack[TopicSettings]) -> TopicDescription:
         """Changes settings (see `create`), those not named stay; `partitions` may only grow, which moves keys."""
-        await self._link.call(AlterTopic(check_name(name), sent_settings(settings)))
+        await self._broker.call(AlterTopic(check_name(name), sent_settings(settings)))
         return await self.describe(name)
 
     async def add_partitions(self, name: str, count: int) -> TopicDescription:
         """Raises the number of partitions to `count`; keys move."""
-        await self._link.call(AddPartitions(check_name(name), count))
+        await self._broker.call(AddPartitions(check_name(name), count))
         return await self.describe(name)
 
     async def delete(self, name: str) -> None:
         """Removes a topic with everything in it."""
-        await self._link.call(DeleteTopic(check_name(name)), repeatable=False)
+        await self._broker.call(DeleteTopic(check_name(name)), repeatable=False)
 
     async def purge(self, name: str) -> None:
         """Removes every message of a topic; offsets go on."""
-        await self._link.call(PurgeTopic(check_name(name)))
+        await self._broker.call(PurgeTopic(check_name(name)))
 
     async def compact(
         self,
@@ -108,7 +108,7 @@ class AsyncTopics:
         InvalidRequest when the topic's `cleanup` is delete. The broker goes on when the timeout is over.
         """
         request = CompactTopic(check_name(name), None if partitions is None else [*partitions], dry_run)
-        answer = (await self._link.call(request, timeout=wait_seconds(timeout))).answer
+        answer = (await self._broker.call(request, timeout=wait_seconds(timeout))).answer
         if not isinstance(answer, CompactedTopic):
             raise unexpected(answer)
         return answer

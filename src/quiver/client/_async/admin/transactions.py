@@ -2,21 +2,22 @@
 
 from collections.abc import Iterable
 
-from quiver.client._async.connection.reconnecting import AsyncLink, unexpected
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client._async.transaction.transactional import ask, producer_keys
 from quiver.client.admin.transaction_list import TransactionList
 from quiver.model.errors import InvalidRequest, ProducerFenced
 from quiver.protocol import transaction_messages as messages
+from quiver.protocol.messages import ProducerIdentity
 from quiver.protocol.transaction_messages import ProducerKey, TransactionInfo, TransactionStats
 
 
 class AsyncTransactions:
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
+    def __init__(self, broker: AsyncReconnectingConnection) -> None:
+        self._broker = broker
 
     async def list(self, *, limit: int = 1000, skip: int = 0) -> TransactionList:
         """Those that are open, or whose end is not known to every partition yet; `total` is how many there are."""
-        answer = (await self._link.call(messages.ListTransactions(limit, skip))).answer
+        answer = (await self._broker.call(messages.ListTransactions(limit, skip))).answer
         if not isinstance(answer, messages.TransactionList):
             raise unexpected(answer)
         return TransactionList(answer.transactions, answer.total)
@@ -24,7 +25,7 @@ class AsyncTransactions:
     async def describe(self, producer: str | int) -> TransactionInfo:
         """The transaction of a transactional id or producer id that is open, or ended last; TransactionNotFound."""
         named, number = (producer, -1) if isinstance(producer, str) else (None, producer)
-        answer = (await self._link.call(messages.DescribeTransaction(named, number))).answer
+        answer = (await self._broker.call(messages.DescribeTransaction(named, number))).answer
         if not isinstance(answer, messages.Transaction):
             raise unexpected(answer)
         return answer.info
@@ -38,12 +39,22 @@ class AsyncTransactions:
         if found.state != "open" or epoch not in (None, found.epoch):
             problem = f"the transaction of {producer!r} is {found.transaction_id}, {found.state}"
             raise InvalidRequest(problem=f"{problem}: only one that is open can be aborted")
-        await ask(self._link, messages.AbortTransaction([ProducerKey(found.producer_id, found.epoch)]))
+        await ask(self._broker, messages.AbortTransaction([ProducerKey(found.producer_id, found.epoch)]))
         return found
+
+    async def init(self, transactional_id: str) -> ProducerKey:
+        """Takes a transactional id over: aborts what it has open, and fences whoever used it.
+
+        Returns the producer id and epoch of its next transaction, which has nothing in it yet.
+        """
+        answer = await ask(self._broker, messages.InitTransactions(transactional_id))
+        if not isinstance(answer, ProducerIdentity):
+            raise unexpected(answer)
+        return ProducerKey(answer.producer_id, answer.epoch)
 
     async def stats(self) -> TransactionStats:
         """How many are open, were committed and aborted, and how long they took."""
-        answer = (await self._link.call(messages.GetTransactionStats())).answer
+        answer = (await self._broker.call(messages.GetTransactionStats())).answer
         if not isinstance(answer, TransactionStats):
             raise unexpected(answer)
         return answer
@@ -54,7 +65,7 @@ class AsyncTransactions:
         self, keys: Iterable[ProducerKey | tuple[int, int]], *, key: str | None, description: str | None = None
     ) -> bool:
         request = messages.CommitTransaction(producer_keys(keys), key, description=description)
-        answer = await ask(self._link, request)
+        answer = await ask(self._broker, request)
         if not isinstance(answer, messages.TransactionEnded):
             raise unexpected(answer)
         return not answer.repeated
@@ -62,7 +73,7 @@ class AsyncTransactions:
     async def abort_all(self, keys: Iterable[ProducerKey | tuple[int, int]]) -> None:
         producers = producer_keys(keys)
         try:
-            await ask(self._link, messages.AbortTransaction(producers))
+            await ask(self._broker, messages.AbortTransaction(producers))
         except ProducerFenced as error:
             if len(producers) == 1:
                 raise
@@ -72,7 +83,7 @@ class AsyncTransactions:
         fenced: ProducerFenced | None = None
         for each in producers:
             try:
-                await ask(self._link, messages.AbortTransaction([each]))
+                await ask(self._broker, messages.AbortTransaction([each]))
             except ProducerFenced as error:
                 fenced = fenced or error
         if fenced is not None:

@@ -9,18 +9,18 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
-from quiver.client._async.connection.reconnecting import AsyncLink
-from quiver.client._async.produce.send_future import AsyncBulkTicket, AsyncTicket
-from quiver.client._async.produce.sender import AsyncDispatch
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
+from quiver.client._async.produce.send_future import AsyncBulkSendFuture, AsyncSendFuture
+from quiver.client._async.produce.sender import AsyncSender
 from quiver.client._backend_async import Signal, Task, Waiter
 from quiver.client.connection.fork import watch_forks
 from quiver.client.produce.bulk import bulk_rows
-from quiver.client.produce.chunk import SEALED_CHUNK, SMALL_KEY_BYTES, SMALL_VALUE_BYTES, BulkPiece, Chunk, Route
-from quiver.client.produce.options import DELAYED_BATCH_BYTES, DELAYED_BATCH_MESSAGES, ProducerOptions, SendOptions
+from quiver.client.produce.chunk import SEALED_CHUNK, SMALL_KEY_BYTES, SMALL_VALUE_BYTES, BulkRows, Chunk, Route
+from quiver.client.produce.options import DELAYED_BATCH_BYTES, DELAYED_BATCH_MESSAGES, ProducerConfig, SendOptions
 from quiver.client.produce.outgoing import PLAIN_ROUTE, check_options, deliver_at_ms, outgoing, route_of
 from quiver.client.produce.payload import message_bytes
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import Delivery
+from quiver.client.produce.send_outcome import SendOutcome
 from quiver.model.errors import BufferFull, Closed, MessageTooLarge, PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.messages import TopicInfo
@@ -42,9 +42,9 @@ class AsyncProducer:
     holds within each thread.
     """
 
-    def __init__(self, link: AsyncLink, topic: str, options: ProducerOptions) -> None:
+    def __init__(self, broker: AsyncReconnectingConnection, topic: str, options: ProducerConfig) -> None:
         self.topic = topic
-        self._link = link
+        self._broker = broker
         self._options = options
         self._mutex = threading.Lock()
         self._own = _OwnChunk()
@@ -53,7 +53,7 @@ class AsyncProducer:
         """All threads' chunks for messages with a priority or partition of their own."""
         self._open: set[Chunk] = set()
         """Every chunk that has messages and is not sealed."""
-        self._dispatch = AsyncDispatch(link, topic, options, gather=self._seal_due, wake=self.wake)
+        self._sender = AsyncSender(broker, topic, options, gather=self._seal_due, wake=self.wake)
         self._signal: Signal | None = None
         self._task: Task | None = None
         self._is_asleep = False
@@ -62,7 +62,7 @@ class AsyncProducer:
         watch_forks(self)
 
     async def __aenter__(self) -> "AsyncProducer":
-        await self._dispatch.load_topic()
+        await self._sender.load_topic()
         return self
 
     async def __aexit__(
@@ -76,8 +76,10 @@ class AsyncProducer:
         except QuiverError as problem:
             _logger.warning("messages to %s were not delivered: %s", self.topic, problem)
 
-    async def send(self, value: Any, key: bytes | str | None = None, **options: Unpack[SendOptions]) -> AsyncTicket:
-        """Takes one message, to be sent with others; the ticket tells where it ended up.
+    async def send(
+        self, value: Any, key: bytes | str | None = None, **options: Unpack[SendOptions]
+    ) -> AsyncSendFuture:
+        """Takes one message, to be sent with others; the future tells where it ended up.
 
         `value` is bytes, text or anything that becomes JSON; None is a tombstone. Waits while the buffer is full,
         then raises BufferFull. Options: headers, timestamp, partition, priority, ttl, delay, deliver_at, id.
@@ -91,7 +93,7 @@ class AsyncProducer:
                 if row < chunk.plain_until:
                     values.append(value)
                     if row < chunk.plain_until or self._keeps(chunk, row):
-                        return AsyncTicket(chunk.delivery, row)
+                        return AsyncSendFuture(chunk.outcome, row)
             elif keys is not None and row < chunk.keyed_until:
                 if type(key) is str:
                     key = key.encode()
@@ -99,7 +101,7 @@ class AsyncProducer:
                     keys.append(key)
                     values.append(value)
                     if row < chunk.keyed_until or self._keeps(chunk, row):
-                        return AsyncTicket(chunk.delivery, row)
+                        return AsyncSendFuture(chunk.outcome, row)
         return await self._send_any(value, key, options)
 
     async def send_many(
@@ -108,57 +110,59 @@ class AsyncProducer:
         keys: Iterable[bytes | str | None] | None = None,
         ids: Iterable[bytes | str | None] | None = None,
         **options: Unpack[SendOptions],
-    ) -> AsyncBulkTicket:
+    ) -> AsyncBulkSendFuture:
         """Takes many messages at once, far faster than one by one; the options hold for all of them."""
         check_options(options)
-        route, delivery = route_of(options), Delivery(self.topic)
-        now_ms = self._link.clock.now_ms()
+        route, outcome = route_of(options), SendOutcome(self.topic)
+        now_ms = self._broker.clock.now_ms()
         try:
             for rows in bulk_rows(values, keys, options, now_ms, ids):
-                await self._send_rows(rows, route, delivery)
+                await self._send_rows(rows, route, outcome)
         finally:
-            self._complete(delivery)
-        return AsyncBulkTicket(delivery)
+            self._complete(outcome)
+        return AsyncBulkSendFuture(outcome)
 
-    async def send_arrow(self, data: pa.Table | pa.RecordBatch, **options: Unpack[SendOptions]) -> AsyncBulkTicket:
+    async def send_arrow(
+        self, data: pa.Table | pa.RecordBatch, **options: Unpack[SendOptions]
+    ) -> AsyncBulkSendFuture:
         """Takes the rows of an Arrow table: columns `value`, and if there `key`, `timestamp`, `headers`, `id`.
 
         Options: partition, priority, delay, deliver_at.
         """
         check_options(options)
-        route, delivery = route_of(options), Delivery(self.topic)
-        now_ms = self._link.clock.now_ms()
+        route, outcome = route_of(options), SendOutcome(self.topic)
+        now_ms = self._broker.clock.now_ms()
         due_ms = deliver_at_ms(options, now_ms)
         batches = data.to_batches() if isinstance(data, pa.Table) else [data]
         try:
             for batch in batches:
                 if batch.num_rows:
                     rows = Rows.from_arrow(batch, now_ms)
-                    await self._send_rows(rows if due_ms is None else rows.delayed_until(due_ms), route, delivery)
+                    await self._send_rows(rows if due_ms is None else rows.delayed_until(due_ms), route, outcome)
         finally:
-            self._complete(delivery)
-        return AsyncBulkTicket(delivery)
+            self._complete(outcome)
+        return AsyncBulkSendFuture(outcome)
 
     async def flush(self, timeout: Duration | None = None) -> None:
-        """Returns when every message taken so far is stored; raises the first failure that no ticket has shown."""
-        self._link.check_fork()
+        """Returns when every message taken so far is stored; raises the first failure that no future has shown."""
+        self._broker.check_fork()
         seconds = wait_seconds(timeout)
         self._flushing += 1
         try:
-            await self._dispatch.pump()
-            await self._wait_for(lambda: self._dispatch.unsettled_count == 0 and not self._open, seconds)
+            await self._sender.pump()
+            await self._wait_for(lambda: self._sender.unsettled_count == 0 and not self._open, seconds)
         except TimeoutError:
             raise RequestTimeout(seconds=seconds) from None
         finally:
             self._flushing -= 1
-        self._dispatch.raise_unseen()
+        self._sender.raise_unseen()
 
     async def close(self, timeout: Duration | None = None) -> None:
         """Flushes and ends; what cannot be delivered within `timeout` fails. Safe to call again.
 
         In a forked child it does nothing: the messages are the parent's.
         """
-        if self.is_closed or self._link.is_forked:
+        if self.is_closed or self._broker.is_forked:
             self.is_closed = True
             return
         with self._mutex:
@@ -168,7 +172,7 @@ class AsyncProducer:
         try:
             await self.flush(timeout)
         finally:
-            self._dispatch.close(Closed(what=f"the producer for {self.topic!r}"))
+            self._sender.close(Closed(what=f"the producer for {self.topic!r}"))
             if self._task is not None and self._signal is not None:
                 self._signal.set()
                 await self._task.join()
@@ -177,18 +181,18 @@ class AsyncProducer:
         self._mutex = threading.Lock()
         for chunk in self._open:
             chunk.close_window()
-        self._dispatch.after_fork()
+        self._sender.after_fork()
 
     # gathering
 
-    async def send_within(self, seconds: float, value: Any, key: Any, options: SendOptions) -> AsyncTicket:
+    async def send_within(self, seconds: float, value: Any, key: Any, options: SendOptions) -> AsyncSendFuture:
         """As `send`, for whoever waits no longer than that, whatever has to be found out first."""
-        return await self._send_any(value, key, options, self._link.clock.monotonic() + seconds)
+        return await self._send_any(value, key, options, self._broker.clock.monotonic() + seconds)
 
     async def _send_any(
         self, value: Any, key: Any, options: SendOptions, deadline: float | None = None
-    ) -> AsyncTicket:
-        message, route = outgoing(value, key, options, self._link.clock.now_ms())
+    ) -> AsyncSendFuture:
+        message, route = outgoing(value, key, options, self._broker.clock.now_ms())
         topic = await self._begin(route, deadline)
         size = message_bytes(message.value, message.key, message.headers, message.id)
         if size > topic.max_message_bytes:
@@ -202,17 +206,17 @@ class AsyncProducer:
                 chunk = self._chunk_for(route)
             is_first = not chunk.values
             if is_first:
-                chunk.opened_at, chunk.timestamp_ms = self._link.clock.monotonic(), self._link.clock.now_ms()
+                chunk.opened_at, chunk.timestamp_ms = self._broker.clock.monotonic(), self._broker.clock.now_ms()
                 self._open.add(chunk)
-            ticket = AsyncTicket(chunk.delivery, chunk.add(message, size))
+            future = AsyncSendFuture(chunk.outcome, chunk.add(message, size))
             is_full = self._seal_or_extend(chunk, topic)
         if self._options.linger_seconds == 0:
-            await self._dispatch.pump(self._left(deadline))
-            if self._dispatch.has_work:  # the broker asked for a pause, or a window is full
+            await self._sender.pump(self._left(deadline))
+            if self._sender.has_work:  # the broker asked for a pause, or a window is full
                 self.wake()
         elif is_full or (is_first and (self._is_asleep or self._task is None)):
             self.wake()
-        return ticket
+        return future
 
     def _keeps(self, chunk: Chunk, row: int) -> bool:
         with self._mutex:
@@ -249,51 +253,51 @@ class AsyncProducer:
     def _seal(self, chunk: Chunk) -> None:
         """Hands a chunk over; under the mutex, so that chunks leave in the order they were filled."""
         chunk.seal()
-        chunk.delivery.is_complete = True
+        chunk.outcome.is_complete = True
         self._open.discard(chunk)
         if self._routes.get(chunk.route) is chunk:
             del self._routes[chunk.route]
-        self._dispatch.submit(chunk)
+        self._sender.submit(chunk)
 
     def _seal_due(self) -> None:
         """Seals what has lingered long enough, unless full windows hold it up anyway: then it may grow."""
         if not self._open:
             return
         is_urgent = bool(self._flushing) or self.is_closed
-        if not is_urgent and not self._dispatch.is_clear:
+        if not is_urgent and not self._sender.is_clear:
             return
-        latest = self._link.clock.monotonic() - self._options.linger_seconds
+        latest = self._broker.clock.monotonic() - self._options.linger_seconds
         with self._mutex:
             for chunk in list(self._open):
                 if is_urgent or chunk.opened_at <= latest:
                     self._seal(chunk)
 
-    async def _send_rows(self, rows: Rows, route: Route, delivery: Delivery) -> None:
+    async def _send_rows(self, rows: Rows, route: Route, outcome: SendOutcome) -> None:
         topic = await self._begin(route)
         for start, stop, size in rows.cuts(*self._batch_limits(route), topic.max_message_bytes):
             await self._make_room(size)
-            piece = BulkPiece(rows.slice(start, stop), route, delivery, size)
+            piece = BulkRows(rows.slice(start, stop), route, outcome, size)
             with self._mutex:
                 self._check_open()
                 chunk = self._chunk_for(route)
                 if chunk.values:
                     self._seal(chunk)
-                self._dispatch.submit(piece)
-            await self._dispatch.pump()
+                self._sender.submit(piece)
+            await self._sender.pump()
 
-    def _complete(self, delivery: Delivery) -> None:
-        delivery.is_complete = True
-        delivery.watchers.changed()
-        if self._dispatch.has_work:
+    def _complete(self, outcome: SendOutcome) -> None:
+        outcome.is_complete = True
+        outcome.watchers.changed()
+        if self._sender.has_work:
             self.wake()
 
     async def _begin(self, route: Route, deadline: float | None = None) -> TopicInfo:
         """The topic as it is known; a partition that is not known may have been added since."""
-        self._link.check_fork()
+        self._broker.check_fork()
         self._check_open()
-        topic = await self._dispatch.load_topic(timeout=self._left(deadline))
+        topic = await self._sender.load_topic(timeout=self._left(deadline))
         if route.partition is not None and route.partition >= topic.partitions:
-            topic = await self._dispatch.load_topic(max_age_seconds=0.0, timeout=self._left(deadline))
+            topic = await self._sender.load_topic(max_age_seconds=0.0, timeout=self._left(deadline))
             if route.partition >= topic.partitions:
                 raise PartitionNotFound(topic=self.topic, count=topic.partitions, partition=route.partition)
         return topic
@@ -303,32 +307,32 @@ class AsyncProducer:
             raise Closed(what=f"the producer for {self.topic!r}")
 
     def _left(self, deadline: float | None) -> float | None:
-        return None if deadline is None else max(0.001, deadline - self._link.clock.monotonic())
+        return None if deadline is None else max(0.001, deadline - self._broker.clock.monotonic())
 
     async def _make_room(self, size: int, deadline: float | None = None) -> None:
         limit = self._options.max_buffer_bytes
-        dispatch = self._dispatch
-        if dispatch.unsettled_bytes + size <= limit:
+        sender = self._sender
+        if sender.unsettled_bytes + size <= limit:
             return
         self.wake()
         try:
             await self._wait_for(
-                lambda: not dispatch.unsettled_bytes or dispatch.unsettled_bytes + size <= limit,
+                lambda: not sender.unsettled_bytes or sender.unsettled_bytes + size <= limit,
                 min(self._options.timeout_seconds, self._left(deadline) or math.inf),
             )
         except TimeoutError:
-            raise BufferFull(size=dispatch.unsettled_bytes, limit=limit) from None
+            raise BufferFull(size=sender.unsettled_bytes, limit=limit) from None
 
     async def _wait_for(self, is_reached: Any, timeout: float | None) -> None:
         """Waits until progress has made a condition true; TimeoutError when it does not in time."""
-        deadline = None if timeout is None else self._link.clock.monotonic() + timeout
+        deadline = None if timeout is None else self._broker.clock.monotonic() + timeout
         while not is_reached():
             waiter: Waiter[None] = Waiter()
-            self._dispatch.progress.add(waiter.set)
+            self._sender.progress.add(waiter.set)
             if is_reached():
                 return
             self._ensure_task()
-            await waiter.wait(None if deadline is None else deadline - self._link.clock.monotonic())
+            await waiter.wait(None if deadline is None else deadline - self._broker.clock.monotonic())
 
     # background
 
@@ -348,16 +352,16 @@ class AsyncProducer:
         signal = self._signal
         assert signal is not None
         was_busy = True
-        while self._dispatch.closed_by is None:
+        while self._sender.closed_by is None:
             signal.clear()
             try:
-                await self._dispatch.pump()
-                await self._dispatch.check_answers()
+                await self._sender.pump()
+                await self._sender.check_answers()
             except QuiverError as error:
                 _logger.debug("producer for %s: %s", self.topic, error)
             self._is_asleep = True  # from here on the first message of a chunk wakes this task
             wait, linger = self._wait_seconds(), self._options.linger_seconds
-            is_busy, was_busy = was_busy, self._dispatch.unsettled_count > 0
+            is_busy, was_busy = was_busy, self._sender.unsettled_count > 0
             if is_busy and linger:
                 wait = linger if wait is None else min(wait, linger)
             if wait is not None and wait <= linger:
@@ -366,12 +370,12 @@ class AsyncProducer:
             self._is_asleep = False
 
     def _wait_seconds(self) -> float | None:
-        waits = [wait for wait in (self._dispatch.seconds_until_due(), self._linger_left()) if wait is not None]
+        waits = [wait for wait in (self._sender.seconds_until_due(), self._linger_left()) if wait is not None]
         return min(waits) if waits else None
 
     def _linger_left(self) -> float | None:
         with self._mutex:
             opened = [chunk.opened_at for chunk in self._open]
-        if not opened or not self._dispatch.is_clear:
+        if not opened or not self._sender.is_clear:
             return None
-        return max(0.0, min(opened) + self._options.linger_seconds - self._link.clock.monotonic())
+        return max(0.0, min(opened) + self._options.linger_seconds - self._broker.clock.monotonic())

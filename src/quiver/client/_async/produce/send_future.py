@@ -1,4 +1,4 @@
-"""Tickets: what a producer gives for messages that are on their way."""
+"""Futures: what a producer returns for messages that are being sent."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ import msgspec
 from quiver.client._backend_async import Waiter
 from quiver.client.connection.fork import current_pid
 from quiver.client.produce.published import Published, Span
-from quiver.client.produce.send_outcome import Delivery, fresh
+from quiver.client.produce.send_outcome import SendOutcome, fresh
 from quiver.model.errors import ForkRefused, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
 from quiver.system.clock import SystemClock
@@ -16,70 +16,70 @@ from quiver.system.clock import SystemClock
 _clock = SystemClock()
 
 
-class AsyncTicket(msgspec.Struct, gc=False, eq=False):
+class AsyncSendFuture(msgspec.Struct, gc=False, eq=False):
     """One message on its way. (Not tracked by the garbage collector: it is made a million times a second, and
     nothing that it refers to refers back to it.)"""
 
-    delivery: Delivery
+    outcome: SendOutcome
     row: int
 
     @property
     def done(self) -> bool:
-        return self.delivery.is_known(self.row)
+        return self.outcome.is_known(self.row)
 
     async def result(self, timeout: Duration | None = None) -> Published:
         """Topic, partition and offset once the broker has the message; raises why it has not.
 
         RequestTimeout after `timeout`: the message stays on its way.
         """
-        await wait_until(lambda: self.done, self.delivery, timeout)
-        outcome = self.delivery.outcome(self.row)
-        if isinstance(outcome, QuiverError):
-            raise fresh(outcome)
-        assert outcome is not None
-        return outcome
+        await wait_until(lambda: self.done, self.outcome, timeout)
+        result = self.outcome.result_of(self.row)
+        if isinstance(result, QuiverError):
+            raise fresh(result)
+        assert result is not None
+        return result
 
-    def add_done_callback(self, callback: Callable[["AsyncTicket"], Any]) -> None:
-        """Calls `callback(ticket)` once the outcome is known; it must be quick, `result` then returns at once."""
-        self.delivery.when_known(lambda: self.done, lambda: callback(self))
+    def add_done_callback(self, callback: Callable[["AsyncSendFuture"], Any]) -> None:
+        """Calls `callback(future)` once the outcome is known; it must be quick, `result` then returns at once."""
+        self.outcome.when_known(lambda: self.done, lambda: callback(self))
 
 
-class AsyncBulkTicket:
+class AsyncBulkSendFuture:
     """Many messages on their way, from one `send_many` or `send_arrow`."""
 
-    __slots__ = ("delivery",)
+    __slots__ = ("outcome",)
 
-    def __init__(self, delivery: Delivery) -> None:
-        self.delivery = delivery
+    def __init__(self, outcome: SendOutcome) -> None:
+        self.outcome = outcome
 
     @property
     def done(self) -> bool:
-        return self.delivery.is_settled
+        return self.outcome.is_settled
 
     @property
     def count(self) -> int:
-        return self.delivery.count
+        return self.outcome.count
 
     async def result(self, timeout: Duration | None = None) -> list[Span]:
         """Where the messages are, a span for each run stored together; raises the first error there was."""
-        await wait_until(lambda: self.done, self.delivery, timeout)
-        outcome = self.delivery.spans()
-        if isinstance(outcome, QuiverError):
-            raise fresh(outcome)
-        return outcome
+        await wait_until(lambda: self.done, self.outcome, timeout)
+        spans = self.outcome.spans()
+        if isinstance(spans, QuiverError):
+            raise fresh(spans)
+        return spans
 
-    def add_done_callback(self, callback: Callable[["AsyncBulkTicket"], Any]) -> None:
-        self.delivery.when_known(lambda: self.done, lambda: callback(self))
+    def add_done_callback(self, callback: Callable[["AsyncBulkSendFuture"], Any]) -> None:
+        self.outcome.when_known(lambda: self.done, lambda: callback(self))
 
 
-async def wait_until(is_known: Callable[[], bool], delivery: Delivery, timeout: Duration | None) -> None:
+async def wait_until(is_known: Callable[[], bool], outcome: SendOutcome, timeout: Duration | None) -> None:
     seconds = wait_seconds(timeout)
     deadline = None if seconds is None else _clock.monotonic() + seconds
     while not is_known():
-        if delivery.pid != current_pid():
-            raise ForkRefused(pid=delivery.pid)
+        if outcome.pid != current_pid():
+            raise ForkRefused(pid=outcome.pid)
         waiter: Waiter[None] = Waiter()
-        delivery.watchers.add(waiter.set)
+        outcome.watchers.add(waiter.set)
         if is_known():
             return
         try:

@@ -1,4 +1,4 @@
-"""The back half of a producer: routes parcels to partitions, keeps frames in flight, tries again, settles.
+"""The sending half of a producer: routes rows to partitions, keeps batches in flight, retries, settles.
 
 Whoever has a reason pumps: the caller of `send_many`, `publish` and `flush`, and the background task for lingering
 chunks, retries and freed windows. One pumps at a time. Answers are taken where they arrive, and only change state.
@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from quiver.client._async.connection.connection import Outbound
-from quiver.client._async.connection.reconnecting import AsyncLink, unexpected
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client._backend_async import Lock, acquire
 from quiver.client.backoff import backoff_seconds
-from quiver.client.produce.chunk import Parcel
-from quiver.client.produce.in_flight import NO_IDENTITY, Fleet, Flight
-from quiver.client.produce.options import ProducerOptions
+from quiver.client.produce.chunk import PendingRows
+from quiver.client.produce.in_flight import NO_IDENTITY, InFlightBatch, InFlightBatches
+from quiver.client.produce.options import ProducerConfig
 from quiver.client.produce.routing import Router
-from quiver.client.produce.send_outcome import Batch, Delivery, Placement, batches_of, fresh
-from quiver.client.produce.send_queue import Lane
+from quiver.client.produce.send_outcome import Batch, Placement, SendOutcome, batches_of, fresh
+from quiver.client.produce.send_queue import PartitionSendQueue
 from quiver.client.produce.watchers import Watchers
 from quiver.model.errors import (
     ConnectionLost,
@@ -53,14 +53,14 @@ _SLOW_SECONDS = 1.0
 """After this time without an answer a caller with a timeout no longer sends by himself."""
 
 
-class AsyncDispatch:
+class AsyncSender:
     """Belongs to one producer. `gather` seals what is due, `wake` calls the background task."""
 
     def __init__(
         self,
-        link: AsyncLink,
+        broker: AsyncReconnectingConnection,
         topic: str,
-        options: ProducerOptions,
+        options: ProducerConfig,
         *,
         gather: Callable[[], None],
         wake: Callable[[], None],
@@ -71,55 +71,55 @@ class AsyncDispatch:
         self.progress = Watchers()
         """Told whenever something is settled."""
         self.closed_by: QuiverError | None = None
-        self._link = link
+        self._broker = broker
         self._name = topic
         self._options = options
         self._gather = gather
         self._wake = wake
         self._mutex = threading.Lock()
         self._pumping = Lock()
-        self._ready: deque[Parcel] = deque()
-        self._fleet = Fleet(idempotent=options.idempotent, is_transactional=options.is_transactional)
-        self._router = Router(topic, int(link.randomness.jitter() * 1_000_000))
+        self._ready: deque[PendingRows] = deque()
+        self._in_flight = InFlightBatches(idempotent=options.idempotent, is_transactional=options.is_transactional)
+        self._router = Router(topic, int(broker.randomness.jitter() * 1_000_000))
         self._identity = NO_IDENTITY
         self._paused_until = 0.0
         self._failures = 0
         self._topic_loaded_at = 0.0
-        self._failed: list[Batch | Delivery] = []
+        self._failed: list[Batch | SendOutcome] = []
 
-    def submit(self, parcel: Parcel) -> None:
-        """Takes a parcel over; it is sent by the next pump."""
-        self._count(parcel.size, 1)
-        self._ready.append(parcel)
+    def submit(self, pending: PendingRows) -> None:
+        """Takes rows over; they are sent by the next pump."""
+        self._count(pending.size, 1)
+        self._ready.append(pending)
 
     @property
     def is_clear(self) -> bool:
         """Nothing waits that only a full window holds back: the time to send what lingers."""
-        return not self._ready and self._fleet.is_clear
+        return not self._ready and self._in_flight.is_clear
 
     @property
     def has_work(self) -> bool:
-        return bool(self._ready) or self._fleet.has_work
+        return bool(self._ready) or self._in_flight.has_work
 
     async def load_topic(self, max_age_seconds: float = math.inf, timeout: float | None = None) -> TopicInfo:
         """What is known of the topic, asked for again when it is older than that."""
-        now = self._link.clock.monotonic()
+        now = self._broker.clock.monotonic()
         if self.topic is None or now - self._topic_loaded_at > max_age_seconds:
             self._topic_loaded_at = now
-            topic = await self._link.topic(self._name, timeout)
+            topic = await self._broker.topic(self._name, timeout)
             # Another id is another topic: what is on its way finds that out by itself, see _reroute.
             if self.topic is None or topic.id == self.topic.id:
                 self.topic = topic
         return self.topic
 
     async def pump(self, timeout: float | None = None) -> None:
-        """Sends everything that may go now. Troubles end up in tickets and retries, not with the caller.
+        """Sends everything that may go now. Troubles end up in futures and retries, not with the caller.
 
         After `timeout` seconds it is left to the background task.
         """
-        now = self._link.clock.monotonic()
+        now = self._broker.clock.monotonic()
         deadline = math.inf if timeout is None else now + timeout
-        if timeout is not None and self._fleet.is_unanswered_since(now - _SLOW_SECONDS):
+        if timeout is not None and self._in_flight.is_unanswered_since(now - _SLOW_SECONDS):
             self._wake()  # sending may block: the other side has stopped reading
             return
         if not await acquire(self._pumping, timeout):
@@ -133,8 +133,8 @@ class AsyncDispatch:
     async def _pump(self, deadline: float) -> None:
         while self.closed_by is None:
             self._gather()
-            now = self._link.clock.monotonic()
-            for batch in self._fleet.expire(now):
+            now = self._broker.clock.monotonic()
+            for batch in self._in_flight.expire(now):
                 late = RequestTimeout(seconds=self._options.delivery_seconds)
                 self._settle(batch, error=batch.last_error or late)
             if not self.has_work or now < self._paused_until:
@@ -147,18 +147,18 @@ class AsyncDispatch:
                 else:
                     self._fail_everything(error)
                 return
-            flights = self._fleet.take(now, self._identity)
-            if not flights:
+            batches = self._in_flight.take(now, self._identity)
+            if not batches:
                 return
-            await self._launch(flights, deadline)
+            await self._send(batches, deadline)
 
     def seconds_until_due(self) -> float | None:
         """When to pump again without being woken; None when there is nothing to wait for."""
         if self.unsettled_count == 0:
             return None
-        now = self._link.clock.monotonic()
+        now = self._broker.clock.monotonic()
         due = now + _TICK_SECONDS
-        retry = self._fleet.next_retry(now)
+        retry = self._in_flight.next_retry(now)
         if retry is not None:
             due = min(due, retry)
         if self.has_work and self._paused_until > now:
@@ -166,7 +166,7 @@ class AsyncDispatch:
         return max(0.0, due - now)
 
     def raise_unseen(self) -> None:
-        """Raises the first failure that no ticket has told anybody about."""
+        """Raises the first failure that no future has told anybody about."""
         with self._mutex:
             failed, self._failed = self._failed, []
         for failure in failed:
@@ -177,9 +177,9 @@ class AsyncDispatch:
     async def check_answers(self) -> None:
         """Drops a connection that has not answered for too long; what was in flight is then sent again."""
         seconds = self._options.request_seconds
-        if self._fleet.is_unanswered_since(self._link.clock.monotonic() - seconds):
-            connection = await self._link.connection()
-            connection.fail(ConnectionLost(address=self._link.address, problem=f"no answer for {seconds:g} s"))
+        if self._in_flight.is_unanswered_since(self._broker.clock.monotonic() - seconds):
+            connection = await self._broker.connection()
+            connection.fail(ConnectionLost(address=self._broker.address, problem=f"no answer for {seconds:g} s"))
 
     def close(self, error: QuiverError) -> None:
         """Fails whatever is not settled."""
@@ -189,39 +189,39 @@ class AsyncDispatch:
     def begin_transaction(self, identity: tuple[int, int]) -> None:
         """What comes now is sent under this identity, with sequences from 0. Nothing is on its way."""
         self._identity = identity
-        self._fleet.begin_transaction()
+        self._in_flight.begin_transaction()
         with self._mutex:
             self._failed = []
 
     async def give_up(self, error: QuiverError) -> None:
         """Fails whatever is not settled, also what was sent: nobody waits for its answer."""
         async with self._pumping:
-            self._fail_everything(error, flying_too=True)
+            self._fail_everything(error, in_flight_too=True)
 
     def after_fork(self) -> None:
         self._mutex = threading.Lock()
-        self._fleet.after_fork()
+        self._in_flight.after_fork()
 
     # routing
 
     def _left(self, deadline: float) -> float:
         """How long a request may take, so as not to go beyond the deadline."""
-        return max(0.001, min(self._options.request_seconds, deadline - self._link.clock.monotonic()))
+        return max(0.001, min(self._options.request_seconds, deadline - self._broker.clock.monotonic()))
 
     async def _prepare(self, deadline: float) -> None:
         topic = await self.load_topic(_TOPIC_SECONDS, self._left(deadline))
         while self._ready:
             self._place(self._ready.popleft(), topic)
-        if self._fleet.can_be_rerouted:
+        if self._in_flight.can_be_rerouted:
             await self._reroute(topic, deadline)
         if self._options.idempotent and not self._options.is_transactional:
             if self._identity == NO_IDENTITY:
                 self._identity = await self._new_identity(InitProducer(), deadline)
-            for lane in self._fleet.wanting_epoch():
-                self._fleet.begin_epoch(lane, await self._new_identity(InitProducer(*lane.identity), deadline))
+            for queue in self._in_flight.wanting_epoch():
+                self._in_flight.begin_epoch(queue, await self._new_identity(InitProducer(*queue.identity), deadline))
 
     async def _new_identity(self, request: InitProducer, deadline: float) -> tuple[int, int]:
-        connection = await self._link.connection(self._left(deadline))
+        connection = await self._broker.connection(self._left(deadline))
         answer = (await connection.call(request, self._left(deadline))).answer
         if isinstance(answer, ProducerIdentity):
             return answer.producer_id, answer.epoch
@@ -229,16 +229,16 @@ class AsyncDispatch:
             raise error_from_wire(answer.code, answer.message, answer.retryable)
         raise unexpected(answer)
 
-    def _place(self, parcel: Parcel, topic: TopicInfo) -> None:
-        delivery, route = parcel.delivery, parcel.route
+    def _place(self, pending: PendingRows, topic: TopicInfo) -> None:
+        outcome, route = pending.outcome, pending.route
         try:
-            routed = self._router.route(parcel.rows(), route.partition, topic.partitions, self._fleet.is_troubled)
+            routed = self._router.route(pending.rows(), route.partition, topic.partitions, self._in_flight.is_failing)
         except QuiverError as error:
-            self._abandon(parcel, error)
+            self._abandon(pending, error)
             return
-        deadline = self._link.clock.monotonic() + self._options.delivery_seconds
-        batches = batches_of(routed, delivery, route.partition, route.priority, parcel.size, deadline, route.delayed)
-        delivery.place(Placement(batches, routed.order))
+        deadline = self._broker.clock.monotonic() + self._options.delivery_seconds
+        batches = batches_of(routed, outcome, route.partition, route.priority, pending.size, deadline, route.delayed)
+        outcome.place(Placement(batches, routed.order))
         self._enqueue(batches)
 
     async def _reroute(self, known: TopicInfo, deadline: float) -> None:
@@ -246,11 +246,11 @@ class AsyncDispatch:
         missing: TopicNotFound | None = None
         topic = known
         try:
-            topic = self.topic = await self._link.topic(self._name, self._left(deadline))
+            topic = self.topic = await self._broker.topic(self._name, self._left(deadline))
         except TopicNotFound as error:
             missing = error
         is_new = topic.id != known.id
-        for batch in self._fleet.withdraw(is_new_topic=is_new or missing is not None):
+        for batch in self._in_flight.withdraw(is_new_topic=is_new or missing is not None):
             if missing is not None:
                 self._settle(batch, error=missing)
             elif isinstance(batch.last_error, TopicNotFound) and not is_new:
@@ -261,82 +261,84 @@ class AsyncDispatch:
     def _place_again(self, batch: Batch, topic: TopicInfo) -> None:
         rows = batch.open_rows()
         try:
-            routed = self._router.route(rows, batch.chosen, topic.partitions, self._fleet.is_troubled)
+            routed = self._router.route(rows, batch.chosen, topic.partitions, self._in_flight.is_failing)
         except QuiverError as error:
             self._settle(batch, error=error)
             return
         batches = batches_of(
-            routed, batch.delivery, batch.chosen, batch.priority, batch.size, batch.deadline, batch.is_delayed
+            routed, batch.outcome, batch.chosen, batch.priority, batch.size, batch.deadline, batch.is_delayed
         )
         batch.placement = Placement(batches, routed.order)
         batch.release()
         self._enqueue(batches)
 
     def _enqueue(self, batches: Sequence[Batch]) -> None:
-        """Adds the batches of a parcel, or of a batch, that was counted as one."""
+        """Adds the batches of rows, or of a batch, that were counted as one."""
         self._count(0, len(batches) - 1)
-        self._fleet.enqueue(batches)
+        self._in_flight.enqueue(batches)
 
-    # flights
+    # sending
 
-    async def _launch(self, flights: list[Flight], deadline: float) -> None:
+    async def _send(self, batches: list[InFlightBatch], deadline: float) -> None:
         assert self.topic is not None
         try:
-            connection = await self._link.connection(self._left(deadline))
+            connection = await self._broker.connection(self._left(deadline))
         except QuiverError as error:
-            for lane, batch in flights:
-                self._refused(lane, batch, error, was_sent=False)
+            for queue, batch in batches:
+                self._refused(queue, batch, error, was_sent=False)
             return
         is_answered = self._options.acks != ACKS_NONE
         outbound: list[Outbound] = []
-        for lane, batch in flights:
+        for queue, batch in batches:
             try:
                 frame = batch.build(
-                    lane.identity, self._options.compression, transactional=self._options.is_transactional
+                    queue.identity, self._options.compression, transactional=self._options.is_transactional
                 )
             except QuiverError as error:
-                self._refused(lane, batch, error, was_sent=False)
+                self._refused(queue, batch, error, was_sent=False)
                 continue
             # What may be stored already is not hashed again: it would be stored twice.
             count = self.topic.partitions if batch.hashed and not batch.is_uncertain else 0
             request = Produce(self.topic.id, batch.partition, count, self._options.acks)
-            outbound.append(Outbound(request, frame, partial(self._answered, lane, batch) if is_answered else None))
+            outbound.append(Outbound(request, frame, partial(self._answered, queue, batch) if is_answered else None))
         await connection.send(outbound)
         if not is_answered:
-            lost = ConnectionLost(address=self._link.address, problem="it broke while messages were sent")
+            lost = ConnectionLost(address=self._broker.address, problem="it broke while messages were sent")
             answer = Produced(_UNKNOWN_OFFSET, 0) if connection.is_open else lost
-            for lane, batch in flights:
-                self._answered(lane, batch, answer)
+            for queue, batch in batches:
+                self._answered(queue, batch, answer)
 
-    def _answered(self, lane: Lane, batch: Batch, answer: Answer | QuiverError, _: memoryview | None = None) -> None:
+    def _answered(
+        self, queue: PartitionSendQueue, batch: Batch, answer: Answer | QuiverError, _: memoryview | None = None
+    ) -> None:
         if batch.is_settled:
             return
         if isinstance(answer, Produced):
             self._failures = 0
-            if self._fleet.acked(lane, batch):
+            if self._in_flight.acked(queue, batch):
                 if answer.duplicates:
                     batch.note_duplicates(answer.duplicates)
                 self._settle(batch, base_offset=answer.base_offset)
         elif isinstance(answer, Failure):
-            self._refused(lane, batch, error_from_wire(answer.code, answer.message, answer.retryable))
+            self._refused(queue, batch, error_from_wire(answer.code, answer.message, answer.retryable))
         else:
-            self._refused(lane, batch, answer if isinstance(answer, QuiverError) else unexpected(answer))
+            self._refused(queue, batch, answer if isinstance(answer, QuiverError) else unexpected(answer))
         if self.has_work:
             self._wake()
 
-    def _refused(self, lane: Lane, batch: Batch, error: QuiverError, *, was_sent: bool = True) -> None:
-        now, jitter = self._link.clock.monotonic(), self._link.randomness.jitter()
-        is_final = self._fleet.refused(lane, batch, error, now=now, jitter=jitter, was_sent=was_sent)
+    def _refused(self, queue: PartitionSendQueue, batch: Batch, error: QuiverError, *, was_sent: bool = True) -> None:
+        now, jitter = self._broker.clock.monotonic(), self._broker.randomness.jitter()
+        is_final = self._in_flight.refused(queue, batch, error, now=now, jitter=jitter, was_sent=was_sent)
         if is_final:
             self._settle(batch, error=error)
             if self._options.is_transactional:  # nothing of the transaction can count any more
-                for other in self._fleet.surrender(flying_too=False):
+                for other in self._in_flight.take_all(in_flight_too=False):
                     self._settle(other, error=error)
         elif self.closed_by is not None:
             self._fail_everything(self.closed_by)
         elif error.retryable and not isinstance(error, _REPAIRED):
-            wait = (self._fleet.next_retry(now) or now) - now
-            self._link.log.retrying(f"sending to {self._name}", error, lane.failures, max(0.0, wait))
+            wait = (self._in_flight.next_retry(now) or now) - now
+            self._broker.log.retrying(f"sending to {self._name}", error, queue.failures, max(0.0, wait))
 
     # ends
 
@@ -345,16 +347,16 @@ class AsyncDispatch:
         batch.release()
         if error is not None:
             self._remember(batch)
-        batch.delivery.watchers.changed()
+        batch.outcome.watchers.changed()
         self._count(-batch.size, -1)
 
-    def _abandon(self, parcel: Parcel, error: QuiverError) -> None:
+    def _abandon(self, pending: PendingRows, error: QuiverError) -> None:
         """Fails messages that did not get as far as a batch."""
-        self._remember(parcel.delivery)
-        parcel.delivery.fail(error)
-        self._count(-parcel.size, -1)
+        self._remember(pending.outcome)
+        pending.outcome.fail(error)
+        self._count(-pending.size, -1)
 
-    def _remember(self, failure: Batch | Delivery) -> None:
+    def _remember(self, failure: Batch | SendOutcome) -> None:
         with self._mutex:
             if len(self._failed) < _FAILURES_KEPT:
                 self._failed.append(failure)
@@ -368,15 +370,15 @@ class AsyncDispatch:
 
     def _pause(self, error: QuiverError) -> None:
         """The broker cannot be reached: tries again a little later."""
-        delay = backoff_seconds(self._failures, self._link.randomness.jitter())
+        delay = backoff_seconds(self._failures, self._broker.randomness.jitter())
         self._failures += 1
-        self._paused_until = self._link.clock.monotonic() + delay
-        self._link.log.retrying(f"sending to {self._name}", error, self._failures, delay)
-        self._fleet.blame(error)
+        self._paused_until = self._broker.clock.monotonic() + delay
+        self._broker.log.retrying(f"sending to {self._name}", error, self._failures, delay)
+        self._in_flight.note_error(error)
         self._wake()
 
-    def _fail_everything(self, error: QuiverError, *, flying_too: bool = False) -> None:
+    def _fail_everything(self, error: QuiverError, *, in_flight_too: bool = False) -> None:
         while self._ready:
             self._abandon(self._ready.popleft(), error)
-        for batch in self._fleet.surrender(flying_too=flying_too or self.closed_by is not None):
+        for batch in self._in_flight.take_all(in_flight_too=in_flight_too or self.closed_by is not None):
             self._settle(batch, error=error)

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from quiver.client._async.connection.connection import AsyncConnection, Outbound
-from quiver.client._async.connection.reconnecting import AsyncLink, unexpected
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client._backend_async import Signal, sleep
 from quiver.client.backoff import backoff_seconds
 from quiver.client.read.cursor import Cursor, StoredFrame
@@ -42,7 +42,7 @@ class AsyncFetcher:
 
     def __init__(
         self,
-        link: AsyncLink,
+        broker: AsyncReconnectingConnection,
         *,
         max_bytes: int,
         max_wait_ms: int,
@@ -50,7 +50,7 @@ class AsyncFetcher:
         read_committed: bool = True,
         include_expired: bool = False,
     ) -> None:
-        self._link = link
+        self._broker = broker
         self._read_committed = read_committed
         self._include_expired = include_expired
         self._skips_missing = skips_missing
@@ -81,8 +81,8 @@ class AsyncFetcher:
         It waits for at most `timeout` seconds, also for a connection. An error comes behind the frames that were
         read before it.
         """
-        self._link.check_fork()
-        self._deadline = None if timeout is None else self._link.clock.monotonic() + timeout
+        self._broker.check_fork()
+        self._deadline = None if timeout is None else self._broker.clock.monotonic() + timeout
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -95,7 +95,7 @@ class AsyncFetcher:
             return []
         asked, answer, payload, arrived_at = self._arrived.popleft()
         self._unread_count -= 1
-        self._silent_since = self._link.clock.monotonic()
+        self._silent_since = self._broker.clock.monotonic()
         for source, cursor in asked:
             if source.cursor is cursor:
                 source.is_fetching = False
@@ -108,16 +108,16 @@ class AsyncFetcher:
 
     def _within(self, seconds: float) -> float:
         """As long as that, but not beyond the deadline."""
-        left = seconds if self._deadline is None else self._deadline - self._link.clock.monotonic()
+        left = seconds if self._deadline is None else self._deadline - self._broker.clock.monotonic()
         return max(0.001, min(seconds, left))
 
     @property
     def _silence_seconds(self) -> float:
-        return self._max_wait_ms / 1000 + self._link.timeout
+        return self._max_wait_ms / 1000 + self._broker.timeout
 
     def _check_silence(self) -> None:
         """Gives up a connection that should have answered by now."""
-        silence = self._link.clock.monotonic() - self._silent_since
+        silence = self._broker.clock.monotonic() - self._silent_since
         if self._connection is not None and self._unread_count and silence > self._silence_seconds:
             problem = f"no answer for {silence:.0f} s"
             self._connection.fail(ConnectionLost(address=self._connection.address, problem=problem))
@@ -140,15 +140,15 @@ class AsyncFetcher:
             self._read_committed,
         )
         if self._unread_count == 0:
-            self._silent_since = self._link.clock.monotonic()
+            self._silent_since = self._broker.clock.monotonic()
         self._unread_count += 1
 
         def on_answer(answer: Answer | QuiverError, payload: memoryview) -> None:
-            self._arrived.append((asked, answer, payload, self._link.clock.monotonic()))
+            self._arrived.append((asked, answer, payload, self._broker.clock.monotonic()))
             self._news.set()
 
         try:
-            self._connection = await self._link.connection(self._within(self._link.timeout))
+            self._connection = await self._broker.connection(self._within(self._broker.timeout))
         except QuiverError as error:
             on_answer(error, memoryview(b""))
             return
@@ -204,15 +204,15 @@ class AsyncFetcher:
 
     async def _earliest(self, source: PartitionSource) -> int:
         request = ListOffsets([OffsetPart(*source.key, EARLIEST)])
-        answer = (await self._link.call(request, timeout=self._within(self._link.timeout))).answer
+        answer = (await self._broker.call(request, timeout=self._within(self._broker.timeout))).answer
         if not isinstance(answer, Offsets):
             raise unexpected(answer)
         return answer.offsets[0].offset
 
     async def _pause_after(self, error: QuiverError) -> None:
-        if not error.retryable or self._link.is_closed:
+        if not error.retryable or self._broker.is_closed:
             raise error
-        wait = backoff_seconds(self._failures, self._link.randomness.jitter())
+        wait = backoff_seconds(self._failures, self._broker.randomness.jitter())
         self._failures += 1
-        self._link.log.retrying("fetching", error, self._failures, wait)
+        self._broker.log.retrying("fetching", error, self._failures, wait)
         await sleep(self._within(wait))

@@ -5,17 +5,17 @@ from types import TracebackType
 
 import pyarrow as pa
 
-from quiver.client._async.connection.reconnecting import AsyncLink
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
 from quiver.client._async.read.fetcher import AsyncFetcher
 from quiver.client._async.read.offsets import find_offsets
 from quiver.client._backend_async import flatten
 from quiver.client.message import Message, messages_of
-from quiver.client.raise_once import Raising
+from quiver.client.raise_once import RaiseOnce
 from quiver.client.read.arrow_batch import arrow_batch
 from quiver.client.read.cursor import NO_END, ReadFrame
-from quiver.client.read.options import ReaderOptions
+from quiver.client.read.options import ReaderConfig
 from quiver.client.read.partition_source import PartitionSource
-from quiver.client.wait_limit import Patience
+from quiver.client.wait_limit import WaitLimit
 from quiver.model.errors import ConnectionLost, MessageTimeout, PartitionNotFound, RequestTimeout
 from quiver.model.position import Position
 from quiver.protocol.messages import TopicInfo
@@ -30,12 +30,12 @@ class AsyncReader:
     Within a partition messages come in order. One fetch is under way while the last one is read.
     """
 
-    def __init__(self, link: AsyncLink, topic: str, options: ReaderOptions) -> None:
+    def __init__(self, broker: AsyncReconnectingConnection, topic: str, options: ReaderConfig) -> None:
         self.topic = topic
-        self._link = link
+        self._broker = broker
         self._options = options
         self._fetcher = AsyncFetcher(
-            link,
+            broker,
             max_bytes=options.max_bytes,
             max_wait_ms=options.max_wait_ms,
             read_committed=options.read_committed,
@@ -44,7 +44,7 @@ class AsyncReader:
         self.expired_count = 0
         """Messages that were left out because their time to live was over."""
         self._sources: list[PartitionSource] = []
-        self._patience = Patience(link.clock, link.log, options.timeout_seconds)
+        self._wait_limit = WaitLimit(broker.clock, broker.log, options.timeout_seconds)
         self._info: TopicInfo | None = None
         self._looked_at = 0.0
         self._is_closed = False
@@ -55,8 +55,8 @@ class AsyncReader:
         """Fixes where reading starts and ends; TopicNotFound, PartitionNotFound."""
         if self._info is not None:
             return
-        self._patience.restart()
-        info = await self._link.topic(self.topic, self._patience.left)
+        self._wait_limit.restart()
+        info = await self._broker.topic(self.topic, self._wait_limit.left)
         wanted = self._options.partitions
         numbers = range(info.partitions) if wanted is None else wanted
         for number in numbers:
@@ -67,7 +67,7 @@ class AsyncReader:
         for number in numbers:
             end = ends[number]
             self._begin(info, number, starts[number] or 0, NO_END if end is None else end)
-        self._looked_at = self._link.clock.monotonic()
+        self._looked_at = self._broker.clock.monotonic()
         self._info = info
 
     def _begin(self, info: TopicInfo, partition: int, offset: int, end: int = NO_END) -> None:
@@ -108,43 +108,43 @@ class AsyncReader:
 
     async def _batch_groups(self) -> AsyncIterator[Iterable[pa.RecordBatch]]:
         async for read in self._reading:
-            yield Raising(read) if isinstance(read, MessageTimeout) else [arrow_batch(read)]
+            yield RaiseOnce(read) if isinstance(read, MessageTimeout) else [arrow_batch(read)]
 
     async def _message_groups(self) -> AsyncIterator[Iterable[Message]]:
         async for read in self._reading:
-            yield Raising(read) if isinstance(read, MessageTimeout) else messages_of(read, self.topic)
+            yield RaiseOnce(read) if isinstance(read, MessageTimeout) else messages_of(read, self.topic)
 
     async def _read(self) -> AsyncIterator[ReadFrame | MessageTimeout]:
         await self.open()
-        patience = self._patience
+        limit = self._wait_limit
         while not self._is_closed and not all(source.cursor.is_finished for source in self._sources):
             await self._look_for_partitions()
             has_waited = True
-            for _, stored in await self._fetcher.next_frames(patience.left):
+            for _, stored in await self._fetcher.next_frames(limit.left):
                 if self._is_closed:
                     return
                 if not stored.is_hidden:
-                    read = stored.open(self.topic, self._options.limits, self._link.clock.monotonic())
+                    read = stored.open(self.topic, self._options.limits, self._broker.clock.monotonic())
                     self.expired_count += read.expired_count
                     if read.is_empty:
                         continue
                     yield read
-                    patience.restart()
+                    limit.restart()
                     has_waited = False
-            if has_waited and patience.is_over:
-                yield patience.error()
-                patience.restart()
+            if has_waited and limit.is_over:
+                yield limit.error()
+                limit.restart()
 
     async def _look_for_partitions(self) -> None:
         """A reader of all partitions that follows finds those that are added, from their first message on."""
-        now = self._link.clock.monotonic()
+        now = self._broker.clock.monotonic()
         if self._info is None or not self._options.follows_growth:
             return
         if now - self._looked_at < _LOOK_FOR_PARTITIONS_SECONDS:
             return
         self._looked_at = now
         try:
-            info = await self._link.topic(self.topic, self._patience.left)
+            info = await self._broker.topic(self.topic, self._wait_limit.left)
         except (ConnectionLost, RequestTimeout):
             return
         if info.id == self._info.id:
@@ -163,11 +163,11 @@ class AsyncReader:
         asked = {n: p for n, p in positions.items() if p is not None and p.kind != "offset"}
         if asked:
             found |= await find_offsets(
-                self._link,
-                info,
+                self._broker,
+                info.id,
                 asked,
                 read_committed=self._options.read_committed,
-                timeout=self._patience.left,
+                timeout=self._wait_limit.left,
             )
         found |= {n: p.value for n, p in positions.items() if p is not None and p.kind == "offset"}
         return found

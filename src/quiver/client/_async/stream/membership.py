@@ -1,14 +1,14 @@
-"""Membership in a group: joining, heartbeats in the background, commits, letting go and leaving."""
+"""Membership in a group: joining, heartbeats in the background, commits, releasing partitions and leaving."""
 
 import contextlib
 import logging
 from collections.abc import Callable
 
-from quiver.client._async.connection.reconnecting import AsyncLink, unexpected
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client._backend_async import Lock, Signal, Task
 from quiver.client.read.partition_source import PartitionSource
-from quiver.client.stream.assignment import Holdings, listed
-from quiver.client.stream.options import StreamOptions
+from quiver.client.stream.assignment import Assignment, listed
+from quiver.client.stream.options import StreamConfig
 from quiver.model.errors import (
     ConnectionLost,
     GroupNotFound,
@@ -32,21 +32,28 @@ _LEAVE_SECONDS = 5.0
 
 
 class AsyncMembership:
-    """The heart beats while handlers run, however long. `on_change` is called when holdings change or are lost."""
+    """Heartbeats are sent while handlers run, however long.
+
+    `on_change` is called when the assignment changes or is lost.
+    """
 
     def __init__(
-        self, link: AsyncLink, options: StreamOptions, holdings: Holdings, on_change: Callable[[], None]
+        self,
+        broker: AsyncReconnectingConnection,
+        options: StreamConfig,
+        assignment: Assignment,
+        on_change: Callable[[], None],
     ) -> None:
-        self._link = link
+        self._broker = broker
         self._options = options
-        self._holdings = holdings
+        self._assignment = assignment
         self._on_change = on_change
         self._committing = Lock()
         self._releasing = Lock()
         self._stop = Signal()
-        self._heart: Task | None = None
+        self._heartbeat_task: Task | None = None
         self._version = -1
-        self._committed_at = link.clock.monotonic()
+        self._committed_at = broker.clock.monotonic()
         self.member_id = ""
         self.generation = 0
         self.error: QuiverError | None = None
@@ -66,20 +73,20 @@ class AsyncMembership:
             options.assignor,  # type: ignore[arg-type]
             options.start,
         )
-        self._adopt((await self._link.call(request, repeatable=False, timeout=timeout)).answer)
+        self._adopt((await self._broker.call(request, repeatable=False, timeout=timeout)).answer)
         _logger.info("group %s: joined as %s, generation %d", options.group, self.member_id, self.generation)
-        self._heart = Task(self._beat, "quiver-heartbeat")
+        self._heartbeat_task = Task(self._send_heartbeats, "quiver-heartbeat")
 
     async def commit(self) -> None:
         """Commits how far partitions were processed. Nothing is sent when nothing moved."""
-        self._holdings.note_progress()
-        await self._commit(self._holdings.held())
+        self._assignment.note_progress()
+        await self._commit(self._assignment.committable())
 
     async def commit_offset(self, source: PartitionSource, offset: int) -> None:
         """Commits everything below an offset; it counts as processed then."""
         if self.error is not None:
             raise self.error
-        if source not in self._holdings.held():
+        if source not in self._assignment.committable():
             raise MemberFenced(f"{source.topic}-{source.partition} is no longer assigned to this member")
         source.position = max(source.position, offset)
         await self._commit([source], offset)
@@ -89,9 +96,9 @@ class AsyncMembership:
 
         What it could not be told before is tried again.
         """
-        self._holdings.give_up(sources)
+        self._assignment.mark_for_release(sources)
         async with self._releasing:
-            keys, read = self._holdings.to_release()
+            keys, read = self._assignment.to_release()
             if not keys:
                 return
             if read:
@@ -99,55 +106,59 @@ class AsyncMembership:
             if self._options.auto_commit_seconds is not None:
                 with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
                     await self._commit(read)
-            beat = GroupHeartbeat(self._options.group, self.member_id, self._version, keys, 0, self._holdings.is_busy)
-            answer = (await self._link.call(beat)).answer
-            self._holdings.released(keys)
+            beat = GroupHeartbeat(
+                self._options.group, self.member_id, self._version, keys, 0, self._assignment.is_revoking
+            )
+            answer = (await self._broker.call(beat)).answer
+            self._assignment.released(keys)
             self._adopt(answer)
 
     async def refresh(self) -> None:
         """Learns what changed in the group since the last heartbeat."""
-        beat = GroupHeartbeat(self._options.group, self.member_id, self._version, [], 0, self._holdings.is_busy)
-        self._adopt((await self._link.call(beat)).answer)
+        beat = GroupHeartbeat(self._options.group, self.member_id, self._version, [], 0, self._assignment.is_revoking)
+        self._adopt((await self._broker.call(beat)).answer)
 
     async def leave(self) -> None:
         """Ends membership at once, so that others take over without waiting for the session to end."""
         self._stop.set()
         if self.error is None and self.member_id and self._options.instance_id is None:
             with contextlib.suppress(QuiverError):  # the session ends it then
-                await self._link.call(LeaveGroup(self._options.group, self.member_id), timeout=_LEAVE_SECONDS)
-        if self._heart is not None:
-            self._heart.cancel()
-        self._holdings.lose_all()
+                await self._broker.call(LeaveGroup(self._options.group, self.member_id), timeout=_LEAVE_SECONDS)
+        if self._heartbeat_task is not None:
+            self._heartbeat_task.cancel()
+        self._assignment.lose_all()
 
-    async def _beat(self) -> None:
+    async def _send_heartbeats(self) -> None:
         failures = 0
         while self.error is None and not self._stop.is_set:
             try:
-                await self._beat_once()
+                await self._heartbeat()
                 failures = 0
             except _PUT_OUT as error:
                 self._lose(error)
             except QuiverError as error:
-                if not error.retryable or self._link.is_closed:
+                if not error.retryable or self._broker.is_closed:
                     self._lose(error)
                 else:
                     wait = 0.1 if isinstance(error, ConnectionLost) else 1.0
                     failures += 1
-                    self._link.log.retrying(f"the heartbeat in group {self._options.group}", error, failures, wait)
+                    self._broker.log.retrying(f"the heartbeat in group {self._options.group}", error, failures, wait)
                     await self._stop.wait(wait)
 
-    async def _beat_once(self) -> None:
+    async def _heartbeat(self) -> None:
         options = self._options
-        await self.release(self._holdings.let_go() if options.on_revoke is None else [])
+        await self.release(self._assignment.stop_revoked() if options.on_revoke is None else [])
         every = options.auto_commit_seconds
-        now = self._link.clock.monotonic()
+        now = self._broker.clock.monotonic()
         if every is not None and now - self._committed_at >= every:
             self._committed_at = now
             with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
                 await self.commit()
         wait_ms = options.heartbeat_ms if every is None else min(options.heartbeat_ms, max(1, int(every * 1000)))
-        request = GroupHeartbeat(options.group, self.member_id, self._version, [], wait_ms, self._holdings.is_busy)
-        reply = await self._link.call(request, timeout=wait_ms / 1000 + self._link.timeout)
+        request = GroupHeartbeat(
+            options.group, self.member_id, self._version, [], wait_ms, self._assignment.is_revoking
+        )
+        reply = await self._broker.call(request, timeout=wait_ms / 1000 + self._broker.timeout)
         if not self._stop.is_set:
             self._adopt(reply.answer)
 
@@ -161,7 +172,7 @@ class AsyncMembership:
                 source.committed = position
             parts = [CommitPart(source.topic_id, source.partition, position) for source, position in moved]
             try:
-                await self._link.call(CommitOffsets(self._options.group, self.member_id, parts))
+                await self._broker.call(CommitOffsets(self._options.group, self.member_id, parts))
             except BaseException:
                 for source, _ in moved:
                     source.forget_commit()
@@ -175,11 +186,11 @@ class AsyncMembership:
         self.member_id = answer.member_id
         if answer.version > self._version:
             self._version, self.generation = answer.version, answer.generation
-        self._holdings.adopt(answer)
+        self._assignment.apply(answer)
         self._on_change()
 
     def _lose(self, error: QuiverError) -> None:
-        if not (self._stop.is_set or self._link.is_closed):
+        if not (self._stop.is_set or self._broker.is_closed):
             _logger.warning("group %s: %s is no longer a member: %s", self._options.group, self.member_id, error)
         self.error = error
         self._on_change()

@@ -8,20 +8,20 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from quiver.client._async.connection.reconnecting import AsyncLink
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
 from quiver.client._async.read.fetcher import AsyncFetcher
 from quiver.client._async.stream.membership import AsyncMembership
 from quiver.client._backend_async import finished, flatten
 from quiver.client.message import Message, messages_of
-from quiver.client.raise_once import Raising
+from quiver.client.raise_once import RaiseOnce
 from quiver.client.read.arrow_batch import arrow_batch
 from quiver.client.read.cursor import ReadFrame, StoredFrame
 from quiver.client.read.partition_source import PartitionSource
-from quiver.client.stream.assignment import Holdings, listed, named
-from quiver.client.stream.current_batch import Hand
+from quiver.client.stream.assignment import Assignment, listed, named
+from quiver.client.stream.current_batch import CurrentBatch
 from quiver.client.stream.offsets import StreamOffsets
-from quiver.client.stream.options import OnPartitions, StreamOptions
-from quiver.client.wait_limit import Patience
+from quiver.client.stream.options import OnPartitions, StreamConfig
+from quiver.client.wait_limit import WaitLimit
 from quiver.model.errors import Closed, InvalidRequest, MessageTimeout, QuiverError
 from quiver.protocol.transaction_messages import GroupOffsets
 
@@ -37,11 +37,13 @@ class AsyncStream:
     as processed when the next one is asked for, or when the stream is closed without an error.
     """
 
-    def __init__(self, link: AsyncLink, fetch_link: AsyncLink, options: StreamOptions) -> None:
-        self._link = link
+    def __init__(
+        self, broker: AsyncReconnectingConnection, fetch_broker: AsyncReconnectingConnection, options: StreamConfig
+    ) -> None:
+        self._broker = broker
         self._options = options
         self._fetcher = AsyncFetcher(
-            fetch_link,
+            fetch_broker,
             max_bytes=options.max_bytes,
             max_wait_ms=options.max_wait_ms,
             skips_missing=True,
@@ -49,9 +51,9 @@ class AsyncStream:
         )
         self.expired_count = 0
         """Messages that were left out because their time to live was over; they count as processed."""
-        self._patience = Patience(link.clock, fetch_link.log, options.timeout_seconds)
-        self._holdings = Holdings()
-        self._membership = AsyncMembership(link, options, self._holdings, self._on_news)
+        self._wait_limit = WaitLimit(broker.clock, fetch_broker.log, options.timeout_seconds)
+        self._assignment = Assignment()
+        self._membership = AsyncMembership(broker, options, self._assignment, self._on_news)
         self._is_open = False
         self.is_closed = False
         self._reading: AsyncIterator[_Found | MessageTimeout] = self._read()
@@ -65,8 +67,8 @@ class AsyncStream:
         if self.is_closed:
             raise Closed(what="the stream")
         if not self._is_open:
-            self._patience.restart()
-            await self._membership.join(self._patience.left)
+            self._wait_limit.restart()
+            await self._membership.join(self._wait_limit.left)
             self._is_open = True
         return self
 
@@ -81,12 +83,12 @@ class AsyncStream:
     @property
     def assignment(self) -> list[tuple[str, int]]:
         """Topics and partitions that this member reads now."""
-        return named(self._holdings.current())
+        return named(self._assignment.reading())
 
     @property
     def positions(self) -> dict[tuple[str, int], int]:
         """By topic and partition, the next offset to be processed."""
-        return {(source.topic, source.partition): source.position for source in self._holdings.current()}
+        return {(source.topic, source.partition): source.position for source in self._assignment.reading()}
 
     @property
     def lost_count(self) -> int:
@@ -94,24 +96,24 @@ class AsyncStream:
         return self._fetcher.lost_count
 
     async def commit(self) -> None:
-        """Commits everything that was handed out so far, the message at hand included."""
+        """Commits everything that was handed out so far, the current message included."""
         self._check_membership()
-        self._holdings.note_progress(done=True)
+        self._assignment.note_progress(done=True)
         await self._membership.commit()
 
     def offsets_handed_out(self) -> StreamOffsets:
-        """For a transaction: everything that was handed out so far, the message at hand included."""
+        """For a transaction: everything that was handed out so far, the current message included."""
         if self._options.auto_commit_seconds is not None:
             problem = "offsets of a stream are part of a transaction only with auto_commit=False"
             raise InvalidRequest(problem=f"{problem}: others are committed whatever becomes of it")
         self._check_membership()
-        self._holdings.note_progress(done=True)
-        return StreamOffsets(self._options.group, self._holdings.held())
+        self._assignment.note_progress(done=True)
+        return StreamOffsets(self._options.group, self._assignment.committable())
 
     def offsets_request(self, offsets: StreamOffsets) -> GroupOffsets:
         """What a commit says about them; MemberFenced when they are no longer this member's."""
         self._check_membership()
-        return offsets.request(self.member_id, self.generation, self._holdings.held())
+        return offsets.request(self.member_id, self.generation, self._assignment.committable())
 
     async def refresh(self) -> None:
         """Asks the group how things stand."""
@@ -120,12 +122,12 @@ class AsyncStream:
     def rewind(self) -> None:
         """Goes back to what was committed, from the next message on: after a transaction was aborted."""
         self._check_membership()
-        self._holdings.rewind()
+        self._assignment.rewind()
         self._fetcher.wake()
 
     def pause(self, topic: str, partition: int) -> None:
         """Holds a partition back from the next message on; it stays with this member."""
-        self._holdings.pause(self._source(topic, partition))
+        self._assignment.pause(self._source(topic, partition))
 
     def resume(self, topic: str, partition: int) -> None:
         self._source(topic, partition).is_paused = False
@@ -135,25 +137,25 @@ class AsyncStream:
         """Goes on in a partition at another offset, from the next message on. It is what is committed next."""
         if offset < 0:
             raise InvalidRequest(problem=f"offset {offset} is not one of 0 and up")
-        self._holdings.seek(self._source(topic, partition), offset)
+        self._assignment.seek(self._source(topic, partition), offset)
         self._fetcher.wake()
 
     async def close(self, *, done: bool = True) -> None:
-        """Lets go of everything, commits and leaves. With `done` the message at hand counts as processed.
+        """Gives up all partitions, commits and leaves. With `done` the current message counts as processed.
 
         In a forked child it does nothing: the membership is the parent's.
         """
-        if self.is_closed or self._link.is_forked:
+        if self.is_closed or self._broker.is_forked:
             self.is_closed = True
             return
         self.is_closed = True
-        self._holdings.put_down(done=done)
+        self._assignment.finish(done=done)
         self._fetcher.wake()
         if not self._is_open:
             return
         try:
             if self._membership.error is None:
-                await self._tell(self._options.on_revoke, self._holdings.current())
+                await self._tell(self._options.on_revoke, self._assignment.reading())
             if self._options.auto_commit_seconds is not None and self._membership.error is None:
                 await self._membership.commit()
         finally:
@@ -179,74 +181,74 @@ class AsyncStream:
     async def _batch_groups(self) -> AsyncIterator[Iterable[pa.RecordBatch]]:
         async for found in self._reading:
             if isinstance(found, MessageTimeout):
-                yield Raising(found)
+                yield RaiseOnce(found)
                 continue
             source, stored, read = found
-            if self._holdings.pick_up(Hand(source, stored.cursor, [], stored.end)):
+            if self._assignment.begin(CurrentBatch(source, stored.cursor, [], stored.end)):
                 self.expired_count += read.expired_count
                 yield [arrow_batch(read)]
-                self._link.check_fork()
-                self._holdings.put_down()
+                self._broker.check_fork()
+                self._assignment.finish()
                 await self._keep_up()
 
     async def _message_groups(self) -> AsyncIterator[Iterable[Message]]:
         async for found in self._reading:
             if isinstance(found, MessageTimeout):
-                yield Raising(found)
+                yield RaiseOnce(found)
                 continue
             source, stored, read = found
             messages, expired = list(messages_of(read, source.topic)), read.expired_count
             if messages:
                 messages[0].source.commit = partial(self._commit_message, source)
-            hand: Hand | None = Hand(source, stored.cursor, messages, stored.end)
-            while hand is not None and not self.is_closed and self._holdings.pick_up(hand):
+            current: CurrentBatch | None = CurrentBatch(source, stored.cursor, messages, stored.end)
+            while current is not None and not self.is_closed and self._assignment.begin(current):
                 self.expired_count, expired = self.expired_count + expired, 0
-                yield hand.left
-                self._link.check_fork()
-                hand = self._holdings.put_down()
+                yield current.left
+                self._broker.check_fork()
+                current = self._assignment.finish()
                 await self._keep_up()
 
     async def _read(self) -> AsyncIterator[_Found | MessageTimeout]:
         await self.open()
-        patience = self._patience
+        limit = self._wait_limit
         while not self.is_closed:
             await self._keep_up()
             has_waited = True
-            for source, stored in await self._fetcher.next_frames(patience.left):
+            for source, stored in await self._fetcher.next_frames(limit.left):
                 if self.is_closed:
                     return
                 if stored.is_hidden:
-                    self._holdings.pass_over(source, stored.cursor, stored.end)
+                    self._assignment.skip_to(source, stored.cursor, stored.end)
                 elif not source.is_gone and stored.cursor is source.cursor:
-                    read = stored.open(source.topic, self._options.limits, self._link.clock.monotonic())
+                    read = stored.open(source.topic, self._options.limits, self._broker.clock.monotonic())
                     if read.is_empty:
                         self.expired_count += read.expired_count
-                        self._holdings.pass_over(source, stored.cursor, stored.end)
+                        self._assignment.skip_to(source, stored.cursor, stored.end)
                         continue
                     yield source, stored, read
-                    patience.restart()
+                    limit.restart()
                     has_waited = False
-            if has_waited and patience.is_over:
-                yield patience.error()
-                patience.restart()
+            if has_waited and limit.is_over:
+                yield limit.error()
+                limit.restart()
 
     async def _keep_up(self) -> None:
         """Between two messages: begins with new partitions, lets go of others, and says when membership is lost."""
         error = self._membership.error
         if error is not None and not self.is_closed:
-            await self._tell(self._options.on_lost, self._holdings.lose_all())
+            await self._tell(self._options.on_lost, self._assignment.lose_all())
             raise error
-        arrived = self._holdings.take_arrived()
-        if arrived:
-            _logger.info("group %s: reads %s", self._options.group, listed(arrived))
-            await self._tell(self._options.on_assign, arrived)
-            self._fetcher.add(arrived)
-        lost = self._holdings.take_lost()
+        added = self._assignment.take_added()
+        if added:
+            _logger.info("group %s: reads %s", self._options.group, listed(added))
+            await self._tell(self._options.on_assign, added)
+            self._fetcher.add(added)
+        lost = self._assignment.take_lost()
         if lost:
             _logger.warning("group %s: lost %s", self._options.group, listed(lost))
         await self._tell(self._options.on_lost, lost)
-        if self._holdings.is_busy:
-            leaving = self._holdings.let_go()
+        if self._assignment.is_revoking:
+            leaving = self._assignment.stop_revoked()
             await self._tell(self._options.on_revoke, leaving)
             if leaving:
                 await self._release(leaving)
@@ -267,12 +269,12 @@ class AsyncStream:
         return reading
 
     def _check_membership(self) -> None:
-        self._link.check_fork()
+        self._broker.check_fork()
         if self._membership.error is not None and not self.is_closed:
             raise self._membership.error
 
     def _on_news(self) -> None:
-        self._holdings.interrupt()
+        self._assignment.interrupt()
         self._fetcher.wake()
 
     async def _commit_message(self, source: PartitionSource, message: Message) -> None:
@@ -284,8 +286,8 @@ class AsyncStream:
             await finished(callback(named(sources)))
 
     def _source(self, topic: str, partition: int) -> PartitionSource:
-        self._link.check_fork()
-        source = self._holdings.find(topic, partition)
+        self._broker.check_fork()
+        source = self._assignment.find(topic, partition)
         if source is None:
             raise InvalidRequest(problem=f"{topic}-{partition} is not assigned to this member now")
         return source

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from quiver.client._async.connection.reconnecting import AsyncLink
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
 from quiver.client._async.stream.stream import AsyncStream
 from quiver.client.stream.offsets import StreamOffsets
 from quiver.model.errors import InvalidRequest, PartitionNotFound
@@ -14,8 +14,8 @@ from quiver.protocol.transaction_messages import AddOffsets, GroupOffsets, Produ
 class AsyncTransactionOffsets:
     """The last offset that is named for a partition counts."""
 
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
+    def __init__(self, broker: AsyncReconnectingConnection) -> None:
+        self._broker = broker
         self._named: dict[str, dict[tuple[int, int], int]] = {}
         self._streams: dict[AsyncStream, StreamOffsets] = {}
 
@@ -26,7 +26,7 @@ class AsyncTransactionOffsets:
         """TopicNotFound, PartitionNotFound; whether the group takes them is asked at the commit."""
         found: dict[tuple[int, int], int] = {}
         for topic, parts in offsets.items():
-            info = await self._link.topic(topic)
+            info = await self._broker.topic(topic)
             for partition, offset in parts.items():
                 if not 0 <= partition < info.partitions:
                     raise PartitionNotFound(topic=topic, count=info.partitions, partition=partition)
@@ -55,7 +55,7 @@ class AsyncTransactionOffsets:
     async def hand_over(self, key: ProducerKey) -> None:
         """Gives them to the broker, for somebody else's commit."""
         if groups := self.requests():
-            await self._link.call(AddOffsets(key.producer_id, key.epoch, groups))
+            await self._broker.call(AddOffsets(key.producer_id, key.epoch, groups))
 
     def committed(self) -> None:
         for taken in self._streams.values():

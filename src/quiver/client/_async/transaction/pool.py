@@ -3,15 +3,16 @@
 import threading
 from weakref import WeakSet
 
-from quiver.client._async.connection.reconnecting import AsyncLink
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
 from quiver.client._async.transaction.transactional import AsyncTransactional
+from quiver.client.produce.options import ProducerConfig
 
 
 class AsyncTransactionPool:
     """One for each transactional id; those without an id are used by whoever comes next."""
 
-    def __init__(self, link: AsyncLink) -> None:
-        self._link = link
+    def __init__(self, broker: AsyncReconnectingConnection) -> None:
+        self._broker = broker
         self._mutex = threading.Lock()
         self._named: dict[str, AsyncTransactional] = {}
         self._idle: dict[AsyncTransactional, None] = {}
@@ -19,29 +20,34 @@ class AsyncTransactionPool:
         self._handed_out: WeakSet[AsyncTransactional] = WeakSet()
         """Without an id, and somebody's own."""
 
-    def get(self, transactional_id: str | None, timeout_ms: int) -> AsyncTransactional:
-        """The one of an id; without an id, a new one."""
-        self._link.check_fork()
+    def get(
+        self, transactional_id: str | None, timeout_ms: int, sending: ProducerConfig | None = None
+    ) -> AsyncTransactional:
+        """The one of an id, unless that was closed; without an id, a new one."""
+        self._broker.check_fork()
         with self._mutex:
             if transactional_id is None:
-                own = AsyncTransactional(self._link, None, timeout_ms)
+                own = AsyncTransactional(self._broker, None, timeout_ms, sending)
                 self._handed_out.add(own)
                 return own
+            self._named = {name: each for name, each in self._named.items() if not each.is_closed}
             found = self._named.get(transactional_id)
             if found is None:
-                found = self._named[transactional_id] = AsyncTransactional(self._link, transactional_id, timeout_ms)
+                found = AsyncTransactional(self._broker, transactional_id, timeout_ms, sending)
+                self._named[transactional_id] = found
             found.set_timeout(timeout_ms)
+            found.sending = sending or found.sending
             return found
 
     def choose(self, transactional_id: str | None, timeout_ms: int) -> AsyncTransactional:
         """For one transaction: without an id, one that is idle."""
-        self._link.check_fork()
+        self._broker.check_fork()
         if transactional_id is not None:
             return self.get(transactional_id, timeout_ms)
         with self._mutex:
             chosen = next((each for each in self._idle if each.timeout_ms == timeout_ms), None)
             if chosen is None:
-                chosen = AsyncTransactional(self._link, None, timeout_ms, on_end=self._on_end)
+                chosen = AsyncTransactional(self._broker, None, timeout_ms, on_end=self._on_end)
             self._idle.pop(chosen, None)
             self._busy[chosen] = None
             return chosen

@@ -1,13 +1,7 @@
 """The messages of transactions to one topic."""
 
-from quiver.client._async.connection.reconnecting import AsyncLink
 from quiver.client._async.produce.producer import AsyncProducer
-from quiver.client.produce.options import ProducerOptions
 from quiver.model.errors import Closed, QuiverError
-from quiver.model.limits import KIB
-
-_BATCH_BYTES = 256 * KIB
-"""Less than producers have, so that the broker writes the first frames while the next ones are built."""
 
 
 class AsyncTransactionProducer(AsyncProducer):
@@ -16,24 +10,15 @@ class AsyncTransactionProducer(AsyncProducer):
     Between two of them nothing is on its way: the first has ended with `flush` or `give_up`.
     """
 
-    def __init__(self, link: AsyncLink, topic: str, *, timeout_seconds: float) -> None:
-        options = ProducerOptions(
-            batch_bytes=_BATCH_BYTES,
-            delivery_seconds=timeout_seconds,
-            timeout_seconds=timeout_seconds,
-            is_transactional=True,
-        )
-        super().__init__(link, topic, options)
-
     def begin(self, identity: tuple[int, int]) -> None:
         """What comes now belongs to the transaction of this producer id and epoch."""
-        self._dispatch.begin_transaction(identity)
+        self._sender.begin_transaction(identity)
 
     async def push(self) -> None:
         """Sends everything that was taken, without waiting for answers."""
         self._flushing += 1
         try:
-            await self._dispatch.pump()
+            await self._sender.pump()
         finally:
             self._flushing -= 1
 
@@ -42,10 +27,10 @@ class AsyncTransactionProducer(AsyncProducer):
         with self._mutex:
             for chunk in list(self._open):
                 self._seal(chunk)
-        await self._dispatch.give_up(error)
+        await self._sender.give_up(error)
 
     async def end(self) -> None:
         """Closes it, between two transactions."""
         await self.give_up(Closed(what="the client"))
-        self._dispatch.begin_transaction((-1, -1))
+        self._sender.begin_transaction((-1, -1))
         await self.close()

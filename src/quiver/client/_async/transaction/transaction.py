@@ -61,7 +61,7 @@ class AsyncTransaction:
         self._state.check(TransactionState.NEW)
         self._transactional = self._choose()
         self._key = await self._transactional.enter(self)
-        self._offsets = AsyncTransactionOffsets(self._transactional.link)
+        self._offsets = AsyncTransactionOffsets(self._transactional.broker)
         self._state = TransactionState.OPEN
         return self
 
@@ -193,10 +193,10 @@ class AsyncTransaction:
 
         In a forked child it does nothing: the transaction is the parent's.
         """
-        if self._state is not TransactionState.OPEN or self._transactional.link.is_forked:
+        if self._state is not TransactionState.OPEN or self._transactional.broker.is_forked:
             return
         try:
-            await self._abort(min(_GIVE_UP_SECONDS, self._transactional.link.timeout))
+            await self._abort(min(_GIVE_UP_SECONDS, self._transactional.broker.timeout))
         except QuiverError as error:
             _logger.warning("transaction %s is left to its timeout: %s", self.name, error)
             await self._ended(TransactionState.ABORTED, None)
@@ -244,7 +244,7 @@ class AsyncTransaction:
 
     def _check_fork(self) -> None:
         if self._state is not TransactionState.NEW:
-            self._transactional.link.check_fork()
+            self._transactional.broker.check_fork()
 
     async def _commit(self) -> ProducerKey:
         acks = leased_acks(self._enlisted)
@@ -275,7 +275,7 @@ class AsyncTransaction:
         if not isinstance(error, ProducerFenced):
             return error
         try:
-            await self._abort(min(_GIVE_UP_SECONDS, self._transactional.link.timeout))
+            await self._abort(min(_GIVE_UP_SECONDS, self._transactional.broker.timeout))
         except ProducerFenced as fenced:
             self._transactional.fenced(fenced)
             await self._ended(TransactionState.ABORTED, None)

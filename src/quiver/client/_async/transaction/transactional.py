@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Callable, Iterable
 
-from quiver.client._async.connection.reconnecting import AsyncLink, unexpected
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client._async.transaction.producer import AsyncTransactionProducer
 from quiver.client._async.transaction.transaction import AsyncTransaction
 from quiver.client._backend_async import Lock, sleep
 from quiver.client.backoff import backoff_seconds
+from quiver.client.produce.options import ProducerConfig, transaction_config
 from quiver.client.produce.send_outcome import fresh
 from quiver.model.errors import Closed, InvalidRequest, ProducerFenced, QuiverError, TransactionConflict
 from quiver.model.names import check_name
@@ -21,8 +22,6 @@ from quiver.protocol.transaction_messages import (
 )
 
 _PRODUCERS_KEPT = 64
-_DELIVERY_SECONDS = 120.0
-"""How long a message is tried at most."""
 _IDLE_SECONDS = 3600.0
 """A producer without a transactional id that was idle for longer is left to the broker to forget."""
 
@@ -36,15 +35,18 @@ class AsyncTransactional:
 
     def __init__(
         self,
-        link: AsyncLink,
+        broker: AsyncReconnectingConnection,
         transactional_id: str | None,
         timeout_ms: int,
+        sending: ProducerConfig | None = None,
         on_end: "Callable[[AsyncTransactional], None] | None" = None,
     ) -> None:
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
+        self.sending = sending or transaction_config(timeout_ms)
+        """How messages are sent, to topics that are used for the first time."""
         self.is_closed = False
-        self.link = link
+        self.broker = broker
         self._on_end = on_end
         self._beginning = Lock()
         self._mutex = threading.Lock()
@@ -58,7 +60,7 @@ class AsyncTransactional:
 
     async def init(self) -> "AsyncTransactional":
         """Takes the transactional id over: what it has open elsewhere is aborted, and whoever used it is fenced."""
-        self.link.check_fork()
+        self.broker.check_fork()
         async with self._beginning:
             self._check_free()
             self._fenced_by = None
@@ -69,6 +71,7 @@ class AsyncTransactional:
         """Another timeout is told to the broker before the next transaction begins, by `init`."""
         if timeout_ms != self.timeout_ms:
             self.timeout_ms = timeout_ms
+            self.sending = transaction_config(timeout_ms)
             self._has_new_timeout = True
 
     async def begin(self) -> "AsyncTransaction":
@@ -85,7 +88,7 @@ class AsyncTransactional:
 
     async def close(self) -> None:
         """Aborts what is open, as far as the broker can be reached at once, and ends."""
-        if self.is_closed or self.link.is_forked:
+        if self.is_closed or self.broker.is_forked:
             self.is_closed = True
             return
         current = self._current
@@ -99,7 +102,7 @@ class AsyncTransactional:
 
     async def enter(self, transaction: AsyncTransaction) -> ProducerKey:
         """Whose messages the transaction's are."""
-        self.link.check_fork()
+        self.broker.check_fork()
         try:
             return await self._enter(transaction)
         except BaseException:
@@ -112,7 +115,7 @@ class AsyncTransactional:
             self._check_free()
             if self._fenced_by is not None:
                 raise fresh(self._fenced_by)
-            now = self.link.clock.monotonic()
+            now = self.broker.clock.monotonic()
             if self.transactional_id is None and now - self._used_at > _IDLE_SECONDS:
                 self._key = None
             if self._key is None or self._has_new_timeout:
@@ -126,16 +129,14 @@ class AsyncTransactional:
         with self._mutex:
             producer = self._producers.pop(topic, None)
             if producer is None:
-                producer = AsyncTransactionProducer(
-                    self.link, check_name(topic), timeout_seconds=min(self.timeout_ms / 1000, _DELIVERY_SECONDS)
-                )
+                producer = AsyncTransactionProducer(self.broker, check_name(topic), self.sending)
             self._producers[topic] = producer
             producer.begin((key.producer_id, key.epoch))
             return producer
 
     async def end(self, request: CommitTransaction | AbortTransaction, timeout: float | None = None) -> ProducerKey:
         """Asks for the end of a transaction until there is an answer; what the next one uses."""
-        answer = await ask(self.link, request, timeout)
+        answer = await ask(self.broker, request, timeout)
         if not isinstance(answer, TransactionEnded) or len(answer.producers) != len(request.producers):
             raise unexpected(answer)
         return answer.producers[0]
@@ -159,7 +160,7 @@ class AsyncTransactional:
 
     async def _init(self) -> None:
         self._key = None
-        answer = await ask(self.link, InitTransactions(self.transactional_id, self.timeout_ms))
+        answer = await ask(self.broker, InitTransactions(self.transactional_id, self.timeout_ms))
         if not isinstance(answer, ProducerIdentity):
             raise unexpected(answer)
         self._key, self._has_new_timeout = ProducerKey(answer.producer_id, answer.epoch), False
@@ -179,16 +180,16 @@ class AsyncTransactional:
         return self._current
 
 
-async def ask(link: AsyncLink, request: Message, timeout: float | None = None) -> object:
+async def ask(broker: AsyncReconnectingConnection, request: Message, timeout: float | None = None) -> object:
     """The answer; what can be tried again is, until the timeout. All requests about transactions can be repeated."""
-    deadline = link.clock.monotonic() + (link.timeout if timeout is None else timeout)
+    deadline = broker.clock.monotonic() + (broker.timeout if timeout is None else timeout)
     failures = 0
     while True:
         try:
-            return (await link.call(request, timeout=max(0.001, deadline - link.clock.monotonic()))).answer
+            return (await broker.call(request, timeout=max(0.001, deadline - broker.clock.monotonic()))).answer
         except QuiverError as error:
-            wait = backoff_seconds(failures, link.randomness.jitter())
-            if not error.retryable or link.clock.monotonic() + wait >= deadline:
+            wait = backoff_seconds(failures, broker.randomness.jitter())
+            if not error.retryable or broker.clock.monotonic() + wait >= deadline:
                 raise
         failures += 1
         await sleep(wait)

@@ -3,12 +3,12 @@
 import math
 from typing import Any
 
-from quiver.client._async.connection.reconnecting import AsyncLink
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
 from quiver.client._async.work.receiver import AsyncReceiver
 from quiver.client._async.work.settler import AsyncSettler
 from quiver.client._backend_async import Lock, Signal, Task, sleep
 from quiver.client.work.leases import Leases
-from quiver.client.work.prefetch_buffer import Shelf
+from quiver.client.work.prefetch_buffer import PrefetchBuffer
 from quiver.client.work.settlement import Decision, Span
 from quiver.protocol.queue_messages import NACK
 
@@ -19,19 +19,27 @@ _END_SECONDS = 5.0
 """How long the end of a request, or of the task, is waited for."""
 
 
-class AsyncKeeper:
-    """`taking` is held by whoever takes messages off the shelf; `news` wakes it."""
+class AsyncConsumerLoop:
+    """`taking` is held by whoever takes messages from the buffer; `news` wakes it."""
 
     def __init__(
-        self, link: AsyncLink, settler: AsyncSettler, receiver: AsyncReceiver, leases: Leases, shelf: Shelf[Any],
-        *, taking: Lock, wake: Signal, news: Signal,
-    ) -> None:  # fmt: skip
-        self._clock = link.clock
-        self._settler, self._receiver, self._leases, self._shelf = settler, receiver, leases, shelf
+        self,
+        broker: AsyncReconnectingConnection,
+        settler: AsyncSettler,
+        receiver: AsyncReceiver,
+        leases: Leases,
+        buffer: PrefetchBuffer[Any],
+        *,
+        taking: Lock,
+        wake: Signal,
+        news: Signal,
+    ) -> None:
+        self._clock = broker.clock
+        self._settler, self._receiver, self._leases, self._buffer = settler, receiver, leases, buffer
         self._taking, self._wake, self._news = taking, wake, news
         self._task: Task | None = None
         self._sleeps_until = 0.0
-        self._is_put_away = False
+        self._has_returned = False
         self._is_over = False
 
     @property
@@ -57,11 +65,11 @@ class AsyncKeeper:
         if spans:
             self._settler.decide(Decision(NACK, spans, delay_ms=0, is_counted=False, on_done=_ignore))
 
-    async def put_away(self) -> None:
+    async def return_buffered(self) -> None:
         """Gives back what was not handed out; no request is left that would get it again."""
         async with self._taking:
             await self._receiver.pause(_END_SECONDS)
-            self.give_back(self._shelf.empty())
+            self.give_back(self._buffer.drain())
             await self._settler.pump(is_urgent=True)
 
     async def flush(self, timeout: float) -> None:
@@ -96,24 +104,24 @@ class AsyncKeeper:
             receiver.check_silence()
             await settler.pump()
             if receiver.is_stopped:
-                await self._put_away_once()
+                await self._return_buffered_once()
             elif receiver.is_begun:
                 await self._leave_to_others()
                 await receiver.ask()
 
-    async def _put_away_once(self) -> None:
-        if not self._is_put_away:
-            self._is_put_away = True
-            await self.put_away()
+    async def _return_buffered_once(self) -> None:
+        if not self._has_returned:
+            self._has_returned = True
+            await self.return_buffered()
 
     def _stale_at(self) -> float:
-        return math.inf if self._receiver.window.is_fixed else self._shelf.stale_at()
+        return math.inf if self._receiver.window.is_fixed else self._buffer.stale_at()
 
     async def _leave_to_others(self) -> None:
         """What has waited for long behind a handler, and would now be renewed, is for whoever has time for it."""
         if self._clock.monotonic() >= self._stale_at() and not self._taking.locked():
-            self._receiver.window.shut()
-            await self.put_away()
+            self._receiver.window.shrink_to_floor()
+            await self.return_buffered()
 
 
 def _ignore(decision: Decision) -> None:

@@ -7,7 +7,7 @@ from quiver.client._async.work.settler import AsyncSettler
 from quiver.client.message import Message, MessageSource
 from quiver.client.transaction.acks import ABORTED, Enlisted
 from quiver.client.work.held_run import HeldRun
-from quiver.client.work.prefetch_buffer import Shelf
+from quiver.client.work.prefetch_buffer import PrefetchBuffer
 from quiver.client.work.reject import Reject
 from quiver.client.work.settlement import Decision
 from quiver.model.errors import LeaseLost, QuiverError
@@ -25,7 +25,9 @@ class AsyncJobSource(MessageSource):
 
     __slots__ = ("ordered", "run", "settler")
 
-    def __init__(self, frame: OpenFrame, run: HeldRun, settler: AsyncSettler, ordered: Shelf[Any] | None) -> None:
+    def __init__(
+        self, frame: OpenFrame, run: HeldRun, settler: AsyncSettler, ordered: PrefetchBuffer[Any] | None
+    ) -> None:
         super().__init__(frame, run.topic, run.partition)
         self.run = run
         self.settler = settler
@@ -111,7 +113,7 @@ class AsyncJob(Message, gc=False, eq=False):
         source = self.source
         run, settler = source.run, source.settler
         if error is None:
-            if settler.is_doubtful(run):
+            if settler.may_be_expired(run):
                 await self.ack()
                 return False
             self.state = DECIDED

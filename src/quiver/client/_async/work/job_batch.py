@@ -11,7 +11,7 @@ from quiver.client._async.work.opened_run import AsyncOpenedRun
 from quiver.client._async.work.settler import AsyncSettler
 from quiver.client.transaction.acks import ABORTED, Enlisted
 from quiver.client.work.held_run import ranges_of
-from quiver.client.work.prefetch_buffer import Portion
+from quiver.client.work.prefetch_buffer import Slice
 from quiver.client.work.reject import Reject
 from quiver.client.work.settlement import Decision, Span
 from quiver.model.times import Duration, parse_duration_ms
@@ -24,9 +24,9 @@ class AsyncJobBatch:
     `async with batch` acks on leaving; an exception gives everything back with its text, and goes on.
     """
 
-    def __init__(self, settler: AsyncSettler, portions: list[Portion[AsyncOpenedRun]]) -> None:
+    def __init__(self, settler: AsyncSettler, slices: list[Slice[AsyncOpenedRun]]) -> None:
         self._settler = settler
-        self._pieces = [(_opened(portion), portion.first, portion.last) for portion in portions]
+        self._pieces = [(_opened(taken), taken.first, taken.last) for taken in slices]
         self._jobs: list[AsyncJob] | None = None
         self._is_settled = False
         self._is_enlisted = False
@@ -96,7 +96,7 @@ class AsyncJobBatch:
             self._is_enlisted = False
             return isinstance(error, Reject)
         if error is None:
-            if any(self._settler.is_doubtful(opened.run) for opened, _, _ in self._pieces):
+            if any(self._settler.may_be_expired(opened.run) for opened, _, _ in self._pieces):
                 await self.ack()
             else:
                 self._decide(Decision(ACK, self._take_open()))
@@ -150,6 +150,6 @@ class AsyncJobBatch:
             await self._settler.settle(decision)
 
 
-def _opened(portion: Portion[AsyncOpenedRun]) -> AsyncOpenedRun:
-    assert portion.stock.content is not None, "portions of batches are opened"
-    return portion.stock.content
+def _opened(taken: Slice[AsyncOpenedRun]) -> AsyncOpenedRun:
+    assert taken.buffered.content is not None, "slices of batches are opened"
+    return taken.buffered.content

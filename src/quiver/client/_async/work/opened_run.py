@@ -9,7 +9,7 @@ from quiver.client._async.work.job import AsyncJob, AsyncJobSource
 from quiver.client._async.work.settler import AsyncSettler
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.job_arrow import job_arrow
-from quiver.client.work.prefetch_buffer import Portion, Shelf
+from quiver.client.work.prefetch_buffer import PrefetchBuffer, Slice
 from quiver.model.limits import Limits
 
 
@@ -18,7 +18,9 @@ class AsyncOpenedRun:
 
     __slots__ = ("_arrow", "_frame", "_jobs", "_source", "run")
 
-    def __init__(self, run: HeldRun, limits: Limits, settler: AsyncSettler, ordered: Shelf[Any] | None) -> None:
+    def __init__(
+        self, run: HeldRun, limits: Limits, settler: AsyncSettler, ordered: PrefetchBuffer[Any] | None
+    ) -> None:
         """CorruptData when the run's bytes are damaged."""
         self.run = run
         self._frame = run.open(limits)
@@ -42,8 +44,8 @@ class AsyncOpenedRun:
         return self._arrow
 
 
-def jobs_of(portion: Portion[AsyncOpenedRun]) -> list[AsyncJob]:
+def jobs_of(taken: Slice[AsyncOpenedRun]) -> list[AsyncJob]:
     """The jobs of rows that were taken."""
-    opened = portion.stock.content
-    assert opened is not None, "portions are opened when they are taken"
-    return opened.jobs()[portion.first : portion.last]
+    opened = taken.buffered.content
+    assert opened is not None, "slices are opened when they are taken"
+    return opened.jobs()[taken.first : taken.last]

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from quiver.client._async.connection.connection import AsyncConnection, Outbound
-from quiver.client._async.connection.reconnecting import AsyncLink, unexpected
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client._backend_async import Lock
 from quiver.client.backoff import backoff_seconds
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.leases import Leases
-from quiver.client.work.options import MOST_PER_RECEIVE, WorkOptions
-from quiver.client.work.prefetch_buffer import Shelf
-from quiver.client.work.window import Window
+from quiver.client.work.options import MOST_PER_RECEIVE, WorkConfig
+from quiver.client.work.prefetch_buffer import PrefetchBuffer
+from quiver.client.work.window import PrefetchWindow
 from quiver.model.errors import ConnectionLost, QuiverError, TopicNotFound, error_from_wire
 from quiver.protocol.messages import Answer, Failure
 from quiver.protocol.queue_messages import Receive, Received
@@ -27,25 +27,25 @@ _EMPTY_SECONDS = 0.01
 
 
 class AsyncReceiver:
-    """One request is in flight while there is room on the shelf, so that what is urgent comes in as soon as it can.
+    """One request is in flight while the buffer has room, so urgent messages arrive as soon as possible.
 
     `on_news` is called when messages have come, or none will; `on_error` with messages that are damaged.
     """
 
     def __init__(
         self,
-        link: AsyncLink,
-        options: WorkOptions,
+        broker: AsyncReconnectingConnection,
+        options: WorkConfig,
         leases: Leases,
-        shelf: Shelf[Any],
+        buffer: PrefetchBuffer[Any],
         *,
         on_news: Callable[[], None],
         on_error: Callable[[QuiverError], None],
     ) -> None:
-        self._link = link
+        self._broker = broker
         self._options = options
         self._leases = leases
-        self._shelf = shelf
+        self._buffer = buffer
         self._on_news = on_news
         self._on_error = on_error
         self._mutex = threading.Lock()
@@ -56,7 +56,7 @@ class AsyncReceiver:
         self._retry_at = 0.0
         self._failures = 0
         self._connection: AsyncConnection | None = None
-        self.window = Window(fixed=options.prefetch, floor=options.concurrency)
+        self.window = PrefetchWindow(fixed=options.prefetch, floor=options.concurrency)
         self.is_wanted = False
         """Somebody waits for a message."""
         self.was_full = False
@@ -68,7 +68,7 @@ class AsyncReceiver:
 
     async def open(self, timeout: float | None = None) -> None:
         """Finds the topics; TopicNotFound."""
-        self._topics = {(await self._link.topic(name, timeout)).id: name for name in self._options.topics}
+        self._topics = {(await self._broker.topic(name, timeout)).id: name for name in self._options.topics}
 
     @property
     def is_begun(self) -> bool:
@@ -82,7 +82,7 @@ class AsyncReceiver:
     def due_at(self) -> float:
         """When to ask without being woken."""
         if self._asked:
-            return self._asked_at + _WAIT_MS / 1000 + self._link.timeout
+            return self._asked_at + _WAIT_MS / 1000 + self._broker.timeout
         is_off = not self.is_begun or self.is_stopped or self._is_paused
         if is_off or self.error is not None or self._room() < 1:
             return math.inf
@@ -99,7 +99,7 @@ class AsyncReceiver:
             try:
                 if not self._topics:
                     await self.open(timeout)
-                self._connection = await self._link.connection(timeout)
+                self._connection = await self._broker.connection(timeout)
                 await self._connection.send([Outbound(self._request(count), None, self._answered)])
             except QuiverError as error:
                 self._failed(error)
@@ -112,7 +112,7 @@ class AsyncReceiver:
         self._is_paused = True
         async with self._sending:
             if self._asked:
-                await self._link.retire(timeout)
+                await self._broker.retire(timeout)
 
     def resume(self) -> None:
         self._is_paused = False
@@ -134,21 +134,21 @@ class AsyncReceiver:
 
     def check_silence(self) -> None:
         """Gives up a connection that should have answered by now."""
-        silence = self._link.clock.monotonic() - self._asked_at
-        if self._asked and self._connection is not None and silence > _WAIT_MS / 1000 + self._link.timeout:
+        silence = self._broker.clock.monotonic() - self._asked_at
+        if self._asked and self._connection is not None and silence > _WAIT_MS / 1000 + self._broker.timeout:
             problem = f"no answer for {silence:.0f} s"
-            self._connection.fail(ConnectionLost(address=self._link.address, problem=problem))
+            self._connection.fail(ConnectionLost(address=self._broker.address, problem=problem))
 
     def _room(self) -> int:
-        if self._shelf.size_bytes >= self._options.max_bytes:
+        if self._buffer.size_bytes >= self._options.max_bytes:
             return 0
-        waiting = self._shelf.count
+        waiting = self._buffer.count
         return max(self.window.size - waiting, 1 if self.is_wanted and not waiting else 0)
 
     def _begin(self) -> int:
         """How many to ask for now; from then on they are asked for."""
         with self._mutex:
-            now = self._link.clock.monotonic()
+            now = self._broker.clock.monotonic()
             if self._asked or self.is_stopped or self._is_paused or now < self._retry_at:
                 return 0
             room = min(self._room(), MOST_PER_RECEIVE)
@@ -171,7 +171,7 @@ class AsyncReceiver:
             self._on_news()
 
     def _take(self, answer: Received, payload: memoryview) -> None:
-        now = self._link.clock.monotonic()
+        now = self._broker.clock.monotonic()
         runs: list[HeldRun] = []
         position = 0
         for run in answer.runs:
@@ -182,7 +182,7 @@ class AsyncReceiver:
             except QuiverError as error:
                 self._on_error(error)
         self._leases.add(runs)
-        self._shelf.put(runs, now)
+        self._buffer.add(runs, now)
         with self._mutex:
             self.was_full = sum(run.count for run in runs) >= self._asked
             self._asked = 0
@@ -196,9 +196,9 @@ class AsyncReceiver:
                 self._topics = {}  # it may have been made anew under another id
             elif not error.retryable:
                 self.error = error
-            wait = backoff_seconds(self._failures, self._link.randomness.jitter())
-            self._retry_at = self._link.clock.monotonic() + wait
+            wait = backoff_seconds(self._failures, self._broker.randomness.jitter())
+            self._retry_at = self._broker.clock.monotonic() + wait
             self._failures += 1
-        if self.error is None and not self.is_stopped and not self._link.is_closed:
-            self._link.log.retrying(f"receiving for group {self._options.group}", error, self._failures, wait)
+        if self.error is None and not self.is_stopped and not self._broker.is_closed:
+            self._broker.log.retrying(f"receiving for group {self._options.group}", error, self._failures, wait)
         self._on_news()

@@ -8,8 +8,8 @@ from quiver.client._async.work.work import AsyncWork
 from quiver.client._backend_async import RUNS_COROUTINES, Signal, Task, finished
 from quiver.client.work.key_queues import KeyQueues
 from quiver.client.work.reject import Reject
-from quiver.client.work.worker_counts import WorkerTally, total
-from quiver.client.work.worker_options import Handler
+from quiver.client.work.worker_counters import WorkerCounters, total
+from quiver.client.work.worker_definition import Handler
 from quiver.model.errors import InvalidRequest, LeaseLost
 
 _logger = logging.getLogger("quiver.worker")
@@ -21,23 +21,23 @@ class AsyncWorker:
     def __init__(self, work: AsyncWork, handler: Handler, concurrency: int) -> None:
         self._work = work
         self._handler = handler
-        self._tallies = [WorkerTally() for _ in range(concurrency)]
+        self._counters = [WorkerCounters() for _ in range(concurrency)]
         self._tasks: list[Task] = []
         self._queues: KeyQueues[AsyncJob] = KeyQueues()
         self._over = Signal()
-        self._free: list[WorkerTally] = []
+        self._free: list[WorkerCounters] = []
         self.error: Exception | None = None
 
     @property
-    def tally(self) -> WorkerTally:
-        return total(self._tallies)
+    def counters(self) -> WorkerCounters:
+        return total(self._counters)
 
     async def start(self, over: Signal) -> None:
         """`over` is set when there will be no more jobs because of an error."""
         self._over = over
         await self._work.open()
-        self._free = list(self._tallies)
-        self._tasks = [Task(self._serve, "quiver-worker") for _ in self._tallies]
+        self._free = list(self._counters)
+        self._tasks = [Task(self._serve, "quiver-worker") for _ in self._counters]
 
     def stop(self) -> None:
         """Handlers that run may finish; no new ones are begun."""
@@ -52,26 +52,26 @@ class AsyncWorker:
         await self._work.close()
 
     async def _serve(self) -> None:
-        tally = self._free.pop()
+        counters = self._free.pop()
         try:
-            job = await self._next(tally)
+            job = await self._next(counters)
             while job is not None:
-                await self._handle(job, tally)
+                await self._handle(job, counters)
                 self._work.check_fork()
-                job = self._next_of_key(job) or await self._next(tally)
+                job = self._next_of_key(job) or await self._next(counters)
         except Exception as error:
             self.error = self.error or error
             self._over.set()
         finally:
-            tally.in_hand = 0
+            counters.in_flight = 0
 
-    async def _next(self, tally: WorkerTally) -> AsyncJob | None:
+    async def _next(self, counters: WorkerCounters) -> AsyncJob | None:
         """A job that may be handled now; None at the end."""
         while True:
             try:
                 job = await self._work.next_job()
             except LeaseLost as error:
-                _note_loss(error, tally)
+                _note_loss(error, counters)
                 continue
             if job is None or not self._work.is_ordered or self._queues.admit(job):
                 return job
@@ -84,31 +84,31 @@ class AsyncWorker:
                 gone.forget()
         return self._queues.next_after(job, is_over=self._work.is_stopped)
 
-    async def _handle(self, job: AsyncJob, tally: WorkerTally) -> None:
-        tally.in_hand = 1
+    async def _handle(self, job: AsyncJob, counters: WorkerCounters) -> None:
+        counters.in_flight = 1
         try:
             await finished(self._handler(job))
             await job.__aexit__(None, None, None)
-            tally.processed += 1
+            counters.processed += 1
         except LeaseLost as error:
             job.leave(error)
-            _note_loss(error, tally)
+            _note_loss(error, counters)
         except Reject as error:
             job.leave(error)
-            tally.rejected += 1
+            counters.rejected += 1
         except Exception as error:
             job.leave(error)
-            tally.failed += 1
+            counters.failed += 1
             _logger.warning("a handler failed: %s-%d offset %d", job.topic, job.partition, job.offset, exc_info=True)
         except BaseException as error:
             job.leave(error)
             raise
         finally:
-            tally.in_hand = 0
+            counters.in_flight = 0
 
 
-def _note_loss(error: LeaseLost, tally: WorkerTally) -> None:
-    tally.lost += 1
+def _note_loss(error: LeaseLost, counters: WorkerCounters) -> None:
+    counters.lost += 1
     _logger.warning("%s", error.message)
 
 

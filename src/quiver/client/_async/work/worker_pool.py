@@ -7,27 +7,27 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Unpack
 
-from quiver.client._async.connection.reconnecting import AsyncLink
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
 from quiver.client._async.work.work import AsyncWork
 from quiver.client._async.work.worker import AsyncWorker, check_handler
 from quiver.client._backend_async import Signal, signal_safe
-from quiver.client.work.options import WorkWords, work_options
+from quiver.client.work.options import WorkOptions, work_config
 from quiver.client.work.stop_signals import stop_signals
-from quiver.client.work.worker_counts import WorkerTally, total
-from quiver.client.work.worker_options import WORKER_MARK, WorkerOptions
+from quiver.client.work.worker_counters import WorkerCounters, total
+from quiver.client.work.worker_definition import WORKER_MARK, WorkerDefinition
 from quiver.model.errors import InvalidRequest, QuiverError
 from quiver.model.times import Duration
 
 _logger = logging.getLogger("quiver.worker")
 
 
-class AsyncWorkshop:
+class AsyncWorkerPool:
     """Every consumer has a connection of its own, so that it ends with everything that it waits for."""
 
-    def __init__(self, new_link: Callable[[], AsyncLink]) -> None:
-        self._new_link = new_link
+    def __init__(self, connect: Callable[[], AsyncReconnectingConnection]) -> None:
+        self._connect = connect
         self._works: list[AsyncWork] = []
-        self._registered: list[WorkerOptions] = []
+        self._registered: list[WorkerDefinition] = []
         self._workers: list[AsyncWorker] = []
         self._over = Signal()
 
@@ -38,36 +38,36 @@ class AsyncWorkshop:
         *,
         concurrency: int = 1,
         timeout: Duration | None = None,
-        **words: Unpack[WorkWords],
+        **options: Unpack[WorkOptions],
     ) -> AsyncWork:
-        link = self._new_link()
-        name = f"{socket.gethostname()}-{os.getpid()}-{link.randomness.token(4).hex()}"
-        now_ms = link.clock.now_ms()
-        options = work_options(
-            topics, group, now_ms=now_ms, name=name, concurrency=concurrency, timeout=timeout, **words
+        broker = self._connect()
+        name = f"{socket.gethostname()}-{os.getpid()}-{broker.randomness.token(4).hex()}"
+        now_ms = broker.clock.now_ms()
+        config = work_config(
+            topics, group, now_ms=now_ms, name=name, concurrency=concurrency, timeout=timeout, **options
         )
-        work = AsyncWork(link, options)
+        work = AsyncWork(broker, config)
         self._works = [known for known in self._works if not known.is_closed]
         self._works.append(work)
         return work
 
-    def register(self, options: WorkerOptions) -> None:
+    def register(self, definition: WorkerDefinition) -> None:
         """Adds a handler to those that `run` runs; it keeps a note of its options."""
-        handler = check_handler(options.handler)
-        self._registered.append(options)
+        handler = check_handler(definition.handler)
+        self._registered.append(definition)
         with contextlib.suppress(AttributeError):  # not every callable takes notes
-            setattr(handler, WORKER_MARK, options)
+            setattr(handler, WORKER_MARK, definition)
 
     @property
-    def tally(self) -> WorkerTally:
+    def counters(self) -> WorkerCounters:
         """What the handlers of the last run have done."""
-        return total([worker.tally for worker in self._workers])
+        return total([worker.counters for worker in self._workers])
 
     async def run(self) -> None:
         """Runs all handlers until `stop`, a signal, or an error; then those that run finish and all is settled."""
         if not self._registered:
             raise InvalidRequest(problem="there are no workers: register handlers with @q.worker first")
-        workers = self._workers = [self._worker(options) for options in self._registered]
+        workers = self._workers = [self._worker(each) for each in self._registered]
         with stop_signals(signal_safe(self._over.set)) as received:
             try:
                 for worker in workers:
@@ -102,7 +102,7 @@ class AsyncWorkshop:
                 first_error = first_error or error
         return first_error
 
-    def _worker(self, options: WorkerOptions) -> AsyncWorker:
-        count = options.concurrency
-        work = self.work(options.topics, options.group, concurrency=count, **options.words)
-        return AsyncWorker(work, options.handler, count)
+    def _worker(self, definition: WorkerDefinition) -> AsyncWorker:
+        count = definition.concurrency
+        work = self.work(definition.topics, definition.group, concurrency=count, **definition.options)
+        return AsyncWorker(work, definition.handler, count)

@@ -7,15 +7,15 @@ from typing import Unpack
 
 import msgspec
 
-from quiver.client._sync.connection.reconnecting import Link, unexpected
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client.admin.dead_letters import (
-    LetterName,
-    Letters,
-    LetterWords,
-    Taken,
+    DeadLetterOptions,
+    DeadLetterPage,
+    DeadLetterRef,
+    TakenDeadLetters,
     cursor_text,
+    dead_letter_filter,
     id_texts,
-    letter_filter,
 )
 from quiver.model.dead_letter import DeadLetter, LetterCursor, LetterFilter, parse_letter_cursor
 from quiver.model.errors import DeadLetterNotFound
@@ -31,8 +31,8 @@ _IDS_KEPT = 1000
 
 
 class DeadLetters:
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, broker: ReconnectingConnection) -> None:
+        self._broker = broker
 
     def list(
         self,
@@ -42,8 +42,8 @@ class DeadLetters:
         skip: int = 0,
         after: str | None = None,
         newest_first: bool = False,
-        **words: Unpack[LetterWords],
-    ) -> Letters:
+        **options: Unpack[DeadLetterOptions],
+    ) -> DeadLetterPage:
         """A page of the dead letters of a topic, oldest first; a topic that has none gives an empty one.
 
         Looked for by: ids, partition, group, reason, key, contains, from_time, to_time. A page may be shorter than
@@ -51,18 +51,18 @@ class DeadLetters:
         """
         request = messages.ListLetters(
             check_name(topic),
-            letter_filter(words, self._link.clock.now_ms()),
+            dead_letter_filter(options, self._broker.clock.now_ms()),
             limit,
             skip,
             None if after is None else parse_letter_cursor(after),
             newest_first,
         )
-        answer = (self._link.call(request)).answer
+        answer = (self._broker.call(request)).answer
         if not isinstance(answer, messages.Letters):
             raise unexpected(answer)
-        return Letters(answer.letters, answer.total, cursor_text(answer.next))
+        return DeadLetterPage(answer.letters, answer.total, cursor_text(answer.next))
 
-    def get(self, topic: str, id: LetterName) -> DeadLetter:
+    def get(self, topic: str, id: DeadLetterRef) -> DeadLetter:
         """One letter; DeadLetterNotFound."""
         for letter in self.list(topic, ids=[id]):
             return letter
@@ -75,8 +75,8 @@ class DeadLetters:
         to: str | None = None,
         limit: int | None = None,
         dry_run: bool = False,
-        **words: Unpack[LetterWords],
-    ) -> Taken:
+        **options: Unpack[DeadLetterOptions],
+    ) -> TakenDeadLetters:
         """Sends letters back to the topic and partition they came from, or to another topic: each once.
 
         Without any word (see `list`) all that are there now; with `limit` the oldest of them.
@@ -87,17 +87,17 @@ class DeadLetters:
         name = check_name(topic)
         return self._take(
             lambda chosen, count, after: messages.RedriveLetters(name, chosen, count, to, dry_run, after),
-            words,
+            options,
             limit,
         )
 
     def purge(
-        self, topic: str, *, limit: int | None = None, dry_run: bool = False, **words: Unpack[LetterWords]
-    ) -> Taken:
+        self, topic: str, *, limit: int | None = None, dry_run: bool = False, **options: Unpack[DeadLetterOptions]
+    ) -> TakenDeadLetters:
         """Removes letters for good: all that are there now, or those that fit (see `list`)."""
         name = check_name(topic)
         return self._take(
-            lambda chosen, count, after: messages.PurgeLetters(name, chosen, count, dry_run, after), words, limit
+            lambda chosen, count, after: messages.PurgeLetters(name, chosen, count, dry_run, after), options, limit
         )
 
     def removed(self, topic: str) -> dict[int, IntervalSet]:
@@ -108,7 +108,7 @@ class DeadLetters:
         name, start = check_name(topic), (0, 0)
         found: defaultdict[int, IntervalSet] = defaultdict(IntervalSet)
         while True:
-            answer = (self._link.call(messages.ListRemovedLetters(name, start))).answer
+            answer = (self._broker.call(messages.ListRemovedLetters(name, start))).answer
             if not isinstance(answer, messages.RemovedLetters):
                 raise unexpected(answer)
             for partition, first, behind in answer.runs:
@@ -117,19 +117,19 @@ class DeadLetters:
                 return dict(found)
             start = answer.next
 
-    def _take(self, request: _Request, words: LetterWords, limit: int | None) -> Taken:
+    def _take(self, request: _Request, options: DeadLetterOptions, limit: int | None) -> TakenDeadLetters:
         """Slice by slice. What dies meanwhile is left alone: a letter that dies again would go round for ever."""
-        chosen = letter_filter(words, self._link.clock.now_ms())
-        taken = Taken(0, [], [])
+        chosen = dead_letter_filter(options, self._broker.clock.now_ms())
+        taken = TakenDeadLetters(0, [], [])
         after: LetterCursor | None = None
         while True:
             left = None if limit is None else limit - taken.letter_count
             count = left if chosen.ids is not None else _SLICE if left is None else min(left, _SLICE)
             # A repeat of a request that has a limit could take more than that.
-            answer = (self._link.call(request(chosen, count, after), repeatable=limit is None)).answer
+            answer = (self._broker.call(request(chosen, count, after), repeatable=limit is None)).answer
             if not isinstance(answer, messages.TakenLetters):
                 raise unexpected(answer)
-            taken = Taken(
+            taken = TakenDeadLetters(
                 taken.letter_count + answer.count,
                 [*taken.ids, *id_texts(answer.ids)][:_IDS_KEPT],
                 id_texts(answer.missing),

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable
 
-from quiver.client._sync.connection.reconnecting import Link, unexpected
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client.admin.delayed_list import DelayedList
 from quiver.model.delayed import DelayedMessage
 from quiver.model.errors import DelayedNotFound, InvalidRequest
@@ -14,12 +14,12 @@ _CANCELLED_AT_ONCE = 10_000
 
 
 class Delayed:
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, broker: ReconnectingConnection) -> None:
+        self._broker = broker
 
     def list(self, topic: str, *, limit: int = 1000, skip: int = 0) -> DelayedList:
         """The pending messages of a topic in order of time; `total` is how many there are."""
-        answer = (self._link.call(messages.ListDelayed(check_name(topic), limit, skip))).answer
+        answer = (self._broker.call(messages.ListDelayed(check_name(topic), limit, skip))).answer
         if not isinstance(answer, messages.DelayedList):
             raise unexpected(answer)
         return DelayedList(answer.messages, answer.total)
@@ -30,7 +30,7 @@ class Delayed:
         `get(topic, id=42)` finds its partition, where only one has a message of that id.
         """
         number = -1 if partition is None else partition
-        answer = (self._link.call(messages.GetDelayed(check_name(topic), number, _given(id)))).answer
+        answer = (self._broker.call(messages.GetDelayed(check_name(topic), number, _given(id)))).answer
         if not isinstance(answer, messages.Delayed):
             raise unexpected(answer)
         return answer.message
@@ -53,7 +53,7 @@ class Delayed:
             part = wanted[start : start + _CANCELLED_AT_ONCE]
             # Sent again after a lost connection it would say that there was nothing to cancel.
             request = messages.CancelDelayed(check_name(topic), partition, part)
-            answer = (self._link.call(request, repeatable=False)).answer
+            answer = (self._broker.call(request, repeatable=False)).answer
             if not isinstance(answer, messages.CancelledDelayed):
                 raise unexpected(answer)
             cancelled.update(answer.ids)

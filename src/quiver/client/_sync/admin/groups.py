@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from quiver.client._sync.connection.reconnecting import Link, unexpected
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client.admin.settings import GroupSettings, sent_settings
 from quiver.model.errors import InvalidRequest
 from quiver.model.position import parse_position
@@ -23,19 +23,19 @@ from quiver.protocol.group_messages import (
 
 
 class Groups:
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, broker: ReconnectingConnection) -> None:
+        self._broker = broker
 
     def list(self) -> Sequence[GroupSummary]:
         """Every group with its state, members and lag."""
-        answer = (self._link.call(ListGroups())).answer
+        answer = (self._broker.call(ListGroups())).answer
         if not isinstance(answer, GroupList):
             raise unexpected(answer)
         return answer.groups
 
     def describe(self, group: str) -> GroupDescription:
         """Members, and lag per partition in messages and milliseconds; GroupNotFound."""
-        answer = (self._link.call(DescribeGroup(group))).answer
+        answer = (self._broker.call(DescribeGroup(group))).answer
         if not isinstance(answer, GroupDescription):
             raise unexpected(answer)
         return answer
@@ -46,8 +46,8 @@ class Groups:
         """Moves a group without members: `to` earliest, latest, an offset or a time, or by `shift` messages."""
         if (to is None) == (shift is None):
             raise InvalidRequest(problem="a reset needs `to` or `shift`, and not both")
-        position = None if to is None else parse_position(to, self._link.clock.now_ms(), "to")
-        answer = (self._link.call(ResetGroup(group, topic, position, shift, dry_run))).answer
+        position = None if to is None else parse_position(to, self._broker.clock.now_ms(), "to")
+        answer = (self._broker.call(ResetGroup(group, topic, position, shift, dry_run))).answer
         if not isinstance(answer, GroupReset):
             raise unexpected(answer)
         return answer.partitions
@@ -55,8 +55,8 @@ class Groups:
     def alter(self, group: str, **settings: Unpack[GroupSettings]) -> None:
         """Changes settings: offsets_retention, and those of queues: max_attempts, backoff, backoff_max, visibility,
         max_unacked, starvation. None gives one of those back to the topic."""
-        self._link.call(AlterGroup(group, sent_settings(settings)))
+        self._broker.call(AlterGroup(group, sent_settings(settings)))
 
     def delete(self, group: str) -> None:
         """Removes a group without members, and its offsets."""
-        self._link.call(DeleteGroup(group))
+        self._broker.call(DeleteGroup(group))

@@ -3,14 +3,14 @@
 
 from collections.abc import Sequence
 
-from quiver.client._sync.connection.reconnecting import Link, unexpected
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.model.names import check_name
 from quiver.protocol.queue_messages import DescribeQueues, QueueDepth, QueueDepths
 
 
 class Queues:
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, broker: ReconnectingConnection) -> None:
+        self._broker = broker
 
     def depths(self, topic: str) -> Sequence[QueueDepth]:
         """Of every queue group that has used the topic: ready, leased, retrying, delayed, dead, age, consumers."""
@@ -22,7 +22,7 @@ class Queues:
         return found
 
     def _ask(self, topic: str, group: str | None) -> Sequence[QueueDepth]:
-        answer = (self._link.call(DescribeQueues(check_name(topic), group))).answer
+        answer = (self._broker.call(DescribeQueues(check_name(topic), group))).answer
         if not isinstance(answer, QueueDepths):
             raise unexpected(answer)
         return answer.queues

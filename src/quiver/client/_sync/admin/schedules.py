@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from quiver.client._sync.connection.reconnecting import Link, unexpected
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client.produce.payload import header_bytes, key_bytes, value_bytes
 from quiver.model.names import check_name
 from quiver.model.priority import PriorityLevel, parse_priority
@@ -24,8 +24,8 @@ from quiver.protocol.schedule_messages import (
 
 
 class Schedules:
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, broker: ReconnectingConnection) -> None:
+        self._broker = broker
 
     def add(
         self,
@@ -82,14 +82,14 @@ class Schedules:
         return self._one(RunSchedule(name), repeatable=False)
 
     def remove(self, name: str) -> None:
-        self._link.call(RemoveSchedule(name), repeatable=False)
+        self._broker.call(RemoveSchedule(name), repeatable=False)
 
     def _one(self, request: Message, *, repeatable: bool = True) -> ScheduleInfo:
         [found] = self._answer(request, repeatable=repeatable)
         return found
 
     def _answer(self, request: Message, *, repeatable: bool = True) -> Sequence[ScheduleInfo]:
-        answer = (self._link.call(request, repeatable=repeatable)).answer
+        answer = (self._broker.call(request, repeatable=repeatable)).answer
         if not isinstance(answer, ScheduleList):
             raise unexpected(answer)
         return answer.schedules

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import Unpack
 
-from quiver.client._sync.connection.reconnecting import Link, unexpected
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client.admin.settings import TopicSettings, sent_settings
 from quiver.model.errors import TopicExists, TopicNotFound
 from quiver.model.names import check_name
@@ -30,8 +30,8 @@ _COMPACTION_SECONDS = 3600.0
 
 
 class Topics:
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, broker: ReconnectingConnection) -> None:
+        self._broker = broker
 
     def create(self, name: str, *, exist_ok: bool = False, **settings: Unpack[TopicSettings]) -> TopicDescription:
         """Creates a topic; settings that are not named have the broker's default.
@@ -48,7 +48,7 @@ class Topics:
         sent = sent_settings(settings)
         while True:
             try:
-                self._link.call(CreateTopic(check_name(name), sent), repeatable=exist_ok)
+                self._broker.call(CreateTopic(check_name(name), sent), repeatable=exist_ok)
                 return self.describe(name)
             except TopicExists:
                 if not exist_ok:
@@ -64,35 +64,35 @@ class Topics:
 
     def list(self) -> list[str]:
         """The names of all topics, sorted."""
-        answer = (self._link.call(GetMetadata())).answer
+        answer = (self._broker.call(GetMetadata())).answer
         if not isinstance(answer, Metadata):
             raise unexpected(answer)
         return sorted(topic.name for topic in answer.topics)
 
     def describe(self, name: str) -> TopicDescription:
         """Settings, size, and per partition the earliest and the next offset."""
-        answer = (self._link.call(DescribeTopic(check_name(name)))).answer
+        answer = (self._broker.call(DescribeTopic(check_name(name)))).answer
         if not isinstance(answer, TopicDescription):
             raise unexpected(answer)
         return answer
 
     def alter(self, name: str, **settings: Unpack[TopicSettings]) -> TopicDescription:
         """Changes settings (see `create`), those not named stay; `partitions` may only grow, which moves keys."""
-        self._link.call(AlterTopic(check_name(name), sent_settings(settings)))
+        self._broker.call(AlterTopic(check_name(name), sent_settings(settings)))
         return self.describe(name)
 
     def add_partitions(self, name: str, count: int) -> TopicDescription:
         """Raises the number of partitions to `count`; keys move."""
-        self._link.call(AddPartitions(check_name(name), count))
+        self._broker.call(AddPartitions(check_name(name), count))
         return self.describe(name)
 
     def delete(self, name: str) -> None:
         """Removes a topic with everything in it."""
-        self._link.call(DeleteTopic(check_name(name)), repeatable=False)
+        self._broker.call(DeleteTopic(check_name(name)), repeatable=False)
 
     def purge(self, name: str) -> None:
         """Removes every message of a topic; offsets go on."""
-        self._link.call(PurgeTopic(check_name(name)))
+        self._broker.call(PurgeTopic(check_name(name)))
 
     def compact(
         self,
@@ -107,7 +107,7 @@ class Topics:
         InvalidRequest when the topic's `cleanup` is delete. The broker goes on when the timeout is over.
         """
         request = CompactTopic(check_name(name), None if partitions is None else [*partitions], dry_run)
-        answer = (self._link.call(request, timeout=wait_seconds(timeout))).answer
+        answer = (self._broker.call(request, timeout=wait_seconds(timeout))).answer
         if not isinstance(answer, CompactedTopic):
             raise unexpected(answer)
         return answer

@@ -3,21 +3,22 @@
 
 from collections.abc import Iterable
 
-from quiver.client._sync.connection.reconnecting import Link, unexpected
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client._sync.transaction.transactional import ask, producer_keys
 from quiver.client.admin.transaction_list import TransactionList
 from quiver.model.errors import InvalidRequest, ProducerFenced
 from quiver.protocol import transaction_messages as messages
+from quiver.protocol.messages import ProducerIdentity
 from quiver.protocol.transaction_messages import ProducerKey, TransactionInfo, TransactionStats
 
 
 class Transactions:
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, broker: ReconnectingConnection) -> None:
+        self._broker = broker
 
     def list(self, *, limit: int = 1000, skip: int = 0) -> TransactionList:
         """Those that are open, or whose end is not known to every partition yet; `total` is how many there are."""
-        answer = (self._link.call(messages.ListTransactions(limit, skip))).answer
+        answer = (self._broker.call(messages.ListTransactions(limit, skip))).answer
         if not isinstance(answer, messages.TransactionList):
             raise unexpected(answer)
         return TransactionList(answer.transactions, answer.total)
@@ -25,7 +26,7 @@ class Transactions:
     def describe(self, producer: str | int) -> TransactionInfo:
         """The transaction of a transactional id or producer id that is open, or ended last; TransactionNotFound."""
         named, number = (producer, -1) if isinstance(producer, str) else (None, producer)
-        answer = (self._link.call(messages.DescribeTransaction(named, number))).answer
+        answer = (self._broker.call(messages.DescribeTransaction(named, number))).answer
         if not isinstance(answer, messages.Transaction):
             raise unexpected(answer)
         return answer.info
@@ -39,12 +40,22 @@ class Transactions:
         if found.state != "open" or epoch not in (None, found.epoch):
             problem = f"the transaction of {producer!r} is {found.transaction_id}, {found.state}"
             raise InvalidRequest(problem=f"{problem}: only one that is open can be aborted")
-        ask(self._link, messages.AbortTransaction([ProducerKey(found.producer_id, found.epoch)]))
+        ask(self._broker, messages.AbortTransaction([ProducerKey(found.producer_id, found.epoch)]))
         return found
+
+    def init(self, transactional_id: str) -> ProducerKey:
+        """Takes a transactional id over: aborts what it has open, and fences whoever used it.
+
+        Returns the producer id and epoch of its next transaction, which has nothing in it yet.
+        """
+        answer = ask(self._broker, messages.InitTransactions(transactional_id))
+        if not isinstance(answer, ProducerIdentity):
+            raise unexpected(answer)
+        return ProducerKey(answer.producer_id, answer.epoch)
 
     def stats(self) -> TransactionStats:
         """How many are open, were committed and aborted, and how long they took."""
-        answer = (self._link.call(messages.GetTransactionStats())).answer
+        answer = (self._broker.call(messages.GetTransactionStats())).answer
         if not isinstance(answer, TransactionStats):
             raise unexpected(answer)
         return answer
@@ -55,7 +66,7 @@ class Transactions:
         self, keys: Iterable[ProducerKey | tuple[int, int]], *, key: str | None, description: str | None = None
     ) -> bool:
         request = messages.CommitTransaction(producer_keys(keys), key, description=description)
-        answer = ask(self._link, request)
+        answer = ask(self._broker, request)
         if not isinstance(answer, messages.TransactionEnded):
             raise unexpected(answer)
         return not answer.repeated
@@ -63,7 +74,7 @@ class Transactions:
     def abort_all(self, keys: Iterable[ProducerKey | tuple[int, int]]) -> None:
         producers = producer_keys(keys)
         try:
-            ask(self._link, messages.AbortTransaction(producers))
+            ask(self._broker, messages.AbortTransaction(producers))
         except ProducerFenced as error:
             if len(producers) == 1:
                 raise
@@ -73,7 +84,7 @@ class Transactions:
         fenced: ProducerFenced | None = None
         for each in producers:
             try:
-                ask(self._link, messages.AbortTransaction([each]))
+                ask(self._broker, messages.AbortTransaction([each]))
             except ProducerFenced as error:
                 fenced = fenced or error
         if fenced is not None:

@@ -11,17 +11,17 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from quiver.client._backend_sync import Signal, Task, Waiter
-from quiver.client._sync.connection.reconnecting import Link
-from quiver.client._sync.produce.send_future import BulkTicket, Ticket
-from quiver.client._sync.produce.sender import Dispatch
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
+from quiver.client._sync.produce.send_future import BulkSendFuture, SendFuture
+from quiver.client._sync.produce.sender import Sender
 from quiver.client.connection.fork import watch_forks
 from quiver.client.produce.bulk import bulk_rows
-from quiver.client.produce.chunk import SEALED_CHUNK, SMALL_KEY_BYTES, SMALL_VALUE_BYTES, BulkPiece, Chunk, Route
-from quiver.client.produce.options import DELAYED_BATCH_BYTES, DELAYED_BATCH_MESSAGES, ProducerOptions, SendOptions
+from quiver.client.produce.chunk import SEALED_CHUNK, SMALL_KEY_BYTES, SMALL_VALUE_BYTES, BulkRows, Chunk, Route
+from quiver.client.produce.options import DELAYED_BATCH_BYTES, DELAYED_BATCH_MESSAGES, ProducerConfig, SendOptions
 from quiver.client.produce.outgoing import PLAIN_ROUTE, check_options, deliver_at_ms, outgoing, route_of
 from quiver.client.produce.payload import message_bytes
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import Delivery
+from quiver.client.produce.send_outcome import SendOutcome
 from quiver.model.errors import BufferFull, Closed, MessageTooLarge, PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.messages import TopicInfo
@@ -43,9 +43,9 @@ class Producer:
     holds within each thread.
     """
 
-    def __init__(self, link: Link, topic: str, options: ProducerOptions) -> None:
+    def __init__(self, broker: ReconnectingConnection, topic: str, options: ProducerConfig) -> None:
         self.topic = topic
-        self._link = link
+        self._broker = broker
         self._options = options
         self._mutex = threading.Lock()
         self._own = _OwnChunk()
@@ -54,7 +54,7 @@ class Producer:
         """All threads' chunks for messages with a priority or partition of their own."""
         self._open: set[Chunk] = set()
         """Every chunk that has messages and is not sealed."""
-        self._dispatch = Dispatch(link, topic, options, gather=self._seal_due, wake=self.wake)
+        self._sender = Sender(broker, topic, options, gather=self._seal_due, wake=self.wake)
         self._signal: Signal | None = None
         self._task: Task | None = None
         self._is_asleep = False
@@ -63,7 +63,7 @@ class Producer:
         watch_forks(self)
 
     def __enter__(self) -> "Producer":
-        self._dispatch.load_topic()
+        self._sender.load_topic()
         return self
 
     def __exit__(
@@ -77,8 +77,8 @@ class Producer:
         except QuiverError as problem:
             _logger.warning("messages to %s were not delivered: %s", self.topic, problem)
 
-    def send(self, value: Any, key: bytes | str | None = None, **options: Unpack[SendOptions]) -> Ticket:
-        """Takes one message, to be sent with others; the ticket tells where it ended up.
+    def send(self, value: Any, key: bytes | str | None = None, **options: Unpack[SendOptions]) -> SendFuture:
+        """Takes one message, to be sent with others; the future tells where it ended up.
 
         `value` is bytes, text or anything that becomes JSON; None is a tombstone. Waits while the buffer is full,
         then raises BufferFull. Options: headers, timestamp, partition, priority, ttl, delay, deliver_at, id.
@@ -92,7 +92,7 @@ class Producer:
                 if row < chunk.plain_until:
                     values.append(value)
                     if row < chunk.plain_until or self._keeps(chunk, row):
-                        return Ticket(chunk.delivery, row)
+                        return SendFuture(chunk.outcome, row)
             elif keys is not None and row < chunk.keyed_until:
                 if type(key) is str:
                     key = key.encode()
@@ -100,7 +100,7 @@ class Producer:
                     keys.append(key)
                     values.append(value)
                     if row < chunk.keyed_until or self._keeps(chunk, row):
-                        return Ticket(chunk.delivery, row)
+                        return SendFuture(chunk.outcome, row)
         return self._send_any(value, key, options)
 
     def send_many(
@@ -109,57 +109,57 @@ class Producer:
         keys: Iterable[bytes | str | None] | None = None,
         ids: Iterable[bytes | str | None] | None = None,
         **options: Unpack[SendOptions],
-    ) -> BulkTicket:
+    ) -> BulkSendFuture:
         """Takes many messages at once, far faster than one by one; the options hold for all of them."""
         check_options(options)
-        route, delivery = route_of(options), Delivery(self.topic)
-        now_ms = self._link.clock.now_ms()
+        route, outcome = route_of(options), SendOutcome(self.topic)
+        now_ms = self._broker.clock.now_ms()
         try:
             for rows in bulk_rows(values, keys, options, now_ms, ids):
-                self._send_rows(rows, route, delivery)
+                self._send_rows(rows, route, outcome)
         finally:
-            self._complete(delivery)
-        return BulkTicket(delivery)
+            self._complete(outcome)
+        return BulkSendFuture(outcome)
 
-    def send_arrow(self, data: pa.Table | pa.RecordBatch, **options: Unpack[SendOptions]) -> BulkTicket:
+    def send_arrow(self, data: pa.Table | pa.RecordBatch, **options: Unpack[SendOptions]) -> BulkSendFuture:
         """Takes the rows of an Arrow table: columns `value`, and if there `key`, `timestamp`, `headers`, `id`.
 
         Options: partition, priority, delay, deliver_at.
         """
         check_options(options)
-        route, delivery = route_of(options), Delivery(self.topic)
-        now_ms = self._link.clock.now_ms()
+        route, outcome = route_of(options), SendOutcome(self.topic)
+        now_ms = self._broker.clock.now_ms()
         due_ms = deliver_at_ms(options, now_ms)
         batches = data.to_batches() if isinstance(data, pa.Table) else [data]
         try:
             for batch in batches:
                 if batch.num_rows:
                     rows = Rows.from_arrow(batch, now_ms)
-                    self._send_rows(rows if due_ms is None else rows.delayed_until(due_ms), route, delivery)
+                    self._send_rows(rows if due_ms is None else rows.delayed_until(due_ms), route, outcome)
         finally:
-            self._complete(delivery)
-        return BulkTicket(delivery)
+            self._complete(outcome)
+        return BulkSendFuture(outcome)
 
     def flush(self, timeout: Duration | None = None) -> None:
-        """Returns when every message taken so far is stored; raises the first failure that no ticket has shown."""
-        self._link.check_fork()
+        """Returns when every message taken so far is stored; raises the first failure that no future has shown."""
+        self._broker.check_fork()
         seconds = wait_seconds(timeout)
         self._flushing += 1
         try:
-            self._dispatch.pump()
-            self._wait_for(lambda: self._dispatch.unsettled_count == 0 and not self._open, seconds)
+            self._sender.pump()
+            self._wait_for(lambda: self._sender.unsettled_count == 0 and not self._open, seconds)
         except TimeoutError:
             raise RequestTimeout(seconds=seconds) from None
         finally:
             self._flushing -= 1
-        self._dispatch.raise_unseen()
+        self._sender.raise_unseen()
 
     def close(self, timeout: Duration | None = None) -> None:
         """Flushes and ends; what cannot be delivered within `timeout` fails. Safe to call again.
 
         In a forked child it does nothing: the messages are the parent's.
         """
-        if self.is_closed or self._link.is_forked:
+        if self.is_closed or self._broker.is_forked:
             self.is_closed = True
             return
         with self._mutex:
@@ -169,7 +169,7 @@ class Producer:
         try:
             self.flush(timeout)
         finally:
-            self._dispatch.close(Closed(what=f"the producer for {self.topic!r}"))
+            self._sender.close(Closed(what=f"the producer for {self.topic!r}"))
             if self._task is not None and self._signal is not None:
                 self._signal.set()
                 self._task.join()
@@ -178,16 +178,16 @@ class Producer:
         self._mutex = threading.Lock()
         for chunk in self._open:
             chunk.close_window()
-        self._dispatch.after_fork()
+        self._sender.after_fork()
 
     # gathering
 
-    def send_within(self, seconds: float, value: Any, key: Any, options: SendOptions) -> Ticket:
+    def send_within(self, seconds: float, value: Any, key: Any, options: SendOptions) -> SendFuture:
         """As `send`, for whoever waits no longer than that, whatever has to be found out first."""
-        return self._send_any(value, key, options, self._link.clock.monotonic() + seconds)
+        return self._send_any(value, key, options, self._broker.clock.monotonic() + seconds)
 
-    def _send_any(self, value: Any, key: Any, options: SendOptions, deadline: float | None = None) -> Ticket:
-        message, route = outgoing(value, key, options, self._link.clock.now_ms())
+    def _send_any(self, value: Any, key: Any, options: SendOptions, deadline: float | None = None) -> SendFuture:
+        message, route = outgoing(value, key, options, self._broker.clock.now_ms())
         topic = self._begin(route, deadline)
         size = message_bytes(message.value, message.key, message.headers, message.id)
         if size > topic.max_message_bytes:
@@ -201,17 +201,17 @@ class Producer:
                 chunk = self._chunk_for(route)
             is_first = not chunk.values
             if is_first:
-                chunk.opened_at, chunk.timestamp_ms = self._link.clock.monotonic(), self._link.clock.now_ms()
+                chunk.opened_at, chunk.timestamp_ms = self._broker.clock.monotonic(), self._broker.clock.now_ms()
                 self._open.add(chunk)
-            ticket = Ticket(chunk.delivery, chunk.add(message, size))
+            future = SendFuture(chunk.outcome, chunk.add(message, size))
             is_full = self._seal_or_extend(chunk, topic)
         if self._options.linger_seconds == 0:
-            self._dispatch.pump(self._left(deadline))
-            if self._dispatch.has_work:  # the broker asked for a pause, or a window is full
+            self._sender.pump(self._left(deadline))
+            if self._sender.has_work:  # the broker asked for a pause, or a window is full
                 self.wake()
         elif is_full or (is_first and (self._is_asleep or self._task is None)):
             self.wake()
-        return ticket
+        return future
 
     def _keeps(self, chunk: Chunk, row: int) -> bool:
         with self._mutex:
@@ -248,51 +248,51 @@ class Producer:
     def _seal(self, chunk: Chunk) -> None:
         """Hands a chunk over; under the mutex, so that chunks leave in the order they were filled."""
         chunk.seal()
-        chunk.delivery.is_complete = True
+        chunk.outcome.is_complete = True
         self._open.discard(chunk)
         if self._routes.get(chunk.route) is chunk:
             del self._routes[chunk.route]
-        self._dispatch.submit(chunk)
+        self._sender.submit(chunk)
 
     def _seal_due(self) -> None:
         """Seals what has lingered long enough, unless full windows hold it up anyway: then it may grow."""
         if not self._open:
             return
         is_urgent = bool(self._flushing) or self.is_closed
-        if not is_urgent and not self._dispatch.is_clear:
+        if not is_urgent and not self._sender.is_clear:
             return
-        latest = self._link.clock.monotonic() - self._options.linger_seconds
+        latest = self._broker.clock.monotonic() - self._options.linger_seconds
         with self._mutex:
             for chunk in list(self._open):
                 if is_urgent or chunk.opened_at <= latest:
                     self._seal(chunk)
 
-    def _send_rows(self, rows: Rows, route: Route, delivery: Delivery) -> None:
+    def _send_rows(self, rows: Rows, route: Route, outcome: SendOutcome) -> None:
         topic = self._begin(route)
         for start, stop, size in rows.cuts(*self._batch_limits(route), topic.max_message_bytes):
             self._make_room(size)
-            piece = BulkPiece(rows.slice(start, stop), route, delivery, size)
+            piece = BulkRows(rows.slice(start, stop), route, outcome, size)
             with self._mutex:
                 self._check_open()
                 chunk = self._chunk_for(route)
                 if chunk.values:
                     self._seal(chunk)
-                self._dispatch.submit(piece)
-            self._dispatch.pump()
+                self._sender.submit(piece)
+            self._sender.pump()
 
-    def _complete(self, delivery: Delivery) -> None:
-        delivery.is_complete = True
-        delivery.watchers.changed()
-        if self._dispatch.has_work:
+    def _complete(self, outcome: SendOutcome) -> None:
+        outcome.is_complete = True
+        outcome.watchers.changed()
+        if self._sender.has_work:
             self.wake()
 
     def _begin(self, route: Route, deadline: float | None = None) -> TopicInfo:
         """The topic as it is known; a partition that is not known may have been added since."""
-        self._link.check_fork()
+        self._broker.check_fork()
         self._check_open()
-        topic = self._dispatch.load_topic(timeout=self._left(deadline))
+        topic = self._sender.load_topic(timeout=self._left(deadline))
         if route.partition is not None and route.partition >= topic.partitions:
-            topic = self._dispatch.load_topic(max_age_seconds=0.0, timeout=self._left(deadline))
+            topic = self._sender.load_topic(max_age_seconds=0.0, timeout=self._left(deadline))
             if route.partition >= topic.partitions:
                 raise PartitionNotFound(topic=self.topic, count=topic.partitions, partition=route.partition)
         return topic
@@ -302,32 +302,32 @@ class Producer:
             raise Closed(what=f"the producer for {self.topic!r}")
 
     def _left(self, deadline: float | None) -> float | None:
-        return None if deadline is None else max(0.001, deadline - self._link.clock.monotonic())
+        return None if deadline is None else max(0.001, deadline - self._broker.clock.monotonic())
 
     def _make_room(self, size: int, deadline: float | None = None) -> None:
         limit = self._options.max_buffer_bytes
-        dispatch = self._dispatch
-        if dispatch.unsettled_bytes + size <= limit:
+        sender = self._sender
+        if sender.unsettled_bytes + size <= limit:
             return
         self.wake()
         try:
             self._wait_for(
-                lambda: not dispatch.unsettled_bytes or dispatch.unsettled_bytes + size <= limit,
+                lambda: not sender.unsettled_bytes or sender.unsettled_bytes + size <= limit,
                 min(self._options.timeout_seconds, self._left(deadline) or math.inf),
             )
         except TimeoutError:
-            raise BufferFull(size=dispatch.unsettled_bytes, limit=limit) from None
+            raise BufferFull(size=sender.unsettled_bytes, limit=limit) from None
 
     def _wait_for(self, is_reached: Any, timeout: float | None) -> None:
         """Waits until progress has made a condition true; TimeoutError when it does not in time."""
-        deadline = None if timeout is None else self._link.clock.monotonic() + timeout
+        deadline = None if timeout is None else self._broker.clock.monotonic() + timeout
         while not is_reached():
             waiter: Waiter[None] = Waiter()
-            self._dispatch.progress.add(waiter.set)
+            self._sender.progress.add(waiter.set)
             if is_reached():
                 return
             self._ensure_task()
-            waiter.wait(None if deadline is None else deadline - self._link.clock.monotonic())
+            waiter.wait(None if deadline is None else deadline - self._broker.clock.monotonic())
 
     # background
 
@@ -347,16 +347,16 @@ class Producer:
         signal = self._signal
         assert signal is not None
         was_busy = True
-        while self._dispatch.closed_by is None:
+        while self._sender.closed_by is None:
             signal.clear()
             try:
-                self._dispatch.pump()
-                self._dispatch.check_answers()
+                self._sender.pump()
+                self._sender.check_answers()
             except QuiverError as error:
                 _logger.debug("producer for %s: %s", self.topic, error)
             self._is_asleep = True  # from here on the first message of a chunk wakes this task
             wait, linger = self._wait_seconds(), self._options.linger_seconds
-            is_busy, was_busy = was_busy, self._dispatch.unsettled_count > 0
+            is_busy, was_busy = was_busy, self._sender.unsettled_count > 0
             if is_busy and linger:
                 wait = linger if wait is None else min(wait, linger)
             if wait is not None and wait <= linger:
@@ -365,12 +365,12 @@ class Producer:
             self._is_asleep = False
 
     def _wait_seconds(self) -> float | None:
-        waits = [wait for wait in (self._dispatch.seconds_until_due(), self._linger_left()) if wait is not None]
+        waits = [wait for wait in (self._sender.seconds_until_due(), self._linger_left()) if wait is not None]
         return min(waits) if waits else None
 
     def _linger_left(self) -> float | None:
         with self._mutex:
             opened = [chunk.opened_at for chunk in self._open]
-        if not opened or not self._dispatch.is_clear:
+        if not opened or not self._sender.is_clear:
             return None
-        return max(0.0, min(opened) + self._options.linger_seconds - self._link.clock.monotonic())
+        return max(0.0, min(opened) + self._options.linger_seconds - self._broker.clock.monotonic())

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from quiver.client._backend_sync import Signal, sleep
 from quiver.client._sync.connection.connection import Connection, Outbound
-from quiver.client._sync.connection.reconnecting import Link, unexpected
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client.backoff import backoff_seconds
 from quiver.client.read.cursor import Cursor, StoredFrame
 from quiver.client.read.expiry import expiry_of
@@ -43,7 +43,7 @@ class Fetcher:
 
     def __init__(
         self,
-        link: Link,
+        broker: ReconnectingConnection,
         *,
         max_bytes: int,
         max_wait_ms: int,
@@ -51,7 +51,7 @@ class Fetcher:
         read_committed: bool = True,
         include_expired: bool = False,
     ) -> None:
-        self._link = link
+        self._broker = broker
         self._read_committed = read_committed
         self._include_expired = include_expired
         self._skips_missing = skips_missing
@@ -82,8 +82,8 @@ class Fetcher:
         It waits for at most `timeout` seconds, also for a connection. An error comes behind the frames that were
         read before it.
         """
-        self._link.check_fork()
-        self._deadline = None if timeout is None else self._link.clock.monotonic() + timeout
+        self._broker.check_fork()
+        self._deadline = None if timeout is None else self._broker.clock.monotonic() + timeout
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -96,7 +96,7 @@ class Fetcher:
             return []
         asked, answer, payload, arrived_at = self._arrived.popleft()
         self._unread_count -= 1
-        self._silent_since = self._link.clock.monotonic()
+        self._silent_since = self._broker.clock.monotonic()
         for source, cursor in asked:
             if source.cursor is cursor:
                 source.is_fetching = False
@@ -109,16 +109,16 @@ class Fetcher:
 
     def _within(self, seconds: float) -> float:
         """As long as that, but not beyond the deadline."""
-        left = seconds if self._deadline is None else self._deadline - self._link.clock.monotonic()
+        left = seconds if self._deadline is None else self._deadline - self._broker.clock.monotonic()
         return max(0.001, min(seconds, left))
 
     @property
     def _silence_seconds(self) -> float:
-        return self._max_wait_ms / 1000 + self._link.timeout
+        return self._max_wait_ms / 1000 + self._broker.timeout
 
     def _check_silence(self) -> None:
         """Gives up a connection that should have answered by now."""
-        silence = self._link.clock.monotonic() - self._silent_since
+        silence = self._broker.clock.monotonic() - self._silent_since
         if self._connection is not None and self._unread_count and silence > self._silence_seconds:
             problem = f"no answer for {silence:.0f} s"
             self._connection.fail(ConnectionLost(address=self._connection.address, problem=problem))
@@ -141,15 +141,15 @@ class Fetcher:
             self._read_committed,
         )
         if self._unread_count == 0:
-            self._silent_since = self._link.clock.monotonic()
+            self._silent_since = self._broker.clock.monotonic()
         self._unread_count += 1
 
         def on_answer(answer: Answer | QuiverError, payload: memoryview) -> None:
-            self._arrived.append((asked, answer, payload, self._link.clock.monotonic()))
+            self._arrived.append((asked, answer, payload, self._broker.clock.monotonic()))
             self._news.set()
 
         try:
-            self._connection = self._link.connection(self._within(self._link.timeout))
+            self._connection = self._broker.connection(self._within(self._broker.timeout))
         except QuiverError as error:
             on_answer(error, memoryview(b""))
             return
@@ -205,15 +205,15 @@ class Fetcher:
 
     def _earliest(self, source: PartitionSource) -> int:
         request = ListOffsets([OffsetPart(*source.key, EARLIEST)])
-        answer = (self._link.call(request, timeout=self._within(self._link.timeout))).answer
+        answer = (self._broker.call(request, timeout=self._within(self._broker.timeout))).answer
         if not isinstance(answer, Offsets):
             raise unexpected(answer)
         return answer.offsets[0].offset
 
     def _pause_after(self, error: QuiverError) -> None:
-        if not error.retryable or self._link.is_closed:
+        if not error.retryable or self._broker.is_closed:
             raise error
-        wait = backoff_seconds(self._failures, self._link.randomness.jitter())
+        wait = backoff_seconds(self._failures, self._broker.randomness.jitter())
         self._failures += 1
-        self._link.log.retrying("fetching", error, self._failures, wait)
+        self._broker.log.retrying("fetching", error, self._failures, wait)
         sleep(self._within(wait))

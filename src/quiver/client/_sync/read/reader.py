@@ -7,16 +7,16 @@ from types import TracebackType
 import pyarrow as pa
 
 from quiver.client._backend_sync import flatten
-from quiver.client._sync.connection.reconnecting import Link
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
 from quiver.client._sync.read.fetcher import Fetcher
 from quiver.client._sync.read.offsets import find_offsets
 from quiver.client.message import Message, messages_of
-from quiver.client.raise_once import Raising
+from quiver.client.raise_once import RaiseOnce
 from quiver.client.read.arrow_batch import arrow_batch
 from quiver.client.read.cursor import NO_END, ReadFrame
-from quiver.client.read.options import ReaderOptions
+from quiver.client.read.options import ReaderConfig
 from quiver.client.read.partition_source import PartitionSource
-from quiver.client.wait_limit import Patience
+from quiver.client.wait_limit import WaitLimit
 from quiver.model.errors import ConnectionLost, MessageTimeout, PartitionNotFound, RequestTimeout
 from quiver.model.position import Position
 from quiver.protocol.messages import TopicInfo
@@ -31,12 +31,12 @@ class Reader:
     Within a partition messages come in order. One fetch is under way while the last one is read.
     """
 
-    def __init__(self, link: Link, topic: str, options: ReaderOptions) -> None:
+    def __init__(self, broker: ReconnectingConnection, topic: str, options: ReaderConfig) -> None:
         self.topic = topic
-        self._link = link
+        self._broker = broker
         self._options = options
         self._fetcher = Fetcher(
-            link,
+            broker,
             max_bytes=options.max_bytes,
             max_wait_ms=options.max_wait_ms,
             read_committed=options.read_committed,
@@ -45,7 +45,7 @@ class Reader:
         self.expired_count = 0
         """Messages that were left out because their time to live was over."""
         self._sources: list[PartitionSource] = []
-        self._patience = Patience(link.clock, link.log, options.timeout_seconds)
+        self._wait_limit = WaitLimit(broker.clock, broker.log, options.timeout_seconds)
         self._info: TopicInfo | None = None
         self._looked_at = 0.0
         self._is_closed = False
@@ -56,8 +56,8 @@ class Reader:
         """Fixes where reading starts and ends; TopicNotFound, PartitionNotFound."""
         if self._info is not None:
             return
-        self._patience.restart()
-        info = self._link.topic(self.topic, self._patience.left)
+        self._wait_limit.restart()
+        info = self._broker.topic(self.topic, self._wait_limit.left)
         wanted = self._options.partitions
         numbers = range(info.partitions) if wanted is None else wanted
         for number in numbers:
@@ -68,7 +68,7 @@ class Reader:
         for number in numbers:
             end = ends[number]
             self._begin(info, number, starts[number] or 0, NO_END if end is None else end)
-        self._looked_at = self._link.clock.monotonic()
+        self._looked_at = self._broker.clock.monotonic()
         self._info = info
 
     def _begin(self, info: TopicInfo, partition: int, offset: int, end: int = NO_END) -> None:
@@ -109,43 +109,43 @@ class Reader:
 
     def _batch_groups(self) -> Iterator[Iterable[pa.RecordBatch]]:
         for read in self._reading:
-            yield Raising(read) if isinstance(read, MessageTimeout) else [arrow_batch(read)]
+            yield RaiseOnce(read) if isinstance(read, MessageTimeout) else [arrow_batch(read)]
 
     def _message_groups(self) -> Iterator[Iterable[Message]]:
         for read in self._reading:
-            yield Raising(read) if isinstance(read, MessageTimeout) else messages_of(read, self.topic)
+            yield RaiseOnce(read) if isinstance(read, MessageTimeout) else messages_of(read, self.topic)
 
     def _read(self) -> Iterator[ReadFrame | MessageTimeout]:
         self.open()
-        patience = self._patience
+        limit = self._wait_limit
         while not self._is_closed and not all(source.cursor.is_finished for source in self._sources):
             self._look_for_partitions()
             has_waited = True
-            for _, stored in self._fetcher.next_frames(patience.left):
+            for _, stored in self._fetcher.next_frames(limit.left):
                 if self._is_closed:
                     return
                 if not stored.is_hidden:
-                    read = stored.open(self.topic, self._options.limits, self._link.clock.monotonic())
+                    read = stored.open(self.topic, self._options.limits, self._broker.clock.monotonic())
                     self.expired_count += read.expired_count
                     if read.is_empty:
                         continue
                     yield read
-                    patience.restart()
+                    limit.restart()
                     has_waited = False
-            if has_waited and patience.is_over:
-                yield patience.error()
-                patience.restart()
+            if has_waited and limit.is_over:
+                yield limit.error()
+                limit.restart()
 
     def _look_for_partitions(self) -> None:
         """A reader of all partitions that follows finds those that are added, from their first message on."""
-        now = self._link.clock.monotonic()
+        now = self._broker.clock.monotonic()
         if self._info is None or not self._options.follows_growth:
             return
         if now - self._looked_at < _LOOK_FOR_PARTITIONS_SECONDS:
             return
         self._looked_at = now
         try:
-            info = self._link.topic(self.topic, self._patience.left)
+            info = self._broker.topic(self.topic, self._wait_limit.left)
         except (ConnectionLost, RequestTimeout):
             return
         if info.id == self._info.id:
@@ -164,11 +164,11 @@ class Reader:
         asked = {n: p for n, p in positions.items() if p is not None and p.kind != "offset"}
         if asked:
             found |= find_offsets(
-                self._link,
-                info,
+                self._broker,
+                info.id,
                 asked,
                 read_committed=self._options.read_committed,
-                timeout=self._patience.left,
+                timeout=self._wait_limit.left,
             )
         found |= {n: p.value for n, p in positions.items() if p is not None and p.kind == "offset"}
         return found

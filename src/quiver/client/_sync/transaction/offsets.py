@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from quiver.client._sync.connection.reconnecting import Link
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
 from quiver.client._sync.stream.stream import Stream
 from quiver.client.stream.offsets import StreamOffsets
 from quiver.model.errors import InvalidRequest, PartitionNotFound
@@ -15,8 +15,8 @@ from quiver.protocol.transaction_messages import AddOffsets, GroupOffsets, Produ
 class TransactionOffsets:
     """The last offset that is named for a partition counts."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, broker: ReconnectingConnection) -> None:
+        self._broker = broker
         self._named: dict[str, dict[tuple[int, int], int]] = {}
         self._streams: dict[Stream, StreamOffsets] = {}
 
@@ -27,7 +27,7 @@ class TransactionOffsets:
         """TopicNotFound, PartitionNotFound; whether the group takes them is asked at the commit."""
         found: dict[tuple[int, int], int] = {}
         for topic, parts in offsets.items():
-            info = self._link.topic(topic)
+            info = self._broker.topic(topic)
             for partition, offset in parts.items():
                 if not 0 <= partition < info.partitions:
                     raise PartitionNotFound(topic=topic, count=info.partitions, partition=partition)
@@ -56,7 +56,7 @@ class TransactionOffsets:
     def hand_over(self, key: ProducerKey) -> None:
         """Gives them to the broker, for somebody else's commit."""
         if groups := self.requests():
-            self._link.call(AddOffsets(key.producer_id, key.epoch, groups))
+            self._broker.call(AddOffsets(key.producer_id, key.epoch, groups))
 
     def committed(self) -> None:
         for taken in self._streams.values():

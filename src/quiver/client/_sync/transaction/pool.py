@@ -4,15 +4,16 @@
 import threading
 from weakref import WeakSet
 
-from quiver.client._sync.connection.reconnecting import Link
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
 from quiver.client._sync.transaction.transactional import Transactional
+from quiver.client.produce.options import ProducerConfig
 
 
 class TransactionPool:
     """One for each transactional id; those without an id are used by whoever comes next."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, broker: ReconnectingConnection) -> None:
+        self._broker = broker
         self._mutex = threading.Lock()
         self._named: dict[str, Transactional] = {}
         self._idle: dict[Transactional, None] = {}
@@ -20,29 +21,34 @@ class TransactionPool:
         self._handed_out: WeakSet[Transactional] = WeakSet()
         """Without an id, and somebody's own."""
 
-    def get(self, transactional_id: str | None, timeout_ms: int) -> Transactional:
-        """The one of an id; without an id, a new one."""
-        self._link.check_fork()
+    def get(
+        self, transactional_id: str | None, timeout_ms: int, sending: ProducerConfig | None = None
+    ) -> Transactional:
+        """The one of an id, unless that was closed; without an id, a new one."""
+        self._broker.check_fork()
         with self._mutex:
             if transactional_id is None:
-                own = Transactional(self._link, None, timeout_ms)
+                own = Transactional(self._broker, None, timeout_ms, sending)
                 self._handed_out.add(own)
                 return own
+            self._named = {name: each for name, each in self._named.items() if not each.is_closed}
             found = self._named.get(transactional_id)
             if found is None:
-                found = self._named[transactional_id] = Transactional(self._link, transactional_id, timeout_ms)
+                found = Transactional(self._broker, transactional_id, timeout_ms, sending)
+                self._named[transactional_id] = found
             found.set_timeout(timeout_ms)
+            found.sending = sending or found.sending
             return found
 
     def choose(self, transactional_id: str | None, timeout_ms: int) -> Transactional:
         """For one transaction: without an id, one that is idle."""
-        self._link.check_fork()
+        self._broker.check_fork()
         if transactional_id is not None:
             return self.get(transactional_id, timeout_ms)
         with self._mutex:
             chosen = next((each for each in self._idle if each.timeout_ms == timeout_ms), None)
             if chosen is None:
-                chosen = Transactional(self._link, None, timeout_ms, on_end=self._on_end)
+                chosen = Transactional(self._broker, None, timeout_ms, on_end=self._on_end)
             self._idle.pop(chosen, None)
             self._busy[chosen] = None
             return chosen

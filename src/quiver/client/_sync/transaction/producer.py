@@ -1,14 +1,8 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
 """The messages of transactions to one topic."""
 
-from quiver.client._sync.connection.reconnecting import Link
 from quiver.client._sync.produce.producer import Producer
-from quiver.client.produce.options import ProducerOptions
 from quiver.model.errors import Closed, QuiverError
-from quiver.model.limits import KIB
-
-_BATCH_BYTES = 256 * KIB
-"""Less than producers have, so that the broker writes the first frames while the next ones are built."""
 
 
 class TransactionProducer(Producer):
@@ -17,24 +11,15 @@ class TransactionProducer(Producer):
     Between two of them nothing is on its way: the first has ended with `flush` or `give_up`.
     """
 
-    def __init__(self, link: Link, topic: str, *, timeout_seconds: float) -> None:
-        options = ProducerOptions(
-            batch_bytes=_BATCH_BYTES,
-            delivery_seconds=timeout_seconds,
-            timeout_seconds=timeout_seconds,
-            is_transactional=True,
-        )
-        super().__init__(link, topic, options)
-
     def begin(self, identity: tuple[int, int]) -> None:
         """What comes now belongs to the transaction of this producer id and epoch."""
-        self._dispatch.begin_transaction(identity)
+        self._sender.begin_transaction(identity)
 
     def push(self) -> None:
         """Sends everything that was taken, without waiting for answers."""
         self._flushing += 1
         try:
-            self._dispatch.pump()
+            self._sender.pump()
         finally:
             self._flushing -= 1
 
@@ -43,10 +28,10 @@ class TransactionProducer(Producer):
         with self._mutex:
             for chunk in list(self._open):
                 self._seal(chunk)
-        self._dispatch.give_up(error)
+        self._sender.give_up(error)
 
     def end(self) -> None:
         """Closes it, between two transactions."""
         self.give_up(Closed(what="the client"))
-        self._dispatch.begin_transaction((-1, -1))
+        self._sender.begin_transaction((-1, -1))
         self.close()

@@ -62,7 +62,7 @@ class Transaction:
         self._state.check(TransactionState.NEW)
         self._transactional = self._choose()
         self._key = self._transactional.enter(self)
-        self._offsets = TransactionOffsets(self._transactional.link)
+        self._offsets = TransactionOffsets(self._transactional.broker)
         self._state = TransactionState.OPEN
         return self
 
@@ -190,10 +190,10 @@ class Transaction:
 
         In a forked child it does nothing: the transaction is the parent's.
         """
-        if self._state is not TransactionState.OPEN or self._transactional.link.is_forked:
+        if self._state is not TransactionState.OPEN or self._transactional.broker.is_forked:
             return
         try:
-            self._abort(min(_GIVE_UP_SECONDS, self._transactional.link.timeout))
+            self._abort(min(_GIVE_UP_SECONDS, self._transactional.broker.timeout))
         except QuiverError as error:
             _logger.warning("transaction %s is left to its timeout: %s", self.name, error)
             self._ended(TransactionState.ABORTED, None)
@@ -241,7 +241,7 @@ class Transaction:
 
     def _check_fork(self) -> None:
         if self._state is not TransactionState.NEW:
-            self._transactional.link.check_fork()
+            self._transactional.broker.check_fork()
 
     def _commit(self) -> ProducerKey:
         acks = leased_acks(self._enlisted)
@@ -272,7 +272,7 @@ class Transaction:
         if not isinstance(error, ProducerFenced):
             return error
         try:
-            self._abort(min(_GIVE_UP_SECONDS, self._transactional.link.timeout))
+            self._abort(min(_GIVE_UP_SECONDS, self._transactional.broker.timeout))
         except ProducerFenced as fenced:
             self._transactional.fenced(fenced)
             self._ended(TransactionState.ABORTED, None)

@@ -5,11 +5,11 @@ import math
 from typing import Any
 
 from quiver.client._backend_sync import Lock, Signal, Task, sleep
-from quiver.client._sync.connection.reconnecting import Link
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
 from quiver.client._sync.work.receiver import Receiver
 from quiver.client._sync.work.settler import Settler
 from quiver.client.work.leases import Leases
-from quiver.client.work.prefetch_buffer import Shelf
+from quiver.client.work.prefetch_buffer import PrefetchBuffer
 from quiver.client.work.settlement import Decision, Span
 from quiver.protocol.queue_messages import NACK
 
@@ -20,19 +20,27 @@ _END_SECONDS = 5.0
 """How long the end of a request, or of the task, is waited for."""
 
 
-class Keeper:
-    """`taking` is held by whoever takes messages off the shelf; `news` wakes it."""
+class ConsumerLoop:
+    """`taking` is held by whoever takes messages from the buffer; `news` wakes it."""
 
     def __init__(
-        self, link: Link, settler: Settler, receiver: Receiver, leases: Leases, shelf: Shelf[Any],
-        *, taking: Lock, wake: Signal, news: Signal,
-    ) -> None:  # fmt: skip
-        self._clock = link.clock
-        self._settler, self._receiver, self._leases, self._shelf = settler, receiver, leases, shelf
+        self,
+        broker: ReconnectingConnection,
+        settler: Settler,
+        receiver: Receiver,
+        leases: Leases,
+        buffer: PrefetchBuffer[Any],
+        *,
+        taking: Lock,
+        wake: Signal,
+        news: Signal,
+    ) -> None:
+        self._clock = broker.clock
+        self._settler, self._receiver, self._leases, self._buffer = settler, receiver, leases, buffer
         self._taking, self._wake, self._news = taking, wake, news
         self._task: Task | None = None
         self._sleeps_until = 0.0
-        self._is_put_away = False
+        self._has_returned = False
         self._is_over = False
 
     @property
@@ -58,11 +66,11 @@ class Keeper:
         if spans:
             self._settler.decide(Decision(NACK, spans, delay_ms=0, is_counted=False, on_done=_ignore))
 
-    def put_away(self) -> None:
+    def return_buffered(self) -> None:
         """Gives back what was not handed out; no request is left that would get it again."""
         with self._taking:
             self._receiver.pause(_END_SECONDS)
-            self.give_back(self._shelf.empty())
+            self.give_back(self._buffer.drain())
             self._settler.pump(is_urgent=True)
 
     def flush(self, timeout: float) -> None:
@@ -97,24 +105,24 @@ class Keeper:
             receiver.check_silence()
             settler.pump()
             if receiver.is_stopped:
-                self._put_away_once()
+                self._return_buffered_once()
             elif receiver.is_begun:
                 self._leave_to_others()
                 receiver.ask()
 
-    def _put_away_once(self) -> None:
-        if not self._is_put_away:
-            self._is_put_away = True
-            self.put_away()
+    def _return_buffered_once(self) -> None:
+        if not self._has_returned:
+            self._has_returned = True
+            self.return_buffered()
 
     def _stale_at(self) -> float:
-        return math.inf if self._receiver.window.is_fixed else self._shelf.stale_at()
+        return math.inf if self._receiver.window.is_fixed else self._buffer.stale_at()
 
     def _leave_to_others(self) -> None:
         """What has waited for long behind a handler, and would now be renewed, is for whoever has time for it."""
         if self._clock.monotonic() >= self._stale_at() and not self._taking.locked():
-            self._receiver.window.shut()
-            self.put_away()
+            self._receiver.window.shrink_to_floor()
+            self.return_buffered()
 
 
 def _ignore(decision: Decision) -> None:

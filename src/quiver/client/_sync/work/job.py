@@ -8,7 +8,7 @@ from quiver.client._sync.work.settler import Settler
 from quiver.client.message import Message, MessageSource
 from quiver.client.transaction.acks import ABORTED, Enlisted
 from quiver.client.work.held_run import HeldRun
-from quiver.client.work.prefetch_buffer import Shelf
+from quiver.client.work.prefetch_buffer import PrefetchBuffer
 from quiver.client.work.reject import Reject
 from quiver.client.work.settlement import Decision
 from quiver.model.errors import LeaseLost, QuiverError
@@ -26,7 +26,7 @@ class JobSource(MessageSource):
 
     __slots__ = ("ordered", "run", "settler")
 
-    def __init__(self, frame: OpenFrame, run: HeldRun, settler: Settler, ordered: Shelf[Any] | None) -> None:
+    def __init__(self, frame: OpenFrame, run: HeldRun, settler: Settler, ordered: PrefetchBuffer[Any] | None) -> None:
         super().__init__(frame, run.topic, run.partition)
         self.run = run
         self.settler = settler
@@ -112,7 +112,7 @@ class Job(Message, gc=False, eq=False):
         source = self.source
         run, settler = source.run, source.settler
         if error is None:
-            if settler.is_doubtful(run):
+            if settler.may_be_expired(run):
                 self.ack()
                 return False
             self.state = DECIDED

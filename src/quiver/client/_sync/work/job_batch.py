@@ -12,7 +12,7 @@ from quiver.client._sync.work.opened_run import OpenedRun
 from quiver.client._sync.work.settler import Settler
 from quiver.client.transaction.acks import ABORTED, Enlisted
 from quiver.client.work.held_run import ranges_of
-from quiver.client.work.prefetch_buffer import Portion
+from quiver.client.work.prefetch_buffer import Slice
 from quiver.client.work.reject import Reject
 from quiver.client.work.settlement import Decision, Span
 from quiver.model.times import Duration, parse_duration_ms
@@ -25,9 +25,9 @@ class JobBatch:
     `with batch` acks on leaving; an exception gives everything back with its text, and goes on.
     """
 
-    def __init__(self, settler: Settler, portions: list[Portion[OpenedRun]]) -> None:
+    def __init__(self, settler: Settler, slices: list[Slice[OpenedRun]]) -> None:
         self._settler = settler
-        self._pieces = [(_opened(portion), portion.first, portion.last) for portion in portions]
+        self._pieces = [(_opened(taken), taken.first, taken.last) for taken in slices]
         self._jobs: list[Job] | None = None
         self._is_settled = False
         self._is_enlisted = False
@@ -97,7 +97,7 @@ class JobBatch:
             self._is_enlisted = False
             return isinstance(error, Reject)
         if error is None:
-            if any(self._settler.is_doubtful(opened.run) for opened, _, _ in self._pieces):
+            if any(self._settler.may_be_expired(opened.run) for opened, _, _ in self._pieces):
                 self.ack()
             else:
                 self._decide(Decision(ACK, self._take_open()))
@@ -151,6 +151,6 @@ class JobBatch:
             self._settler.settle(decision)
 
 
-def _opened(portion: Portion[OpenedRun]) -> OpenedRun:
-    assert portion.stock.content is not None, "portions of batches are opened"
-    return portion.stock.content
+def _opened(taken: Slice[OpenedRun]) -> OpenedRun:
+    assert taken.buffered.content is not None, "slices of batches are opened"
+    return taken.buffered.content

@@ -10,7 +10,7 @@ from quiver.client._sync.work.job import Job, JobSource
 from quiver.client._sync.work.settler import Settler
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.job_arrow import job_arrow
-from quiver.client.work.prefetch_buffer import Portion, Shelf
+from quiver.client.work.prefetch_buffer import PrefetchBuffer, Slice
 from quiver.model.limits import Limits
 
 
@@ -19,7 +19,7 @@ class OpenedRun:
 
     __slots__ = ("_arrow", "_frame", "_jobs", "_source", "run")
 
-    def __init__(self, run: HeldRun, limits: Limits, settler: Settler, ordered: Shelf[Any] | None) -> None:
+    def __init__(self, run: HeldRun, limits: Limits, settler: Settler, ordered: PrefetchBuffer[Any] | None) -> None:
         """CorruptData when the run's bytes are damaged."""
         self.run = run
         self._frame = run.open(limits)
@@ -43,8 +43,8 @@ class OpenedRun:
         return self._arrow
 
 
-def jobs_of(portion: Portion[OpenedRun]) -> list[Job]:
+def jobs_of(taken: Slice[OpenedRun]) -> list[Job]:
     """The jobs of rows that were taken."""
-    opened = portion.stock.content
-    assert opened is not None, "portions are opened when they are taken"
-    return opened.jobs()[portion.first : portion.last]
+    opened = taken.buffered.content
+    assert opened is not None, "slices are opened when they are taken"
+    return opened.jobs()[taken.first : taken.last]

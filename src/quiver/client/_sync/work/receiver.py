@@ -8,13 +8,13 @@ from typing import Any
 
 from quiver.client._backend_sync import Lock
 from quiver.client._sync.connection.connection import Connection, Outbound
-from quiver.client._sync.connection.reconnecting import Link, unexpected
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client.backoff import backoff_seconds
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.leases import Leases
-from quiver.client.work.options import MOST_PER_RECEIVE, WorkOptions
-from quiver.client.work.prefetch_buffer import Shelf
-from quiver.client.work.window import Window
+from quiver.client.work.options import MOST_PER_RECEIVE, WorkConfig
+from quiver.client.work.prefetch_buffer import PrefetchBuffer
+from quiver.client.work.window import PrefetchWindow
 from quiver.model.errors import ConnectionLost, QuiverError, TopicNotFound, error_from_wire
 from quiver.protocol.messages import Answer, Failure
 from quiver.protocol.queue_messages import Receive, Received
@@ -28,25 +28,25 @@ _EMPTY_SECONDS = 0.01
 
 
 class Receiver:
-    """One request is in flight while there is room on the shelf, so that what is urgent comes in as soon as it can.
+    """One request is in flight while the buffer has room, so urgent messages arrive as soon as possible.
 
     `on_news` is called when messages have come, or none will; `on_error` with messages that are damaged.
     """
 
     def __init__(
         self,
-        link: Link,
-        options: WorkOptions,
+        broker: ReconnectingConnection,
+        options: WorkConfig,
         leases: Leases,
-        shelf: Shelf[Any],
+        buffer: PrefetchBuffer[Any],
         *,
         on_news: Callable[[], None],
         on_error: Callable[[QuiverError], None],
     ) -> None:
-        self._link = link
+        self._broker = broker
         self._options = options
         self._leases = leases
-        self._shelf = shelf
+        self._buffer = buffer
         self._on_news = on_news
         self._on_error = on_error
         self._mutex = threading.Lock()
@@ -57,7 +57,7 @@ class Receiver:
         self._retry_at = 0.0
         self._failures = 0
         self._connection: Connection | None = None
-        self.window = Window(fixed=options.prefetch, floor=options.concurrency)
+        self.window = PrefetchWindow(fixed=options.prefetch, floor=options.concurrency)
         self.is_wanted = False
         """Somebody waits for a message."""
         self.was_full = False
@@ -69,7 +69,7 @@ class Receiver:
 
     def open(self, timeout: float | None = None) -> None:
         """Finds the topics; TopicNotFound."""
-        self._topics = {(self._link.topic(name, timeout)).id: name for name in self._options.topics}
+        self._topics = {(self._broker.topic(name, timeout)).id: name for name in self._options.topics}
 
     @property
     def is_begun(self) -> bool:
@@ -83,7 +83,7 @@ class Receiver:
     def due_at(self) -> float:
         """When to ask without being woken."""
         if self._asked:
-            return self._asked_at + _WAIT_MS / 1000 + self._link.timeout
+            return self._asked_at + _WAIT_MS / 1000 + self._broker.timeout
         is_off = not self.is_begun or self.is_stopped or self._is_paused
         if is_off or self.error is not None or self._room() < 1:
             return math.inf
@@ -100,7 +100,7 @@ class Receiver:
             try:
                 if not self._topics:
                     self.open(timeout)
-                self._connection = self._link.connection(timeout)
+                self._connection = self._broker.connection(timeout)
                 self._connection.send([Outbound(self._request(count), None, self._answered)])
             except QuiverError as error:
                 self._failed(error)
@@ -113,7 +113,7 @@ class Receiver:
         self._is_paused = True
         with self._sending:
             if self._asked:
-                self._link.retire(timeout)
+                self._broker.retire(timeout)
 
     def resume(self) -> None:
         self._is_paused = False
@@ -135,21 +135,21 @@ class Receiver:
 
     def check_silence(self) -> None:
         """Gives up a connection that should have answered by now."""
-        silence = self._link.clock.monotonic() - self._asked_at
-        if self._asked and self._connection is not None and silence > _WAIT_MS / 1000 + self._link.timeout:
+        silence = self._broker.clock.monotonic() - self._asked_at
+        if self._asked and self._connection is not None and silence > _WAIT_MS / 1000 + self._broker.timeout:
             problem = f"no answer for {silence:.0f} s"
-            self._connection.fail(ConnectionLost(address=self._link.address, problem=problem))
+            self._connection.fail(ConnectionLost(address=self._broker.address, problem=problem))
 
     def _room(self) -> int:
-        if self._shelf.size_bytes >= self._options.max_bytes:
+        if self._buffer.size_bytes >= self._options.max_bytes:
             return 0
-        waiting = self._shelf.count
+        waiting = self._buffer.count
         return max(self.window.size - waiting, 1 if self.is_wanted and not waiting else 0)
 
     def _begin(self) -> int:
         """How many to ask for now; from then on they are asked for."""
         with self._mutex:
-            now = self._link.clock.monotonic()
+            now = self._broker.clock.monotonic()
             if self._asked or self.is_stopped or self._is_paused or now < self._retry_at:
                 return 0
             room = min(self._room(), MOST_PER_RECEIVE)
@@ -172,7 +172,7 @@ class Receiver:
             self._on_news()
 
     def _take(self, answer: Received, payload: memoryview) -> None:
-        now = self._link.clock.monotonic()
+        now = self._broker.clock.monotonic()
         runs: list[HeldRun] = []
         position = 0
         for run in answer.runs:
@@ -183,7 +183,7 @@ class Receiver:
             except QuiverError as error:
                 self._on_error(error)
         self._leases.add(runs)
-        self._shelf.put(runs, now)
+        self._buffer.add(runs, now)
         with self._mutex:
             self.was_full = sum(run.count for run in runs) >= self._asked
             self._asked = 0
@@ -197,9 +197,9 @@ class Receiver:
                 self._topics = {}  # it may have been made anew under another id
             elif not error.retryable:
                 self.error = error
-            wait = backoff_seconds(self._failures, self._link.randomness.jitter())
-            self._retry_at = self._link.clock.monotonic() + wait
+            wait = backoff_seconds(self._failures, self._broker.randomness.jitter())
+            self._retry_at = self._broker.clock.monotonic() + wait
             self._failures += 1
-        if self.error is None and not self.is_stopped and not self._link.is_closed:
-            self._link.log.retrying(f"receiving for group {self._options.group}", error, self._failures, wait)
+        if self.error is None and not self.is_stopped and not self._broker.is_closed:
+            self._broker.log.retrying(f"receiving for group {self._options.group}", error, self._failures, wait)
         self._on_news()

@@ -8,23 +8,23 @@ from functools import partial
 
 from quiver.client._backend_sync import Lock, Waiter
 from quiver.client._sync.connection.connection import Connection, Outbound
-from quiver.client._sync.connection.reconnecting import Link, unexpected
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client.backoff import backoff_seconds
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.leases import Leases
 from quiver.client.work.settled_log import log_settled
-from quiver.client.work.settlement import Decision, Done, Part, Refusal, Span, gather, refusals
+from quiver.client.work.settlement import AckedJob, Decision, Part, Refusal, Span, gather, refusals
 from quiver.model.errors import ConnectionLost, LeaseLost, QuiverError, RequestTimeout, error_from_wire
 from quiver.protocol.messages import Answer, Failure
 from quiver.protocol.queue_messages import EXTEND, Settle, Settled, SettledPart
 
 _MOST_AT_ONCE = 10_000
 """Jobs and decisions in one request, so that it stays well below the size limit of requests."""
-_MOST_FLIGHTS = 2
+_MAX_IN_FLIGHT = 2
 _MOST_REASON_CHARS = 200_000
 
 
-class Flight:
+class SettleRequest:
     """A request that was sent."""
 
     __slots__ = ("number", "parts", "sent_at")
@@ -45,7 +45,7 @@ class Settler:
 
     def __init__(
         self,
-        link: Link,
+        broker: ReconnectingConnection,
         leases: Leases,
         *,
         wake: Callable[[], None],
@@ -53,8 +53,8 @@ class Settler:
         on_lost: Callable[[], None],
         on_progress: Callable[[], None],
     ) -> None:
-        self.decided: deque[Done | Decision] = deque()
-        self.clock = link.clock
+        self.decided: deque[AckedJob | Decision] = deque()
+        self.clock = broker.clock
         self.is_asleep = True
         """Nobody looks at `decided` by himself: `wake` must be called."""
         self.is_closed = False
@@ -62,15 +62,15 @@ class Settler:
         """Settled strictly in the order of the decisions: one request at a time."""
         self.leases = leases
         self.wake = wake
-        self._link = link
+        self._broker = broker
         self._on_refused = on_refused
         self._on_lost = on_lost
         self._on_progress = on_progress
         self._mutex = threading.Lock()
         self._sending = Lock()
-        self._flights: set[Flight] = set()
-        self._flight_count = 0
-        self._returned: list[Flight] = []
+        self._in_flight: set[SettleRequest] = set()
+        self._request_count = 0
+        self._returned: list[SettleRequest] = []
         self._reason_chars = 0
         self._retry_at = 0.0
         self._failures = 0
@@ -79,12 +79,12 @@ class Settler:
         self._connection: Connection | None = None
 
     @property
-    def _most_flights(self) -> int:
-        return 1 if self.is_ordered else _MOST_FLIGHTS
+    def _max_in_flight(self) -> int:
+        return 1 if self.is_ordered else _MAX_IN_FLIGHT
 
     def decide(self, decision: Decision) -> None:
         """To be sent soon; nobody waits for it. A forked child decides nothing."""
-        if self._link.is_forked:
+        if self._broker.is_forked:
             return
         self._append(decision)
         if self.is_asleep:
@@ -95,7 +95,7 @@ class Settler:
 
         When there was none in time, raises what kept it from being answered, or RequestTimeout: it is still tried.
         """
-        self._link.check_fork()
+        self._broker.check_fork()
         waiter: Waiter[Decision] = Waiter()
         decision.on_done = waiter.set
         self._append(decision)
@@ -103,9 +103,9 @@ class Settler:
         if self.decided and self.is_asleep:
             self.wake()
         try:
-            waiter.wait(self._link.timeout)
+            waiter.wait(self._broker.timeout)
         except TimeoutError:
-            raise self._trouble or RequestTimeout(seconds=self._link.timeout) from None
+            raise self._trouble or RequestTimeout(seconds=self._broker.timeout) from None
         if decision.error is not None:
             raise decision.error
         return decision.until_ms
@@ -117,13 +117,13 @@ class Settler:
 
     @property
     def is_idle(self) -> bool:
-        return not (self.decided or self._flights or self._returned)
+        return not (self.decided or self._in_flight or self._returned)
 
     def due_at(self) -> float:
         """When it is to be pumped without being woken."""
         now = self.clock.monotonic()
-        if self._flights:
-            return min(flight.sent_at for flight in list(self._flights)) + self._link.timeout
+        if self._in_flight:
+            return min(request.sent_at for request in list(self._in_flight)) + self._broker.timeout
         if self._returned or self.decided:
             return max(now, self._retry_at)
         return max(self.leases.renew_at, self._retry_at if self._failures else 0.0)
@@ -133,29 +133,29 @@ class Settler:
         if not is_urgent and not self._has_work():
             return
         with self._sending:
-            flight = self._take(is_urgent=is_urgent)
-            if flight is None:
+            request = self._take(is_urgent=is_urgent)
+            if request is None:
                 return
             try:
-                self._connection = self._link.connection(timeout)
-                request = Settle([part.request() for part in flight.parts])
-                self._connection.send([Outbound(request, None, partial(self._answered, flight))])
+                self._connection = self._broker.connection(timeout)
+                message = Settle([part.request() for part in request.parts])
+                self._connection.send([Outbound(message, None, partial(self._answered, request))])
             except QuiverError as error:
-                self._failed(flight, error, was_sent=False)
+                self._failed(request, error, was_sent=False)
             except BaseException:
-                self._failed(flight, ConnectionLost(address=self._link.address, problem="sending was interrupted"))
+                self._failed(request, ConnectionLost(address=self._broker.address, problem="sending was interrupted"))
                 raise
 
     def check_silence(self) -> None:
         """Gives up a connection that should have answered by now."""
-        limit = self.clock.monotonic() - self._link.timeout
-        if self._connection is not None and any(flight.sent_at < limit for flight in list(self._flights)):
-            problem = f"no answer for {self._link.timeout:g} s"
-            self._connection.fail(ConnectionLost(address=self._link.address, problem=problem))
+        limit = self.clock.monotonic() - self._broker.timeout
+        if self._connection is not None and any(request.sent_at < limit for request in list(self._in_flight)):
+            problem = f"no answer for {self._broker.timeout:g} s"
+            self._connection.fail(ConnectionLost(address=self._broker.address, problem=problem))
 
-    def is_doubtful(self, run: HeldRun) -> bool:
+    def may_be_expired(self, run: HeldRun) -> bool:
         """Whether an ack must be waited for: it may be refused, or not be sent at all."""
-        if self._link.is_forked:
+        if self._broker.is_forked:
             return False
         return run.lost is not None or self.is_closed or self.clock.monotonic() >= run.expires_at
 
@@ -163,50 +163,50 @@ class Settler:
         """Fails whatever was not answered; nothing more is sent."""
         self.is_closed = True
         with self._mutex:
-            parts = [part for flight in (*self._flights, *self._returned) for part in flight.parts]
+            parts = [part for request in (*self._in_flight, *self._returned) for part in request.parts]
             parts += gather(self.decided)
-            self._flights.clear()
+            self._in_flight.clear()
             self._returned = []
             self.decided.clear()
         for part in parts:
             self._refuse_all(part, error)
 
     def _has_work(self) -> bool:
-        if len(self._flights) >= self._most_flights or self._sending.locked():
+        if len(self._in_flight) >= self._max_in_flight or self._sending.locked():
             return False
         now = self.clock.monotonic()
         if self._failures and now < self._retry_at:
             return False
         return bool(self.decided or self._returned or now >= self.leases.renew_at)
 
-    def _take(self, *, is_urgent: bool) -> Flight | None:
+    def _take(self, *, is_urgent: bool) -> SettleRequest | None:
         with self._mutex:
-            if len(self._flights) >= self._most_flights and not (is_urgent and not self.is_ordered):
+            if len(self._in_flight) >= self._max_in_flight and not (is_urgent and not self.is_ordered):
                 return None
-            returned, self._returned = sorted(self._returned, key=lambda flight: flight.number), []
-            parts = [part for flight in returned for part in flight.parts]
+            returned, self._returned = sorted(self._returned, key=lambda request: request.number), []
+            parts = [part for request in returned for part in request.parts]
             parts += gather(self._take_decided())
             now = self.clock.monotonic()
             self.leases.close([span[:3] for part in parts if part.decision.action != EXTEND for span in part.spans])
             parts += self.leases.due(now)
             if not parts:
                 return None
-            self._flight_count += 1
-            flight = Flight(self._flight_count, parts, now)
-            self._flights.add(flight)
-            return flight
+            self._request_count += 1
+            request = SettleRequest(self._request_count, parts, now)
+            self._in_flight.add(request)
+            return request
 
     def _append(self, decision: Decision) -> None:
         with self._mutex:
             self._reason_chars += len(decision.reason)
             self.decided.append(decision)
 
-    def _take_decided(self) -> list[Done | Decision]:
+    def _take_decided(self) -> list[AckedJob | Decision]:
         decided = self.decided
         if self._reason_chars <= _MOST_REASON_CHARS:
             self._reason_chars = 0
             return [decided.popleft() for _ in range(min(len(decided), _MOST_AT_ONCE))]
-        taken: list[Done | Decision] = []
+        taken: list[AckedJob | Decision] = []
         chars = 0
         while decided and len(taken) < _MOST_AT_ONCE and chars < _MOST_REASON_CHARS:
             item = decided.popleft()
@@ -215,21 +215,21 @@ class Settler:
         self._reason_chars -= chars
         return taken
 
-    def _answered(self, flight: Flight, answer: Answer | QuiverError, _: memoryview) -> None:
+    def _answered(self, request: SettleRequest, answer: Answer | QuiverError, _: memoryview) -> None:
         if isinstance(answer, Failure):
             answer = error_from_wire(answer.code, answer.message, answer.retryable)
         elif not isinstance(answer, Settled | QuiverError) or (
-            isinstance(answer, Settled) and len(answer.parts) != len(flight.parts)
+            isinstance(answer, Settled) and len(answer.parts) != len(request.parts)
         ):
             answer = unexpected(answer)
         if isinstance(answer, QuiverError):
-            self._failed(flight, answer)
+            self._failed(request, answer)
             return
         self._failures, self._trouble = 0, None
         with self._mutex:
-            self._flights.discard(flight)
-        for part, settled in zip(flight.parts, answer.parts, strict=True):
-            self._settled(part, settled, flight.sent_at)
+            self._in_flight.discard(request)
+        for part, settled in zip(request.parts, answer.parts, strict=True):
+            self._settled(part, settled, request.sent_at)
         self._on_progress()
 
     def _settled(self, part: Part, answer: SettledPart, sent_at: float) -> None:
@@ -251,7 +251,7 @@ class Settler:
             else:
                 decision.part_done()
         if again.spans:
-            self._send_again(Flight(0, [again], sent_at))
+            self._send_again(SettleRequest(0, [again], sent_at))
 
     def _refused(self, part: Part, refusal: Refusal) -> None:
         run, start, end, decision, error = refusal
@@ -271,40 +271,40 @@ class Settler:
         for decision in part.decisions:
             decision.part_done()
 
-    def _failed(self, flight: Flight, error: QuiverError, *, was_sent: bool = True) -> None:
+    def _failed(self, request: SettleRequest, error: QuiverError, *, was_sent: bool = True) -> None:
         with self._mutex:
-            if flight not in self._flights:
+            if request not in self._in_flight:
                 return
-            self._flights.discard(flight)
+            self._in_flight.discard(request)
             self._trouble = error
             wait = self._back_off()
-        if error.retryable and not (self.is_closed or self._link.is_closed):
-            self._link.log.retrying("settling messages", error, self._failures, wait)
-        for part in flight.parts:
+        if error.retryable and not (self.is_closed or self._broker.is_closed):
+            self._broker.log.retrying("settling messages", error, self._failures, wait)
+        for part in request.parts:
             if part.is_renewal:
                 self.leases.renew_again(part, self._retry_at)
-        flight.parts = [part for part in flight.parts if not part.is_renewal]
-        if error.retryable and not self._link.is_closed:
-            for part in flight.parts:
+        request.parts = [part for part in request.parts if not part.is_renewal]
+        if error.retryable and not self._broker.is_closed:
+            for part in request.parts:
                 part.is_repeat |= was_sent and isinstance(error, ConnectionLost)
             with self._mutex:
-                self._returned.append(flight)
+                self._returned.append(request)
         else:
-            for part in flight.parts:
+            for part in request.parts:
                 self._refuse_all(part, error)
         if self.is_asleep:
             self.wake()
 
-    def _send_again(self, flight: Flight) -> None:
+    def _send_again(self, request: SettleRequest) -> None:
         """The broker could not do this now."""
         with self._mutex:
-            self._returned.append(flight)
+            self._returned.append(request)
             self._back_off()
         if self.is_asleep:
             self.wake()
 
     def _back_off(self) -> float:
-        wait = backoff_seconds(self._failures, self._link.randomness.jitter())
+        wait = backoff_seconds(self._failures, self._broker.randomness.jitter())
         self._retry_at = self.clock.monotonic() + wait
         self._failures += 1
         return wait

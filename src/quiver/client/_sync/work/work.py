@@ -8,28 +8,28 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 
 from quiver.client._backend_sync import Lock, Signal, acquire, flatten, sleep
-from quiver.client._sync.connection.reconnecting import Link
-from quiver.client._sync.work.consumer_loop import Keeper
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
+from quiver.client._sync.work.consumer_loop import ConsumerLoop
 from quiver.client._sync.work.job import Job
 from quiver.client._sync.work.job_batch import JobBatch
-from quiver.client._sync.work.job_selector import Picker
+from quiver.client._sync.work.job_selector import JobSelector
 from quiver.client._sync.work.opened_run import OpenedRun, jobs_of
 from quiver.client._sync.work.receiver import Receiver
 from quiver.client._sync.work.settler import Settler
 from quiver.client.connection.fork import watch_forks
-from quiver.client.raise_once import Raising
-from quiver.client.wait_limit import Patience
+from quiver.client.raise_once import RaiseOnce
+from quiver.client.wait_limit import WaitLimit
 from quiver.client.work.leases import Leases
-from quiver.client.work.options import WorkOptions
-from quiver.client.work.prefetch_buffer import Portion, Shelf
+from quiver.client.work.options import WorkConfig
+from quiver.client.work.prefetch_buffer import PrefetchBuffer, Slice
 from quiver.model.errors import Closed, GroupNotFound, MessageTimeout, QuiverError
 from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.group_messages import DescribeGroup, GroupDescription
 
 _logger = logging.getLogger("quiver.client")
 
-_PORTION = 256
-"""Jobs that go out in a row, before acks are sent and news are looked at."""
+_SLICE_JOBS = 256
+"""Jobs handed out in a row before acks are sent and new messages are looked for."""
 _LOOK_SECONDS = 5.0
 _LAST_SECONDS = 5.0
 _ERRORS_KEPT = 100
@@ -43,31 +43,31 @@ class Work:
     first job asked for, and may be shared by threads (synchronous) or tasks.
     """
 
-    def __init__(self, link: Link, options: WorkOptions) -> None:
-        self._link = link
+    def __init__(self, broker: ReconnectingConnection, options: WorkConfig) -> None:
+        self._broker = broker
         self._options = options
         self._leases = Leases()
-        self._shelf: Shelf[OpenedRun] = Shelf()
+        self._buffer: PrefetchBuffer[OpenedRun] = PrefetchBuffer()
         self._wake = Signal()
         self._news = Signal()
         self._settler = Settler(
-            link,
+            broker,
             self._leases,
             wake=self._wake.set,
             on_refused=self._on_refused,
-            on_lost=self._shelf.clear_counter,
-            on_progress=lambda: self._keeper.note_progress(),
+            on_lost=self._buffer.return_current,
+            on_progress=lambda: self._loop.note_progress(),
         )
         self._receiver = Receiver(
-            link,
+            broker,
             options,
             self._leases,
-            self._shelf,
-            on_news=lambda: self._keeper.note_news(),
+            self._buffer,
+            on_news=lambda: self._loop.note_news(),
             on_error=self._on_refused,
         )
-        self._picker = Picker(
-            self._shelf,
+        self._selector = JobSelector(
+            self._buffer,
             self._settler,
             self._receiver.window,
             options.limits,
@@ -75,19 +75,19 @@ class Work:
         )
         self._opening = Lock()
         self._taking = Lock()
-        self._keeper = Keeper(
-            link,
+        self._loop = ConsumerLoop(
+            broker,
             self._settler,
             self._receiver,
             self._leases,
-            self._shelf,
+            self._buffer,
             taking=self._taking,
             wake=self._wake,
             news=self._news,
         )
-        self._counter: Iterator[Job] = iter(())
+        self._current: Iterator[Job] = iter(())
         self._handed_out = 0
-        """Since acks were last sent from here; the keeper does it too, only a little later."""
+        """Since acks were last sent from here; the loop does it too, only a little later."""
         self._errors: deque[QuiverError] = deque(maxlen=_ERRORS_KEPT)
         self.is_stopped = False
         self.is_closed = False
@@ -95,7 +95,7 @@ class Work:
 
     def open(self) -> "Work":
         """Finds the topics; TopicNotFound. Receiving begins with the first job asked for."""
-        self._link.check_fork()
+        self._broker.check_fork()
         if self.is_closed:
             raise Closed(what="the work")
         self._open(self._options.timeout_seconds)
@@ -103,14 +103,14 @@ class Work:
 
     def _open(self, timeout: float | None) -> None:
         with self._opening:
-            if not self._keeper.is_running:
+            if not self._loop.is_running:
                 self._receiver.open(timeout)
                 self._learn_ordering(timeout)
-                self._keeper.start()
+                self._loop.start()
                 _logger.info("group %s: works on %s", self.group, ", ".join(self._options.topics))
 
     def __iter__(self) -> Iterator[Job]:
-        return flatten(self._portions())
+        return flatten(self._job_groups())
 
     def batches(self) -> Iterator[JobBatch]:
         """Whole batches: what is there, up to max_messages."""
@@ -121,33 +121,33 @@ class Work:
 
         MessageTimeout when none came within `timeout`, by default that of the work.
         """
-        for job in self._counter:
+        for job in self._current:
             return job
-        patience = self._patience(timeout)
-        while self._lay_out(patience):
-            for job in self._counter:
+        limit = self._wait_limit(timeout)
+        while self._refill(limit):
+            for job in self._current:
                 return job
         return None
 
     def next_batch(self, timeout: Duration | None = None) -> JobBatch | None:
         """Waits for messages; None when the work was stopped or closed. MessageTimeout as in `next_job`."""
-        self._link.check_fork()
-        patience = self._patience(timeout)
-        self._begin_taking(patience)
+        self._broker.check_fork()
+        limit = self._wait_limit(timeout)
+        self._begin_taking(limit)
         try:
-            portions: list[Portion[OpenedRun]] = []
+            slices: list[Slice[OpenedRun]] = []
             left = self._options.max_messages
-            portion = self._next_portion(left, patience)
-            while portion is not None:
-                portions.append(portion)
-                left -= portion.last - portion.first
-                portion = self._picker.take(left) if left else None
-                if portion is not None and self._picker.is_doubtful(portion):
-                    self._shelf.give_back(portion)
+            taken = self._next_slice(left, limit)
+            while taken is not None:
+                slices.append(taken)
+                left -= taken.last - taken.first
+                taken = self._selector.take(left) if left else None
+                if taken is not None and self._selector.may_be_expired(taken):
+                    self._buffer.give_back(taken)
                     break
         finally:
             self._taking.release()
-        return JobBatch(self._settler, portions) if portions else None
+        return JobBatch(self._settler, slices) if slices else None
 
     @property
     def group(self) -> str:
@@ -156,21 +156,21 @@ class Work:
     @property
     def is_ordered(self) -> bool:
         """Whether messages of a key come in order, one lease at a time."""
-        return self._picker.is_ordered
+        return self._selector.is_ordered
 
     def stop(self) -> None:
         """Hands out nothing more, and gives back what was not handed out. Jobs that are worked on stay leased."""
         self.is_stopped = True
-        if self._link.is_forked:
+        if self._broker.is_forked:
             return
         self._receiver.stop()
-        self._shelf.clear_counter()
+        self._buffer.return_current()
         self._news.set()
         self._wake.set()
 
     def give_back(self, jobs: Iterable[Job]) -> None:
         """Returns jobs that were not begun: others get them at once, and the delivery does not count."""
-        self._keeper.give_back([(job.source.run, job.offset, job.offset + 1) for job in jobs])
+        self._loop.give_back([(job.source.run, job.offset, job.offset + 1) for job in jobs])
 
     def close(self, timeout: Duration | None = None) -> None:
         """Gives back what was not handed out, waits until everything decided is settled, and ends.
@@ -178,31 +178,31 @@ class Work:
         It takes at most `timeout`. Raises the first refusal that nobody was told of. Jobs that are still open
         are delivered again after their visibility time. In a forked child it does nothing: leases are the parent's.
         """
-        if self.is_closed or self._link.is_forked:
+        if self.is_closed or self._broker.is_forked:
             self.is_closed = True
             return
         seconds = wait_seconds(timeout)
         self.is_closed = True
         self.stop()
         try:
-            if self._keeper.is_running:
-                self._keeper.put_away()
-                self._keeper.flush(self._link.timeout if seconds is None else seconds)
+            if self._loop.is_running:
+                self._loop.return_buffered()
+                self._loop.flush(self._broker.timeout if seconds is None else seconds)
         finally:
-            self._keeper.end()
-            self._link.close()
+            self._loop.end()
+            self._broker.close()
             self._settler.close(Closed(what="the work"))
         if self._errors:
             raise self._errors.popleft()
 
     def check_fork(self) -> None:
-        self._link.check_fork()
+        self._broker.check_fork()
 
     def after_fork(self, parent_pid: int) -> None:
         """The child is handed nothing: every job is the parent's."""
-        self._shelf.after_fork()
+        self._buffer.after_fork()
         self._leases.after_fork()
-        for _ in self._counter:
+        for _ in self._current:
             pass
 
     def __enter__(self) -> "Work":
@@ -219,16 +219,16 @@ class Work:
 
     # handing out
 
-    def _portions(self) -> Iterator[Iterable[Job]]:
-        yield self._counter
+    def _job_groups(self) -> Iterator[Iterable[Job]]:
+        yield self._current
         while True:
             try:
-                if not self._lay_out(self._patience(None)):
+                if not self._refill(self._wait_limit(None)):
                     return
             except MessageTimeout as error:
-                yield Raising(error)
+                yield RaiseOnce(error)
             else:
-                yield self._counter
+                yield self._current
 
     def _batch_groups(self) -> Iterator[Iterable[JobBatch]]:
         while True:
@@ -237,99 +237,99 @@ class Work:
                 if batch is None:
                     return
             except MessageTimeout as error:
-                yield Raising(error)
+                yield RaiseOnce(error)
             else:
                 yield [batch]
 
-    def _lay_out(self, patience: Patience) -> bool:
-        """Puts jobs on the counter, unless somebody else just did; False at the end."""
-        self._link.check_fork()
-        seen = self._counter
-        self._begin_taking(patience)
+    def _refill(self, limit: WaitLimit) -> bool:
+        """Makes the next jobs current, unless another caller just did; False at the end."""
+        self._broker.check_fork()
+        seen = self._current
+        self._begin_taking(limit)
         try:
-            if self._counter is not seen:
+            if self._current is not seen:
                 return True
-            portion = self._next_portion(_PORTION, patience)
-            if portion is None:
+            taken = self._next_slice(_SLICE_JOBS, limit)
+            if taken is None:
                 return False
-            counter = iter(jobs_of(portion))
-            self._shelf.lay_out(portion, counter)
-            self._counter = counter
+            current = iter(jobs_of(taken))
+            self._buffer.set_current(taken, current)
+            self._current = current
             return True
         finally:
             self._taking.release()
 
-    def _patience(self, timeout: Duration | None) -> Patience:
+    def _wait_limit(self, timeout: Duration | None) -> WaitLimit:
         seconds = self._options.timeout_seconds if timeout is None else wait_seconds(timeout)
-        return Patience(self._link.clock, self._link.log, seconds)
+        return WaitLimit(self._broker.clock, self._broker.log, seconds)
 
-    def _begin_taking(self, patience: Patience) -> None:
-        """One takes from the shelf at a time, also while there is nothing on it."""
-        if not acquire(self._taking, patience.left):
-            raise patience.error()
+    def _begin_taking(self, limit: WaitLimit) -> None:
+        """One caller takes from the buffer at a time, even while it is empty."""
+        if not acquire(self._taking, limit.left):
+            raise limit.error()
 
-    def _next_portion(self, limit: int, patience: Patience) -> Portion[OpenedRun] | None:
+    def _next_slice(self, max_count: int, limit: WaitLimit) -> Slice[OpenedRun] | None:
         """Messages that are ours; None at the end. Refusals that nobody was told of are raised here."""
-        if not self._keeper.is_running:
+        if not self._loop.is_running:
             if self.is_closed:
                 raise Closed(what="the work")
-            self._open(patience.left)
+            self._open(limit.left)
         sleep(0)  # lets answers in, however busy the consumer is
         while not self.is_stopped:
             if self._errors:
                 raise self._errors.popleft()
             self._news.clear()
-            portion = self._picker.take(limit)
-            if portion is None or 2 * self._handed_out >= self._receiver.window.size:
+            taken = self._selector.take(max_count)
+            if taken is None or 2 * self._handed_out >= self._receiver.window.size:
                 self._handed_out = 0
-                self._settler.pump(timeout=patience.left)
+                self._settler.pump(timeout=limit.left)
                 self._receiver.resume()
-                self._receiver.ask(patience.left)
-            if portion is None:
-                if patience.is_over:
-                    raise patience.error()
-                self._wait(patience)
-            elif not self._picker.is_doubtful(portion):
-                self._handed_out += portion.last - portion.first
-                return portion
+                self._receiver.ask(limit.left)
+            if taken is None:
+                if limit.is_over:
+                    raise limit.error()
+                self._wait(limit)
+            elif not self._selector.may_be_expired(taken):
+                self._handed_out += taken.last - taken.first
+                return taken
             else:
-                self._shelf.give_back(portion)
-                self._confirm(patience)
+                self._buffer.give_back(taken)
+                self._confirm(limit)
         return None
 
-    def _wait(self, patience: Patience) -> None:
+    def _wait(self, limit: WaitLimit) -> None:
         """Until something has come, or is known to be wrong."""
         receiver = self._receiver
         if receiver.error is not None:
             raise receiver.error
         if receiver.was_full:
             receiver.was_full = False
-            receiver.window.ran_dry()
+            receiver.window.grow()
         receiver.is_wanted = True
         try:
-            receiver.ask(patience.left)
-            self._news.wait(patience.most(_LOOK_SECONDS))
+            receiver.ask(limit.left)
+            self._news.wait(limit.most(_LOOK_SECONDS))
         finally:
             receiver.is_wanted = False
 
-    def _confirm(self, patience: Patience) -> None:
+    def _confirm(self, limit: WaitLimit) -> None:
         """After a long pause of this process nobody knows whether what lies here is still ours: asks the broker."""
-        if patience.is_over:
-            raise patience.error()
+        if limit.is_over:
+            raise limit.error()
         self._leases.make_due()
-        self._settler.pump(is_urgent=True, timeout=patience.left)
-        self._news.wait(patience.most(_LOOK_SECONDS))
+        self._settler.pump(is_urgent=True, timeout=limit.left)
+        self._news.wait(limit.most(_LOOK_SECONDS))
 
     def _on_refused(self, error: QuiverError) -> None:
         self._errors.append(error)
-        self._shelf.clear_counter()
+        self._buffer.return_current()
         self._news.set()
 
     def _learn_ordering(self, timeout: float | None) -> None:
         """A group that is there already has its ordering, whether or not it was named here."""
         if self._options.ordering is None:
             with contextlib.suppress(GroupNotFound):
-                answer = (self._link.call(DescribeGroup(self._options.group), timeout=timeout)).answer
+                answer = (self._broker.call(DescribeGroup(self._options.group), timeout=timeout)).answer
                 if isinstance(answer, GroupDescription):
-                    self._picker.is_ordered = answer.settings.get("ordering") == "key"
-        self._settler.is_ordered = self._picker.is_ordered
+                    self._selector.is_ordered = answer.settings.get("ordering") == "key"
+        self._settler.is_ordered = self._selector.is_ordered

@@ -1,0 +1,40 @@
+"""How long to wait before the next attempt at something that failed."""
+
+from quiver.system.randomness import Randomness
+
+
+class Backoff:
+    """Pauses that grow by a factor from `first_seconds` up to `longest_seconds`. One per thing that is retried.
+
+    `jitter` is the part of each pause that chance may take away, so that many that failed together do not all come
+    back together; it needs a `randomness`.
+    """
+
+    __slots__ = ("_factor", "_first", "_jitter", "_longest", "_next", "_randomness")
+
+    def __init__(
+        self,
+        first_seconds: float,
+        longest_seconds: float,
+        *,
+        factor: float = 2.0,
+        jitter: float = 0.0,
+        randomness: Randomness | None = None,
+    ) -> None:
+        if jitter and randomness is None:
+            raise ValueError("jitter needs a randomness")
+        self._first, self._longest, self._factor = first_seconds, longest_seconds, factor
+        self._jitter, self._randomness = jitter, randomness
+        self._next = min(first_seconds, longest_seconds)
+
+    def next_seconds(self) -> float:
+        """How long to wait now; the pause after it is longer."""
+        seconds = self._next
+        self._next = min(seconds * self._factor, self._longest)
+        if self._randomness is not None:
+            seconds *= 1.0 - self._jitter * self._randomness.jitter()
+        return seconds
+
+    def reset(self) -> None:
+        """An attempt succeeded: the next pause is the first again."""
+        self._next = min(self._first, self._longest)

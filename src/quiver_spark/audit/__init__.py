@@ -1,1 +1,0 @@
-"""What the audit checks: stored frames, the files they lie in, and the lake beside them."""

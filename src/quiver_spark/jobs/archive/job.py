@@ -1,0 +1,134 @@
+"""`archive`: topics into a lake. Workers read frames and write Parquet; Spark plans, schedules and retries.
+
+A run goes on where the table says that each partition ends. It commits the files of a round and the new positions at
+once, so a run that is killed or repeated neither doubles nor misses a message.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from quiver.model.errors import InvalidRequest
+from quiver.system.randomness import SystemRandomness
+from quiver_spark.jobs.archive.plan import COMMIT_BYTES, Round, remaining, rounds
+from quiver_spark.jobs.archive.value_columns import check_schema_choice, columns_of_values
+from quiver_spark.jobs.file_tasks import cores, on_workers
+from quiver_spark.jobs.given import GivenSession, given_options, started
+from quiver_spark.jobs.progress import Bar, Summary, progress_bar
+from quiver_spark.lake.files import LakeFile
+from quiver_spark.lake.json_columns import JsonColumns
+from quiver_spark.lake.parquet_file import COMPRESSIONS, DEFAULT_COMPRESSION
+from quiver_spark.lake.schema import FRAME_SCHEMA, STORED_SCHEMA, with_topic_id
+from quiver_spark.lake.slice_files import SliceFiles
+from quiver_spark.lake.table import Lake, lake_root, open_lake
+from quiver_spark.runtime.stopwatch import Stopwatch
+from quiver_spark.source.catalogue import chosen_extents, open_catalogue
+from quiver_spark.source.frames import read_slice
+from quiver_spark.source.options import ReadOptions
+from quiver_spark.source.slices import Slice
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ATTEMPT_BYTES = 6
+
+
+class ArchiveTask(NamedTuple):
+    """What the workers need to know; goes to them as it is."""
+
+    root: str
+    options: ReadOptions
+    compression: str
+    typed: JsonColumns | None
+
+    def write(self, pieces: Sequence[Slice]) -> Iterator[LakeFile]:
+        """Writes slices one after the other; every attempt has files of its own."""
+        attempt = SystemRandomness().token(_ATTEMPT_BYTES).hex()
+        schema = self.typed.extended(STORED_SCHEMA) if self.typed else STORED_SCHEMA
+        for piece in pieces:
+            common = LakeFile(
+                piece.topic, "", piece.partition, piece.start, piece.stop, attempt, topic_id=piece.topic_id
+            )
+            with SliceFiles(Path(self.root), common, schema, self.compression) as files:
+                for frames in read_slice(piece, self.options, FRAME_SCHEMA.names):
+                    batch = with_topic_id(frames, piece.topic_id)
+                    files.add(self.typed.beside(batch) if self.typed else batch)
+                yield from files.finish()
+
+
+def run(
+    spark: GivenSession,
+    source: ReadOptions | Mapping[str, object],
+    lake: str | Path,
+    *,
+    schema: str | None = None,
+    infer_schema: bool = False,
+    compression: str = DEFAULT_COMPRESSION,
+    compact_small_files: bool = False,
+    commit_bytes: int = COMMIT_BYTES,
+    show_progress: bool | None = None,
+) -> Summary:
+    """Archives topics from where the lake has them up to.
+
+    `source` has the options of a batch read, by their names: `{"topic": "orders", "bootstrap": "host:7481"}`; its
+    `start` is for partitions of which the lake has nothing. `schema` (Spark's DDL or JSON) or `infer_schema` gives
+    fields of JSON values columns of their own. TransactionConflict when another run was faster: nothing is double
+    then, and nothing is missing once it runs again.
+    """
+    if compression not in COMPRESSIONS:
+        raise InvalidRequest(problem=f"compression {compression!r} is not one of {', '.join(COMPRESSIONS)}")
+    check_schema_choice(schema, infer=infer_schema)
+    options = given_options(source)
+    lake_root(lake)
+    catalogue = open_catalogue(options)
+    try:
+        chosen_extents(catalogue, options)
+        table = open_lake(lake, create=True)
+        left = remaining(table, catalogue, options)
+        spark, watch = started(spark), Stopwatch()
+        typed = columns_of_values(
+            table, catalogue, [piece for _, piece in left], options, schema=schema, infer=infer_schema
+        )
+        table.add_topic_ids()
+        if typed is not None:
+            table.add_columns(typed.columns)
+        task = ArchiveTask(str(table.root), options, compression, typed)
+        planned = rounds(left, catalogue, cores=cores(spark), commit_bytes=commit_bytes)
+        with progress_bar("archive", sum(piece.offsets for _, piece in left), wanted=show_progress) as bar:
+            files = [file for each in planned for file in _archive(spark, table, each, task, bar)]
+    finally:
+        catalogue.close()
+    details: dict[str, Any] = {"topics": sorted({step.topic for step, _ in left}), "version": table.version}
+    if compact_small_files:
+        from quiver_spark.jobs.archive.small_files import join_small_files
+
+        joined = join_small_files(spark, table, compression=compression, show_progress=show_progress)
+        details |= {"files_joined": joined, "version": table.version}
+    return Summary(
+        job="archive",
+        rows=sum(file.rows for file in files),
+        files=len(files),
+        bytes=sum(file.size_bytes for file in files),
+        seconds=watch.seconds(),
+        details=details,
+    )
+
+
+def _archive(spark: "SparkSession", table: Lake, each: Round, task: ArchiveTask, bar: Bar) -> list[LakeFile]:
+    """One round: files by the workers, then one commit. If it is refused, its files go."""
+    with bar.watch(spark, each.offsets):
+        files = on_workers(spark, each.tasks, task.write, "the archive")
+    table.commit(files, each.advances, {"job": "archive", "rows": sum(file.rows for file in files)})
+    return files
+
+
+def main(argv: list[str]) -> int:
+    """The command line without `quiver pipeline archive`; returns the exit status."""
+    from quiver_spark.jobs.command_line import run_command
+
+    return run_command("archive", argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,123 @@
+"""What an archive run reads: from where each partition was archived to, up to now, in rounds of one commit each."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from quiver.model.errors import OffsetOutOfRange
+from quiver.model.limits import MIB
+from quiver_spark.lake.table import Advance, Lake
+from quiver_spark.source.catalogue import Catalogue, TopicExtent, bounded, chosen_extents, resolve
+from quiver_spark.source.data_loss import lost
+from quiver_spark.source.options import ReadOptions
+from quiver_spark.source.slices import Slice, cut, pack
+
+COMMIT_BYTES = 8192 * MIB
+"""What one commit holds at most, so that a run that is stopped has not done it all for nothing."""
+
+
+class Round(NamedTuple):
+    """What becomes one commit: tasks, each with slices, and how far they bring their partitions."""
+
+    tasks: list[tuple[Slice, ...]]
+    advances: list[Advance]
+
+    @property
+    def offsets(self) -> int:
+        return sum(piece.offsets for group in self.tasks for piece in group)
+
+
+def remaining(lake: Lake, catalogue: Catalogue, options: ReadOptions) -> list[tuple[Advance, Slice]]:
+    """Every partition with what is left of it. What is gone before it was archived is an error, or left out."""
+    found = []
+    for topic in chosen_extents(catalogue, options):
+        lake.check_archive(topic.name)
+        _check_same(lake, topic, fails=options.fail_on_data_loss)
+        for piece, position in _places(lake, catalogue, topic, options):
+            whole = bounded(piece, topic, fails=options.fail_on_data_loss)
+            if whole.stop > whole.start or whole.stop != (position or 0):
+                found.append((Advance(topic.name, topic.id, piece.partition, position, whole.stop), whole))
+    return found
+
+
+def _places(
+    lake: Lake, catalogue: Catalogue, topic: TopicExtent, options: ReadOptions
+) -> Iterator[tuple[Slice, int | None]]:
+    numbers = range(len(topic.earliest))
+    positions = {number: lake.position(topic.name, topic.id, number) for number in numbers}
+    new = {number: options.start.at(topic.name, number) for number in numbers if positions[number] is None}
+    starts = resolve(catalogue, topic, new)
+    ends = {number: options.end.at(topic.name, number) for number in numbers} if options.end else {}
+    stops = resolve(catalogue, topic, ends)
+    for number in numbers:
+        position, latest = positions[number], topic.latest[number]
+        stop = min(stops.get(number, latest), latest)
+        start = starts[number] if position is None else position
+        if position is not None and position > latest:
+            _check_not_shorter(topic, number, position, fails=options.fail_on_data_loss)
+            continue
+        yield Slice(topic.name, number, start, max(start, stop), topic.id), position
+
+
+def _check_same(lake: Lake, topic: TopicExtent, *, fails: bool) -> None:
+    archived = lake.topic_id(topic.name)
+    if archived is not None and archived != topic.id and fails:
+        raise OffsetOutOfRange(
+            f"topic {topic.name!r} was made anew since it was archived, what came after the last run is gone: archive"
+            " it into another lake, or set failOnDataLoss to false to add its messages to those of the old one (the"
+            " column topic_id tells them apart)",
+            topic=topic.name,
+        )
+
+
+def _check_not_shorter(topic: TopicExtent, partition: int, position: int, *, fails: bool) -> None:
+    """A partition that ends before the place up to which it was archived."""
+    latest = topic.latest[partition]
+    piece = Slice(topic.name, partition, latest, position)
+    lost(piece, position, f"they are in the lake, and the partition ends at {latest} now", fails=fails)
+
+
+def rounds(
+    left: Sequence[tuple[Advance, Slice]], catalogue: Catalogue, *, cores: int, commit_bytes: int = COMMIT_BYTES
+) -> Iterator[Round]:
+    """All that is left in rounds. Each has the front of what is left of every partition that is in it."""
+    wholes = {(step.topic, step.partition): step for step, _ in left}
+    empty = [step for step, piece in left if not piece.offsets]
+    slices = cut((piece for _, piece in left), cores=cores)
+    if not slices:
+        if empty:
+            yield Round([], empty)
+        return
+    for part in _portions(slices, commit_bytes):
+        completed = [catalogue.completed(piece) for piece in part]
+        yield Round(pack_by_partition(completed, cores=cores), [*_advances(part, wholes), *empty])
+        empty = []
+
+
+def pack_by_partition(slices: Sequence[Slice], *, cores: int) -> list[tuple[Slice, ...]]:
+    """Groups of slices worth a task; the largest groups first, so that no long one is left for the end."""
+    groups = pack(slices, cores=cores)
+    return sorted(groups, key=lambda group: -sum(piece.size_bytes for piece in group))
+
+
+def _portions(slices: Iterable[Slice], most_bytes: int) -> Iterator[list[Slice]]:
+    portion: list[Slice] = []
+    size = 0
+    for piece in slices:
+        if portion and size + piece.size_bytes > most_bytes:
+            yield portion
+            portion, size = [], 0
+        portion.append(piece)
+        size += piece.size_bytes
+    if portion:
+        yield portion
+
+
+def _advances(part: Sequence[Slice], wholes: dict[tuple[str, int], Advance]) -> list[Advance]:
+    """How far the slices bring their partitions; `wholes` is kept at what was reached."""
+    steps = []
+    for place, pieces in itertools.groupby(part, key=lambda piece: (piece.topic, piece.partition)):
+        stop = max(piece.stop for piece in pieces)
+        steps.append(wholes[place]._replace(stop=stop))
+        wholes[place] = wholes[place]._replace(start=stop)
+    return steps

@@ -1,0 +1,179 @@
+"""`audit`: every stored frame of topics looked at again, and their archive compared with them.
+
+Each task reads a part of a log and answers with what it found and with the frames at both ends; the driver joins the
+answers. Nothing is changed, neither in the log nor in the lake.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from quiver.model.errors import InvalidRequest
+from quiver_spark.jobs.audit.finding import KEPT, Finding, Findings
+from quiver_spark.jobs.audit.lake.counts import LakeAnswer
+from quiver_spark.jobs.audit.lake.lake_audit import LakeAudit
+from quiver_spark.jobs.audit.log.log_audit import LogPlan, Stretch, join_logs, plan_logs
+from quiver_spark.jobs.audit.log.stretch import StretchReport
+from quiver_spark.jobs.audit.topics import AuditedTopic, audited_topics, open_topics
+from quiver_spark.jobs.audit.workers import on_workers
+from quiver_spark.jobs.file_tasks import cores
+from quiver_spark.jobs.given import GivenSession, given_options, started
+from quiver_spark.jobs.progress import Summary, progress_bar
+from quiver_spark.lake.table import Lake, open_lake
+from quiver_spark.runtime.stopwatch import Stopwatch
+from quiver_spark.source.options import ReadOptions
+from quiver_spark.source.slices import TASKS_PER_CORE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class AuditSummary(Summary, kw_only=True):
+    """`rows` are stored messages, `files` those that were read, of the log and of the lake."""
+
+    findings: list[Finding] = msgspec.field(default_factory=list)
+    """By topic, partition and offset; of each kind as many as were asked for."""
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
+    """By kind, all that were found."""
+    explained: dict[str, int] = msgspec.field(default_factory=dict)
+    """Offsets without a frame, by what explains them."""
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.counts
+
+    def record(self) -> dict[str, Any]:
+        """As for every job; `document` has the findings too."""
+        return {
+            **super().record(),
+            "empty_offsets": sum(self.explained.values()),
+            "findings": sum(self.counts.values()),
+        }
+
+    def document(self) -> dict[str, Any]:
+        """Everything, in plain data."""
+        rest = {"explained": self.explained, "counts": self.counts, "findings": self.findings}
+        plain: dict[str, Any] = msgspec.to_builtins({**self.record(), **rest})
+        return plain
+
+
+def run(
+    spark: GivenSession,
+    source: ReadOptions | Mapping[str, object],
+    *,
+    lake: str | Path | None = None,
+    deep: bool = False,
+    keep: int = KEPT,
+    show_progress: bool | None = None,
+) -> AuditSummary:
+    """Checks topics, and with `lake` their archive; `deep` compares every message with the lake.
+
+    `source` has the options of a batch read, by their names: `{"topic": "orders", "path": "/var/lib/quiver"}`.
+    Findings are no error: they are in the summary, `keep` of each kind.
+    """
+    if deep and lake is None:
+        raise InvalidRequest(problem="deep compares messages with a lake: name it")
+    if keep < 1:
+        raise InvalidRequest(problem=f"keep: {keep} is not a whole number above 0")
+    options = given_options(source)._replace(committed=False, fail_on_data_loss=False)
+    archive = None if lake is None else open_lake(lake)
+    catalogue = open_topics(options)
+    try:
+        topics = audited_topics(catalogue, options)
+        spark, watch = started(spark), Stopwatch()
+        plan = plan_logs(topics, catalogue, cores=cores(spark))
+        with progress_bar("audit", plan.size_bytes, "bytes", wanted=show_progress) as bar:
+            with bar.watch(spark, plan.size_bytes):
+                answers = on_workers(
+                    spark, plan.tasks, lambda task: _audit(task, options, keep), list[StretchReport], "the audit"
+                )
+            reports = [(stretch.piece, report) for task, answer in zip(plan.tasks, answers, strict=True)
+                       for stretch, report in zip(task, answer, strict=True)]  # fmt: skip
+            joined = join_logs(topics, catalogue, reports, limit=keep)
+            findings = Findings(limit=keep)
+            findings.add_all(plan.findings)
+            for report in joined:
+                findings.take(report.findings)
+            lake_files = 0
+            if archive is not None:
+                lake_files = _audit_lake(spark, archive, topics, options, findings, deep=deep)
+    finally:
+        catalogue.close()
+    return _summary(topics, plan, joined, findings, lake_files, watch.seconds())
+
+
+def _audit(task: tuple[Stretch, ...], options: ReadOptions, keep: int) -> list[StretchReport]:
+    return [stretch.audit(options, keep) for stretch in task]
+
+
+def _audit_lake(
+    spark: "SparkSession",
+    lake: Lake,
+    topics: list[AuditedTopic],
+    options: ReadOptions,
+    findings: Findings,
+    *,
+    deep: bool,
+) -> int:
+    """Returns how many files of the lake were looked at."""
+    audit = LakeAudit(lake, topics, options, cores=cores(spark))
+    try:
+        plan = audit.plan()
+        most = cores(spark) * TASKS_PER_CORE
+        what = "the audit of the lake"
+        answers = on_workers(spark, plan.tasks, lambda task: task.answer(), LakeAnswer, what, at_most=most)
+        verdict = audit.judge(answers, plan.tasks)
+        findings.add_all(verdict.findings)
+        compared = audit.compare_tasks(None if deep else verdict.doubtful, findings.limit)
+        what = "comparing with the lake"
+        for answer in on_workers(spark, compared, lambda task: task.answer(), Findings, what):
+            findings.take(answer)
+    finally:
+        audit.close()
+    return plan.files
+
+
+def _summary(
+    topics: list[AuditedTopic],
+    plan: LogPlan,
+    joined: list[StretchReport],
+    findings: Findings,
+    lake_files: int,
+    seconds: float,
+) -> AuditSummary:
+    explained: dict[str, int] = {}
+    for report in joined:
+        for reason, count in report.explained.items():
+            explained[reason] = explained.get(reason, 0) + count
+    details: dict[str, Any] = {
+        "topics": [topic.name for topic in topics],
+        "partitions": sum(len(topic.ranges) for topic in topics),
+        "frames": sum(report.frames for report in joined),
+        "markers": sum(report.markers for report in joined),
+        "lake_files": lake_files,
+    }
+    return AuditSummary(
+        job="audit",
+        rows=sum(report.messages for report in joined),
+        files=plan.files,
+        bytes=sum(report.size_bytes for report in joined),
+        seconds=seconds,
+        details=details,
+        findings=sorted(findings.kept, key=lambda each: (each.topic, each.partition, each.first_offset)),
+        counts=findings.counts,
+        explained=explained,
+    )
+
+
+def main(argv: list[str]) -> int:
+    """The command line without `quiver pipeline audit`; returns the exit status."""
+    from quiver_spark.jobs.command_line import run_command
+
+    return run_command("audit", argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""The audit of the lake: its files against the log."""

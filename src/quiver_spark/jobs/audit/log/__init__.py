@@ -1,0 +1,1 @@
+"""The audit of the log: every stored frame."""

@@ -1,0 +1,157 @@
+"""The audit of logs: planned on the driver, done in tasks, joined on the driver."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from quiver_spark.direct.log import DirectLog
+from quiver_spark.jobs.audit.finding import Finding
+from quiver_spark.jobs.audit.log.fetched_slice import audit_slice
+from quiver_spark.jobs.audit.log.joining import PartitionJoin
+from quiver_spark.jobs.audit.log.segment_files import (
+    SegmentFile,
+    audit_segment,
+    clean_to,
+    current_bases,
+    last_base,
+    lost_frames,
+)
+from quiver_spark.jobs.audit.log.stretch import FAR, GapRules, StretchReport
+from quiver_spark.jobs.audit.topics import AuditedTopic, BrokerTopics, DirectTopics
+from quiver_spark.source.options import ReadOptions
+from quiver_spark.source.slices import Slice, cut, pack
+
+
+class Stretch(NamedTuple):
+    """What one report is about: a segment file, or a slice through the broker. Goes to the workers as it is."""
+
+    piece: Slice
+    file: SegmentFile | None = None
+    compacted_below: int = 0
+    in_memory: bool = False
+    is_first: bool = True
+
+    def audit(self, options: ReadOptions, limit: int) -> StretchReport:
+        if self.file is not None:
+            return audit_segment(self.file, limit)
+        rules = GapRules(compacted_below=self.compacted_below, in_memory=self.in_memory)
+        return audit_slice(self.piece, options, rules, limit, is_first=self.is_first)
+
+
+class LogPlan(NamedTuple):
+    tasks: list[tuple[Stretch, ...]]
+    findings: list[Finding]
+    """What was seen while it was planned."""
+    files: int
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(stretch.piece.size_bytes for task in self.tasks for stretch in task)
+
+
+def plan_logs(topics: Sequence[AuditedTopic], catalogue: BrokerTopics | DirectTopics, *, cores: int) -> LogPlan:
+    findings: list[Finding] = []
+    if isinstance(catalogue, DirectTopics):
+        stretches = [
+            stretch
+            for topic in topics
+            for number in range(len(topic.ranges))
+            for stretch in segment_stretches(topic, number, catalogue.log(topic.name, number), findings)
+        ]
+    else:
+        stretches = [stretch for topic in topics for stretch in _slices(topic, cores)]
+    by_piece = {stretch.piece: stretch for stretch in stretches}
+    groups = pack(by_piece, cores=cores)
+    groups.sort(key=lambda group: -sum(piece.size_bytes for piece in group))
+    tasks = [tuple(by_piece[piece] for piece in group) for group in groups]
+    return LogPlan(tasks, findings, sum(1 for stretch in stretches if stretch.file is not None))
+
+
+def _slices(topic: AuditedTopic, cores: int) -> list[Stretch]:
+    each, facts = topic.extent.bytes_each, topic.facts
+    whole = [
+        Slice(topic.name, number, start, end, topic.extent.id, int((end - start) * each))
+        for number, (start, end) in enumerate(topic.ranges)
+    ]
+    below = FAR if facts.is_compacted else 0
+    return [
+        Stretch(piece, None, below, facts.in_memory, is_first=piece.start == topic.ranges[piece.partition][0])
+        for piece in cut(whole, cores=cores)
+    ]
+
+
+def segment_stretches(topic: AuditedTopic, number: int, log: DirectLog, findings: list[Finding]) -> list[Stretch]:
+    """The files of a partition that have offsets of its range."""
+    start, end = topic.ranges[number]
+    directory = log.directory
+    if start == topic.extent.earliest[number] and end == topic.extent.latest[number]:
+        findings += lost_frames(topic.name, number, directory)
+        end = FAR
+    # Files before names: one that compaction puts in the place of several is then another than the one seen here.
+    inodes = {segment: _inode(segment.path) for segment in log.segments}
+    counted = set(current_bases(directory))
+    segments = [segment for segment in log.segments if segment.base_offset in counted]
+    compacted, done = topic.facts.is_compacted, clean_to(directory)
+    found = []
+    for place, segment in enumerate(segments):
+        is_last = place == len(segments) - 1
+        stop = log.end_offset if is_last else segments[place + 1].base_offset
+        if stop <= start or segment.base_offset >= end or not segment.size:
+            continue
+        below = max(done, segments[-1].base_offset) if compacted else done
+        file = SegmentFile(
+            topic.name, number, str(directory), segment.base_offset, segment.size, inodes[segment], stop, is_last,
+            segment.size, start, end, below, compacted,
+        )  # fmt: skip
+        piece = Slice(topic.name, number, segment.base_offset, stop, topic.extent.id, segment.size)
+        found.append(Stretch(piece, file))
+    return found
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return -1
+
+
+def join_logs(
+    topics: Sequence[AuditedTopic],
+    catalogue: BrokerTopics | DirectTopics,
+    reports: Sequence[tuple[Slice, StretchReport]],
+    *,
+    limit: int,
+) -> list[StretchReport]:
+    """One report a partition, with what is wrong between its stretches."""
+    by_partition: dict[tuple[str, int], list[tuple[Slice, StretchReport]]] = {}
+    for piece, report in reports:
+        by_partition.setdefault((piece.topic, piece.partition), []).append((piece, report))
+    facts = {topic.name: topic.facts for topic in topics}
+    joined = []
+    for (topic, number), found in sorted(by_partition.items()):
+        if isinstance(catalogue, DirectTopics):
+            directory = catalogue.log(topic, number).directory
+            joined.append(join_files(found, directory, is_compacted=facts[topic].is_compacted, limit=limit))
+        else:
+            below = FAR if facts[topic].is_compacted else 0
+            rules = GapRules(compacted_below=below, in_memory=facts[topic].in_memory)
+            joined.append(PartitionJoin(topic, number, rules, limit=limit).take_all(in_order(found)))
+    return joined
+
+
+def in_order(found: Sequence[tuple[Slice, StretchReport]]) -> list[StretchReport]:
+    return [report for _, report in sorted(found, key=lambda each: each[0].start)]
+
+
+def join_files(
+    found: Sequence[tuple[Slice, StretchReport]], directory: Path, *, is_compacted: bool, limit: int
+) -> StretchReport:
+    """The files of one partition. Those that are gone, in front of the ones that are there now, retention took."""
+    start = min(current_bases(directory), default=FAR)
+    for piece, report in found:
+        if report.is_gone and piece.start < start:
+            report.removed_below = min(start, piece.stop)
+    below = clean_to(directory)
+    rules = GapRules(compacted_below=max(below, last_base(directory)) if is_compacted else below)
+    piece = found[0][0]
+    return PartitionJoin(piece.topic, piece.partition, rules, limit=limit, by_path=True).take_all(in_order(found))

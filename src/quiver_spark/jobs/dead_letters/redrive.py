@@ -1,0 +1,121 @@
+"""Sending selected letters back: by the broker, some thousand in one request."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from quiver.client._sync.admin.dead_letters import DeadLetters
+from quiver.client.admin.dead_letters import TakenDeadLetters
+from quiver.model.dead_letter import LetterId
+from quiver.model.limits import MIB
+from quiver.structures.interval_set import IntervalSet
+from quiver_spark.broker_link import broker_link
+from quiver_spark.jobs.dead_letters.source import Place
+from quiver_spark.jobs.dead_letters.transforms import PLACE, RUN_COLUMNS, offset_runs
+from quiver_spark.jobs.progress import Bar
+from quiver_spark.jobs.ranges import Range
+from quiver_spark.runtime.stopwatch import Stopwatch
+from quiver_spark.source.options import ReadOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Selected = Mapping[Place, IntervalSet]
+"""The offsets of letters by dead-letter topic and partition."""
+
+_BATCH_LETTERS = 5000
+_BATCH_BYTES = 16 * MIB
+_IDS_SHOWN = 10
+
+
+class Batch(NamedTuple):
+    """Letters of one partition, in order."""
+
+    topic: str
+    ids: list[LetterId]
+
+
+class Redriven(msgspec.Struct):
+    """What became of a selection."""
+
+    topics: dict[str, int] = {}
+    """Letters that the broker took, by dead-letter topic."""
+    ids: dict[str, list[str]] = {}
+    """The first of them."""
+    gone: int = 0
+    """Letters that were not there any more."""
+
+    @property
+    def letters(self) -> int:
+        return sum(self.topics.values())
+
+    def add(self, topic: str, taken: TakenDeadLetters) -> None:
+        self.topics[topic] = self.topics.get(topic, 0) + taken.letter_count
+        self.ids[topic] = [*self.ids.get(topic, []), *taken.ids][:_IDS_SHOWN]
+        self.gone += len(taken.missing)
+
+
+def select_letters(frame: "DataFrame", ranges: Iterable[Range], limit: int | None) -> dict[Place, IntervalSet]:
+    """Where the letters of a frame are, within the ranges; with a limit the oldest."""
+    if limit is not None:
+        frame = frame.orderBy("died_at", *PLACE).limit(limit)
+    runs = frame.select(*PLACE).mapInArrow(offset_runs, RUN_COLUMNS).toArrow()
+    found: dict[Place, IntervalSet] = {}
+    for batch in runs.to_batches():
+        for topic, partition, start, stop in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            found.setdefault((topic, partition), IntervalSet()).add(start, stop)
+    return {
+        each[:2]: IntervalSet(found[each[:2]].within(each.start, each.stop)) for each in ranges if each[:2] in found
+    }
+
+
+def cut_at(ranges: Iterable[Range], selected: Selected) -> list[Range]:
+    """The ranges up to the last selected letter of each. Letters of a partition are in the order of their death, so
+    those that a limit chose as the oldest are all that fit in these. Pure."""
+    return [each._replace(stop=_behind(selected.get(each[:2]), each.start)) for each in ranges]
+
+
+def _behind(offsets: IntervalSet | None, otherwise: int) -> int:
+    return max((stop for _, stop in offsets or ()), default=otherwise)
+
+
+def batch_size(bytes_each: float, rate: int | None) -> int:
+    """Letters of one request: it stays short, and with a rate it is a second's worth at most. Pure."""
+    most = min(_BATCH_LETTERS, int(_BATCH_BYTES / max(1.0, bytes_each)))
+    return max(1, most if rate is None else min(most, rate))
+
+
+def batches(selected: Selected, size: int) -> Iterator[Batch]:
+    """All letters, topic by topic and partition by partition. Pure."""
+    for (topic, partition), offsets in sorted(selected.items(), key=lambda item: item[0]):
+        ids: list[LetterId] = []
+        for start, stop in offsets:
+            for offset in range(start, stop):
+                ids.append(LetterId(partition, offset))
+                if len(ids) == size:
+                    yield Batch(topic, ids)
+                    ids = []
+        if ids:
+            yield Batch(topic, ids)
+
+
+class Redriver(NamedTuple):
+    options: ReadOptions
+    into: str | None
+    rate: int | None
+    batch_letters: int
+    dry_run: bool
+
+    def send_back(self, selected: Selected, bar: Bar) -> Redriven:
+        """Batch after batch, so that letters of one partition keep their order; a dry run only asks."""
+        client = DeadLetters(broker_link(self.options.bootstrap, self.options.timeout_seconds))
+        done, watch, sent = Redriven(), Stopwatch(), 0
+        for topic, ids in batches(selected, self.batch_letters):
+            done.add(topic, client.redrive(topic, ids=ids, to=self.into, dry_run=self.dry_run))
+            bar.advance(len(ids))
+            sent += len(ids)
+            if self.rate is not None and not self.dry_run:
+                time.sleep(max(0.0, sent / self.rate - watch.seconds()))
+        return done

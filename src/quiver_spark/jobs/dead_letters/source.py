@@ -1,0 +1,199 @@
+"""Where dead letters are read from: which topics and offsets, and what of them is no letter any more."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from quiver.client._sync.admin.dead_letters import DeadLetters
+from quiver.model.dead_letter import SUFFIX, dead_letter_topic, is_dead_letter_topic
+from quiver.model.errors import TopicNotFound
+from quiver.model.position import EARLIEST, LATEST, Position
+from quiver.queues.journal.events import LettersRemoved
+from quiver.queues.journal.recorder import decode_record
+from quiver.queues.journal.snapshot import restored
+from quiver.structures.interval_set import IntervalSet
+from quiver.structures.name_pattern import check_pattern, matching
+from quiver_spark.broker_link import broker_link
+from quiver_spark.direct.frames import LOGS
+from quiver_spark.direct.journal import replay_journal
+from quiver_spark.jobs.dead_letters.columns import LETTER_COLUMNS, letter_batch, message_columns
+from quiver_spark.jobs.dead_letters.transforms import letter_schema, without_removed
+from quiver_spark.jobs.file_tasks import cores
+from quiver_spark.jobs.ranges import Range
+from quiver_spark.source.catalogue import open_catalogue, plan
+from quiver_spark.source.frames import read_slice
+from quiver_spark.source.options import ReadOptions
+from quiver_spark.source.positions import Places
+from quiver_spark.source.slices import Slice, pack
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Place = tuple[str, int]
+"""A dead-letter topic and a partition of it."""
+
+
+class LetterRanges(NamedTuple):
+    """What there is when a job begins; that stays the same for the whole of it."""
+
+    ranges: list[Range]
+    """One for every partition of every dead-letter topic, empty ones too."""
+    topic_ids: dict[str, int]
+    bytes_each: float
+    """About how large a letter is."""
+
+    @property
+    def offsets(self) -> int:
+        return sum(each.stop - each.start for each in self.ranges)
+
+    def only(self, ranges: Iterable[Range]) -> "LetterRanges":
+        """The same partitions with these ranges, and nothing of those that have none among them."""
+        known = {each[:2]: each for each in ranges}
+        return self._replace(ranges=[known.get(each[:2], each._replace(stop=each.start)) for each in self.ranges])
+
+
+def find_ranges(options: ReadOptions) -> LetterRanges:
+    """The dead letters of the topics that the options name; of all, when they name none.
+
+    A topic is named by itself or by its dead-letter topic. TopicNotFound when neither is there.
+    """
+    catalogue = open_catalogue(options)
+    try:
+        names = letter_topics(catalogue.names(), options.topics, options.pattern)
+        extents = {name: catalogue.extent(name) for name in names}
+        pieces = _pieces(options, names)
+    finally:
+        catalogue.close()
+    ranges = [
+        pieces.get((name, number), Range(name, number, 0, 0))
+        for name, extent in extents.items()
+        for number in range(len(extent.latest))
+    ]
+    bytes_each = max((extent.bytes_each for extent in extents.values()), default=0.0)
+    return LetterRanges(ranges, {name: extent.id for name, extent in extents.items()}, bytes_each)
+
+
+def letter_topics(there: Sequence[str], topics: Sequence[str], pattern: str | None) -> list[str]:
+    """The dead-letter topics that are meant, of all topics that are there. Pure."""
+    known = set(there)
+    for topic in topics:
+        if topic not in known and dead_letter_topic(topic) not in known:
+            raise TopicNotFound(f"there is no topic {topic!r}, and there are no dead letters of one", topic=topic)
+    found = sorted(filter(is_dead_letter_topic, known))
+    if topics:
+        wanted = set(map(dead_letter_topic, topics))
+        return [name for name in found if name in wanted]
+    if pattern is None:
+        return found
+    check_pattern(pattern)
+    fitting = matching(pattern, {*known, *(name.removesuffix(SUFFIX) for name in found)})
+    wanted = {dead_letter_topic(name) for name in fitting}
+    return [name for name in found if name in wanted]
+
+
+def _pieces(options: ReadOptions, names: Sequence[str]) -> dict[Place, Range]:
+    if not names:
+        return {}
+    chosen = options._replace(topics=tuple(names), pattern=None, fail_on_data_loss=False)
+    found: dict[Place, Range] = {}
+    for piece in plan(chosen, cores=1):
+        known = found.get(piece[:2], Range(*piece[:4]))
+        found[piece[:2]] = Range(*piece[:2], min(known.start, piece.start), max(known.stop, piece.stop))
+    return found
+
+
+def find_removed(options: ReadOptions, found: LetterRanges) -> dict[Place, IntervalSet]:
+    """Which offsets in these ranges were sent back or purged."""
+    removed: dict[Place, IntervalSet] = {}
+    if options.path is None:
+        client = DeadLetters(broker_link(options.bootstrap, options.timeout_seconds))
+        for topic in found.topic_ids:
+            removed |= {(topic, partition): gone for partition, gone in client.removed(topic).items()}
+    else:
+        for topic, partition, *_ in found.ranges:
+            log_name = f"topics/{found.topic_ids[topic]}/{partition}-delivery"
+            removed[topic, partition] = removed_in_files(options.path, log_name)
+    return {
+        each[:2]: IntervalSet(removed[each[:2]].within(each.start, each.stop))
+        for each in found.ranges
+        if each[:2] in removed
+    }
+
+
+def removed_in_files(path: str, log_name: str) -> IntervalSet:
+    """As the delivery journal of a partition has it: its newest snapshot, and the records behind it.
+
+    CorruptData when what is there does not tell the whole.
+    """
+    directory = Path(path) / LOGS / log_name
+    if not directory.is_dir():
+        return IntervalSet()
+    removed = IntervalSet()
+
+    def restore(data: bytes) -> None:
+        for start, stop in restored(data).removed:
+            removed.add(start, stop)
+
+    replay_journal(Path(path), log_name, restore=restore, apply=lambda record: _apply(removed, record))
+    return removed
+
+
+def _apply(removed: IntervalSet, record: bytes) -> None:
+    for event in decode_record(record):
+        if isinstance(event, LettersRemoved):
+            for start, stop in event.runs:
+                removed.add(start, stop)
+
+
+def letter_frame(
+    spark: "SparkSession",
+    options: ReadOptions,
+    ranges: Sequence[Range],
+    removed: Mapping[Place, IntervalSet],
+    columns: Collection[str],
+) -> "DataFrame":
+    """The letters in these ranges, with these columns. They are typed where the log is read.
+
+    What is gone when it is read was sent back or purged meanwhile: that is no data loss.
+    """
+    chosen = options._replace(
+        topics=tuple(dict.fromkeys(each.topic for each in ranges)),
+        pattern=None,
+        start=_places(ranges, EARLIEST, "start"),
+        end=_places(ranges, LATEST, "stop"),
+        fail_on_data_loss=False,
+    )
+    tasks = pack(plan(chosen, cores=cores(spark)), cores=cores(spark))
+    wanted = tuple(name for name in LETTER_COLUMNS if name in columns)
+    reader = LetterReader(chosen, wanted, tasks, {place: gone for place, gone in removed.items() if gone})
+    numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
+    return numbers.mapInArrow(reader.read, letter_schema(wanted))
+
+
+class LetterReader(NamedTuple):
+    """What the workers need to know; goes to them as it is."""
+
+    options: ReadOptions
+    columns: tuple[str, ...]
+    tasks: list[tuple[Slice, ...]]
+    removed: dict[Place, IntervalSet]
+
+    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The letters of the tasks with these numbers."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for piece in self.tasks[number]:
+                    yield from self._letters(piece)
+
+    def _letters(self, piece: Slice) -> Iterator[pa.RecordBatch]:
+        removed = IntervalSet(self.removed.get(piece[:2], IntervalSet()).within(piece.start, piece.stop))
+        for messages in read_slice(piece, self.options, message_columns(self.columns)):
+            yield letter_batch(without_removed(messages, removed), self.columns)
+
+
+def _places(ranges: Iterable[Range], default: Position, which: str) -> Places:
+    return Places(
+        default, tuple((each.topic, each.partition, Position("offset", getattr(each, which))) for each in ranges)
+    )

@@ -1,0 +1,219 @@
+"""`latency`: how long messages wait for their delivery and their acknowledgement, from the journals of deliveries.
+
+Workers read the journal of a partition and the frame headers of its messages, and answer with histograms; Spark adds
+them up. The report is a table of figures, a chart and a page.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from quiver.model.errors import GroupNotFound, InvalidRequest
+from quiver.queues.journal.recorder import decode_record
+from quiver_spark.direct.groups import group_names
+from quiver_spark.jobs.file_tasks import cores
+from quiver_spark.jobs.given import GivenSession, given_options, started
+from quiver_spark.jobs.latency.figures import HistogramRow, Report, report
+from quiver_spark.jobs.latency.files import write_report
+from quiver_spark.jobs.latency.samples import ROW_COLUMNS, Samples, StoredTimes, Window
+from quiver_spark.jobs.latency.trail import DeliveryTrail
+from quiver_spark.jobs.progress import Summary, progress_bar
+from quiver_spark.runtime.failures import spark_failures
+from quiver_spark.runtime.stopwatch import Stopwatch
+from quiver_spark.source.catalogue import bounded, chosen_topics, open_catalogue
+from quiver_spark.source.frames import read_slice, stored_frames
+from quiver_spark.source.options import ReadOptions
+from quiver_spark.source.slices import Slice, pack
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOURNAL = "delivery"
+
+
+class Share(NamedTuple):
+    """What a task reads of one partition."""
+
+    journal: Slice
+    messages: Slice
+
+
+class LatencyTask(NamedTuple):
+    """What the workers need to know; goes to them as it is."""
+
+    journal: ReadOptions
+    messages: ReadOptions
+    window: Window
+    groups: frozenset[int] | None
+    """Only those; None: all."""
+
+    def read(self, share: Share) -> Iterator[pa.RecordBatch]:
+        """The histograms of one partition."""
+        samples = Samples(self.window, lambda start, end: self._stored(share.messages, start, end))
+        trail = DeliveryTrail(samples.add, self.groups)
+        for batch in read_slice(share.journal, self.journal, ("append_time", "value")):
+            times = batch.column(0).cast(pa.int64()).to_pylist()
+            for time_us, record in zip(times, batch.column(1).to_pylist(), strict=True):
+                if time_us // 1000 >= self.window.end_ms:
+                    break
+                trail.apply(time_us // 1000, decode_record(record))
+        trail.finish()
+        yield from samples.rows(share.journal.topic)
+
+    def _stored(self, messages: Slice, start: int, end: int) -> StoredTimes:
+        """The frames with these offsets, as far as they are still there; their headers are all that is read."""
+        start, stop = max(start, messages.start), min(end, messages.stop)
+        piece = messages._replace(start=start, stop=max(start, stop))
+        return StoredTimes.of(stored.header for stored in stored_frames(piece, self.messages, lambda header: False))
+
+
+def run(
+    spark: GivenSession,
+    source: ReadOptions | Mapping[str, object],
+    out: str | Path,
+    *,
+    groups: Sequence[str] = (),
+    show_progress: bool | None = None,
+) -> Summary:
+    """Writes a report of topics into the directory `out`: latency.png, latency.html, latency.csv, latency.json.
+
+    `source` has the options of a batch read: topics, `path`, and as `start` and `end` times between which something
+    happened. `groups` are all of them unless some are named. InvalidRequest when there were no deliveries.
+    """
+    options = given_options(source)
+    if options.path is None:
+        raise InvalidRequest(problem="name the broker's data directory: deliveries are read from its files (path)")
+    window, names = window_of(options), group_names(Path(options.path))
+    shares = _shares(options)
+    task = LatencyTask(_journal_options(options), _message_options(options), window, _ids(groups, names))
+    total = sum(share.journal.offsets for share in shares)
+    if not total:
+        raise InvalidRequest(problem=_nothing(options, groups, total))
+    spark, watch = started(spark), Stopwatch()
+    with progress_bar("latency", total, "records", wanted=show_progress) as bar, bar.watch(spark, total):
+        rows = _histograms(spark, shares, task.read)
+    figures = report(rows, names)
+    if not figures.totals:
+        raise InvalidRequest(problem=_nothing(options, groups, total))
+    written = write_report(figures, Path(out))
+    return Summary(
+        job="latency",
+        rows=total,
+        files=len(written),
+        bytes=sum(file.stat().st_size for file in written),
+        seconds=watch.seconds(),
+        details=_details(figures, written),
+    )
+
+
+def window_of(options: ReadOptions) -> Window:
+    """When something must have happened to be counted. Pure."""
+    ends = [(options.start, 0, "start")]
+    if options.end is not None:
+        ends.append((options.end, Window().end_ms, "end"))
+    found = []
+    for places, default, name in ends:
+        position = places.everywhere
+        is_open = position.kind == ("earliest" if name == "start" else "latest")
+        if places.exceptions or not (is_open or position.kind == "time"):
+            raise InvalidRequest(problem=f"option {name!r} of a latency report is a time, or a time ago such as -1d")
+        found.append(default if is_open else position.value)
+    return Window(*found)
+
+
+def _journal_options(options: ReadOptions) -> ReadOptions:
+    """A journal may lose its front while it is read: that is history."""
+    return options._replace(internal=JOURNAL, committed=False, fail_on_data_loss=False)
+
+
+def _message_options(options: ReadOptions) -> ReadOptions:
+    return options._replace(committed=False, fail_on_data_loss=False)
+
+
+def _shares(options: ReadOptions) -> list[Share]:
+    """Partitions with a journal. It is looked at before the messages, so that it names none that are not seen."""
+    journals, messages = open_catalogue(_journal_options(options)), open_catalogue(_message_options(options))
+    shares = []
+    try:
+        for name in chosen_topics(messages, options):
+            journal, topic = journals.extent(name), messages.extent(name)
+            for number, (start, stop) in enumerate(zip(journal.earliest, journal.latest, strict=True)):
+                if start < stop:
+                    piece = bounded(Slice(name, number, start, stop, journal.id), journal, fails=False)
+                    stored = Slice(name, number, topic.earliest[number], topic.latest[number], topic.id)
+                    shares.append(Share(journals.completed(piece), messages.completed(stored)))
+    finally:
+        journals.close()
+        messages.close()
+    return shares
+
+
+def _histograms(
+    spark: "SparkSession", shares: Sequence[Share], read: Callable[[Share], Iterator[pa.RecordBatch]]
+) -> list[HistogramRow]:
+    """Every bucket that has something, of all partitions together."""
+    if not shares:
+        return []
+    from pyspark.sql.functions import col, max, sum
+
+    by_journal = {share.journal: share for share in shares}
+    tasks = pack(by_journal, cores=cores(spark))
+
+    def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for journal in tasks[number]:
+                    yield from read(by_journal[journal])
+
+    with spark_failures("the latency report"):
+        parts = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(answers, ROW_COLUMNS)
+        whole = parts.groupBy("topic", "group_id", "hour", "measure", "bucket")
+        rows = whole.agg(sum(col("count")).alias("count"), max("highest").alias("highest")).collect()
+    return [HistogramRow(**row.asDict()) for row in rows]
+
+
+def _ids(groups: Sequence[str], names: Mapping[int, str]) -> frozenset[int] | None:
+    if not groups:
+        return None
+    ids = {name: id for id, name in names.items()}
+    for name in groups:
+        if name not in ids:
+            there = ", ".join(sorted(ids)) or "none"
+            raise GroupNotFound(f"there is no group {name!r}; there are {there}", group=name)
+    return frozenset(ids[name] for name in groups)
+
+
+def _nothing(options: ReadOptions, groups: Sequence[str], records: int) -> str:
+    what = options.pattern or ", ".join(options.topics)
+    if not records:
+        return f"nothing was ever delivered of {what} to a queue group: there is no report without deliveries"
+    which = f" to {', '.join(groups)}" if groups else ""
+    return f"nothing was delivered of {what}{which} in that time, as far as the history reaches back"
+
+
+def _details(figures: Report, written: Sequence[Path]) -> dict[str, object]:
+    counters = {
+        name: sum(cell.counters[name] for cell in figures.totals)
+        for name in ("attempts", "redeliveries", "acks", "dead_letters", "publish_unknown")
+    }
+    return {
+        "topics": figures.topics,
+        "groups": figures.groups,
+        **counters,
+        "totals": [cell.record() for cell in figures.totals],
+        "written": [str(file) for file in written],
+    }
+
+
+def main(argv: list[str]) -> int:
+    """The command line without `quiver pipeline latency`; returns the exit status."""
+    from quiver_spark.jobs.command_line import run_command
+
+    return run_command("latency", argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Sessions of Spark, on one machine or a cluster, and what workers need to run Quiver's code."""

@@ -1,0 +1,44 @@
+"""Has a session plan the reads of every query again.
+
+Spark 4.3 asks a Python source for its partitions once and keeps them with the DataFrame or view. Nothing that a
+source returns changes that, so a session gets a rule for its optimizer (PlanEachQuery.java), which Spark's own
+compiler for generated code turns into a class.
+"""
+
+import logging
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_logger = logging.getLogger(__name__)
+_RULE = "PlanEachQuery"
+
+
+def plan_each_query(spark: "SparkSession") -> None:
+    """From here on each query of the session reads topics as they are when it begins. Once in a session is enough.
+
+    A session that takes no rule (Spark Connect, another version of Spark) stays as it is and a warning says so.
+    """
+    try:
+        optimizer: Any = spark._jsparkSession.experimental()
+        rules = optimizer.extraOptimizations()
+        if _RULE not in rules.toString():
+            getattr(optimizer, "extraOptimizations_$eq")(rules.appended(_compiled_rule(spark)))
+    except Exception as error:  # whatever a Spark without these parts says
+        _logger.warning(
+            "a DataFrame of this session is planned at its first action and shows nothing newer; load() it again to"
+            " read what was published since (%s)",
+            str(error).partition("\n")[0],
+        )
+
+
+def _compiled_rule(spark: "SparkSession") -> Any:
+    jvm: Any = spark._jvm
+    gateway: Any = spark.sparkContext._gateway
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(spark._jsparkSession.getClass().getClassLoader())
+    compiler.cook(files("quiver_spark.runtime").joinpath(f"{_RULE}.java").read_text())
+    rule = compiler.getClassLoader().loadClass(f"quiver.spark.{_RULE}")
+    return rule.getConstructor(gateway.new_array(jvm.Class, 0)).newInstance(gateway.new_array(jvm.Object, 0))

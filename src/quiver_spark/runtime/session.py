@@ -1,0 +1,145 @@
+"""A Spark session with what Quiver needs: local unless told otherwise, quiet, quick to start."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quiver.model.errors import InvalidRequest
+from quiver_spark.runtime.cluster import address_towards, is_local, join
+from quiver_spark.runtime.failures import spark_failures
+from quiver_spark.runtime.query_plans import plan_each_query
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+SHUFFLE_SETTING = "spark.sql.shuffle.partitions"
+_QUERY_SETTINGS = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+_VERSION = re.compile(r'version "(\d+)')
+_SECONDS = 20
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Set by spark-submit, which has chosen a master already."""
+
+
+def session(app_name: str = "quiver", master: str | None = None, **conf: object) -> "SparkSession":
+    """A session, in which Spark finds the source by itself; `conf` sets anything else, with _ for the dots of a name.
+
+    `spark_sql_shuffle_partitions=4` is `spark.sql.shuffle.partitions`; names with dots go in as `**{"spark.x": 1}`.
+    If there is a session in this process, it is that one. On a cluster it is ready when there is an executor, and
+    the workers get Quiver's code (docs/spark-cluster.md).
+    InvalidRequest says what to do when there is no Java or no pyspark, ConnectionLost when there is no master.
+    """
+    java_home()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise InvalidRequest(problem="pyspark is not installed: pip install 'quivermq[spark]'") from None
+    given = {_name(key): _text(value) for key, value in conf.items()}
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return _adopted(running, given)
+    given = {**_submitted(), **given}
+    master = master or given.get("spark.master") or os.environ.get("SPARK_MASTER") or "local[*]"
+    settings = {**_settings(master), **given, "spark.master": master}
+    _choose_python(settings)
+    builder = SparkSession.builder.appName(app_name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with spark_failures("starting a session"):
+        spark = builder.getOrCreate()
+    if not is_local(master):
+        join(spark)
+        spark.conf.set(SHUFFLE_SETTING, given.get(SHUFFLE_SETTING, str(spark.sparkContext.defaultParallelism)))
+    plan_each_query(spark)
+    return spark
+
+
+def _adopted(spark: "SparkSession", given: Mapping[str, str]) -> "SparkSession":
+    """A session that runs already, with what queries need set; it stays where it is."""
+    for key, value in {**_QUERY_SETTINGS, **given}.items():
+        if spark.conf.isModifiable(key):
+            spark.conf.set(key, value)
+    if not is_local(spark.sparkContext.master or ""):
+        join(spark)
+    plan_each_query(spark)
+    return spark
+
+
+def register(spark: "SparkSession") -> None:
+    """Makes the format `quiver` known to a session of your own, and has each of its queries plan its reads anew.
+
+    A session finds the format by itself where the package is installed, but then plans a DataFrame or view only once:
+    it shows the topic as it was at its first action."""
+    from quiver_spark.source.data_source import QuiverSource
+
+    spark.dataSource.register(QuiverSource)
+    plan_each_query(spark)
+
+
+def java_home() -> str:
+    """Where Java is; InvalidRequest when there is none that Spark runs on."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    advice = (
+        f"install Java {OLDEST_JAVA} or newer (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME to one"
+    )
+    if java is None:
+        where = f"in JAVA_HOME ({home})" if home else "on the PATH"
+        raise InvalidRequest(problem=f"Spark needs Java and there is none {where}: {advice}")
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_SECONDS)
+    found = _VERSION.search(done.stderr)
+    if found is None or int(found[1]) < OLDEST_JAVA:
+        raise InvalidRequest(problem=f"Spark does not run on {java} ({done.stderr.partition(chr(10))[0]}): {advice}")
+    return home or str(Path(java).resolve().parents[1])
+
+
+def _submitted() -> dict[str, str]:
+    """What spark-submit was told, if it runs this; that counts more than what is usual here."""
+    if _SUBMITTED not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
+def _settings(master: str) -> dict[str, str]:
+    logging = Path(__file__).absolute().with_name("log4j2.properties").as_uri()
+    usual = {
+        **_QUERY_SETTINGS,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC",
+    }
+    if is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        return {**usual, SHUFFLE_SETTING: str(len(os.sched_getaffinity(0)))}
+    if _SUBMITTED in os.environ or "SPARK_LOCAL_IP" in os.environ:
+        return usual
+    address = address_towards(master)
+    return usual if address is None else {**usual, "spark.driver.host": address}
+
+
+def _choose_python(settings: Mapping[str, str]) -> None:
+    """Which Python runs tasks: that of the setting, of the environment, or the one that runs here, by its path."""
+    chosen = settings.get("spark.pyspark.python")
+    if chosen is not None:
+        os.environ["PYSPARK_PYTHON"] = chosen
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+def _name(key: str) -> str:
+    return key if "." in key else key.replace("_", ".")
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,1 @@
+"""Writing to topics with Spark, exactly once."""

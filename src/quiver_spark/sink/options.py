@@ -1,0 +1,70 @@
+"""What users write as options of the sink, checked before any row is written."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from quiver.model.errors import InvalidRequest
+from quiver.model.names import check_name
+from quiver.model.times import parse_duration_ms
+from quiver.protocol.messages import CODECS
+from quiver_spark.source.options import DEFAULT_BOOTSTRAP, OptionMap
+
+WRITE_OPTIONS = (
+    "bootstrap",
+    "topic",
+    "usePartitionColumn",
+    "compression",
+    "transactionTimeout",
+    "timeout",
+    "commitKey",
+)
+_OF_SPARK = {"checkpointlocation", "queryname"}
+"""Spark hands its own options of a query on."""
+_TRANSACTION_MS = 15 * 60_000
+_LONGEST_TRANSACTION_MS = 24 * 3_600_000
+_LONGEST_KEY = 1_000
+
+
+class WriteOptions(NamedTuple):
+    """Where rows are written to, and how. Goes to the workers as it is."""
+
+    topic: str
+    bootstrap: str = DEFAULT_BOOTSTRAP
+    use_partition_column: bool = False
+    compression: str = "none"
+    transaction_timeout_ms: int = _TRANSACTION_MS
+    """How long the rows of a task may wait for the commit of the batch."""
+    timeout_seconds: float = 30.0
+    """How long a broker that does not answer is waited for."""
+    commit_key: str | None = None
+    """Of two batch writes with the same key, the second does nothing."""
+    checkpoint: str | None = None
+    """Where Spark keeps the state of the query, if that is named in the options."""
+
+
+def write_options(options: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
+    """The options of a write, checked."""
+    lowered = {name.lower(): value for name, value in options.items()}
+    checkpoint = lowered.get("checkpointlocation")
+    given = OptionMap({name: lowered[name] for name in lowered.keys() - _OF_SPARK}, WRITE_OPTIONS, "writing")
+    topic = given.text("topic")
+    if topic is None:
+        raise InvalidRequest(problem="name the topic to write to by the option topic")
+    timeout_ms = parse_duration_ms(given.text("transactionTimeout") or "15m", "option 'transactionTimeout'")
+    if not 1_000 <= timeout_ms <= _LONGEST_TRANSACTION_MS:
+        raise InvalidRequest(problem="option 'transactionTimeout' is a duration from 1s to 24h")
+    key = given.text("commitKey")
+    if key is not None and streaming:
+        raise InvalidRequest(problem="option 'commitKey' is for batch writes; a stream counts its batches by itself")
+    if key is not None and len(key) > _LONGEST_KEY:
+        raise InvalidRequest(problem=f"option 'commitKey' has at most {_LONGEST_KEY} characters")
+    return WriteOptions(
+        topic=check_name(topic),
+        bootstrap=given.address(),
+        use_partition_column=given.flag("usePartitionColumn", False),
+        compression=given.choice("compression", tuple(CODECS)),
+        transaction_timeout_ms=timeout_ms,
+        timeout_seconds=parse_duration_ms(given.text("timeout") or "30s", "option 'timeout'") / 1000,
+        commit_key=key,
+        checkpoint=checkpoint,
+    )

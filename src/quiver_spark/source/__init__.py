@@ -1,0 +1,1 @@
+"""Reading topics with Spark: the data source `quiver`, for batch reads and streams."""

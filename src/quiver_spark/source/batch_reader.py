@@ -1,0 +1,28 @@
+"""Batch reads: the slices of a topic as it is now.
+
+The reader takes no filters from Spark: Spark 4.3 keeps what a filter of one query left to read with the DataFrame and
+gives it to the next query, and to other branches of the same one. Spark filters every row itself.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from quiver.system.clock import SystemClock
+from quiver_spark.source.catalogue import plan
+from quiver_spark.source.options import read_options
+from quiver_spark.source.tasks import SliceReader, cores, tasks
+
+
+class BatchReader(DataSourceReader):
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._slices = SliceReader(read_options(options, now_ms=SystemClock().now_ms()), schema)
+
+    def partitions(self) -> list[InputPartition]:
+        options = self._slices.options
+        return tasks(plan(options, cores=cores(options)), options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._slices.read(partition)

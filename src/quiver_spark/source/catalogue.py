@@ -1,0 +1,124 @@
+"""Which topics there are and where their partitions begin and end, whoever knows it."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from quiver.model.errors import OffsetOutOfRange
+from quiver.model.position import LATEST, Position
+from quiver.structures.name_pattern import check_pattern, matching
+from quiver_spark.source.data_loss import lost
+from quiver_spark.source.options import ReadOptions
+from quiver_spark.source.slices import Slice, cut
+
+
+class TopicExtent(NamedTuple):
+    """What there is of a topic now; one entry a partition in each list."""
+
+    name: str
+    id: int
+    earliest: Sequence[int]
+    latest: Sequence[int]
+    """Behind the last message that may be read: committed ones, unless others were asked for."""
+    size_bytes: int
+
+    @property
+    def bytes_each(self) -> float:
+        return self.size_bytes / max(1, sum(self.latest) - sum(self.earliest))
+
+
+class Catalogue(Protocol):
+    def names(self) -> list[str]:
+        """All topics."""
+        ...
+
+    def extent(self, name: str) -> TopicExtent:
+        """TopicNotFound when there is none."""
+        ...
+
+    def find(self, topic: TopicExtent, positions: Mapping[int, Position]) -> dict[int, int]:
+        """The offset that each partition's time means."""
+        ...
+
+    def completed(self, piece: Slice) -> Slice:
+        """The slice with what its reader has to know beside the offsets."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def open_catalogue(options: ReadOptions) -> Catalogue:
+    if options.path is not None:
+        from quiver_spark.direct.catalogue import DirectCatalogue
+
+        return DirectCatalogue(options)
+    from quiver_spark.source.broker_catalogue import BrokerCatalogue
+
+    return BrokerCatalogue(options)
+
+
+def chosen_topics(catalogue: Catalogue, options: ReadOptions) -> list[str]:
+    """The topics that the options name; those of a pattern are looked up each time."""
+    if options.pattern is None:
+        return list(options.topics)
+    check_pattern(options.pattern)
+    return sorted(matching(options.pattern, catalogue.names()))
+
+
+def chosen_extents(catalogue: Catalogue, options: ReadOptions) -> list[TopicExtent]:
+    """What there is of these topics; InvalidRequest when start or end names anything else."""
+    topics = [catalogue.extent(name) for name in chosen_topics(catalogue, options)]
+    options.check_places({topic.name: len(topic.earliest) for topic in topics})
+    return topics
+
+
+def plan(options: ReadOptions, *, cores: int) -> list[Slice]:
+    """The slices of a batch read: what the options name as it is now, cut for so many cores."""
+    catalogue = open_catalogue(options)
+    try:
+        topics = chosen_extents(catalogue, options)
+        ranges = [piece for topic in topics for piece in _ranges(catalogue, topic, options)]
+        slices = cut(ranges, cores=cores, min_slices=options.min_partitions)
+        return [catalogue.completed(piece) for piece in slices]
+    finally:
+        catalogue.close()
+
+
+def resolve(catalogue: Catalogue, topic: TopicExtent, positions: Mapping[int, Position]) -> dict[int, int]:
+    """The offset of each partition's position."""
+    found: dict[int, int] = {}
+    for partition, position in positions.items():
+        match position.kind:
+            case "earliest":
+                found[partition] = topic.earliest[partition]
+            case "latest":
+                found[partition] = topic.latest[partition]
+            case "offset":
+                found[partition] = position.value
+    times = {partition: position for partition, position in positions.items() if position.kind == "time"}
+    return found | (catalogue.find(topic, times) if times else {})
+
+
+def _ranges(catalogue: Catalogue, topic: TopicExtent, options: ReadOptions) -> list[Slice]:
+    name, numbers = topic.name, range(len(topic.earliest))
+    starts = resolve(catalogue, topic, {n: options.start.at(name, n) for n in numbers})
+    ends = resolve(catalogue, topic, {n: options.end.at(name, n) if options.end else LATEST for n in numbers})
+    return [
+        bounded(Slice(name, n, starts[n], ends[n], topic.id), topic, fails=options.fail_on_data_loss) for n in numbers
+    ]
+
+
+def bounded(piece: Slice, topic: TopicExtent, *, fails: bool) -> Slice:
+    """The slice within what there is, with an estimate of its size; what is missing is an error or is left out."""
+    earliest, latest = topic.earliest[piece.partition], topic.latest[piece.partition]
+    start, stop = piece.start, piece.stop
+    if start < min(earliest, stop):
+        why = f"retention removed them, the partition begins at {earliest}"
+        lost(piece, min(earliest, stop), why, fails=fails)
+        start = min(earliest, stop)
+    if stop > latest:
+        if fails:
+            raise OffsetOutOfRange(offset=stop, topic=piece.topic, partition=piece.partition,
+                                   earliest=earliest, latest=latest)  # fmt: skip
+        stop = latest
+    stop = max(start, stop)
+    return piece._replace(start=start, stop=stop, size_bytes=int((stop - start) * topic.bytes_each))

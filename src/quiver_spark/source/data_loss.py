@@ -1,0 +1,24 @@
+"""Messages that are gone before they were read: an error that names them, or a line in the log."""
+
+import logging
+
+from quiver.model.errors import OffsetOutOfRange
+from quiver_spark.source.slices import Slice
+
+_logger = logging.getLogger("quiver_spark")
+
+
+def lost(piece: Slice, stop: int, why: str, *, fails: bool) -> None:
+    """The offsets of a slice from its start to below `stop` cannot be read."""
+    gone = piece._replace(stop=stop)
+    verb = "is" if gone.offsets == 1 else "are"
+    if fails:
+        raise OffsetOutOfRange(
+            f"{gone} {verb} gone: {why}; start at {stop}, keep messages longer (retention of the topic),"
+            " or set failOnDataLoss to false to go on without them",
+            topic=piece.topic,
+            partition=piece.partition,
+            first=piece.start,
+            next=stop,
+        )
+    _logger.warning("%s %s gone and left out: %s", gone, verb, why)

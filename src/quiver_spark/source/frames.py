@@ -1,0 +1,93 @@
+"""From a slice to Arrow batches: through the broker, or from segment files."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from quiver.model.errors import InvalidFrame
+from quiver.model.limits import MIB
+from quiver.records.header import HEADER_BYTES, FrameHeader, body_crc
+from quiver.records.read import OpenFrame, open_frame
+from quiver_spark.source.columns import COLUMNS, BatchBuilder, FrameRows, needs_body, rows_between
+from quiver_spark.source.options import ReadOptions
+from quiver_spark.source.slices import Slice
+from quiver_spark.source.unreadable import corrupt
+
+BATCH_ROWS = 32_768
+MAX_BATCH_ROWS = 65_536
+BATCH_BYTES = 16 * MIB
+
+
+class StoredFrame(NamedTuple):
+    """A frame as it lies in a buffer; its header is checked, its body is not."""
+
+    buffer: memoryview
+    position: int
+    header: FrameHeader
+
+
+def read_slice(piece: Slice, options: ReadOptions, columns: Sequence[str] = COLUMNS) -> Iterator[pa.RecordBatch]:
+    """The messages of a slice in batches of some ten thousand rows with the asked-for columns, in order of offset."""
+    builder = BatchBuilder(piece, columns)
+    for parts in _gathered(piece, options, columns):
+        batch = builder.batch(parts)
+        if batch.num_rows:
+            yield batch
+
+
+def stored_frames(
+    piece: Slice, options: ReadOptions, wants_body: Callable[[FrameHeader], bool] = lambda header: True
+) -> Iterator[StoredFrame]:
+    """Every frame that has messages of a slice which count, in order. Of others than those wanted there may be
+    nothing but the header."""
+    if options.path is not None:
+        from quiver_spark.direct.frames import direct_frames
+
+        return direct_frames(piece, options, wants_body)
+    from quiver_spark.source.broker_frames import broker_frames
+
+    return broker_frames(piece, options)
+
+
+def _gathered(piece: Slice, options: ReadOptions, columns: Sequence[str]) -> Iterator[list[FrameRows]]:
+    """Rows of frames, as many at a time as make a batch."""
+    parts: list[FrameRows] = []
+    rows = size = 0
+    for stored in stored_frames(piece, options, lambda header: needs_body(header, columns)):
+        header = stored.header
+        frame = opened(piece, stored) if needs_body(header, columns) else None
+        part = rows_between(header, frame, piece.start, piece.stop)
+        if rows and (rows + part.rows > MAX_BATCH_ROWS or size + header.uncompressed_length > BATCH_BYTES):
+            yield parts
+            parts, rows, size = [], 0, 0
+        for some in _pieces(part):
+            parts.append(some)
+            rows += some.rows
+            size += header.uncompressed_length
+            if rows >= BATCH_ROWS:
+                yield parts
+                parts, rows, size = [], 0, 0
+    if parts:
+        yield parts
+
+
+def _pieces(part: FrameRows) -> Iterator[FrameRows]:
+    """A part in pieces of which each makes a batch at most."""
+    for first in range(part.first, part.behind, MAX_BATCH_ROWS):
+        yield part._replace(first=first, behind=min(first + MAX_BATCH_ROWS, part.behind))
+
+
+def opened(piece: Slice, stored: StoredFrame) -> OpenFrame:
+    """The frame, checked against its body checksum; CorruptData when its bytes are not what the producer sent.
+
+    The broker looked at every byte of it when it came in, so bytes with the right checksum need no other check.
+    """
+    buffer, position, header = stored
+    frame = buffer[position : position + header.frame_bytes]
+    try:
+        if body_crc(frame, frame[HEADER_BYTES:]) != header.body_crc:
+            raise InvalidFrame(problem="the body checksum does not match")
+        return open_frame(frame, verify=False)
+    except InvalidFrame as error:
+        raise corrupt(piece, error.message, header.next_offset) from None

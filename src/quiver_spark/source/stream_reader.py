@@ -1,0 +1,181 @@
+"""Streaming reads: where a query is in every partition, how far it may go, and the slices in between.
+
+Spark keeps the offset of a query in its checkpoint; nothing of it is kept here.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from quiver.model.errors import TopicNotFound
+from quiver.system.clock import SystemClock
+from quiver_spark.source.catalogue import Catalogue, TopicExtent, bounded, chosen_topics, open_catalogue, resolve
+from quiver_spark.source.data_loss import lost
+from quiver_spark.source.options import read_options
+from quiver_spark.source.slices import Slice, cut, limit_rows
+from quiver_spark.source.stream_offset import StreamOffset, TopicPlace, offset_json, parse_offset
+from quiver_spark.source.tasks import SliceReader, cores, tasks
+
+_logger = logging.getLogger("quiver_spark")
+Extents = dict[str, TopicExtent]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Planning happens in one process that lives as long as the query; the same class reads in the workers."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._slices = SliceReader(read_options(options, now_ms=SystemClock().now_ms(), streaming=True), schema)
+        self._catalogue: Catalogue | None = None
+        self._extents: Extents = {}
+        """What was there when it was last looked at."""
+        self._target: Extents | None = None
+        """With availableNow: what was there when the query began."""
+        self._gone: set[str] = set()
+        """Topics that are known to be missing."""
+
+    def initialOffset(self) -> dict[str, Any]:
+        options = self._slices.options
+        offset: StreamOffset = {}
+        topics = self._look(is_new=True)
+        options.check_places({name: len(topic.earliest) for name, topic in topics.items()})
+        for name, topic in topics.items():
+            positions = {number: options.start.at(name, number) for number in range(len(topic.earliest))}
+            offset[name] = TopicPlace(topic.id, resolve(self._opened(), topic, positions))
+        return offset_json(offset)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        most = self._slices.options.max_rows_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Where the next batch ends; with a limit, every partition gets its share of it."""
+        extents, offset = self._look() if self._target is None else self._target, parse_offset(start)
+        self._check_gone(offset, extents)
+        whole = [
+            Slice(name, number, _begin(offset.get(name), topic, number), behind, topic.id)
+            for name, topic in extents.items()
+            for number, behind in enumerate(topic.latest)
+        ]
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        for name, topic in extents.items():
+            offset[name] = TopicPlace(topic.id, {})
+        for piece in whole if most is None else limit_rows(whole, most):
+            offset[piece.topic].next[piece.partition] = piece.stop
+        return offset_json(offset)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """How far there are messages: what `latestOffset` in a query's progress shows."""
+        if not self._extents:
+            return None
+        return offset_json({name: TopicPlace(t.id, dict(enumerate(t.latest))) for name, t in self._extents.items()})
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._look()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The slices between two offsets, which may come from a checkpoint; what is missing of them is data loss."""
+        options, first, behind = self._slices.options, parse_offset(start), parse_offset(end)
+        extents = self._extents if self._knows(behind) else self._look()
+        wanted = [
+            piece
+            for name, place in behind.items()
+            if name in extents
+            for piece in self._between(first.get(name), place, extents[name])
+        ]
+        self._check_gone(behind, extents)
+        slices = cut(wanted, cores=cores(options), min_slices=options.min_partitions)
+        return tasks([self._opened().completed(piece) for piece in slices], options)
+
+    def _between(self, start: TopicPlace | None, end: TopicPlace, topic: TopicExtent) -> Iterator[Slice]:
+        """What a batch has of a topic. Of one that is gone and whose name another one has, nothing can be read."""
+        fails = self._slices.options.fail_on_data_loss
+        if {place.id for place in (start, end) if place is not None} != {topic.id}:
+            self._check_made_anew(topic)
+        if end.id != topic.id:
+            return
+        if start is not None and start.id != topic.id:
+            start = None
+        for number, stop in end.next.items():
+            begin = topic.earliest[number] if start is None else start.next.get(number, topic.earliest[number])
+            piece = Slice(topic.name, number, begin, stop, topic.id)
+            if begin > stop:
+                why = f"the partition ends at {topic.latest[number]} now, it lost messages"
+                lost(piece._replace(start=topic.latest[number]), begin, why, fails=fails)
+                piece = piece._replace(start=topic.earliest[number])
+            yield bounded(piece, topic, fails=fails)
+
+    def _check_made_anew(self, topic: TopicExtent) -> None:
+        why = f"topic {topic.name!r} was deleted and made anew; what this query had not read of it is gone"
+        if self._slices.options.fail_on_data_loss:
+            raise TopicNotFound(
+                f"{why}; set failOnDataLoss to false to go on with the new one from its beginning", topic=topic.name
+            )
+        _logger.warning("%s, it goes on with the new one from its beginning", why)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._slices.read(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The checkpoint is the truth."""
+
+    def stop(self) -> None:
+        if self._catalogue is not None:
+            self._catalogue.close()
+
+    def _opened(self) -> Catalogue:
+        if self._catalogue is None:
+            self._catalogue = open_catalogue(self._slices.options)
+        return self._catalogue
+
+    def _look(self, *, is_new: bool = False) -> Extents:
+        """What there is of the topics; those that are gone are left out, unless the query is new."""
+        catalogue, found = self._opened(), Extents()
+        for name in sorted(chosen_topics(catalogue, self._slices.options)):
+            try:
+                found[name] = catalogue.extent(name)
+            except TopicNotFound:
+                if is_new:
+                    raise
+        self._extents = found
+        return found
+
+    def _knows(self, end: StreamOffset) -> bool:
+        """Whether the last look reaches as far as an offset."""
+        for name, place in end.items():
+            topic = self._extents.get(name)
+            if topic is None or topic.id != place.id:
+                return False
+            if any(number >= len(topic.latest) or topic.latest[number] < stop for number, stop in place.next.items()):
+                return False
+        return True
+
+    def _check_gone(self, offset: StreamOffset, extents: Extents) -> None:
+        """A topic that a query has read or is to read, and that is not there."""
+        options = self._slices.options
+        gone = {*offset, *options.topics} - extents.keys()
+        if gone and options.fail_on_data_loss:
+            name = min(gone)
+            raise TopicNotFound(
+                f"topic {name!r} of this query is gone; set failOnDataLoss to false to go on without it", topic=name
+            )
+        for name in sorted(gone - self._gone):
+            _logger.warning("topic %r of this query is gone, it goes on without it", name)
+        self._gone = gone
+
+
+def _begin(place: TopicPlace | None, topic: TopicExtent, number: int) -> int:
+    """Where a partition is; one that is new, or that lost messages, begins with its first message."""
+    if place is None or place.id != topic.id:
+        return topic.earliest[number]
+    known = place.next.get(number, 0)
+    return topic.earliest[number] if known > topic.latest[number] else max(known, topic.earliest[number])

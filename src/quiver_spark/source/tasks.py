@@ -1,0 +1,52 @@
+"""What one Spark task reads, and how it reads it."""
+
+import os
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from quiver_spark.runtime.worker_modules import expect_to_be_cut_off, settle_modules
+from quiver_spark.source.columns import check_columns
+from quiver_spark.source.frames import read_slice
+from quiver_spark.source.options import ReadOptions
+from quiver_spark.source.slices import Slice, pack
+
+
+class SlicePartition(InputPartition):
+    """Slices that one task reads one after the other."""
+
+    def __init__(self, slices: tuple[Slice, ...]) -> None:
+        super().__init__(None)
+        self.slices = slices
+
+
+def tasks(slices: Sequence[Slice], options: ReadOptions) -> list[InputPartition]:
+    """A task for each group of slices that is worth one; with `minPartitions`, for each slice."""
+    groups = pack(slices, cores=cores(options)) if options.min_partitions is None else [(piece,) for piece in slices]
+    return [SlicePartition(group) for group in groups]
+
+
+def cores(options: ReadOptions) -> int:
+    """How many tasks can run at once. The planning process cannot tell of a cluster: it knows its own machine."""
+    return options.parallelism or len(os.sched_getaffinity(0))
+
+
+class SliceReader:
+    """Reads slices into batches of exactly the schema that Spark asks for. Travels to the workers."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self.options = options
+        self._columns = check_columns([(field.name, field.dataType.simpleString()) for field in schema.fields])
+        self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, SlicePartition):  # Spark's way to say that there is nothing to read
+            return
+        expect_to_be_cut_off()
+        for piece in partition.slices:
+            for batch in read_slice(piece, self.options, self._columns):
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+        settle_modules()
