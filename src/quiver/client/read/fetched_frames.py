@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from quiver.client.read.aborted import Aborted
 from quiver.client.read.isolation import READ_COMMITTED, is_committed
+from quiver.records.aborted_frames import AbortedFrames
 from quiver.records.header import FrameHeader
 from quiver.records.read import split_frames
 
@@ -34,6 +34,6 @@ class FetchedFrames(NamedTuple):
 
         Control frames and frames of aborted transactions are hidden. InvalidFrame at the first damaged header.
         """
-        aborted = Aborted(self.aborted)
+        aborted = AbortedFrames(self.aborted)
         for position, header in split_frames(self.buffer):
             yield position, header, not aborted.hides(header)
