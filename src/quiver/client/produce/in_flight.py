@@ -6,8 +6,8 @@ Pure but for a mutex.
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
+from quiver.client.produce.batch import Batch, SendQueueKey
 from quiver.client.produce.options import IN_FLIGHT_PER_PARTITION
-from quiver.client.produce.send_outcome import Batch, SendQueueKey
 from quiver.client.produce.send_queue import PartitionSendQueue
 from quiver.model.errors import (
     ConnectionLost,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
+from quiver.client._async.produce.producer import AsyncProducer
 from quiver.client._async.stream.stream import AsyncStream
 from quiver.client._async.transaction.offsets import AsyncTransactionOffsets
-from quiver.client._async.transaction.producer import AsyncTransactionProducer
 from quiver.client._async.work.job import AsyncJob
 from quiver.client._async.work.job_batch import AsyncJobBatch
 from quiver.client.produce.options import SendOptions
@@ -50,7 +50,7 @@ class AsyncTransaction:
         self._state = TransactionState.NEW
         self._transactional: AsyncTransactional
         self._key: ProducerKey
-        self._producers: dict[str, AsyncTransactionProducer] = {}
+        self._producers: dict[str, AsyncProducer] = {}
         self._offsets: AsyncTransactionOffsets
         self._enlisted: list[Enlisted] = []
         self._failure: QuiverError | None = None
@@ -229,7 +229,7 @@ class AsyncTransaction:
 
     # inside
 
-    def _producer(self, topic: str) -> AsyncTransactionProducer:
+    def _producer(self, topic: str) -> AsyncProducer:
         with self._mutex:
             self._check_open()
             found = self._producers.get(topic)

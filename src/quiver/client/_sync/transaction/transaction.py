@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
+from quiver.client._sync.produce.producer import Producer
 from quiver.client._sync.stream.stream import Stream
 from quiver.client._sync.transaction.offsets import TransactionOffsets
-from quiver.client._sync.transaction.producer import TransactionProducer
 from quiver.client._sync.work.job import Job
 from quiver.client._sync.work.job_batch import JobBatch
 from quiver.client.produce.options import SendOptions
@@ -51,7 +51,7 @@ class Transaction:
         self._state = TransactionState.NEW
         self._transactional: Transactional
         self._key: ProducerKey
-        self._producers: dict[str, TransactionProducer] = {}
+        self._producers: dict[str, Producer] = {}
         self._offsets: TransactionOffsets
         self._enlisted: list[Enlisted] = []
         self._failure: QuiverError | None = None
@@ -226,7 +226,7 @@ class Transaction:
 
     # inside
 
-    def _producer(self, topic: str) -> TransactionProducer:
+    def _producer(self, topic: str) -> Producer:
         with self._mutex:
             self._check_open()
             found = self._producers.get(topic)
