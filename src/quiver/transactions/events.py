@@ -4,7 +4,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks
+from quiver.model.transaction import LeasedAcks
+from quiver.protocol.transaction_messages import GroupOffsets
 
 Reason = Literal["request", "timeout", "fenced", "restart"]
 """Why a transaction ended: its producer (or somebody in its place) asked for it; it took too long; another instance

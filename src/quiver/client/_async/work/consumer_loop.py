@@ -10,7 +10,7 @@ from quiver.client._backend_async import Lock, Signal, Task, sleep
 from quiver.client.work.leases import Leases
 from quiver.client.work.prefetch_buffer import PrefetchBuffer
 from quiver.client.work.settlement import Decision, Span
-from quiver.protocol.queue_messages import NACK
+from quiver.model.settlement import NACK
 
 _TICK_SECONDS = 0.002
 """How long acks gather while a handler runs."""
