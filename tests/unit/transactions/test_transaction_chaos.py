@@ -24,7 +24,6 @@ from quiver.model.transaction import LeasedAcks
 from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
 from quiver.queues.service import Received
-from quiver.transactions.snapshot import encode_state
 from unit.queues.queue_broker import StandingClock
 
 WORKERS = 3
@@ -217,7 +216,7 @@ class Run:
         groups, coordinator = self.broker.groups.service, self.broker.transactions._coordinator
         works: list[Coroutine[Any, Any, None]] = [
             groups._journal.snapshot(groups._table.encode),  # type: ignore[union-attr]
-            coordinator._journal.snapshot(lambda: encode_state(coordinator.state)),  # type: ignore[union-attr]
+            coordinator.journaled.snapshot(),
             *(partition.saved_state.save() for partition in self.broker._partitions.all()),
         ]
         self.clock.ms += 301_000 if self.chance.random() < 0.5 else 0
