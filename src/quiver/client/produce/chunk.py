@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
+from quiver.client.produce.batches.send_outcome import SendOutcome
 from quiver.client.produce.route import PLAIN_ROUTE, Route
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import SendOutcome
 
 SMALL_VALUE_BYTES = 1024
 SMALL_KEY_BYTES = 256

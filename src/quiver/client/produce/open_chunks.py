@@ -4,6 +4,7 @@ import threading
 from collections import deque
 from typing import Any, NamedTuple
 
+from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.chunk import (
     SEALED_CHUNK,
     SMALL_KEY_BYTES,
@@ -15,7 +16,6 @@ from quiver.client.produce.chunk import (
 )
 from quiver.client.produce.options import DELAYED_BATCH_BYTES, DELAYED_BATCH_MESSAGES, ProducerConfig
 from quiver.client.produce.route import PLAIN_ROUTE, Route
-from quiver.client.produce.unsettled import Unsettled
 from quiver.model.errors import Closed
 from quiver.system.clock import Clock
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from quiver.client.produce.batch_router import BatchRouter
+from quiver.client.produce.batches.batch_router import BatchRouter
+from quiver.client.produce.batches.in_flight import InFlightBatches
+from quiver.client.produce.batches.routing import Router
+from quiver.client.produce.batches.send_outcome import SendOutcome
+from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.chunk import BulkRows, Outgoing
-from quiver.client.produce.in_flight import InFlightBatches
 from quiver.client.produce.open_chunks import OpenChunks
 from quiver.client.produce.options import ProducerConfig
 from quiver.client.produce.route import PLAIN_ROUTE, Route
-from quiver.client.produce.routing import Router
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import SendOutcome
-from quiver.client.produce.unsettled import Unsettled
 from quiver.model.errors import Closed, DiskFull, PartitionNotFound
 from quiver.system.backoff import Backoff
 

@@ -2,12 +2,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.client.produce.batch import Batch, batches_of
+from quiver.client.produce.batches.batch import Batch, batches_of
+from quiver.client.produce.batches.routing import Router
+from quiver.client.produce.batches.send_outcome import Placement, SendOutcome
 from quiver.client.produce.published import Published, Span
 from quiver.client.produce.route import PLAIN_ROUTE
-from quiver.client.produce.routing import Router
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import Placement, SendOutcome
 from quiver.model.errors import DiskFull, TopicNotFound
 
 

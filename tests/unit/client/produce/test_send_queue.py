@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.client.produce.batch import Batch
+from quiver.client.produce.batches.batch import Batch
+from quiver.client.produce.batches.routing import RoutedRows
+from quiver.client.produce.batches.send_outcome import SendOutcome
+from quiver.client.produce.batches.send_queue import PartitionSendQueue
 from quiver.client.produce.route import PLAIN_ROUTE
-from quiver.client.produce.routing import RoutedRows
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import SendOutcome
-from quiver.client.produce.send_queue import PartitionSendQueue
 from quiver.model.errors import OutOfSequence, QuiverError, UnknownProducer
 from quiver.model.limits import SEQUENCE_LIMIT
 from quiver.partition.producers import ProducerTable

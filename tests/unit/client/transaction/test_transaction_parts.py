@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from quiver.client.produce.batch import Batch
-from quiver.client.produce.in_flight import InFlightBatches
+from quiver.client.produce.batches.batch import Batch
+from quiver.client.produce.batches.in_flight import InFlightBatches
+from quiver.client.produce.batches.routing import RoutedRows
+from quiver.client.produce.batches.send_outcome import SendOutcome
 from quiver.client.produce.route import PLAIN_ROUTE
-from quiver.client.produce.routing import RoutedRows
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import SendOutcome
 from quiver.client.read.partition_source import PartitionSource
 from quiver.client.stream.offsets import StreamOffsets
 from quiver.client.transaction.acks import Enlisted, leased_acks

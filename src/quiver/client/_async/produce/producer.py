@@ -13,6 +13,8 @@ from quiver.client._async.produce.send_future import AsyncBulkSendFuture, AsyncS
 from quiver.client._async.produce.sender import AsyncSender
 from quiver.client._async.produce.topic_cache import AsyncTopicCache
 from quiver.client.connection.fork import watch_forks
+from quiver.client.produce.batches.send_outcome import SendOutcome
+from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.bulk import bulk_rows
 from quiver.client.produce.chunk import SMALL_KEY_BYTES, SMALL_VALUE_BYTES, BulkRows
 from quiver.client.produce.open_chunks import OpenChunks
@@ -21,8 +23,6 @@ from quiver.client.produce.outgoing import check_options, deliver_at_ms, outgoin
 from quiver.client.produce.payload import message_bytes
 from quiver.client.produce.route import Route
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import SendOutcome
-from quiver.client.produce.unsettled import Unsettled
 from quiver.model.errors import BufferFull, Closed, MessageTooLarge, PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.messages import TopicInfo

@@ -14,14 +14,14 @@ from quiver.client._async.connection.connection import Outbound
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client._async.produce.topic_cache import AsyncTopicCache
 from quiver.client._backend_async import Lock, Signal, Task, Waiter, acquire
-from quiver.client.produce.batch import Batch
-from quiver.client.produce.batch_router import BatchRouter
-from quiver.client.produce.in_flight import NO_IDENTITY, InFlightBatch, InFlightBatches
+from quiver.client.produce.batches.batch import Batch
+from quiver.client.produce.batches.batch_router import BatchRouter
+from quiver.client.produce.batches.in_flight import NO_IDENTITY, InFlightBatch, InFlightBatches
+from quiver.client.produce.batches.routing import Router
+from quiver.client.produce.batches.send_queue import PartitionSendQueue
+from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.open_chunks import OpenChunks
 from quiver.client.produce.options import ProducerConfig
-from quiver.client.produce.routing import Router
-from quiver.client.produce.send_queue import PartitionSendQueue
-from quiver.client.produce.unsettled import Unsettled
 from quiver.model.errors import (
     ConnectionLost,
     OutOfSequence,

@@ -14,8 +14,8 @@ from quiver.client._async.stream.stream import AsyncStream
 from quiver.client._async.transaction.offsets import AsyncTransactionOffsets
 from quiver.client._async.work.job import AsyncJob
 from quiver.client._async.work.job_batch import AsyncJobBatch
+from quiver.client.produce.batches.send_outcome import fresh
 from quiver.client.produce.options import SendOptions
-from quiver.client.produce.send_outcome import fresh
 from quiver.client.transaction.acks import Enlisted, leased_acks
 from quiver.client.transaction.state import TransactionState
 from quiver.model.errors import (

@@ -7,9 +7,9 @@ from quiver.client._async.connection.reconnecting import AsyncReconnectingConnec
 from quiver.client._async.produce.producer import AsyncProducer
 from quiver.client._async.transaction.transaction import AsyncTransaction
 from quiver.client._backend_async import Lock, sleep
-from quiver.client.produce.in_flight import NO_IDENTITY
+from quiver.client.produce.batches.in_flight import NO_IDENTITY
+from quiver.client.produce.batches.send_outcome import fresh
 from quiver.client.produce.options import ProducerConfig, transaction_config
-from quiver.client.produce.send_outcome import fresh
 from quiver.model.errors import Closed, InvalidRequest, ProducerFenced, QuiverError, TransactionConflict
 from quiver.model.names import check_name
 from quiver.protocol.messages import Message, ProducerIdentity

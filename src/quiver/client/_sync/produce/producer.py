@@ -14,6 +14,8 @@ from quiver.client._sync.produce.send_future import BulkSendFuture, SendFuture
 from quiver.client._sync.produce.sender import Sender
 from quiver.client._sync.produce.topic_cache import TopicCache
 from quiver.client.connection.fork import watch_forks
+from quiver.client.produce.batches.send_outcome import SendOutcome
+from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.bulk import bulk_rows
 from quiver.client.produce.chunk import SMALL_KEY_BYTES, SMALL_VALUE_BYTES, BulkRows
 from quiver.client.produce.open_chunks import OpenChunks
@@ -22,8 +24,6 @@ from quiver.client.produce.outgoing import check_options, deliver_at_ms, outgoin
 from quiver.client.produce.payload import message_bytes
 from quiver.client.produce.route import Route
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import SendOutcome
-from quiver.client.produce.unsettled import Unsettled
 from quiver.model.errors import BufferFull, Closed, MessageTooLarge, PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.messages import TopicInfo

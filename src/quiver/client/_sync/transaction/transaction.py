@@ -15,8 +15,8 @@ from quiver.client._sync.stream.stream import Stream
 from quiver.client._sync.transaction.offsets import TransactionOffsets
 from quiver.client._sync.work.job import Job
 from quiver.client._sync.work.job_batch import JobBatch
+from quiver.client.produce.batches.send_outcome import fresh
 from quiver.client.produce.options import SendOptions
-from quiver.client.produce.send_outcome import fresh
 from quiver.client.transaction.acks import Enlisted, leased_acks
 from quiver.client.transaction.state import TransactionState
 from quiver.model.errors import (

@@ -8,9 +8,9 @@ from quiver.client._backend_sync import Lock, sleep
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client._sync.produce.producer import Producer
 from quiver.client._sync.transaction.transaction import Transaction
-from quiver.client.produce.in_flight import NO_IDENTITY
+from quiver.client.produce.batches.in_flight import NO_IDENTITY
+from quiver.client.produce.batches.send_outcome import fresh
 from quiver.client.produce.options import ProducerConfig, transaction_config
-from quiver.client.produce.send_outcome import fresh
 from quiver.model.errors import Closed, InvalidRequest, ProducerFenced, QuiverError, TransactionConflict
 from quiver.model.names import check_name
 from quiver.protocol.messages import Message, ProducerIdentity

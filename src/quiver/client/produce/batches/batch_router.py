@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from quiver.client.produce.batch import Batch, batches_of
+from quiver.client.produce.batches.batch import Batch, batches_of
+from quiver.client.produce.batches.in_flight import InFlightBatches
+from quiver.client.produce.batches.routing import Router
+from quiver.client.produce.batches.send_outcome import Placement
+from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.chunk import PendingRows
-from quiver.client.produce.in_flight import InFlightBatches
-from quiver.client.produce.routing import Router
-from quiver.client.produce.send_outcome import Placement
-from quiver.client.produce.unsettled import Unsettled
 from quiver.model.errors import QuiverError
 
 

@@ -6,9 +6,9 @@ Pure but for a mutex.
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from quiver.client.produce.batch import Batch, SendQueueKey
+from quiver.client.produce.batches.batch import Batch, SendQueueKey
+from quiver.client.produce.batches.send_queue import PartitionSendQueue
 from quiver.client.produce.options import IN_FLIGHT_PER_PARTITION
-from quiver.client.produce.send_queue import PartitionSendQueue
 from quiver.model.errors import (
     ConnectionLost,
     OutOfSequence,

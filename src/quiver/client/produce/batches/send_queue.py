@@ -9,7 +9,7 @@ which the batches are numbered from 0.
 
 from collections import deque
 
-from quiver.client.produce.batch import UNNUMBERED, Batch, SendQueueKey
+from quiver.client.produce.batches.batch import UNNUMBERED, Batch, SendQueueKey
 from quiver.model.limits import SEQUENCE_LIMIT
 from quiver.system.backoff import Backoff
 

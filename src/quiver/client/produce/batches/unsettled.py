@@ -2,10 +2,10 @@
 
 import threading
 
-from quiver.client.produce.batch import Batch
+from quiver.client.produce.batches.batch import Batch
+from quiver.client.produce.batches.send_outcome import SendOutcome, fresh
+from quiver.client.produce.batches.watchers import Watchers
 from quiver.client.produce.chunk import PendingRows
-from quiver.client.produce.send_outcome import SendOutcome, fresh
-from quiver.client.produce.watchers import Watchers
 from quiver.model.errors import QuiverError
 
 _FAILURES_KEPT = 100

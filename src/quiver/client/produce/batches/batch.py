@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from quiver.client.produce.batches.routing import Routed, RoutedRows
 from quiver.client.produce.route import Route
-from quiver.client.produce.routing import Routed, RoutedRows
 from quiver.client.produce.rows import Rows, renumbered
 from quiver.model.errors import QuiverError
 
 if TYPE_CHECKING:
-    from quiver.client.produce.send_outcome import Placement, SendOutcome
+    from quiver.client.produce.batches.send_outcome import Placement, SendOutcome
 
 UNNUMBERED = -1
 _NONE: Mapping[int, tuple[int, bool]] = {}

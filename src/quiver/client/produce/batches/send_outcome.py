@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from quiver.client.connection.fork import current_pid
-from quiver.client.produce.batch import Batch
+from quiver.client.produce.batches.batch import Batch
+from quiver.client.produce.batches.watchers import Watchers
 from quiver.client.produce.published import (
     Published,
     PublishedBefore,
@@ -20,7 +21,6 @@ from quiver.client.produce.published import (
     SpanScheduledBefore,
 )
 from quiver.client.produce.rows import Indices
-from quiver.client.produce.watchers import Watchers
 from quiver.model.errors import QuiverError
 
 
