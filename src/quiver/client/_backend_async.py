@@ -95,6 +95,11 @@ def signal_safe(call: Callable[[], object]) -> Callable[[], object]:
     return lambda: loop.call_soon_threadsafe(call)
 
 
+def monotonic() -> float:
+    """Seconds that never go backwards, of the loop."""
+    return asyncio.get_running_loop().time()
+
+
 async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds)
 

@@ -96,6 +96,11 @@ def signal_safe(call: Callable[[], object]) -> Callable[[], object]:
     return call
 
 
+def monotonic() -> float:
+    """Seconds that never go backwards."""
+    return time.monotonic()
+
+
 def sleep(seconds: float) -> None:
     time.sleep(seconds)
 

@@ -26,6 +26,7 @@ from quiver.partition.saved_state import SavedState
 from quiver.records.header import FrameHeader
 from quiver.storage.port import FrameSlice, Log, LogOptions
 from quiver.storage.writer import Queued, SerialWriter
+from quiver.structures.ordered_set import OrderedSet
 from quiver.system.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ class Partition(SavedState):
         self._message_batch_bytes = message_batch_bytes
         self._writer = SerialWriter(self._write, batch_bytes=_WRITE_BYTES)
         self._open_batches: dict[int, tuple[MessageBatch, Queued[Pending]]] = {}
-        self._watchers: set[Callable[[], None]] = set()
+        self._watchers: OrderedSet[Callable[[], None]] = OrderedSet()
         self._closing = False
         self._has_warned = False
         self.aborted_gone_below = 0

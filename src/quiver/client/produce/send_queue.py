@@ -10,6 +10,7 @@ which the batches are numbered from 0.
 from collections import deque
 
 from quiver.client.produce.send_outcome import UNNUMBERED, Batch, SendQueueKey
+from quiver.structures.ordered_set import OrderedSet
 
 SEQUENCE_LIMIT = 2**31
 
@@ -33,7 +34,7 @@ class PartitionSendQueue:
         self.key = key
         self.window = window
         self.waiting: deque[Batch] = deque()
-        self.in_flight: set[Batch] = set()
+        self.in_flight: OrderedSet[Batch] = OrderedSet()
         self.returned: list[Batch] = []
         self.identity = (-1, -1)
         self.next_sequence = 0

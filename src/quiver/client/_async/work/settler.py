@@ -16,6 +16,7 @@ from quiver.client.work.settlement import AckedJob, Decision, Part, Refusal, Spa
 from quiver.model.errors import ConnectionLost, LeaseLost, QuiverError, RequestTimeout, error_from_wire
 from quiver.protocol.messages import Answer, Failure
 from quiver.protocol.queue_messages import EXTEND, Settle, Settled, SettledPart
+from quiver.structures.ordered_set import OrderedSet
 
 _MOST_AT_ONCE = 10_000
 """Jobs and decisions in one request, so that it stays well below the size limit of requests."""
@@ -67,7 +68,7 @@ class AsyncSettler:
         self._on_progress = on_progress
         self._mutex = threading.Lock()
         self._sending = Lock()
-        self._in_flight: set[SettleRequest] = set()
+        self._in_flight: OrderedSet[SettleRequest] = OrderedSet()
         self._request_count = 0
         self._returned: list[SettleRequest] = []
         self._reason_chars = 0
