@@ -57,6 +57,6 @@ class Health:
         found = self._storage.warnings
         schedule_logs = [schedule for _, schedule in self._delays.schedule_logs()]
         for partition in (*self._partitions.all(), *schedule_logs):
-            if problem := partition.memory_loss or partition.times_ahead:
+            if problem := partition.saved_state.memory_loss or partition.times_ahead:
                 found[partition.name] = problem
         return found

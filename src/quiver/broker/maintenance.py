@@ -47,4 +47,4 @@ class Upkeep:
     async def _snapshot_partitions(self, failures: Failures) -> None:
         async for partition in paced(self._partitions.all()):
             with failures.of(f"a snapshot of {partition.name}"):
-                await partition.snapshot()
+                await partition.saved_state.save()

@@ -74,7 +74,7 @@ class Browse:
             raise PartitionNotFound(topic=topic.name, count=count, partition=number)
         partition = self._partitions.get(topic.id, number)
         log = partition.log
-        end = partition.last_stable if read_committed else partition.high_watermark
+        end = partition.committed.last_stable if read_committed else partition.committed.high_watermark
         position = max(log.start_offset, offset or 0)
         if from_time_ms is not None:
             position = max(position, min(await log.offset_for_time(from_time_ms), end))
@@ -82,7 +82,7 @@ class Browse:
         messages: list[StoredMessage] = []
         size = expired_count = 0
         while len(messages) < limit and size < max_bytes and position < end:
-            compacted = partition.aborted_gone_below
+            compacted = partition.committed.aborted_gone_below
             try:
                 piece = await log.read(position, max_bytes=min(_READ_BYTES, max_bytes), end_offset=end)
             except OffsetOutOfRange:
@@ -96,10 +96,10 @@ class Browse:
                 data = await piece.read()
             finally:
                 piece.release()
-            if partition.aborted_gone_below != compacted or position < log.start_offset:
+            if partition.committed.aborted_gone_below != compacted or position < log.start_offset:
                 position = max(position, log.start_offset)
                 continue  # what was aborted in these bytes may be forgotten: they are read anew, or are gone
-            hidden = partition.hidden_frames(data, position) if read_committed else frozenset()
+            hidden = partition.committed.hidden_frames(data, position) if read_committed else frozenset()
             found = await asyncio.to_thread(
                 _decode, data, number, position, limit - len(messages), to_time_ms, hidden, expires
             )

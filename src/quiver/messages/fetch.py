@@ -77,7 +77,7 @@ class Fetch:
                 await self._turnstile.enter()
         finally:
             for partition in watched:
-                partition.unwatch(news.set)
+                partition.committed.unwatch(news.set)
 
     async def find_offset(
         self, topic_id: int, partition: int, position: Position, *, read_committed: bool = True
@@ -85,7 +85,7 @@ class Fetch:
         """The offset a position means now, for readers of committed messages or of all."""
         found = self._partitions.get(topic_id, partition)
         log = found.log
-        end = found.last_stable if read_committed else found.high_watermark
+        end = found.committed.last_stable if read_committed else found.committed.high_watermark
         match position.kind:
             case "earliest":
                 return log.start_offset
@@ -94,7 +94,7 @@ class Fetch:
             case "time":
                 return min(await log.offset_for_time(position.value), end)
             case "offset":
-                if log.start_offset <= position.value <= found.high_watermark:
+                if log.start_offset <= position.value <= found.committed.high_watermark:
                     return position.value
                 raise _out_of_range(found, partition, position.value)
 
@@ -105,7 +105,7 @@ class Fetch:
                 partition = self._partitions.get(part.topic_id, part.partition)
             except QuiverError:
                 continue
-            partition.watch(news.set)
+            partition.committed.watch(news.set)
             watched.append(partition)
         return watched
 
@@ -130,14 +130,15 @@ class Fetch:
         try:
             partition = self._partitions.get(part.topic_id, part.partition)
             log = partition.log
-            high_watermark, last_stable = partition.high_watermark, partition.last_stable
+            committed = partition.committed
+            high_watermark, last_stable = committed.high_watermark, committed.last_stable
             if part.offset > high_watermark:
                 raise _out_of_range(partition, part.partition, part.offset)
             # A slice holds one frame at the least; once the answer has something, a full budget means no more.
             piece = None
             end = last_stable if read_committed else high_watermark
             if (max_bytes > 0 or is_first) and (part.offset < end or part.offset < log.start_offset):
-                piece = await partition.read(part.offset, max(max_bytes, 1), end_offset=end)
+                piece = await log.read(part.offset, max_bytes=max(max_bytes, 1), end_offset=end)
                 if piece is not None and part.offset < log.start_offset:
                     piece.release()  # removed meanwhile: what was aborted in it may be forgotten
                     raise _out_of_range(partition, part.partition, part.offset)
@@ -149,14 +150,14 @@ class Fetch:
             return FetchedSlice(part, None, log_start=start, error=error, removed_count=removed_count)
         except QuiverError as error:
             return FetchedSlice(part, None, error=error)
-        aborted = partition.aborted_in(part.offset, piece.length) if piece is not None and read_committed else ()
+        aborted = committed.aborted_in(part.offset, piece.length) if piece is not None and read_committed else ()
         return FetchedSlice(
             part,
             piece,
             log_start=log.start_offset,
             high_watermark=high_watermark,
             last_stable=last_stable,
-            epoch=partition.epoch,
+            epoch=partition.leader_epoch,
             aborted=tuple((each.producer_id, each.first_offset) for each in aborted),
             ttl_ms=partition.ttl_ms,
         )
@@ -177,5 +178,5 @@ def _out_of_range(partition: Partition, number: int, offset: int) -> OffsetOutOf
         topic=partition.name.rpartition("-")[0],
         partition=number,
         earliest=partition.log.start_offset,
-        latest=partition.high_watermark,
+        latest=partition.committed.high_watermark,
     )

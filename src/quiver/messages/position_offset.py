@@ -7,7 +7,7 @@ from quiver.partition.partition import Partition
 async def position_offset(partition: Partition, position: Position) -> int:
     """The offset that a position means, within what the log has."""
     log = partition.log
-    first, last = log.start_offset, partition.last_stable
+    first, last = log.start_offset, partition.committed.last_stable
     match position.kind:
         case "earliest":
             return first

@@ -48,19 +48,19 @@ async def read_rows(
     `choose` runs in a thread. What retention has removed is not there, and damaged frames are stepped over.
     """
     log = partition.log
-    position, end = max(start, log.start_offset), min(end, partition.last_stable)
+    position, end = max(start, log.start_offset), min(end, partition.committed.last_stable)
     while position < end:
-        compacted = partition.aborted_gone_below
+        compacted = partition.committed.aborted_gone_below
         data = await _slice(log, position, slice_bytes, partition.name)
         if isinstance(data, int):
             position = data
             continue
         if data is None:
             return
-        if partition.aborted_gone_below != compacted or position < log.start_offset:
+        if partition.committed.aborted_gone_below != compacted or position < log.start_offset:
             position = max(position, log.start_offset)
             continue  # what was aborted in these bytes may be forgotten: they are read anew, or are gone
-        hidden = partition.hidden_frames(data, position)
+        hidden = partition.committed.hidden_frames(data, position)
         decode = partial(_decode, data, position, end, hidden, choose, partition.name)
         chosen, position = await asyncio.to_thread(decode)
         if chosen:

@@ -1,48 +1,89 @@
-"""What readers of committed messages see of a partition."""
+"""What readers see of a partition: how far it is readable, what counts below that, and who waits for more."""
 
 import contextlib
+import logging
+from collections.abc import Callable, Sequence
 
-from quiver.model.errors import InvalidFrame
+from quiver.model.errors import CorruptData, InvalidFrame
+from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
 from quiver.partition.transactions import AbortedTransaction, TransactionTable
-from quiver.records.header import FrameHeader
+from quiver.records.header import FrameHeader, StampedFrame
 from quiver.records.read import split_frames
 from quiver.storage.port import Log
+from quiver.structures.ordered_set import OrderedSet
+
+logger = logging.getLogger(__name__)
 
 
 class CommittedView:
-    def __init__(self, log: Log, config: TopicConfig) -> None:
-        self.log = log
-        self.high_watermark = log.readable_offset
-        """Readers see what is below. Raised by the writer task alone, on the loop, together with `newest` and before
-        watchers wake; `log.readable_offset` is raised earlier, by the thread that writes, and is not for readers."""
-        self.transactions = TransactionTable()
+    """Raised by the partition's writer task alone, on the event loop."""
+
+    def __init__(self, name: str, log: Log, transactions: TransactionTable, config: TopicConfig) -> None:
+        self._name = name
+        self._log = log
+        self._transactions = transactions
         self._config = config
+        self.high_watermark = log.readable_offset
+        """Readers see what is below. Raised in one step with `newest` and before watchers wake;
+        `log.readable_offset` is raised earlier, by the thread that writes, and is not for readers."""
+        self.newest = [self.high_watermark] * len(Priority)
+        """By priority, the offset after the last frame of it that was appended since opening: a level that was read
+        up to there has nothing new below `high_watermark`."""
+        self.aborted_gone_below = 0
+        """The last compaction left no data of aborted transactions below."""
+        self._knows_newest = False
+        self._watchers: OrderedSet[Callable[[], None]] = OrderedSet()
+
+    def configure(self, config: TopicConfig) -> None:
+        self._config = config
+
+    # how far
+
+    def advance(self, frames: Sequence[StampedFrame]) -> None:
+        """The frames are written: from here on readers see them."""
+        newest = self.newest
+        for header, _, _ in frames:
+            newest[header.priority] = header.next_offset
+        self.high_watermark = self._log.readable_offset
+
+    @property
+    def last_stable(self) -> int:
+        """Readers of committed messages see what is below: no transaction is open there."""
+        first = self._transactions.first_open_offset()
+        end = self.high_watermark
+        return end if first is None else max(self._log.start_offset, min(first, end))
+
+    @property
+    def visible_end(self) -> int:
+        """After the last message that readers of committed messages can see now."""
+        return max(self._log.start_offset, min(self._transactions.visible_end, self.last_stable))
+
+    async def find_newest(self) -> None:
+        """Once after opening: a level that has nothing stored has nothing new either."""
+        if self._knows_newest:
+            return
+        start, known = self._log.start_offset, list(self.newest)
+        self._knows_newest = True
+        with contextlib.suppress(CorruptData):
+            for level, count in enumerate(await self._log.count_by_priority(start)):
+                if not count and self.newest[level] == known[level]:
+                    self.newest[level] = start
+
+    # what counts
 
     @property
     def is_compacted(self) -> bool:
         """Offsets below its end may be empty, because a later message has their key."""
         return self._config.is_compacted
 
-    @property
-    def last_stable(self) -> int:
-        """Readers of committed messages see what is below: no transaction is open there."""
-        first = self.transactions.first_open_offset()
-        end = self.high_watermark
-        return end if first is None else max(self.log.start_offset, min(first, end))
-
-    @property
-    def visible_end(self) -> int:
-        """Behind the last message that readers of committed messages can see now."""
-        return max(self.log.start_offset, min(self.transactions.visible_end, self.last_stable))
-
     def is_visible(self, header: FrameHeader) -> bool:
         """Whether a stored frame below `last_stable` holds messages that count."""
-        return not header.is_control and not self.transactions.is_aborted(header)
+        return not header.is_control and not self._transactions.is_aborted(header)
 
     def aborted_in(self, start: int, size_bytes: int) -> list[AbortedTransaction]:
         """What was aborted of so many bytes of committed frames from an offset on, by first offset."""
-        table = self.transactions
+        table = self._transactions
         if "compact" in self._config.cleanup:  # markers may be gone, and so it is not known how far the bytes reach
             return table.aborted_within(start, self.last_stable)
         return table.aborted_in_slice(start, self.last_stable, size_bytes)
@@ -52,10 +93,26 @@ class CommittedView:
         if not self.aborted_in(start, len(data)):
             return frozenset()
         found = set()
-        with contextlib.suppress(InvalidFrame):  # whoever opens the frames says what is wrong
-            found = {header.base_offset for _, header in split_frames(data) if self.transactions.is_aborted(header)}
+        with contextlib.suppress(InvalidFrame):  # whoever opens the frames reports what is wrong
+            found = {header.base_offset for _, header in split_frames(data) if self._transactions.is_aborted(header)}
         return frozenset(found)
 
     def aborted_counts(self, start: int, end: int) -> tuple[int, ...]:
         """Messages by priority that the log counts between two offsets, and that were aborted there."""
-        return self.transactions.aborted_counts(max(start, self.log.clean_to), end)
+        return self._transactions.aborted_counts(max(start, self._log.clean_to), end)
+
+    # who waits
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Calls `wake` whenever there is more to read, until unwatch."""
+        self._watchers.add(wake)
+
+    def unwatch(self, wake: Callable[[], None]) -> None:
+        self._watchers.discard(wake)
+
+    def wake_watchers(self) -> None:
+        for wake in list(self._watchers):
+            try:
+                wake()
+            except Exception:
+                logger.exception("a reader that waits for messages of %s was not woken", self._name)

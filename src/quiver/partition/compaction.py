@@ -11,7 +11,7 @@ def is_due(partition: Partition, config: TopicConfig, now_ms: int) -> bool:
     """Whether half of the closed part was never compacted, or tombstones there have been kept long enough."""
     if partition.log.failure is not None:
         return False
-    dirt = partition.log.dirt(_compaction(partition, config, now_ms, end_offset=partition.last_stable))
+    dirt = partition.log.dirt(_compaction(partition, config, now_ms, end_offset=partition.committed.last_stable))
     return bool(dirt.dirty_bytes and dirt.ratio >= DIRTY_RATIO) or dirt.has_old_tombstones
 
 
@@ -25,19 +25,23 @@ async def compact(
     readers look for one where they are told of the other.
     """
     if not dry_run:
-        partition.transactions.forget_below(partition.aborted_gone_below)
-        await partition.save_state(roll=roll)
-    end = partition.last_stable if dry_run else min(partition.last_stable, partition.saved_offset)
+        partition.tables.transactions.forget_below(partition.committed.aborted_gone_below)
+        await partition.saved_state.save_now(roll=roll)
+    end = (
+        partition.committed.last_stable
+        if dry_run
+        else min(partition.committed.last_stable, partition.saved_state.offset)
+    )
     done = await partition.log.compact(_compaction(partition, config, now_ms, end_offset=end, dry_run=dry_run))
     if not dry_run:
-        partition.aborted_gone_below = max(partition.aborted_gone_below, done.aborted_below)
+        partition.committed.aborted_gone_below = max(partition.committed.aborted_gone_below, done.aborted_below)
     return done
 
 
 def _compaction(
     partition: Partition, config: TopicConfig, now_ms: int, *, end_offset: int, dry_run: bool = False
 ) -> Compaction:
-    aborted = partition.transactions.aborted_within(partition.log.start_offset, end_offset)
+    aborted = partition.tables.transactions.aborted_within(partition.log.start_offset, end_offset)
     return Compaction(
         end_offset=end_offset,
         now_ms=now_ms,

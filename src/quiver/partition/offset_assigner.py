@@ -1,16 +1,14 @@
-"""OffsetAssigner: what waits for the writer gets its offset, is recognised as a repeat, or is refused."""
+"""What waits for the writer gets its offset, is recognised as a repeat, or is refused."""
 
 import logging
 
 import numpy as np
 
 from quiver.model.errors import MessageIdUndecided, OutOfSequence, QuiverError, TransactionConflict
-from quiver.model.limits import Limits
-from quiver.model.topic import TopicConfig
-from quiver.partition.committed_view import CommittedView
+from quiver.model.limits import SEQUENCE_LIMIT, Limits
 from quiver.partition.id_keys import Keys, id_keys
 from quiver.partition.message_batch import MessageBatch
-from quiver.partition.message_ids import MessageIds, Screening, first_entries
+from quiver.partition.message_ids import Screening, first_entries
 from quiver.partition.pending import (
     Appended,
     Assigned,
@@ -22,18 +20,16 @@ from quiver.partition.pending import (
     PendingRepeat,
     refuse,
 )
-from quiver.partition.producers import SEQUENCE_LIMIT, ProducerTable, SentFrame
+from quiver.partition.producers import SentFrame
+from quiver.partition.tables import PartitionTables
 from quiver.partition.transactions import Marker, build_marker
 from quiver.records.check import check_frame
 from quiver.records.cut import cut_frame
 from quiver.records.header import (
-    COLUMN_DELIVER_AT,
-    COLUMN_ID,
     FrameHeader,
     stamp,
     unpack_header,
 )
-from quiver.storage.port import Log
 
 logger = logging.getLogger(__name__)
 
@@ -41,46 +37,41 @@ _NOT_KNOWN = -1
 """The offset of a message that a repeat of its frame cannot be told any more."""
 
 
-class OffsetAssigner(CommittedView):
-    """What a partition knows of producers, transactions and message ids, and the offsets it gives by that."""
+class OffsetAssigner:
+    """Gives offsets by what is known of producers, transactions and message ids, and records them there."""
 
-    def __init__(
-        self, name: str, log: Log, config: TopicConfig, *, epoch: int, limits: Limits, is_schedule: bool = False
-    ) -> None:
-        super().__init__(log, config)
-        self.name = name
-        self.epoch = epoch
-        self._limits = limits
-        self._producers = ProducerTable()
-        self.message_ids = MessageIds(
-            config.dedup_window_ms,
-            settled_below=lambda: self.high_watermark,
-            columns=COLUMN_ID | COLUMN_DELIVER_AT if is_schedule else COLUMN_ID,  # copies have no time
-            delayed=is_schedule,
-        )
+    def __init__(self, name: str, tables: PartitionTables, *, leader_epoch: int, limits: Limits) -> None:
+        self.limits = limits
+        self._name = name
+        self._leader_epoch = leader_epoch
+        self._tables = tables
+        self._producers = tables.producers
+        self._transactions = tables.transactions
+        self._message_ids = tables.message_ids
 
-    def _assign(self, pending: Pending, now_ms: int, assigned: Assigned) -> None:
-        """Places one item. An error, whatever it is, refuses this item alone and leaves nothing of it behind.
+    def assign(self, pending: Pending, now_ms: int, assigned: Assigned) -> None:
+        """Assigns one item. An error, whatever it is, refuses this item alone and leaves no trace of it.
 
-        Of messages that share a frame, those are refused that cannot be in any.
+        Of messages that share a frame, only those are refused that no frame can hold.
         """
         item = Assigned(assigned.next_offset)
         try:
             self._assign_item(pending, now_ms, item)
         except Exception as error:
-            self._undo(item)
+            self._tables.undo(item)
             if isinstance(pending, MessageBatch) and len(pending.messages) > 1:
                 for half in pending.halves():
-                    self._assign(half, now_ms, assigned)
+                    self.assign(half, now_ms, assigned)
             else:
-                refuse(pending, self._as_refusal(error))
+                refuse(pending, self.as_refusal(error))
         else:
             assigned.extend(item)
 
-    def _as_refusal(self, error: Exception) -> QuiverError:
+    def as_refusal(self, error: Exception) -> QuiverError:
+        """What the client is told; what it cannot know of is logged."""
         if isinstance(error, QuiverError):
             return error
-        logger.error("writing to %s failed", self.name, exc_info=error)
+        logger.error("writing to %s failed", self._name, exc_info=error)
         return QuiverError()
 
     def _assign_item(self, pending: Pending, now_ms: int, assigned: Assigned) -> None:
@@ -92,25 +83,25 @@ class OffsetAssigner(CommittedView):
             self._assign_frame(pending, now_ms, assigned)
 
     def _assign_marker(self, pending: PendingMarker, now_ms: int, assigned: Assigned) -> None:
-        if not self.transactions.is_open(pending.producer_id, pending.epoch):
+        if not self._transactions.is_open(pending.producer_id, pending.epoch):
             assigned.outcomes.append((pending, Appended(-1, now_ms, duplicate=True)))
             return
         marker = Marker(pending.commit, now_ms)
         frame = build_marker(pending.producer_id, pending.epoch, marker)
         header = self._record(frame, unpack_header(frame), now_ms, assigned, marker)
-        closed = self.message_ids.close(header, commit=marker.commit)
+        closed = self._message_ids.close(header, commit=marker.commit)
         if closed is not None:
             assigned.id_changes.append(closed)
         assigned.outcomes.append((pending, Appended(header.base_offset, now_ms)))
 
     def _assign_messages(self, pending: MessageBatch, now_ms: int, assigned: Assigned) -> None:
         keys: Keys | None = None
-        if pending.has_ids and self.message_ids.window_ms:
+        if pending.has_ids and self._message_ids.window_ms:
             pending, keys = self._without_repeats(pending, now_ms, assigned)
         if not pending.messages:
             return
         frame = pending.build(now_ms)
-        header = self._record(frame, check_frame(frame, self._limits), now_ms, assigned)
+        header = self._record(frame, check_frame(frame, self.limits), now_ms, assigned)
         if keys is not None:
             self._record_ids(header, keys, assigned, is_new=True)
         assigned.outcomes.append((pending, Appended(header.base_offset, now_ms)))
@@ -118,7 +109,7 @@ class OffsetAssigner(CommittedView):
     def _without_repeats(self, pending: MessageBatch, now_ms: int, assigned: Assigned) -> tuple[MessageBatch, Keys]:
         """Answers the messages that are known, and returns the others with their keys."""
         keys = id_keys(message.id for message in pending.messages)
-        screening = self.message_ids.screen(keys, now_ms)
+        screening = self._message_ids.screen(keys, now_ms)
         for row in screening.undecided:
             refuse(PendingRepeat(pending.futures[row]), _undecided(pending.messages[row].id))
         gone = {*screening.repeats, *screening.within, *screening.undecided}
@@ -136,7 +127,7 @@ class OffsetAssigner(CommittedView):
             self._check_transaction(pending.header)
             if sent is not None:
                 assigned.outcomes.append((pending, self._repeated(pending, sent, now_ms)))
-            elif pending.ids is not None and self.message_ids.window_ms:
+            elif pending.ids is not None and self._message_ids.window_ms:
                 self._assign_named(pending, pending.ids.keys, now_ms, assigned)
             else:
                 header = self._record(pending.frame, pending.header, now_ms, assigned)
@@ -165,7 +156,7 @@ class OffsetAssigner(CommittedView):
 
     def _screened(self, pending: PendingFrame, keys: Keys, now_ms: int, base: int) -> list[Duplicate]:
         """The messages of a frame that are known, by row; MessageIdUndecided if it is not certain that one is."""
-        screening = self.message_ids.screen(keys, now_ms, _transaction_of(pending.header))
+        screening = self._message_ids.screen(keys, now_ms, _transaction_of(pending.header))
         if screening.undecided:
             assert pending.ids is not None
             raise _undecided(pending.ids.opened.ids()[min(screening.undecided)])
@@ -176,12 +167,12 @@ class OffsetAssigner(CommittedView):
         """In order of rows; those that are kept get the offsets from a base on."""
         offsets = {row: base + place for place, row in enumerate(kept)} if screening.within else {}
         known = [Duplicate(row, *first) for row, first in screening.repeats.items()]
-        delayed = self.message_ids.delayed
+        delayed = self._message_ids.delayed
         return sorted(known + [Duplicate(row, offsets[first], delayed) for row, first in screening.within.items()])
 
     def _record_ids(self, header: FrameHeader, keys: Keys, assigned: Assigned, *, is_new: bool) -> None:
         offsets = range(header.base_offset, header.next_offset)
-        assigned.id_changes.append(self.message_ids.record(header, first_entries(keys, offsets), is_new=is_new))
+        assigned.id_changes.append(self._message_ids.record(header, first_entries(keys, offsets), is_new=is_new))
 
     # producers
 
@@ -204,10 +195,10 @@ class OffsetAssigner(CommittedView):
 
     def _known_again(self, pending: PendingFrame, now_ms: int) -> list[Duplicate]:
         """Where the messages are that have an id, of a frame that came before."""
-        if pending.ids is None or not self.message_ids.window_ms:
+        if pending.ids is None or not self._message_ids.window_ms:
             return []
         keys = pending.ids.keys
-        repeats = self.message_ids.screen(keys, now_ms, _transaction_of(pending.header)).repeats
+        repeats = self._message_ids.screen(keys, now_ms, _transaction_of(pending.header)).repeats
         rows = [row for row, key in enumerate(keys) if key is not None]
         return [Duplicate(row, *repeats.get(row, (_NOT_KNOWN, False))) for row in rows]
 
@@ -219,9 +210,9 @@ class OffsetAssigner(CommittedView):
 
     def _check_transaction(self, header: FrameHeader) -> None:
         """A producer's earlier transaction, whose end is on its way here, must not get the frames of the next."""
-        earlier = self.transactions.open.get(header.producer_id) if header.is_transactional else None
+        earlier = self._transactions.open.get(header.producer_id) if header.is_transactional else None
         if earlier is not None and earlier.epoch < header.producer_epoch:
-            problem = f"the one before, of epoch {earlier.epoch}, has not ended in {self.name} yet"
+            problem = f"the one before, of epoch {earlier.epoch}, has not ended in {self._name} yet"
             raise TransactionConflict(transaction=f"{header.producer_id}:{header.producer_epoch}", problem=problem)
 
     # offsets
@@ -237,10 +228,10 @@ class OffsetAssigner(CommittedView):
     ) -> FrameHeader:
         """Gives a frame its offset; returns its header with it."""
         base = assigned.next_offset
-        stamped = stamp(frame, header, base_offset=base, leader_epoch=self.epoch, append_time_ms=now_ms)
+        stamped = stamp(frame, header, base_offset=base, leader_epoch=self._leader_epoch, append_time_ms=now_ms)
         self._note_producer(header.producer_id, assigned)
         self._producers.record(stamped.header, left_out)
-        assigned.changes.append(self.transactions.record(stamped.header, marker))
+        assigned.changes.append(self._transactions.record(stamped.header, marker))
         assigned.frames.append(stamped)
         assigned.next_offset = stamped.header.next_offset
         return stamped.header
@@ -248,14 +239,6 @@ class OffsetAssigner(CommittedView):
     def _note_producer(self, producer_id: int, assigned: Assigned) -> None:
         if producer_id not in assigned.undo:
             assigned.undo[producer_id] = self._producers.get(producer_id)
-
-    def _undo(self, assigned: Assigned) -> None:
-        for producer_id, state in assigned.undo.items():
-            self._producers.put_back(producer_id, state)
-        for change in reversed(assigned.changes):
-            self.transactions.take_back(change)
-        for id_change in reversed(assigned.id_changes):
-            self.message_ids.take_back(id_change)
 
 
 def _transaction_of(header: FrameHeader) -> tuple[int, int] | None:

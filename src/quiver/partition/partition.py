@@ -1,12 +1,10 @@
 """One partition: its log, its writer and those who wait for news."""
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable
+from typing import NamedTuple
 
 from quiver.model.errors import (
-    CorruptData,
     MessageTooLarge,
     Overloaded,
     PartitionOffline,
@@ -14,27 +12,29 @@ from quiver.model.errors import (
 )
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.message import NewMessage
-from quiver.model.priority import Priority
 from quiver.model.times import format_time
 from quiver.model.topic import TopicConfig
+from quiver.partition.committed_view import CommittedView
 from quiver.partition.id_keys import FrameIds
 from quiver.partition.message_batch import BATCH_BYTES, MessageBatch, check_times, message_size
+from quiver.partition.message_ids import MessageIds
+from quiver.partition.offset_assigner import OffsetAssigner
 from quiver.partition.outcome import Appended as Appended
 from quiver.partition.pending import Assigned, Pending, PendingFrame, PendingMarker, answer, refuse
 from quiver.partition.pending import Frame as Frame
+from quiver.partition.producers import ProducerTable
 from quiver.partition.saved_state import SavedState
-from quiver.records.header import FrameHeader
-from quiver.storage.port import FrameSlice, Log, LogOptions
+from quiver.partition.tables import PartitionTables
+from quiver.partition.transactions import TransactionTable
+from quiver.records.header import COLUMN_DELIVER_AT, COLUMN_ID, FrameHeader
+from quiver.storage.port import Log, LogOptions
 from quiver.storage.writer import Queued, SerialWriter
-from quiver.structures.ordered_set import OrderedSet
 from quiver.system.clock import Clock
 
 logger = logging.getLogger(__name__)
 
 _WRITE_BYTES = 16 * MIB
 _AT_ONCE_BYTES = 16 * KIB
-_UNSAVED_AT_CLOSE_BYTES = 32 * KIB
-"""A start reads this much of a log about as fast as a snapshot."""
 _TIMES_AHEAD_MS = 60_000
 """Append times that are ahead of the clock by more than this are worth a warning."""
 
@@ -45,38 +45,60 @@ def log_options(config: TopicConfig) -> LogOptions:
     )
 
 
-class Partition(SavedState):
-    """Appends go through one writer; reads run beside it. Belongs to one event loop."""
+class PartitionSettings(NamedTuple):
+    """What a partition goes by. The topic's configuration and the limits may change later (`reconfigure`)."""
 
-    def __init__(
-        self,
-        name: str,
-        log: Log,
-        *,
-        config: TopicConfig,
-        epoch: int,
-        clock: Clock,
-        limits: Limits,
-        message_batch_bytes: int = BATCH_BYTES,
-        is_schedule: bool = False,
-    ) -> None:
-        super().__init__(name, log, config, epoch=epoch, clock=clock, limits=limits, is_schedule=is_schedule)
-        self.newest = [self.high_watermark] * len(Priority)
-        """By priority, the offset behind the last frame of it that was appended since opening: a level that was read
-        up to there has nothing new below `high_watermark`. Both are raised in one step, by the writer task."""
-        self._knows_newest = False
-        self._message_batch_bytes = message_batch_bytes
-        self._writer = SerialWriter(self._write, batch_bytes=_WRITE_BYTES)
+    config: TopicConfig
+    limits: Limits
+    message_batch_bytes: int = BATCH_BYTES
+    """Single messages share frames of at most this size."""
+    is_schedule: bool = False
+    """Its log is a schedule log: messages with a delivery time, until they are due."""
+
+
+class Partition:
+    """Appends go through one writer; reads run concurrently with it. Belongs to one event loop.
+
+    Its parts: `log` stores frames, `committed` is what readers see, `tables` hold what is known of producers,
+    transactions and message ids, `saved_state` keeps the tables over restarts.
+    """
+
+    def __init__(self, name: str, log: Log, settings: PartitionSettings, *, leader_epoch: int, clock: Clock) -> None:
+        config = settings.config
+        self.name = name
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self._config = config
+        self._clock = clock
+        self._message_batch_bytes = settings.message_batch_bytes
+        transactions = TransactionTable()
+        committed = self.committed = CommittedView(name, log, transactions, config)
+        message_ids = MessageIds(
+            config.dedup_window_ms,
+            settled_below=lambda: committed.high_watermark,
+            columns=COLUMN_ID | COLUMN_DELIVER_AT if settings.is_schedule else COLUMN_ID,  # copies have no time
+            delayed=settings.is_schedule,
+        )
+        self.tables = PartitionTables(ProducerTable(), transactions, message_ids)
+        self._assigner = OffsetAssigner(name, self.tables, leader_epoch=leader_epoch, limits=settings.limits)
+        self._writer: SerialWriter[Pending] = SerialWriter(self._write, batch_bytes=_WRITE_BYTES)
+        self.saved_state = SavedState(name, log, self.tables, self._writer, clock)
         self._open_batches: dict[int, tuple[MessageBatch, Queued[Pending]]] = {}
-        self._watchers: OrderedSet[Callable[[], None]] = OrderedSet()
         self._closing = False
         self._has_warned = False
-        self.aborted_gone_below = 0
-        """The last compaction left no data of aborted transactions below."""
+
+    async def recover(self) -> None:
+        """After opening: brings the tables up to date."""
+        await self.saved_state.recover()
+
+    def share_ids_with(self, sibling: "Partition") -> None:
+        """A message id counts once in both: in a partition and in its schedule log."""
+        ids, others = self.tables.message_ids, sibling.tables.message_ids
+        ids.sibling, others.sibling = others, ids
 
     def next_sequence(self, producer_id: int, epoch: int) -> int:
         """Of a producer that has nothing under way."""
-        known = self._producers.get(producer_id)
+        known = self.tables.producers.get(producer_id)
         return known.next_sequence if known is not None and known.epoch == epoch else 0
 
     def append(self, frame: Frame, header: FrameHeader, *, check_ids: bool = True) -> "asyncio.Future[Appended]":
@@ -86,7 +108,7 @@ class Partition(SavedState):
         """
         self._check_writable(header.frame_bytes)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        ids = FrameIds(frame, header) if self.message_ids.counts(header) else None
+        ids = FrameIds(frame, header) if self.tables.message_ids.counts(header) else None
         pending = PendingFrame(frame, header, future, ids, check_ids)
         if not self._write_at_once(pending):
             self._writer.submit(pending, header.frame_bytes)
@@ -108,14 +130,14 @@ class Partition(SavedState):
         """Queues one message, in a frame that it shares with others that wait; the future answers its offset, or
         that of the first message with its id."""
         size = message_size(message)
-        if size > self._limits.message_bytes:
-            raise MessageTooLarge(size=size, limit=self._limits.message_bytes)
+        if size > self._assigner.limits.message_bytes:
+            raise MessageTooLarge(size=size, limit=self._assigner.limits.message_bytes)
         check_times(message)
         self._check_writable(size)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         batch, queued = self._open_batches.get(message.priority, (None, None))
         if batch is None or queued is None or not batch.has_room(size):
-            most = min(self._message_batch_bytes, self._limits.frame_bytes // 2)
+            most = min(self._message_batch_bytes, self._assigner.limits.frame_bytes // 2)
             batch = MessageBatch(message.priority, most)
             self._open_batches[message.priority] = batch, self._writer.submit(batch, size)
         else:
@@ -125,28 +147,7 @@ class Partition(SavedState):
 
     def passed(self, relay: int, sequence: int) -> int:
         """How many messages from a sequence on a relay has brought already."""
-        return self._producers.passed(relay, sequence)
-
-    async def find_newest(self) -> None:
-        """Once after opening: a level that has nothing stored has nothing new either."""
-        if self._knows_newest:
-            return
-        start, known = self.log.start_offset, list(self.newest)
-        self._knows_newest = True
-        with contextlib.suppress(CorruptData):
-            for level, count in enumerate(await self.log.count_by_priority(start)):
-                if not count and self.newest[level] == known[level]:
-                    self.newest[level] = start
-
-    async def read(self, offset: int, max_bytes: int, *, end_offset: int | None = None) -> FrameSlice | None:
-        return await self.log.read(offset, max_bytes=max_bytes, end_offset=end_offset)
-
-    def watch(self, wake: Callable[[], None]) -> None:
-        """Calls `wake` whenever there is more to read, until unwatch."""
-        self._watchers.add(wake)
-
-    def unwatch(self, wake: Callable[[], None]) -> None:
-        self._watchers.discard(wake)
+        return self.tables.producers.passed(relay, sequence)
 
     @property
     def ttl_ms(self) -> int | None:
@@ -154,8 +155,9 @@ class Partition(SavedState):
         return self._config.ttl_ms
 
     def reconfigure(self, config: TopicConfig, limits: Limits) -> None:
-        self._config, self._limits = config, limits
-        self.message_ids.configure(config.dedup_window_ms)
+        self._config, self._assigner.limits = config, limits
+        self.committed.configure(config)
+        self.tables.message_ids.configure(config.dedup_window_ms)
         self.log.configure(log_options(config))
 
     async def retain(self, config: TopicConfig) -> None:
@@ -170,9 +172,9 @@ class Partition(SavedState):
                 retention_bytes=config.retention_bytes if deletes else None,
             )
             if offset > self.log.start_offset:
-                await self._save_below(offset)
+                await self.saved_state.save_below(offset)
                 await self.log.drop_front(offset)
-            self.message_ids.expire(self._now_ms())
+            self.tables.message_ids.expire(self.saved_state.now_ms())
 
         await self._writer.exclusive(drop)
 
@@ -198,7 +200,7 @@ class Partition(SavedState):
         """Removes messages below an offset, as far as they fill whole segments."""
 
         async def drop() -> None:
-            await self._save_below(offset)
+            await self.saved_state.save_below(offset)
             await self.log.drop_front(offset)
 
         await self._writer.exclusive(drop)
@@ -207,7 +209,7 @@ class Partition(SavedState):
         """Removes every message; the offsets go on where they were."""
 
         async def empty() -> None:
-            await self._save_below(self.log.end_offset)
+            await self.saved_state.save_below(self.log.end_offset)
             await self.log.roll()
             await self.log.drop_front(self.log.end_offset)
 
@@ -220,7 +222,7 @@ class Partition(SavedState):
         """
 
         async def drop() -> None:
-            await self._save_below(offset)
+            await self.saved_state.save_below(offset)
             if offset >= self.log.end_offset:
                 await self.log.roll()
             await self.log.drop_front(offset)
@@ -231,15 +233,14 @@ class Partition(SavedState):
         """Finishes what was accepted, then closes the log."""
         self._closing = True
         await self._writer.drain()
-        tells_all = not self._has_left_out and not len(self.message_ids)
-        await self.snapshot(beyond_bytes=_UNSAVED_AT_CLOSE_BYTES if tells_all else 0)
-        self._wake_watchers()
+        await self.saved_state.save_on_closing()
+        self.committed.wake_watchers()
         await self.log.close()
 
     def abandon(self) -> None:
         """Refuses further work, for a partition that is about to be deleted."""
         self._closing = True
-        self._wake_watchers()
+        self.committed.wake_watchers()
 
     async def drain(self) -> None:
         await self._writer.drain()
@@ -247,10 +248,9 @@ class Partition(SavedState):
     async def end(self) -> None:
         """Comes after `abandon`: returns when nothing is under way any more."""
         await self._writer.drain()
-        if self._snapshot_task is not None:
-            await self._snapshot_task
+        await self.saved_state.finish()
         self._writer.let_go()
-        self.message_ids.let_go()
+        self.tables.message_ids.let_go()
 
     def _check_writable(self, size: int) -> None:
         if self._closing:
@@ -258,15 +258,8 @@ class Partition(SavedState):
         if self.log.failure is not None:
             raise PartitionOffline(partition=self.name, problem=self.log.failure)
         waiting = self._writer.queued_bytes
-        if waiting and waiting + size > self._limits.partition_queue_bytes:
+        if waiting and waiting + size > self._assigner.limits.partition_queue_bytes:
             raise Overloaded(problem=f"{waiting} bytes wait for {self.name}")
-
-    def _wake_watchers(self) -> None:
-        for wake in list(self._watchers):
-            try:
-                wake()
-            except Exception:
-                logger.exception("somebody who waits for news of %s was not told", self.name)
 
     def _write_at_once(self, pending: PendingFrame | PendingMarker) -> bool:
         """Writes a small frame here and now where nothing needs to be waited for; False when it must queue."""
@@ -278,10 +271,10 @@ class Partition(SavedState):
         if not self._writer.is_idle:
             return False
         assigned = Assigned(self.log.end_offset)
-        self._assign(pending, self._now_ms(), assigned)
+        self._assigner.assign(pending, self.saved_state.now_ms(), assigned)
         try:
             if assigned.frames and not self.log.append_at_once(assigned.frames, sync=sync):
-                self._undo(assigned)
+                self.tables.undo(assigned)
                 return False
         except Exception as error:
             self._fail(error, assigned)
@@ -297,9 +290,9 @@ class Partition(SavedState):
                     del self._open_batches[pending.priority]
         batch = [pending for pending in batch if await self._prepared(pending)]
         assigned = Assigned(self.log.end_offset)
-        now_ms = self._now_ms()
+        now_ms = self.saved_state.now_ms()
         for pending in batch:
-            self._assign(pending, now_ms, assigned)
+            self._assigner.assign(pending, now_ms, assigned)
         try:
             if assigned.frames:
                 sync = not all(stamped.header.is_control for stamped in assigned.frames)
@@ -310,34 +303,32 @@ class Partition(SavedState):
             self._finish(assigned)
 
     async def _prepared(self, pending: Pending) -> bool:
-        """What takes long is done before anything is assigned; False: the item is refused."""
+        """What takes long is done before offsets are assigned; False: the item is refused."""
         if not isinstance(pending, PendingFrame) or pending.ids is None:
             return True
         try:
             await pending.ids.prepare()
         except Exception as error:
-            refuse(pending, self._as_refusal(error))
+            refuse(pending, self._assigner.as_refusal(error))
             return False
         return True
 
     def _finish(self, assigned: Assigned) -> None:
         """The frames are written: from here on readers see them. No await: nobody sees a part of this."""
-        for header, _, _ in assigned.frames:
-            self.newest[header.priority] = header.next_offset
-        self.high_watermark = self.log.readable_offset
+        self.committed.advance(assigned.frames)
         for pending, appended in assigned.outcomes:
             if appended.duplicates:
-                self._has_left_out = True
+                self.saved_state.note_left_out()
             answer(pending, appended)
         if assigned.id_changes:
-            self.message_ids.written()
+            self.tables.message_ids.written()
         if assigned.frames:
-            self._wake_watchers()
-            self._snapshot_if_due(assigned.frames)
+            self.committed.wake_watchers()
+            self.saved_state.note_written(assigned.frames)
 
     def _fail(self, error: Exception, assigned: Assigned) -> None:
-        """The log did not take what was assigned."""
-        refusal = self._as_refusal(error)
-        self._undo(assigned)
+        """The log did not take the frames."""
+        refusal = self._assigner.as_refusal(error)
+        self.tables.undo(assigned)
         for pending, _ in assigned.outcomes:
             refuse(pending, refusal)

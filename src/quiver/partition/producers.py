@@ -9,10 +9,9 @@ from typing import NamedTuple
 import msgspec
 
 from quiver.model.errors import OutOfSequence, ProducerFenced, UnknownProducer
+from quiver.model.limits import FRAMES_REMEMBERED, SEQUENCE_LIMIT
 from quiver.records.header import COLUMN_ID, NO_PRODUCER, FrameHeader
 
-SEQUENCE_LIMIT = 2**31
-FRAMES_REMEMBERED = 16
 EXPIRY_MS = 24 * 3_600_000
 PRODUCERS_REMEMBERED = 10_000
 FIRST_RELAY_ID = 1 << 62
@@ -156,6 +155,10 @@ class ProducerTable:
         for producer_id, state in msgspec.msgpack.decode(data, type=dict[int, ProducerState]).items():
             table._table_of(producer_id)[producer_id] = state
         return table
+
+    def replace(self, other: "ProducerTable") -> None:
+        """Knows what another table knows, and nothing else."""
+        self._producers, self._relays = other._producers, other._relays
 
     def _table_of(self, producer_id: int) -> dict[int, ProducerState]:
         """The table that it is kept in."""

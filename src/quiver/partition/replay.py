@@ -1,23 +1,18 @@
 """What a log says about producers, transactions and message ids, read again at start-up."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
 
 from quiver.model.errors import CorruptData, InvalidFrame
 from quiver.model.limits import MIB
-from quiver.partition.id_keys import IDS_IN_A_TURN, Keys, keys_in_turns
+from quiver.partition.id_keys import IDS_IN_A_TURN, keys_in_turns
+from quiver.partition.tables import StoredIds
 from quiver.partition.transactions import Marker, read_marker
 from quiver.records.header import FrameHeader
 from quiver.records.read import open_frame, split_frames
 from quiver.storage.port import Log
 
 _READ_BYTES = 4 * MIB
-
-
-class StoredIds(NamedTuple):
-    keys: Keys
-    offsets: Sequence[int]
 
 
 Record = Callable[[FrameHeader, Marker | None, StoredIds | None], None]
@@ -56,7 +51,7 @@ async def _replay(log: Log, offset: int, end: int, record: Record, wants_ids: Ca
     except InvalidFrame:
         if reached == offset:
             raise
-    # A bad frame behind good ones is the first of the next read, which says where the log goes on behind it.
+    # A bad frame after good ones is the first of the next read, which tells where the log goes on after it.
     return reached
 
 

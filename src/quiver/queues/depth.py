@@ -6,7 +6,7 @@ from typing import NamedTuple
 from quiver.groups.table import Group
 from quiver.model.errors import QuiverError
 from quiver.partition.partition import Partition
-from quiver.queues.partition.partition_queue import PartitionDelivery
+from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.state.port import LEVELS, GroupState
 from quiver.records.header import HEADER_BYTES, read_stamped_header
 
@@ -69,7 +69,7 @@ async def partition_depth(
     topic: str,
     number: int,
     partition: Partition,
-    delivery: PartitionDelivery | None,
+    queue: PartitionQueue | None,
     group: Group,
     *,
     now_ms: int,
@@ -77,24 +77,24 @@ async def partition_depth(
 ) -> PartitionDepth:
     """Ages cost a read."""
     log = partition.log
-    state = None if delivery is None else delivery.state(group.id)
-    if delivery is None or state is None:
+    state = None if queue is None else queue.state(group.id)
+    if queue is None or state is None:
         ready = await _unread(partition, [log.start_offset] * LEVELS)
         oldest_ms = await _append_time_ms(partition, log.start_offset) if with_age else None
-        return PartitionDepth(topic, number, None, partition.last_stable, ready, oldest_ms=oldest_ms)
-    tally, counts, available = delivery.tally(group.id), state.counts(), state.available(now_ms)
+        return PartitionDepth(topic, number, None, partition.committed.last_stable, ready, oldest_ms=oldest_ms)
+    counters, counts, available = queue.counters(group.id), state.counts(), state.available(now_ms)
     ready = [sum(pair) for pair in zip(available, await _unread(partition, _positions(state)), strict=True)]
     due = max(0, sum(available) - counts.read_ahead)
-    lowest = delivery.settled_offset(group.id) or 0
+    lowest = queue.settled_offset(group.id) or 0
     return PartitionDepth(
         topic,
         number,
         lowest,
-        partition.last_stable,
+        partition.committed.last_stable,
         ready,
         counts.leased,
         max(0, counts.retrying - due),
-        0 if tally is None else tally.dead,
+        0 if counters is None else counters.dead,
         await _append_time_ms(partition, lowest) if with_age else None,
         state.blocked_keys(now_ms, _BLOCKED_KEYS_SHOWN),
         state.held_by(),
@@ -107,7 +107,7 @@ def _positions(state: GroupState) -> list[int]:
 
 async def _unread(partition: Partition, positions: Sequence[int]) -> list[int]:
     """Committed messages by level that lie behind the position of theirs."""
-    log, stable = partition.log, partition.last_stable
+    log, stable = partition.log, partition.committed.last_stable
     # Counted first: what comes meanwhile is counted too much then, and never too little. The log counts what is being
     # written, which no reader sees yet.
     open_ones = await log.count_by_priority(stable) if stable < log.end_offset else [0] * LEVELS
@@ -116,7 +116,7 @@ async def _unread(partition: Partition, positions: Sequence[int]) -> list[int]:
         if position not in counted:
             at = max(position, log.start_offset)
             counts = await log.count_by_priority(at) if at < stable else open_ones
-            without = zip(counts, open_ones, partition.aborted_counts(at, stable), strict=True)
+            without = zip(counts, open_ones, partition.committed.aborted_counts(at, stable), strict=True)
             counted[position] = [max(0, count - later - aborted) for count, later, aborted in without]
     return [counted[position][level] for level, position in enumerate(positions)]
 
@@ -125,7 +125,7 @@ async def _append_time_ms(partition: Partition, offset: int) -> int | None:
     """Of the message at an offset, or of the next one; None when there is none."""
     try:
         at = max(offset, partition.log.start_offset)
-        piece = await partition.log.read(at, max_bytes=1) if at < partition.high_watermark else None
+        piece = await partition.log.read(at, max_bytes=1) if at < partition.committed.high_watermark else None
     except QuiverError:
         return None
     if piece is None:

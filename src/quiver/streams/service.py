@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from quiver.groups.assignors import AssignorName, TopicPartition
+from quiver.groups.assignors import AssignorName
 from quiver.groups.live_group import MemberView
 from quiver.groups.member import Member, MemberState, Subscription
 from quiver.groups.service import GroupService
@@ -13,6 +13,7 @@ from quiver.messages.position_offset import position_offset
 from quiver.model.errors import GroupNotEmpty, InvalidRequest, PartitionNotFound, QuiverError
 from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
+from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Partition
 from quiver.queues.depth import PartitionDepth
 from quiver.queues.service import Queues
@@ -173,7 +174,7 @@ class Groups:
     def check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Whether each is one that the log has reached."""
         for partition, offset in offsets.items():
-            end = self._partitions.get(*partition).high_watermark
+            end = self._partitions.get(*partition).committed.high_watermark
             if not 0 <= offset <= end:
                 where = f"{self.topic_name(partition.topic_id)}-{partition.partition}"
                 raise InvalidRequest(problem=f"offset {offset} of {where} is not one of 0 to {end}")
@@ -236,13 +237,13 @@ class Groups:
                 place, log = TopicPartition(topic_id, number), partition.log
                 committed, position = state.offsets.get(place), self._queues.positions.shown(state, place)
                 at = max(log.start_offset, position or 0)
-                behind = max(0, partition.visible_end - at)
+                behind = max(0, partition.committed.visible_end - at)
                 found.append(
                     PartitionLag(
                         name or "",
                         number,
                         position,
-                        partition.last_stable,
+                        partition.committed.last_stable,
                         behind,
                         await self._age_ms(partition, at) if with_age and behind else 0,
                         owners.get(place),
@@ -341,7 +342,7 @@ class Groups:
             return None
 
     async def _age_ms(self, partition: Partition, offset: int) -> int:
-        if offset >= partition.high_watermark:
+        if offset >= partition.committed.high_watermark:
             return 0
         try:
             piece = await partition.log.read(offset, max_bytes=1)
@@ -375,5 +376,5 @@ async def _resolve(partition: Partition, to: Position | int, old: int | None) ->
     """The offset a reset means, within what the log has."""
     if not isinstance(to, int):
         return await position_offset(partition, to)
-    first, last = partition.log.start_offset, partition.last_stable
+    first, last = partition.log.start_offset, partition.committed.last_stable
     return min(max((first if old is None else old) + to, first), last)

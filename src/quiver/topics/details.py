@@ -45,8 +45,8 @@ async def _details(number: int, partition: Partition) -> PartitionDetails:
     try:
         count = sum(await log.count_by_priority(log.start_offset))
     except QuiverError:  # it is being closed, or cannot be read
-        count = partition.high_watermark - log.start_offset
-    compacted_to = max(log.start_offset, log.clean_to) if partition.is_compacted else None
+        count = partition.committed.high_watermark - log.start_offset
+    compacted_to = max(log.start_offset, log.clean_to) if partition.committed.is_compacted else None
     return PartitionDetails(
-        number, log.start_offset, partition.high_watermark, count, log.size_bytes, log.failure, compacted_to
+        number, log.start_offset, partition.committed.high_watermark, count, log.size_bytes, log.failure, compacted_to
     )

@@ -8,7 +8,7 @@ from quiver.model.errors import PartitionNotFound, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.names import TopicId
 from quiver.model.topic import Topic, TopicConfig
-from quiver.partition.partition import Partition, log_options
+from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.pace import Pace, bounded_gather, paced
@@ -108,10 +108,9 @@ class Partitions:
         partition = Partition(
             f"{topic.name}-{number}",
             log,
-            config=topic.config,
-            epoch=self.epoch,
+            PartitionSettings(topic.config, self.limits_for(topic.config)),
+            leader_epoch=self.epoch,
             clock=self._clock,
-            limits=self.limits_for(topic.config),
         )
         await partition.recover()
         return partition

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Iterator, Sequence
 import msgspec
 
 from quiver.delays.service import Delays
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.service import GroupService
 from quiver.model.errors import (
     Closed,
@@ -21,11 +20,12 @@ from quiver.model.errors import (
     SettleInOrder,
     TopicNotFound,
 )
+from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Partition
 from quiver.protocol.queue_messages import ACK, SettlePart
 from quiver.protocol.transaction_messages import GroupOffsets
 from quiver.queues.service import Queues
-from quiver.queues.settling import TransactionAcks
+from quiver.queues.settle import TransactionAcks
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 from quiver.transactions.coordinator import Coordinator
@@ -100,7 +100,7 @@ class Finishing:
         logs = [(Place(topic_id, number), found) for topic_id, number, found in self._partitions.places()]
         logs += [(Place(*key, is_schedule=True), found) for key, found in self._delays.schedule_logs()]
         for place, partition in logs:
-            for producer_id, transaction in partition.transactions.open.items():
+            for producer_id, transaction in partition.tables.transactions.open.items():
                 yield (producer_id, transaction.epoch), place
 
     async def mark(self, producer_id: int, epoch: int, place: Place, *, commit: bool) -> Partition | None:

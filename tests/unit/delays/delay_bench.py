@@ -9,7 +9,7 @@ from quiver.delays.partition.read_ahead import MemoryShare
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
-from quiver.partition.partition import Partition, log_options
+from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
 from quiver.records.header import unpack_header
@@ -45,7 +45,9 @@ class Bench:
         bench = cls(storage, clock or HandClock(), config or TopicConfig())
         epoch = await storage.next_epoch()
         log = await storage.open_log("topics/1/0", log_options(bench.config))
-        bench.target = Partition("t-0", log, config=bench.config, epoch=epoch, clock=bench.clock, limits=Limits())
+        bench.target = Partition(
+            "t-0", log, PartitionSettings(bench.config, Limits()), leader_epoch=epoch, clock=bench.clock
+        )
         await bench.target.recover()
         bench.delays = await PartitionDelays.open(
             storage,

@@ -10,7 +10,7 @@ from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
 from quiver.outbox.append import append_again
-from quiver.partition.partition import Partition, log_options
+from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.records.build import build_frame
 from quiver.records.columns import OFFSET_DELTA, VALUE, layout_for
 from quiver.records.header import unpack_header
@@ -22,7 +22,7 @@ from quiver.system.clock import SystemClock
 
 async def open_partition() -> Partition:
     log = await MemoryStorage().open_log("topics/1/0", log_options(TopicConfig()))
-    return Partition("t-0", log, config=TopicConfig(), epoch=1, clock=SystemClock(), limits=Limits())
+    return Partition("t-0", log, PartitionSettings(TopicConfig(), Limits()), leader_epoch=1, clock=SystemClock())
 
 
 async def rows_of(partition: Partition, start: int, end: int, slice_bytes: int = 1) -> list[StoredRow]:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.model.errors import InvalidRequest, Overloaded
-from quiver.model.limits import Limits
+from quiver.model.limits import SEQUENCE_LIMIT, Limits
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
@@ -15,8 +15,7 @@ from quiver.outbox.append import append_moved
 from quiver.outbox.outbox import Move, Outbox, Target, mover_id
 from quiver.outbox.packing import FRAME_BYTES, FRAME_MESSAGES, Placed, packed
 from quiver.outbox.relay import Carrier
-from quiver.partition.partition import Partition, log_options
-from quiver.partition.producers import SEQUENCE_LIMIT
+from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.records.read import OpenFrame, open_frame, split_frames
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.clock import SystemClock
@@ -29,7 +28,9 @@ async def open_partition(storage: MemoryStorage, number: int = 0) -> Partition:
     config = TopicConfig()
     log = await storage.open_log(f"topics/1/{number}", log_options(config))
     clock = SystemClock()
-    partition = Partition(f"t-{number}", log, config=config, epoch=1, clock=clock, limits=Limits(message_bytes=10))
+    partition = Partition(
+        f"t-{number}", log, PartitionSettings(config, Limits(message_bytes=10)), leader_epoch=1, clock=clock
+    )
     await partition.recover()
     return partition
 

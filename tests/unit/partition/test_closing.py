@@ -5,7 +5,7 @@ import pytest
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
-from quiver.partition.partition import Partition, log_options
+from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.records.build import build_frame
 from quiver.records.header import unpack_header
 from quiver.storage.memory.storage import MemoryStorage
@@ -16,7 +16,7 @@ from quiver.system.clock import SystemClock
 async def opened(storage: MemoryStorage) -> Partition:
     config = TopicConfig()
     log = await storage.open_log("topics/1/0", log_options(config))
-    partition = Partition("t-0", log, config=config, epoch=1, clock=SystemClock(), limits=Limits())
+    partition = Partition("t-0", log, PartitionSettings(config, Limits()), leader_epoch=1, clock=SystemClock())
     await partition.recover()
     return partition
 

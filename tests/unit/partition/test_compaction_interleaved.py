@@ -12,7 +12,6 @@ from typing import NamedTuple
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from quiver.client.read.aborted import Aborted
 from quiver.log.compaction.job import Job, Report
 from quiver.log.compaction.segment_pass import run_pass
 from quiver.log.compaction.source import BadFrame
@@ -21,7 +20,8 @@ from quiver.model.errors import Closed, OffsetOutOfRange
 from quiver.model.limits import Limits
 from quiver.model.topic import TopicConfig
 from quiver.partition.compaction import compact
-from quiver.partition.partition import Partition, log_options
+from quiver.partition.partition import Partition, PartitionSettings, log_options
+from quiver.records.aborted_frames import AbortedFrames
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
 from quiver.records.read import open_frame, split_frames
@@ -136,21 +136,23 @@ class Reader:
     def __init__(self) -> None:
         self.position = 0
         self.seen: list[tuple[int, bytes | None, bytes | None]] = []
-        self._held: tuple[FrameSlice, Aborted] | None = None
+        self._held: tuple[FrameSlice, AbortedFrames] | None = None
 
     async def find(self, partition: Partition, max_bytes: int) -> None:
         if self._held is not None:
             return
         try:
-            piece = await partition.read(self.position, max_bytes, end_offset=partition.last_stable)
+            piece = await partition.log.read(
+                self.position, max_bytes=max_bytes, end_offset=partition.committed.last_stable
+            )
         except OffsetOutOfRange:
             self.position = partition.log.start_offset
             return
         if piece is None:
-            self.position = max(self.position, partition.last_stable)
+            self.position = max(self.position, partition.committed.last_stable)
             return
-        found = partition.aborted_in(self.position, piece.length)
-        self._held = piece, Aborted([(each.producer_id, each.first_offset) for each in found])
+        found = partition.committed.aborted_in(self.position, piece.length)
+        self._held = piece, AbortedFrames([(each.producer_id, each.first_offset) for each in found])
 
     async def look(self) -> None:
         if self._held is None:
@@ -185,7 +187,9 @@ class World:
         await self._storage.open()
         log = await self._storage.open_log("topics/1/0", log_options(CONFIG))
         epoch = await self._storage.next_epoch()
-        self.partition = Partition("t-0", log, config=CONFIG, epoch=epoch, clock=SystemClock(), limits=Limits())
+        self.partition = Partition(
+            "t-0", log, PartitionSettings(CONFIG, Limits()), leader_epoch=epoch, clock=SystemClock()
+        )
         await self.partition.recover()
 
     async def stop(self) -> None:
@@ -299,12 +303,12 @@ async def finish(world: World) -> None:
             await world.go_on()
         for reader in (*world.readers, Reader()):
             await reader.look()
-            while reader.position < world.partition.last_stable:
+            while reader.position < world.partition.committed.last_stable:
                 await reader.find(world.partition, 100_000)
                 await reader.look()
             world.check_whole(reader)
     fresh, log = Reader(), world.partition.log
-    while fresh.position < world.partition.last_stable:
+    while fresh.position < world.partition.committed.last_stable:
         await fresh.find(world.partition, 100_000)
         await fresh.look()
     keys = [key for _, key, _ in fresh.seen]

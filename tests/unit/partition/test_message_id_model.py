@@ -16,7 +16,7 @@ from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
 from quiver.partition import message_ids
-from quiver.partition.partition import Appended, Partition, log_options
+from quiver.partition.partition import Appended, Partition, PartitionSettings, log_options
 from quiver.partition.producers import FIRST_RELAY_ID
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
@@ -107,7 +107,9 @@ class World:
 
     async def open(self) -> None:
         log = await self.storage.open_log("topics/1/0", log_options(self.config))
-        self.partition = Partition("t-0", log, config=self.config, epoch=1, clock=self.clock, limits=Limits())
+        self.partition = Partition(
+            "t-0", log, PartitionSettings(self.config, Limits()), leader_epoch=1, clock=self.clock
+        )
         await self.partition.recover()
 
     async def rows(self) -> dict[int, Row]:
@@ -217,7 +219,7 @@ def renew(world: World, kind: str) -> None:
         world.epochs[kind] = world.epochs.get(kind, 0) + 1
         world.sequences[kind] = 0
     else:
-        state = world.partition._producers.get(int(kind[-1]))
+        state = world.partition.tables.producers.get(int(kind[-1]))
         is_same = state is not None and state.epoch == world.epochs.get(kind, 0)
         world.sequences[kind] = state.next_sequence if state is not None and is_same else 0
 
@@ -268,7 +270,7 @@ def counts(row: Row, id: bytes, now: int) -> bool:
 
 def undecided(world: World, rows: dict[int, Row]) -> set[int]:
     """Offsets of messages whose transactions are open."""
-    opened = world.partition.transactions.open
+    opened = world.partition.tables.transactions.open
     return {
         offset
         for offset, row in rows.items()
@@ -302,7 +304,7 @@ async def send_again(world: World, begun: Any, answers: Any, rows: dict[int, Row
 async def end(world: World, step: End) -> None:
     producer, epoch = int(step.producer[-1]), world.epochs.get(step.producer, 0)
     before = await world.rows()
-    opened = world.partition.transactions.open.get(producer)
+    opened = world.partition.tables.transactions.open.get(producer)
     marker = await world.partition.append_marker(producer, epoch, commit=step.commit)
     if opened is not None and not step.commit:
         for offset, row in before.items():

@@ -13,7 +13,7 @@ from quiver.outbox.append import append_again, append_moved
 from quiver.partition import message_ids
 from quiver.partition.id_keys import id_keys
 from quiver.partition.message_ids import MessageIds
-from quiver.partition.partition import Appended, Partition, log_options
+from quiver.partition.partition import Appended, Partition, PartitionSettings, log_options
 from quiver.records.build import build_frame
 from quiver.records.header import COLUMN_ID, FrameHeader, unpack_header
 from quiver.records.read import open_frame, split_frames
@@ -48,7 +48,7 @@ class Shelf:
     async def open(self, limits: Limits | None = None) -> "Shelf":
         log = await self.storage.open_log("topics/1/0", log_options(self.config))
         self.partition = Partition(
-            "t-0", log, config=self.config, epoch=1, clock=self.clock, limits=limits or Limits()
+            "t-0", log, PartitionSettings(self.config, limits or Limits()), leader_epoch=1, clock=self.clock
         )
         await self.partition.recover()
         return self
@@ -148,7 +148,7 @@ async def test_the_setting_can_be_changed() -> None:
     shelf.partition.reconfigure(TopicConfig(dedup_window_ms=0), Limits())
     assert await shelf.publish(b"a") == (2, False)
     assert (await shelf.send(b"a", b"a")).duplicates == ()
-    assert len(shelf.partition.message_ids) == 0
+    assert len(shelf.partition.tables.message_ids) == 0
     shelf.partition.reconfigure(TopicConfig(dedup_window_ms=10 * MINUTE), Limits())
     assert await shelf.publish(b"a") == (5, False)
     assert await shelf.publish(b"a") == (5, True)
@@ -157,7 +157,7 @@ async def test_the_setting_can_be_changed() -> None:
 async def test_empty_ids_are_none() -> None:
     shelf = await Shelf().open()
     assert (await shelf.send(b"", b"")).duplicates == ()
-    assert len(shelf.partition.message_ids) == 0
+    assert len(shelf.partition.tables.message_ids) == 0
 
 
 async def test_ids_are_forgotten_beyond_a_number_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ async def test_ids_are_forgotten_beyond_a_number_of_them(monkeypatch: pytest.Mon
     shelf = await Shelf().open()
     for number in range(100):
         await shelf.send(b"%d" % number)
-        assert len(shelf.partition.message_ids) <= 30 + 2 * 10
+        assert len(shelf.partition.tables.message_ids) <= 30 + 2 * 10
     first = (await shelf.send(b"0")).base_offset
     assert first == 100
     assert [(await shelf.send(b"%d" % number)).base_offset for number in range(75, 100)] == list(range(75, 100))
@@ -175,10 +175,10 @@ async def test_ids_are_forgotten_beyond_a_number_of_them(monkeypatch: pytest.Mon
 async def test_what_is_past_the_window_takes_no_memory() -> None:
     shelf = await Shelf(dedup_window_ms=MINUTE).open()
     await shelf.send(*(b"%d" % number for number in range(1000)))
-    assert len(shelf.partition.message_ids) == 1000
+    assert len(shelf.partition.tables.message_ids) == 1000
     shelf.clock.now += 2 * MINUTE
     await shelf.partition.retain(shelf.config)
-    assert len(shelf.partition.message_ids) == 0
+    assert len(shelf.partition.tables.message_ids) == 0
 
 
 async def test_what_retention_removes_is_remembered_by_a_killed_broker(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from quiver.model.limits import Limits
 from quiver.model.topic import TopicConfig
 from quiver.partition.compaction import compact, is_due
-from quiver.partition.partition import Partition, log_options
+from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.partition.producers import ProducerTable
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
@@ -36,7 +36,7 @@ async def local(root: Path) -> LocalStorage:
 
 async def open_partition(storage: Storage, config: TopicConfig = CONFIG) -> Partition:
     log = await storage.open_log("topics/1/0", log_options(config))
-    partition = Partition("t-0", log, config=config, epoch=1, clock=SystemClock(), limits=Limits())
+    partition = Partition("t-0", log, PartitionSettings(config, Limits()), leader_epoch=1, clock=SystemClock())
     await partition.recover()
     return partition
 
@@ -111,7 +111,7 @@ async def test_aborted_data_goes_first_and_its_marker_a_pass_after_it_is_forgott
         return [header.base_offset for header, _ in await stored_frames(partition.log) if header.is_control]
 
     def known() -> list[int]:
-        found = partition.transactions.aborted_within(0, partition.log.end_offset)
+        found = partition.tables.transactions.aborted_within(0, partition.log.end_offset)
         return [aborted.marker_offset for aborted in found]
 
     for expected_markers, expected_known in (([3, 5], [3]), ([5], [])):
@@ -130,7 +130,7 @@ async def test_it_is_due_when_half_was_never_compacted(storage: Storage) -> None
     assert not is_due(partition, CONFIG, NOW_MS)
     for n in range(10):
         await send(partition, [(b"%d" % n, b"x" * 1_000)], sequence=n)
-    await partition.snapshot()
+    await partition.saved_state.save()
     assert not is_due(partition, CONFIG, NOW_MS), "what is not closed does not count"
     await partition.log.roll()
     assert is_due(partition, CONFIG, NOW_MS)
@@ -138,11 +138,11 @@ async def test_it_is_due_when_half_was_never_compacted(storage: Storage) -> None
     assert not is_due(partition, CONFIG, NOW_MS)
     for n in range(10, 19):
         await send(partition, [(b"%d" % n, b"x" * 1_000)], sequence=n)
-    await partition.save_state(roll=True)
+    await partition.saved_state.save_now(roll=True)
     assert not is_due(partition, CONFIG, NOW_MS)
     for n in range(19, 22):
         await send(partition, [(b"%d" % n, b"x" * 1_000)], sequence=n)
-    await partition.save_state(roll=True)
+    await partition.saved_state.save_now(roll=True)
     assert is_due(partition, CONFIG, NOW_MS)
     await partition.close()
     await storage.close()
@@ -171,7 +171,7 @@ async def test_an_old_active_segment_is_closed_also_without_retention(storage: S
     await send(partition, [(b"a", b"1")])
     clock_ms = partition.log.last_append_time_ms + 10
     await partition.log.retention_offset(now_ms=clock_ms, retention_ms=None, retention_bytes=None)
-    await partition.snapshot()
+    await partition.saved_state.save()
     assert is_due(partition, config, clock_ms)
     await partition.retain(config)
     assert len(await stored_messages(partition.log)) == 1, "compact alone deletes nothing"

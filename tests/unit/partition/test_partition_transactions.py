@@ -12,7 +12,7 @@ from quiver.model.errors import ProducerFenced, TransactionConflict
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
-from quiver.partition.partition import Appended, Partition, log_options
+from quiver.partition.partition import Appended, Partition, PartitionSettings, log_options
 from quiver.partition.transactions import Marker, TransactionsSnapshot, TransactionTable, build_marker
 from quiver.records.build import build_frame
 from quiver.records.header import FrameHeader, stamp, unpack_header
@@ -182,7 +182,7 @@ def test_the_aborted_ones_of_a_slice_are_never_too_few_and_not_very_many() -> No
 async def open_partition(storage: MemoryStorage, config: TopicConfig | None = None) -> Partition:
     config = config or TopicConfig()
     log = await storage.open_log("topics/1/0", log_options(config))
-    partition = Partition("t-0", log, config=config, epoch=1, clock=SystemClock(), limits=Limits())
+    partition = Partition("t-0", log, PartitionSettings(config, Limits()), leader_epoch=1, clock=SystemClock())
     await partition.recover()
     return partition
 
@@ -202,24 +202,30 @@ def send(
 
 
 async def visible(partition: Partition) -> list[int]:
-    piece = await partition.log.read(partition.log.start_offset, max_bytes=10**9, end_offset=partition.last_stable)
+    piece = await partition.log.read(
+        partition.log.start_offset, max_bytes=10**9, end_offset=partition.committed.last_stable
+    )
     if piece is None:
         return []
-    found = [header for _, header in split_frames(await piece.read()) if partition.is_visible(header)]
+    found = [header for _, header in split_frames(await piece.read()) if partition.committed.is_visible(header)]
     return [offset for header in found for offset in range(header.base_offset, header.next_offset)]
 
 
 async def test_a_marker_closes_it_once_and_late_frames_are_refused() -> None:
     partition = await open_partition(MemoryStorage())
     await send(partition, b"a", b"b")
-    assert (partition.last_stable, await visible(partition)) == (0, [])
+    assert (partition.committed.last_stable, await visible(partition)) == (0, [])
     assert (await partition.append_marker(1, 0, commit=True)).base_offset == 2
-    assert (partition.last_stable, await visible(partition), partition.visible_end) == (3, [0, 1], 2)
+    assert (partition.committed.last_stable, await visible(partition), partition.committed.visible_end) == (
+        3,
+        [0, 1],
+        2,
+    )
     assert await partition.append_marker(1, 0, commit=False) == (-1, pytest.approx(0, abs=1e15), True, False, ())
     with pytest.raises(ProducerFenced):
         await send(partition, b"c", sequence=2)
     await send(partition, b"d", epoch=1)
-    assert partition.last_stable == 3
+    assert partition.committed.last_stable == 3
     await partition.close()
 
 
@@ -230,7 +236,7 @@ async def test_the_next_transaction_waits_for_the_end_of_the_one_before() -> Non
         await send(partition, b"b", epoch=1)
     await partition.append_marker(1, 0, commit=False)
     await send(partition, b"b", epoch=1)
-    assert partition.transactions.open[1].first_offset == 2
+    assert partition.tables.transactions.open[1].first_offset == 2
     await partition.close()
 
 
@@ -255,12 +261,12 @@ async def test_it_is_all_there_after_a_restart(with_snapshot: bool) -> None:
     await send(partition, b"committed", producer=2)
     await partition.append_marker(2, 0, commit=True)
     if with_snapshot:
-        await partition.snapshot()
+        await partition.saved_state.save()
     await send(partition, b"open", producer=3, epoch=4)
     await partition.drain()
     again = await open_partition(storage)
-    assert (again.last_stable, await visible(again), again.visible_end) == (5, [0, 3], 4)
-    assert {producer: each[:2] for producer, each in again.transactions.open.items()} == {3: (4, 5)}
+    assert (again.committed.last_stable, await visible(again), again.committed.visible_end) == (5, [0, 3], 4)
+    assert {producer: each[:2] for producer, each in again.tables.transactions.open.items()} == {3: (4, 5)}
     await again.append_marker(3, 4, commit=True)
     assert await visible(again) == [0, 3, 5]
     await again.close()
@@ -277,8 +283,8 @@ async def test_a_marker_that_cannot_be_written_changes_nothing(monkeypatch: pyte
         patch.setattr(MemoryLog, "append_at_once", fail)
         with pytest.raises(Exception, match="unexpected"):
             await partition.append_marker(1, 0, commit=False)
-    assert partition.last_stable == 0
-    assert partition.transactions.is_open(1, 0)
+    assert partition.committed.last_stable == 0
+    assert partition.tables.transactions.is_open(1, 0)
     await partition.append_marker(1, 0, commit=True)
     assert await visible(partition) == [0]
     await partition.close()

@@ -9,7 +9,7 @@ from quiver.model.errors import FrameTooLarge, Overloaded, QuiverError
 from quiver.model.limits import KIB, Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
-from quiver.partition.partition import Appended, Partition, log_options
+from quiver.partition.partition import Appended, Partition, PartitionSettings, log_options
 from quiver.records.build import build_frame
 from quiver.records.header import unpack_header
 from quiver.records.read import open_frame, split_frames
@@ -22,7 +22,9 @@ LIMITS = Limits(message_bytes=64 * KIB, frame_bytes=64 * KIB, partition_queue_by
 async def open_partition(limits: Limits = LIMITS, **options: Any) -> Partition:
     config = TopicConfig()
     log = await MemoryStorage().open_log("topics/1/0", log_options(config))
-    partition = Partition("t-0", log, config=config, epoch=1, clock=SystemClock(), limits=limits, **options)
+    partition = Partition(
+        "t-0", log, PartitionSettings(config, limits, **options), leader_epoch=1, clock=SystemClock()
+    )
     await partition.recover()
     return partition
 
@@ -122,7 +124,7 @@ async def test_a_watcher_that_raises_keeps_nobody_from_hearing() -> None:
         raise RuntimeError("a defect")
 
     for wake in (broken, lambda: heard.append(1)):
-        partition.watch(wake)
+        partition.committed.watch(wake)
     for _ in range(2):
         await asyncio.wait_for(partition.append_message(message(b"x")), 10)
     assert heard == [1, 1]

@@ -29,7 +29,7 @@ async def test_acks_of_a_decision_are_repeated_until_they_are_written() -> None:
     run = Run(0)
     key = await begun(run)
     [job] = await run.broker.queues.receive(["jobs"], "workers", consumer="c", max_messages=1)
-    lease = job.delivery
+    lease = job.run
     acks = [LeasedAcks(job.topic.id, 0, lease.group_id, lease.lease_id, [(lease.start, lease.end)])]
 
     async def never(*_: Any) -> None:
@@ -67,6 +67,6 @@ async def test_what_was_open_takes_nothing_more_and_is_aborted_when_there_is_roo
     answer = await transactions.abort([key])
     assert answer.producers == [ProducerKey(key.producer_id, key.epoch + 1)]
     partition = run.broker._partitions.get(run.broker.topic("a").id, 0)
-    assert not partition.transactions.open
+    assert not partition.tables.transactions.open
     assert not await run.committed_values()
     await run.broker.stop()

@@ -8,7 +8,6 @@ import pytest
 import pytest_asyncio
 from tests.unit.queues.queue_broker import QueueBroker
 
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.member import Subscription
 from quiver.messages.fetch import FetchPart
 from quiver.model.errors import (
@@ -27,6 +26,7 @@ from quiver.model.errors import (
 )
 from quiver.model.message import NewMessage
 from quiver.model.position import LATEST
+from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Partition
 from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
@@ -87,12 +87,12 @@ def acks_of(received: list[Received]) -> list[LeasedAcks]:
     return [
         LeasedAcks(one.topic.id, run.partition, run.group_id, run.lease_id, [(run.start, run.end)])
         for one in received
-        for run in [one.delivery]
+        for run in [one.run]
     ]
 
 
 def values_of(received: list[Received]) -> list[bytes | None]:
-    return [value for one in received for value in open_frame(one.delivery.frame).values()]
+    return [value for one in received for value in open_frame(one.run.frame).values()]
 
 
 @pytest_asyncio.fixture
@@ -273,7 +273,7 @@ async def test_a_transaction_that_takes_too_long_is_aborted(bank: Bank) -> None:
     bank.broker.transactions._timeouts.begin()
     await asyncio.gather(*bank.broker.transactions._timeouts.tasks.values())
     assert bank.broker.transactions.stats()[:3] == (0, 0, 1)
-    assert bank.partition("b").last_stable == 2
+    assert bank.partition("b").committed.last_stable == 2
     with pytest.raises(ProducerFenced):
         await bank.commit(key)
     assert await bank.abort(key) == ProducerKey(key.producer_id, 1)
@@ -284,7 +284,7 @@ async def test_what_was_open_is_aborted_at_the_next_start(bank: Bank) -> None:
     await bank.send(key, "b", 0, b"x")
     await bank.restart()
     assert await bank.read("b") == []
-    assert bank.partition("b").last_stable == 2
+    assert bank.partition("b").committed.last_stable == 2
     with pytest.raises(ProducerFenced):
         await bank.commit(key)
     await bank.send(other, "b", 0, b"y")

@@ -39,7 +39,7 @@ class Arrivals:
         """Single messages that are written and not scheduled yet."""
         self._waiting: deque[ScheduledFrame] = deque()
         """Behind the beginning of a transaction that is open, in the order of the log."""
-        schedule.watch(self._schedule_stable)
+        schedule.committed.watch(self._schedule_stable)
 
     def frame(self, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
         """Queues a checked frame; the future answers when it is as durable as the topic asks for."""
@@ -137,10 +137,10 @@ class Arrivals:
     def _schedule_stable(self) -> None:
         if not self._waiting:
             return
-        before, stable = self._state.pending.next_ms(), self._schedule.last_stable
+        before, stable = self._state.pending.next_ms(), self._schedule.committed.last_stable
         while self._waiting and self._waiting[0].ids[0] < stable:
             ids, times_ms, priority, transaction = self._waiting.popleft()
-            if self._schedule.transactions.is_aborted_at(transaction, int(ids[0])):
+            if self._schedule.tables.transactions.is_aborted_at(transaction, int(ids[0])):
                 self._state.pass_over(int(ids[-1]) + 1)
             else:
                 self._state.schedule(ids, times_ms, priority)

@@ -36,7 +36,7 @@ class FrameCache:
         starts = self._starts.get(partition)
         if not starts:
             return None
-        if self._compacted[partition] != partition.aborted_gone_below:
+        if self._compacted[partition] != partition.committed.aborted_gone_below:
             self.forget(partition)
             return None
         place = bisect_right(starts, offset)
@@ -56,7 +56,7 @@ class FrameCache:
         """
         if frames := self._following(partition, offset):
             return frames
-        compacted = partition.aborted_gone_below
+        compacted = partition.committed.aborted_gone_below
         piece = await partition.log.read(offset, max_bytes=READ_BYTES)
         if piece is None:
             return ()
@@ -64,7 +64,11 @@ class FrameCache:
             data = await piece.read()
         finally:
             piece.release()
-        if not self._compacted.setdefault(partition, compacted) == compacted == partition.aborted_gone_below:
+        if (
+            not self._compacted.setdefault(partition, compacted)
+            == compacted
+            == partition.committed.aborted_gone_below
+        ):
             self.forget(partition)
             self._compacted[partition] = compacted
         return self._add(partition, offset, data)

@@ -9,7 +9,7 @@ from quiver.partition.partition import Partition
 from quiver.queues.partition.frame_cache import FrameCache
 from quiver.queues.partition.queue_group import QueueGroup
 from quiver.queues.partition.stored_frame import StoredFrame
-from quiver.queues.state.port import LEVELS, Piece
+from quiver.queues.state.port import LEVELS, StoredRun
 from quiver.structures.interval_set import IntervalSet
 
 logger = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ LOOK_AHEAD = 100_000
 """Messages of groups in order that are read ahead in search of a level that is not at hand."""
 
 
-class Reading:
+class ReadAhead:
     """Belongs to a partition. `removed` are offsets that nobody gets any more."""
 
     def __init__(self, partition: Partition, frames: FrameCache, removed: IntervalSet) -> None:
@@ -30,7 +30,7 @@ class Reading:
     async def read_ahead(self, group: QueueGroup, count: int, levels: int, now_ms: int) -> list[int]:
         """Reads until there are `count` of each wanted level, or no more; returns what can be had of each."""
         if not group.is_in_order:
-            await self._partition.find_newest()
+            await self._partition.committed.find_newest()
             self._pass_over_empty(group)
         available = group.state.available(now_ms)
         if self._wanted(group, available, count, levels) is None:
@@ -45,7 +45,7 @@ class Reading:
 
     def _pass_over_empty(self, group: QueueGroup) -> None:
         """Levels that nothing came in go along with the others: the group's committed offset is the least of all."""
-        newest = self._partition.newest
+        newest = self._partition.committed.newest
         end = max(newest)
         for level in range(LEVELS):
             if newest[level] <= group.state.position(level) < end:
@@ -53,7 +53,7 @@ class Reading:
 
     def _wanted(self, group: QueueGroup, available: Sequence[int], count: int, levels: int) -> int | None:
         """A level that has too little, and something to read; None when that is no level."""
-        newest, state, stable = self._partition.newest, group.state, self._partition.last_stable
+        newest, state, stable = self._partition.committed.newest, group.state, self._partition.committed.last_stable
         short = [
             level
             for level in range(LEVELS)
@@ -70,7 +70,10 @@ class Reading:
     async def _read(self, group: QueueGroup, level: int) -> bool:
         """Feeds the next frames; False when that brings nothing on."""
         state = group.state
-        at, end = state.position(level), self._partition.last_stable  # what comes during the search was not looked at
+        at, end = (
+            state.position(level),
+            self._partition.committed.last_stable,
+        )  # what comes during the search was not looked at
         try:
             frames = await self._next_frames(group, level, at)
         except OffsetOutOfRange:
@@ -98,11 +101,11 @@ class Reading:
             at = max(at, found)
         return await self._frames.load(self._partition, at) or None
 
-    def _pieces(self, group: QueueGroup, level: int, at: int, frames: Sequence[StoredFrame]) -> list[Piece]:
-        pieces: list[Piece] = []
+    def _pieces(self, group: QueueGroup, level: int, at: int, frames: Sequence[StoredFrame]) -> list[StoredRun]:
+        pieces: list[StoredRun] = []
         with_keys = group.ordering == "key"
         for frame in frames:
-            if not self._partition.is_visible(frame.header):
+            if not self._partition.committed.is_visible(frame.header):
                 continue
             if group.is_in_order or frame.header.priority == level:
                 try:
@@ -111,7 +114,7 @@ class Reading:
                     self._note_damage(group, max(at, frame.start), frame.end, error)
         return _without(pieces, self._removed) if len(self._removed) else pieces
 
-    def _feed(self, group: QueueGroup, level: int, at: int, pieces: list[Piece], position: int) -> bool:
+    def _feed(self, group: QueueGroup, level: int, at: int, pieces: list[StoredRun], position: int) -> bool:
         state = group.state
         if state.position(level) != at:
             return True  # it began anew meanwhile
@@ -121,15 +124,15 @@ class Reading:
     def _note_damage(self, group: QueueGroup, start: int, end: int, error: Exception) -> None:
         if end not in group.known_damage:
             group.known_damage.add(end)
-            group.tally.lost += end - start
+            group.counters.lost += end - start
             name = self._partition.name
             logger.warning("%s: offsets %d to %d are damaged and passed over: %s", name, start, end - 1, error)
 
 
-def _without(pieces: list[Piece], removed: IntervalSet) -> list[Piece]:
-    left: list[Piece] = []
+def _without(pieces: list[StoredRun], removed: IntervalSet) -> list[StoredRun]:
+    left: list[StoredRun] = []
     for piece in pieces:
         for start, end in removed.gaps(piece.start, piece.end):
             keys = piece.keys[start - piece.start : end - piece.start] if piece.keys else ()
-            left.append(Piece(start, end, piece.level, keys))
+            left.append(StoredRun(start, end, piece.level, keys))
     return left

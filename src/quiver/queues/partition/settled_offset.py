@@ -14,7 +14,9 @@ def settled_offset(group: QueueGroup, partition: Partition, synced_changes: int)
     if group.is_in_order:
         settled = group.state.lowest_unsettled()
     else:
-        settled = group.state.lowest_unsettled(newest=partition.newest, end=partition.high_watermark)
+        settled = group.state.lowest_unsettled(
+            newest=partition.committed.newest, end=partition.committed.high_watermark
+        )
     return _held(group, settled, synced_changes)
 
 

@@ -87,7 +87,3 @@ class ProcessNetwork:
         async with asyncio.timeout(timeout):
             await asyncio.sleep(self._network.delay_seconds(self._process, host))
             return self._network.connect(self._process, host)
-
-    def connect(self, host: str) -> socket.socket:
-        """At once, for clients that are given a connected socket."""
-        return self._network.connect(self._process, host)

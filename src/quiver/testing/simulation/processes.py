@@ -5,6 +5,8 @@ import random
 from collections.abc import Awaitable, Callable
 
 from quiver.client._async.client import AsyncClient
+from quiver.client._async.connection.environment import AsyncEnvironment
+from quiver.client.connection.address import parse_bootstrap
 from quiver.model.errors import QuiverError
 from quiver.system.randomness import SeededRandomness
 from quiver.testing.simulation.clock import SimulatedClock
@@ -39,12 +41,10 @@ class ClientProcess:
         await asyncio.sleep(self.chance.random() * longest_seconds)
 
     def connect(self) -> AsyncClient:
-        return AsyncClient(
-            lambda: self._network.connect(self.node),
-            timeout=CLIENT_TIMEOUT,
-            clock=self._processes.clock,
-            randomness=SeededRandomness(self.chance),
+        environment = AsyncEnvironment(
+            clock=self._processes.clock, randomness=SeededRandomness(self.chance), network=self._network
         )
+        return AsyncClient(parse_bootstrap(self.node), timeout=CLIENT_TIMEOUT, environment=environment)
 
 
 Program = Callable[[ClientProcess], Awaitable[None]]
