@@ -15,7 +15,7 @@ from quiver.client.work.settlement import AckedJob, Decision, Part, Refusal, Spa
 from quiver.model.errors import ConnectionLost, LeaseLost, QuiverError, RequestTimeout, error_from_wire
 from quiver.model.settlement import EXTEND
 from quiver.protocol.messages import Answer, Failure
-from quiver.protocol.queue_messages import EXTEND, Settle, Settled, SettledPart
+from quiver.protocol.queue_messages import Settle, Settled, SettledPart
 from quiver.structures.ordered_set import OrderedSet
 
 _MOST_AT_ONCE = 10_000
