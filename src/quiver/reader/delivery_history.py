@@ -114,7 +114,7 @@ class DeliveryHistory:
 
     def apply(self, at_ms: int, recorded: Iterable[events.Event]) -> list[Fact]:
         for event in recorded:
-            if isinstance(event, events.MoveDone | events.LettersRemoved | events.WrittenAt):
+            if isinstance(event, events.MoveDone | events.DeadLettersRemoved | events.WrittenAt):
                 continue
             if self._groups is None or event.group in self._groups:
                 leased = self._leased.get(event.group)

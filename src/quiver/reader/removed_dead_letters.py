@@ -1,6 +1,6 @@
 """Which dead letters a delivery journal says were redriven or purged. Pure."""
 
-from quiver.queues.journal.events import LettersRemoved
+from quiver.queues.journal.events import DeadLettersRemoved
 from quiver.queues.journal.recorder import decode_record
 from quiver.queues.journal.snapshot import restored
 from quiver.structures.interval_set import IntervalSet
@@ -18,6 +18,6 @@ class RemovedDeadLetters:
 
     def apply(self, record: bytes) -> None:
         for event in decode_record(record):
-            if isinstance(event, LettersRemoved):
+            if isinstance(event, DeadLettersRemoved):
                 for start, stop in event.runs:
                     self.offsets.add(start, stop)

@@ -6,7 +6,7 @@ import pytest
 
 from quiver.broker.broker import Broker
 from quiver.dead_letters.search import Search
-from quiver.model.dead_letter import LetterFilter
+from quiver.model.dead_letter import DeadLetterFilter
 from quiver.model.errors import CorruptData
 from quiver.model.message import NewMessage
 from quiver.reader.data_directory import DELIVERY_JOURNAL, DataDirectory, partition_log
@@ -27,10 +27,10 @@ async def test_a_snapshot_and_what_came_behind_it(tmp_path: Path) -> None:
     expected = IntervalSet()
     for first in (3, 10, 20):
         ids = [(0, first), (0, first + 1)]
-        await broker.dead_letters.purge("work.dlq", Search(LetterFilter(ids=ids)))
+        await broker.dead_letters.purge("work.dlq", Search(DeadLetterFilter(ids=ids)))
         expected.add(first, first + 2)
         assert directory.removed_dead_letters(topic.id, 0) == expected
-        await broker.queues.known_deliveries(topic.id)[0].journal.snapshot()
+        await broker.queues.partition_queues(topic.id)[0].journal.snapshot()
         assert directory.removed_dead_letters(topic.id, 0) == expected
     await broker.stop()
     await storage.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import quiver
-from quiver.model.dead_letter import LetterId
+from quiver.model.dead_letter import DeadLetterId
 from quiver.structures.interval_set import IntervalSet
 from quiver_spark.jobs.dead_letters.source import LetterRanges, find_removed
 from quiver_spark.jobs.replay.plan import Range
@@ -15,7 +15,7 @@ LETTERS = 40
 
 
 def purge(client: quiver.Client, offsets: dict[int, list[int]]) -> None:
-    ids = [LetterId(partition, offset) for partition, chosen in offsets.items() for offset in chosen]
+    ids = [DeadLetterId(partition, offset) for partition, chosen in offsets.items() for offset in chosen]
     assert client.dead_letters.purge("work", ids=ids).letter_count == len(ids)
 
 

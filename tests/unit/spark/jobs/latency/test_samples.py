@@ -130,7 +130,7 @@ async def test_a_real_journal_tells_what_consumers_saw(seed: int, ordering: str)
     }
     assert settled == world.acked
     dead = sum(fact.messages for fact in facts if isinstance(fact, DeadLettered))
-    assert dead == world.queue.delivery.tallies[GROUP].dead > 0
+    assert dead == world.queue.partition_queue.counters_by_group[GROUP].dead > 0
     assert dead + len(world.acked) == len(world.published)
     check_samples(samples, world)
 

@@ -13,10 +13,10 @@ from quiver.model.position import Position
 from quiver.model.priority import Priority
 from quiver.model.topic import Topic
 from quiver.protocol.queue_messages import NACK, SettlePart
-from quiver.queues.deliveries import Deliveries
 from quiver.queues.fair_scheduler import ALL_LEVELS
-from quiver.queues.receiver import Lot, Received, Receiver
-from quiver.queues.settling import Settling
+from quiver.queues.partition_queues import PartitionQueues
+from quiver.queues.receive_call import PartitionLease, ReceiveCall, Received
+from quiver.queues.settle import SettleHandler
 from quiver.queues.topic_queue import TopicQueue
 from quiver.system.clock import Clock
 from quiver.system.pace import Pace, Turnstile
@@ -31,22 +31,22 @@ MAX_VISIBILITY_MS = 7 * 86_400_000
 _MAX_CONSUMER_LENGTH = 240
 
 
-class Receiving:
+class ReceiveHandler:
     """Nothing is lost on the way: what was taken and does not reach its consumer is given back uncounted."""
 
     def __init__(
         self,
         partitions: Partitions,
-        deliveries: Deliveries,
-        settling: Settling,
+        partition_queues: PartitionQueues,
+        settle_handler: SettleHandler,
         *,
         clock: Clock,
         lease_clock: Clock,
         limits: Limits,
     ) -> None:
         self._partitions = partitions
-        self._deliveries = deliveries
-        self._settling = settling
+        self._partition_queues = partition_queues
+        self._settle_handler = settle_handler
         self._clock = clock
         self._lease_clock = lease_clock
         self._limits = limits
@@ -80,12 +80,12 @@ class Receiving:
         max_bytes = max(1, min(max_bytes, self._limits.fetch_bytes))
         deadline = self._clock.monotonic() + wait_ms / 1000
         while True:
-            receiver = Receiver(consumer, max_messages=max_messages, visibility_ms=visibility_ms, levels=levels)
-            await self._take(receiver, queues, deadline)
-            received = await self._deliver(receiver, max_bytes) if receiver.lots else []
-            if receiver.problem is not None and not received:
-                raise receiver.problem
-            if received or not receiver.lots:
+            call = ReceiveCall(consumer, max_messages=max_messages, visibility_ms=visibility_ms, levels=levels)
+            await self._take(call, queues, deadline)
+            received = await self._deliver(call, max_bytes) if call.leases else []
+            if call.problem is not None and not received:
+                raise call.problem
+            if received or not call.leases:
                 return received
 
     async def give_back(self, received: Sequence[Received]) -> None:
@@ -95,7 +95,7 @@ class Receiving:
             for topic, _, run in received
         ]
         if parts:
-            await self._settling.settle(parts)
+            await self._settle_handler.settle(parts)
 
     def give_back_later(self, received: Sequence[Received]) -> None:
         """The same, for those who cannot wait."""
@@ -117,7 +117,7 @@ class Receiving:
                     name,
                     group,
                     self._partitions,
-                    self._deliveries,
+                    self._partition_queues,
                     turnstile=self._turnstile,
                     clock=self._clock,
                     lease_clock=self._lease_clock,
@@ -133,78 +133,78 @@ class Receiving:
             queues = queues[first:] + queues[:first]
         return queues
 
-    async def _take(self, receiver: Receiver, queues: Sequence[TopicQueue], deadline: float) -> None:
+    async def _take(self, call: ReceiveCall, queues: Sequence[TopicQueue], deadline: float) -> None:
         """Takes what there is, from all queues, or waits for the first that has something."""
         try:
             for queue in queues:
-                await queue.join(receiver)
-                if not receiver.is_open:
+                await queue.join(call)
+                if not call.is_open:
                     break
             remaining = deadline - self._clock.monotonic()
-            if not receiver.lots and remaining > 0:
-                await receiver.wait(remaining)
+            if not call.leases and remaining > 0:
+                await call.wait(remaining)
         except BaseException:
-            if receiver.lots:
-                self._spawn(self._return(receiver.lots.values()))
+            if call.leases:
+                self._spawn(self._return(call.leases.values()))
             raise
         finally:
-            receiver.close()
+            call.close()
             for queue in queues:
-                queue.leave(receiver)
+                queue.leave(call)
 
-    async def _deliver(self, receiver: Receiver, max_bytes: int) -> list[Received]:
+    async def _deliver(self, call: ReceiveCall, max_bytes: int) -> list[Received]:
         """Journals the leases and loads the messages; those beyond `max_bytes` are to be had again."""
         found: list[tuple[int, Received]] = []
-        lots, pace = deque(receiver.lots.values()), Pace()
+        leases, pace = deque(call.leases.values()), Pace()
         try:
             is_full = False
-            while lots and not is_full:
-                lot = lots.popleft()
+            while leases and not is_full:
+                lease = leases.popleft()
                 try:
-                    received = await self._deliver_lot(lot, max_bytes)
+                    received = await self._deliver_lease(lease, max_bytes)
                 except (QuiverError, OSError) as error:
-                    logger.warning("nothing is delivered from %s: %s", lot.delivery.partition.name, error)
-                    receiver.problem = error if isinstance(error, QuiverError) else QuiverError()
+                    logger.warning("nothing is delivered from %s: %s", lease.partition_queue.partition.name, error)
+                    call.problem = error if isinstance(error, QuiverError) else QuiverError()
                     continue
-                found += zip(lot.places_of(received), received, strict=True)
-                max_bytes -= sum(len(one.delivery.frame) for one in received)
+                found += zip(lease.places_of(received), received, strict=True)
+                max_bytes -= sum(len(one.run.frame) for one in received)
                 await pace.turn()
-                is_full = max_bytes <= 0 or not received or received[-1].delivery.end != lot.taken[-1].end
+                is_full = max_bytes <= 0 or not received or received[-1].run.end != lease.taken[-1].end
         except BaseException:
             self.give_back_later([one for _, one in found])
             raise
         finally:
-            if lots:
-                self._spawn(self._return(lots))
-        if len(receiver.lots) > 1:
+            if leases:
+                self._spawn(self._return(leases))
+        if len(call.leases) > 1:
             found.sort(key=lambda placed: placed[0])
         return [received for _, received in found]
 
-    async def _deliver_lot(self, lot: Lot, max_bytes: int) -> list[Received]:
-        queue, delivery, delivered = lot.queue, lot.delivery, 0
+    async def _deliver_lease(self, lease: PartitionLease, max_bytes: int) -> list[Received]:
+        queue, partition_queue, delivered = lease.queue, lease.partition_queue, 0
         try:
-            runs = await delivery.deliver(
+            runs = await partition_queue.deliver(
                 queue.group_id,
-                lot.lease,
-                lot.taken,
+                lease.lease_id,
+                lease.taken,
                 ttl_ms=queue.topic.config.ttl_ms,
                 settings=queue.settings,
                 max_bytes=max_bytes,
             )
             delivered = sum(run.end - run.start for run in runs)
         finally:
-            self._deliveries.note(delivery, lot.deadline_ms)
-            if delivered != lot.count:
-                queue.settled(delivery.number, frees=True)
-        return [Received(queue.topic, lot.visibility_ms, run) for run in runs]
+            self._partition_queues.note(partition_queue, lease.deadline_ms)
+            if delivered != lease.count:
+                queue.settled(partition_queue.number, frees=True)
+        return [Received(queue.topic, lease.visibility_ms, run) for run in runs]
 
-    async def _return(self, lots: Iterable[Lot]) -> None:
+    async def _return(self, leases: Iterable[PartitionLease]) -> None:
         """The leases go their way through the journal first: nothing is given back that was not given."""
-        for lot in lots:
+        for lease in leases:
             try:
-                await self.give_back(await self._deliver_lot(lot, 1))
+                await self.give_back(await self._deliver_lease(lease, 1))
             except (QuiverError, OSError) as error:
-                logger.warning("leases of %s wait for their end: %s", lot.delivery.partition.name, error)
+                logger.warning("leases of %s wait for their end: %s", lease.partition_queue.partition.name, error)
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         task = asyncio.get_running_loop().create_task(work)

@@ -6,19 +6,19 @@ from typing import NamedTuple
 from quiver.model.queue import QueueSettings
 from quiver.partition.partition import Partition
 from quiver.queues.journal.events import Died
-from quiver.queues.journal.journal import DeliveryJournal
+from quiver.queues.journal.journal import QueueJournal
 from quiver.queues.journal.moves import moves_of
 from quiver.queues.partition.frame_cache import FrameCache
 from quiver.queues.partition.queue_group import QueueGroup
-from quiver.queues.partition.read_ahead import Reading
-from quiver.queues.partition.response_builder import Packing, Parcel
-from quiver.queues.state.counters import Tally
+from quiver.queues.partition.read_ahead import ReadAhead
+from quiver.queues.partition.response_builder import BuiltResponse, ResponseBuilder
+from quiver.queues.state.counters import Counters
 from quiver.queues.state.port import Run, Taken
 from quiver.queues.state.settle_below import settle_below
 from quiver.system.clock import Clock
 
 
-class Delivery(NamedTuple):
+class DeliveredRun(NamedTuple):
     """One run of messages on its way to a consumer."""
 
     partition: int
@@ -35,12 +35,12 @@ class Delivery(NamedTuple):
     """A stamped frame with exactly these messages: as it is stored when they are all of it."""
 
 
-class Dispatch:
+class LeaseIssuer:
     def __init__(
         self,
         partition: Partition,
         number: int,
-        journal: DeliveryJournal,
+        journal: QueueJournal,
         frames: FrameCache,
         *,
         clock: Clock,
@@ -51,8 +51,8 @@ class Dispatch:
         self._journal = journal
         self._clock = clock
         self._lease_clock = lease_clock
-        self._reading = Reading(partition, frames, journal.removed)
-        self._packing = Packing(partition, frames, journal.removed, clock)
+        self._read_ahead = ReadAhead(partition, frames, journal.removed)
+        self._response_builder = ResponseBuilder(partition, frames, journal.removed, clock)
         self._deadlines: dict[int, int] = {}
         """Of leases that were taken and not delivered yet."""
 
@@ -61,7 +61,7 @@ class Dispatch:
             await self._journal.written()
         if self._log.start_offset > group.log_start:
             await self._pass_over_lost(group)
-        available = await self._reading.read_ahead(group, count, levels, self._lease_clock.now_ms())
+        available = await self._read_ahead.read_ahead(group, count, levels, self._lease_clock.now_ms())
         if group.state.events:
             self._journal.put(group)
         return available
@@ -94,20 +94,20 @@ class Dispatch:
         ttl_ms: int | None,
         settings: QueueSettings,
         max_bytes: int,
-    ) -> list[Delivery]:
+    ) -> list[DeliveredRun]:
         deadline_ms = self._deadlines.pop(lease, 0)
         try:
-            parcel = await self._packing.pack(taken, ttl_ms=ttl_ms, max_bytes=max_bytes)
-            died = self._leave_out(group, lease, parcel, settings)
+            response = await self._response_builder.build(taken, ttl_ms=ttl_ms, max_bytes=max_bytes)
+            died = self._leave_out(group, lease, response, settings)
             await (self._journal.durable() if died else self._journal.written())
         except BaseException:
             self._give_back(group, lease, [(run.start, run.end) for run in taken], settings)
             self._journal.put(group)
             raise
-        self._note_delivered(group.tally, parcel)
+        self._note_delivered(group.counters, response)
         shown_ms = deadline_ms + self._clock.now_ms() - self._lease_clock.now_ms()
         return [
-            Delivery(
+            DeliveredRun(
                 self._number,
                 group.id,
                 lease,
@@ -119,23 +119,23 @@ class Dispatch:
                 run.taken.last_error,
                 run.frame,
             )
-            for run in parcel.runs
+            for run in response.runs
         ]
 
-    def _leave_out(self, group: QueueGroup, lease: int, parcel: Parcel, settings: QueueSettings) -> bool:
+    def _leave_out(self, group: QueueGroup, lease: int, response: BuiltResponse, settings: QueueSettings) -> bool:
         """Settles what is not delivered, and gives back what does not fit; whether there is a death to be synced."""
         events: list[Died] = []
-        gone = parcel.lost + parcel.removed
+        gone = response.lost + response.removed
         if gone:
             events.append(Died(group.id, group.state.drop(lease, gone, "lost"), []))
-            group.tally.lost += sum(end - start for start, end in parcel.lost)
-        expired = self._journal.bury(group, group.state.drop(lease, parcel.expired, "expired"))
-        if parcel.unfit:
-            self._give_back(group, lease, parcel.unfit, settings)
-        if gone or expired or parcel.unfit:
+            group.counters.lost += sum(end - start for start, end in response.lost)
+        expired = self._journal.move_to_dlq(group, group.state.drop(lease, response.expired, "expired"))
+        if response.unfit:
+            self._give_back(group, lease, response.unfit, settings)
+        if gone or expired or response.unfit:
             self._journal.put(group, [*events, *expired])
         if expired:
-            group.pending_acks.add_unsynced(min(parcel.expired)[0], self._journal.changes)
+            group.pending_acks.add_unsynced(min(response.expired)[0], self._journal.changes)
         self._journal.carry(moves_of(expired))
         return bool(expired)
 
@@ -152,19 +152,19 @@ class Dispatch:
             jitter=1.0,
         )
 
-    def _note_delivered(self, tally: Tally, parcel: Parcel) -> None:
+    def _note_delivered(self, counters: Counters, response: BuiltResponse) -> None:
         now_ms = self._clock.now_ms()
-        for run in parcel.runs:
+        for run in response.runs:
             count, level = run.end - run.start, run.taken.level
-            tally.delivered += count
-            tally.delivered_by_level[level] += count
-            tally.waited_ms_by_level[level] += count * max(0, now_ms - run.append_time_ms)
-            tally.last_served_ms_by_level[level] = now_ms
+            counters.delivered += count
+            counters.delivered_by_level[level] += count
+            counters.waited_ms_by_level[level] += count * max(0, now_ms - run.append_time_ms)
+            counters.last_served_ms_by_level[level] = now_ms
 
     async def _pass_over_lost(self, group: QueueGroup) -> None:
         """Retention has removed what the group had not settled, or not even read."""
         start = group.log_start = self._log.start_offset
         if group.state.lowest_unsettled() < start:
             unread = self._log.removed_count(group.highest_position())
-            group.tally.lost += unread + await settle_below(group, start)
+            group.counters.lost += unread + await settle_below(group, start)
             self._journal.put(group)

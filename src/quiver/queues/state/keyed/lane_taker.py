@@ -4,8 +4,8 @@ from heapq import heappop, heappush
 from operator import attrgetter
 
 from quiver.queues.journal.events import LeasedRun
-from quiver.queues.state.keyed.lane import HELD, LEVEL_BITS, NOTHING, Lane, Lease, Stretch
-from quiver.queues.state.keyed.lane_table import LaneBook
+from quiver.queues.state.keyed.lane import HELD, LEVEL_BITS, NOTHING, Lane, Lease, LeasedRange
+from quiver.queues.state.keyed.lane_table import LaneTable
 from quiver.queues.state.keyed.runs import merged
 from quiver.queues.state.port import Run, Taken
 
@@ -14,37 +14,37 @@ _SPARE_LANES = 2
 _start = attrgetter("start")
 
 
-class Taking:
+class LaneTaker:
     """One call.
 
     Messages in offset order make few runs, which costs least; but they would take a little of every key, and leave
     nothing to others. So when keys are few, one after the other gives its messages of the level as far as they go.
     """
 
-    __slots__ = ("_book", "_deadline_ms", "_delivered_ms", "_lease")
+    __slots__ = ("_deadline_ms", "_delivered_ms", "_lease", "_table")
 
-    def __init__(self, book: LaneBook, lease: Lease, *, delivered_ms: int, deadline_ms: int) -> None:
-        self._book = book
+    def __init__(self, table: LaneTable, lease: Lease, *, delivered_ms: int, deadline_ms: int) -> None:
+        self._table = table
         self._lease = lease
         self._delivered_ms = delivered_ms
         self._deadline_ms = lease.deadline_ms = lease.deadline_ms if lease.taken else deadline_ms
 
     def take(self, level: int, count: int) -> list[Taken]:
-        book, lease = self._book, self._lease
+        table, lease = self._table, self._lease
         again = self._take_again(level, count)
         fresh = self._take_fresh(level, count - sum(run.end - run.start for run in again))
         taken = again + [Taken(start, end, level, 1, self._delivered_ms, "") for start, end in merged(fresh)]
         if taken:
-            book.leases[lease.id] = lease
-            lease.stretches.sort(key=_start)
-            book.watch(lease, self._deadline_ms)
+            table.leases[lease.id] = lease
+            lease.ranges.sort(key=_start)
+            table.watch(lease, self._deadline_ms)
         return taken
 
     # what was delivered before
 
     def _take_again(self, level: int, count: int) -> list[Taken]:
         taken: list[Taken] = []
-        while count > 0 and (due := self._book.take_due(level)) is not None:
+        while count > 0 and (due := self._table.take_due(level)) is not None:
             lane, offered = due
             for part in self._lease_again(lane, min(count, offered)):
                 count -= part.count
@@ -54,23 +54,23 @@ class Taking:
                 taken.append(run)
         return taken
 
-    def _lease_again(self, lane: Lane, count: int) -> list[Stretch]:
+    def _lease_again(self, lane: Lane, count: int) -> list[LeasedRange]:
         """The lane's first messages; those behind them that an expired lease had are nobody's now, and wait for them
         if they have a key."""
         leased, part = [], lane.head
         while part is not None:
             following = part.next
             if count <= 0 and lane.key is None:
-                self._book.pause(self._book.alone(part, part.start, part.end).lane, lane.time_ms)
+                self._table.pause(self._table.alone(part, part.start, part.end).lane, lane.time_ms)
             elif count <= 0:
-                self._book.leave(part)
-                self._book.trailing[lane] = None
+                self._table.leave(part)
+                self._table.trailing[lane] = None
             else:
                 if part.count > count:
                     following = part.split(part.start + count)
                 count -= part.count
-                self._book.leave(part)
-                self._book.retrying -= part.count
+                self._table.leave(part)
+                self._table.retrying -= part.count
                 part.first_ms = part.first_ms if part.attempts else self._delivered_ms
                 self._hold(part)
                 leased.append(part)
@@ -81,7 +81,7 @@ class Taking:
     # what was not
 
     def _take_fresh(self, level: int, count: int) -> list[Run]:
-        ready, unkeyed = self._book.ready[level], self._book.unkeyed[level]
+        ready, unkeyed = self._table.ready[level], self._table.unkeyed[level]
         if len(ready) >= _SPARE_LANES * count > 0:
             return self._take_in_order(level, count)
         taken: list[Run] = []
@@ -102,8 +102,8 @@ class Taking:
     def _take_in_order(self, level: int, count: int) -> list[Run]:
         """Message by message, whatever their keys. There are more lanes than messages are wanted."""
         taken: list[Run] = []
-        unkeyed, chosen = self._book.unkeyed[level], dict[Lane, int]()
-        lanes = iter(self._book.ready[level])
+        unkeyed, chosen = self._table.unkeyed[level], dict[Lane, int]()
+        lanes = iter(self._table.ready[level])
         following: list[tuple[int, Lane]] = []
         fresh = next(lanes)
         while count > 0:
@@ -127,43 +127,43 @@ class Taking:
 
     def _take_unkeyed(self, level: int, count: int, front: int) -> Run:
         """From the first run of messages without a key, up to where a lane comes first."""
-        runs = self._book.unkeyed[level]
+        runs = self._table.unkeyed[level]
         start, end = runs.popleft()
         stop = min(end, start + count) if front == NOTHING else min(end, start + count, front)
         if stop < end:
             runs.appendleft((stop, end))
-        self._book.available[level] -= stop - start
+        self._table.available[level] -= stop - start
         lane = Lane(None, state=HELD, deadline_ms=self._deadline_ms)
-        self._book.loose[lane] = None
+        self._table.loose[lane] = None
         self._deliver(lane, start, stop, level, None)
         return start, stop
 
     def _take_lane(self, lane: Lane, level: int, count: int) -> list[Run]:
-        book = self._book
-        book.withdraw(lane)
+        table = self._table
+        table.withdraw(lane)
         offsets = [place >> LEVEL_BITS for place in lane.take_waiting(count)]
         lane.deadline_ms = self._deadline_ms
         runs = _runs_of(offsets)
-        last: Stretch | None = None
+        last: LeasedRange | None = None
         for start, end in runs:
             last = self._deliver(lane, start, end, level, last)
-        book.block(lane)
+        table.block(lane)
         return runs
 
-    def _deliver(self, lane: Lane, start: int, end: int, level: int, before: Stretch | None) -> Stretch:
-        part = Stretch(start, end - start, level, 0, self._delivered_ms, lane, is_unwritten=True)
+    def _deliver(self, lane: Lane, start: int, end: int, level: int, before: LeasedRange | None) -> LeasedRange:
+        part = LeasedRange(start, end - start, level, 0, self._delivered_ms, lane, is_unwritten=True)
         if before is None:
             lane.head = part
-            self._book.unsettled.add(start, lane)
+            self._table.unsettled.add(start, lane)
         else:
             before.next = part
-        self._book.read_ahead -= part.count
+        self._table.read_ahead -= part.count
         self._hold(part)
         return part
 
-    def _hold(self, part: Stretch) -> None:
-        self._book.hold(part, self._lease)
-        self._lease.stretches.append(part)
+    def _hold(self, part: LeasedRange) -> None:
+        self._table.hold(part, self._lease)
+        self._lease.ranges.append(part)
         self._lease.taken.append(
             LeasedRun(part.start, part.end, part.level, part.attempts + 1, part.first_ms, 0, part.lane.key)
         )

@@ -56,9 +56,9 @@ async def test_a_group_that_is_gone_is_forgotten_at_the_next_start(queue: QueueB
     topic_id = queue.broker.topic("jobs").id
     group_id = queue.broker.groups.service.group("g").id
     await queue.broker.groups.service.delete("g")  # and the broker dies before the partitions hear of it
-    assert queue.broker.queues.known_deliveries(topic_id)[0].group_ids == {group_id}
+    assert queue.broker.queues.partition_queues(topic_id)[0].group_ids == {group_id}
     await queue.restart()
-    assert queue.broker.queues.known_deliveries(topic_id)[0].group_ids == set()
+    assert queue.broker.queues.partition_queues(topic_id)[0].group_ids == set()
 
 
 async def test_depth_counts_everything_once(queue: QueueBroker) -> None:
@@ -69,7 +69,7 @@ async def test_depth_counts_everything_once(queue: QueueBroker) -> None:
     received = await queue.receive("jobs", consumer="late", count=12)
     await queue.settle(received[:1], 1, delay_ms=60_000)
     [depth] = await queue.broker.queues.depths("jobs")
-    given_back = received[0].delivery.end - received[0].delivery.start
+    given_back = received[0].run.end - received[0].run.start
     assert depth.ready == sum(depth.ready_by_level) == 30 - 13
     assert (depth.leased, depth.retrying) == (13 - given_back, given_back)
     assert (depth.oldest_age_ms, depth.delayed, depth.dead) == (7_000, 0, 0)

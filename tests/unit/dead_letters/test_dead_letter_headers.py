@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.dead_letters.headers import NAMES, Death, buried, read_letter, revived
+from quiver.dead_letters.headers import NAMES, DeadLetterOrigin, read_dead_letter, to_dead_letter, to_message
 from quiver.messages.stored_rows import StoredRow
 from quiver.model.dead_letter import Original, dead_letter_topic, is_dead_letter_topic
 from quiver.model.message import NewMessage
@@ -37,8 +37,8 @@ DEAD = st.builds(
 @given(MESSAGES, DEAD)
 def test_a_letter_tells_all_and_goes_back_as_it_was(message: NewMessage, dead: Dead) -> None:
     row = StoredRow(7, 5_000, 0, message)
-    letter_row = StoredRow(3, 9_000, 0, buried(row, Death("orders", 1, "g", 8_000, dead)))
-    letter = read_letter(4, letter_row)
+    letter_row = StoredRow(3, 9_000, 0, to_dead_letter(row, DeadLetterOrigin("orders", 1, "g", 8_000, dead)))
+    letter = read_dead_letter(4, letter_row)
     assert (letter.value, letter.key, letter.headers) == (message.value, message.key, message.headers or {})
     assert (letter.timestamp_ms, letter.priority) == (message.timestamp_ms, message.priority)
     assert (letter.reason, letter.last_error, letter.attempts, letter.group) == (
@@ -51,7 +51,7 @@ def test_a_letter_tells_all_and_goes_back_as_it_was(message: NewMessage, dead: D
     assert (letter.died_at_ms, str(letter.id)) == (9_000, "4:3")
     assert letter_row.message.expires_at_ms is None, "a letter does not expire"
 
-    back = revived(letter_row, 50_000)
+    back = to_message(letter_row, 50_000)
     assert (back.value, back.key, back.headers or {}) == (message.value, message.key, message.headers or {})
     assert (back.timestamp_ms, back.priority, back.id) == (message.timestamp_ms, message.priority, message.id)
     ttl = message.expires_at_ms
@@ -61,7 +61,7 @@ def test_a_letter_tells_all_and_goes_back_as_it_was(message: NewMessage, dead: D
 def test_every_field_has_a_header_of_its_own() -> None:
     message = NewMessage(value=b"v", key=b"k", timestamp_ms=1, expires_at_ms=9_000)
     dead = Dead(7, 8, 2, 3, 4, "rejected", "because")
-    headers = buried(StoredRow(7, 5_000, 0, message), Death("orders", 1, "g", 8_000, dead)).headers
+    headers = to_dead_letter(StoredRow(7, 5_000, 0, message), DeadLetterOrigin("orders", 1, "g", 8_000, dead)).headers
     assert headers is not None
     assert headers.keys() == NAMES
     assert headers["dlq.key"] == b"k"
@@ -70,12 +70,14 @@ def test_every_field_has_a_header_of_its_own() -> None:
 
 def test_a_letter_of_a_letter_keeps_one_set_of_headers() -> None:
     """A message that was read from a dead-letter topic and published again with all its headers dies anew."""
-    first = buried(
+    first = to_dead_letter(
         StoredRow(7, 5_000, 0, NewMessage(value=b"v", timestamp_ms=1)),
-        Death("old", 0, "a", 6_000, Dead(7, 8, 2, 3, 4, "rejected", "old error")),
+        DeadLetterOrigin("old", 0, "a", 6_000, Dead(7, 8, 2, 3, 4, "rejected", "old error")),
     )
-    again = buried(StoredRow(9, 7_000, 0, first), Death("new", 1, "b", 8_000, Dead(9, 10, 2, 1, 4, "expired", "")))
-    letter = read_letter(0, StoredRow(0, 8_000, 0, again))
+    again = to_dead_letter(
+        StoredRow(9, 7_000, 0, first), DeadLetterOrigin("new", 1, "b", 8_000, Dead(9, 10, 2, 1, 4, "expired", ""))
+    )
+    letter = read_dead_letter(0, StoredRow(0, 8_000, 0, again))
     assert letter.original is not None
     assert (letter.original.topic, letter.original.offset) == ("new", 9)
     assert (letter.group, letter.reason, letter.last_error) == ("b", "expired", "")
@@ -84,14 +86,16 @@ def test_a_letter_of_a_letter_keeps_one_set_of_headers() -> None:
 @given(st.dictionaries(st.sampled_from(sorted(NAMES)), st.binary(max_size=30)))
 def test_headers_of_anybody_break_nothing(headers: dict[str, bytes]) -> None:
     row = StoredRow(3, 9_000, 0, NewMessage(value=b"v", headers=headers, timestamp_ms=1))
-    assert read_letter(0, row).headers == {}
-    assert revived(row, 1).headers == {}
+    assert read_dead_letter(0, row).headers == {}
+    assert to_message(row, 1).headers == {}
 
 
 def test_long_errors_are_cut() -> None:
     dead = Dead(7, 8, 2, 3, 4, "rejected", "ü" * 1_000_000)
-    message = buried(StoredRow(7, 0, 0, NewMessage(value=b"", timestamp_ms=1)), Death("t", 0, "g", 0, dead))
-    letter = read_letter(0, StoredRow(0, 0, 0, message))
+    message = to_dead_letter(
+        StoredRow(7, 0, 0, NewMessage(value=b"", timestamp_ms=1)), DeadLetterOrigin("t", 0, "g", 0, dead)
+    )
+    letter = read_dead_letter(0, StoredRow(0, 0, 0, message))
     assert letter.last_error.startswith("üüü")
     assert len(letter.last_error.encode()) <= 4100
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quiver.model.errors import QuiverError
 from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
-from quiver.queues.partition.partition_queue import Delivery
+from quiver.queues.partition.partition_queue import DeliveredRun
 from unit.queues.partition.queue_partition import GROUP, MoodyStorage, QueuePartition, numbered, offsets
 
 MAX_ATTEMPTS = 3
@@ -28,7 +28,7 @@ class Run:
         self.acked: set[int] = set()
         self.maybe_acked: set[int] = set()
         """Asked for, and not answered."""
-        self.held: list[Delivery] = []
+        self.held: list[DeliveredRun] = []
 
     async def run(self) -> None:
         await self.jobs.open()
@@ -65,7 +65,7 @@ class Run:
             if isinstance(result, list):
                 self.got(result)
 
-    def got(self, received: list[Delivery]) -> None:
+    def got(self, received: list[DeliveredRun]) -> None:
         for offset in offsets(received):
             assert offset not in self.acked
         assert all(run.attempt <= MAX_ATTEMPTS for run in received)
@@ -94,7 +94,7 @@ class Run:
         self.jobs.clock.ms += 301_000
         beside = [
             asyncio.ensure_future(work)
-            for work in (self.jobs.delivery.snapshot_if_due(), self.receive(), self.settle(), self.settle())
+            for work in (self.jobs.partition_queue.snapshot_if_due(), self.receive(), self.settle(), self.settle())
         ]
         for _ in range(self.chance.randint(0, 8)):
             await asyncio.sleep(0)
@@ -113,7 +113,7 @@ class Run:
 
     async def snapshot(self) -> None:
         self.jobs.clock.ms += 301_000
-        await self.jobs.delivery.snapshot_if_due()
+        await self.jobs.partition_queue.snapshot_if_due()
 
     async def kill(self) -> None:
         if self.chance.random() < 0.5:
@@ -128,11 +128,11 @@ class Run:
             for run in received:
                 assert (await self.jobs.settle(run)).refused == []
                 self.acked |= set(range(run.start, run.end))
-            state = self.jobs.delivery.state(GROUP)
+            state = self.jobs.partition_queue.state(GROUP)
             assert state is not None
             if not received and not state.counts().leased and not state.counts().retrying:
                 break
-        while self.jobs.delivery.outbox.open:
+        while self.jobs.partition_queue.outbox.open:
             await asyncio.sleep(0)
 
     def check(self) -> None:

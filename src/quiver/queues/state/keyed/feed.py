@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 
 from quiver.queues.state.keyed.lane import LEVEL_BITS, NOTHING, READY, Lane
-from quiver.queues.state.keyed.lane_table import LaneBook
+from quiver.queues.state.keyed.lane_table import LaneTable
 
 
-def feed(book: LaneBook, start: int, level: int, keys: Sequence[bytes | None]) -> None:
+def feed(table: LaneTable, start: int, level: int, keys: Sequence[bytes | None]) -> None:
     """Messages at consecutive offsets, behind all that were fed before. This is the loop over single messages."""
-    lanes, available, ready = book.lanes, book.available, book.ready[level]
+    lanes, available, ready = table.lanes, table.available, table.ready[level]
     for offset, key in enumerate(keys, start):
         if key is None:
-            _wait_unkeyed(book, offset, level)
+            _wait_unkeyed(table, offset, level)
             continue
         lane = lanes.get(key)
         if lane is None:
@@ -24,16 +24,16 @@ def feed(book: LaneBook, start: int, level: int, keys: Sequence[bytes | None]) -
             lane.offered = lane.lead
         elif lane.front == NOTHING:
             lane.wait(offset << LEVEL_BITS | level)
-            book.blocked.add(offset, lane)
+            table.blocked.add(offset, lane)
         else:
             lane.wait(offset << LEVEL_BITS | level)
-    book.read_ahead += len(keys)
+    table.read_ahead += len(keys)
 
 
-def _wait_unkeyed(book: LaneBook, offset: int, level: int) -> None:
-    runs = book.unkeyed[level]
+def _wait_unkeyed(table: LaneTable, offset: int, level: int) -> None:
+    runs = table.unkeyed[level]
     if runs and runs[-1][1] == offset:
         runs[-1] = (runs[-1][0], offset + 1)
     else:
         runs.append((offset, offset + 1))
-    book.available[level] += 1
+    table.available[level] += 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from quiver.model.errors import QuiverError
 from quiver.model.topic import Topic
 from quiver.queues.fair_scheduler import ALL_LEVELS
-from quiver.queues.partition.partition_queue import Delivery, PartitionDelivery
+from quiver.queues.partition.partition_queue import DeliveredRun, PartitionQueue
 from quiver.queues.state.port import Taken
 
 if TYPE_CHECKING:
@@ -20,20 +20,20 @@ class Received(NamedTuple):
 
     topic: Topic
     visibility_ms: int
-    delivery: Delivery
+    run: DeliveredRun
 
 
-class Lot:
+class PartitionLease:
     """What a receiver takes from one partition, under one lease."""
 
-    __slots__ = ("count", "deadline_ms", "delivery", "lease", "places", "queue", "taken", "visibility_ms")
+    __slots__ = ("count", "deadline_ms", "lease_id", "partition_queue", "places", "queue", "taken", "visibility_ms")
 
     def __init__(
-        self, queue: "TopicQueue", delivery: PartitionDelivery, visibility_ms: int, deadline_ms: int
+        self, queue: "TopicQueue", partition_queue: PartitionQueue, visibility_ms: int, deadline_ms: int
     ) -> None:
         self.queue = queue
-        self.delivery = delivery
-        self.lease = delivery.new_lease_id()
+        self.partition_queue = partition_queue
+        self.lease_id = partition_queue.new_lease_id()
         self.visibility_ms = visibility_ms
         self.deadline_ms = deadline_ms
         self.count = 0
@@ -46,14 +46,14 @@ class Lot:
         """Of what was delivered, which comes in the order in which it was taken."""
         found, at = [], 0
         for one in received:
-            start = one.delivery.start
+            start = one.run.start
             while not self.taken[at].start <= start < self.taken[at].end:
                 at += 1
             found.append(self.places[at])
         return found
 
 
-class Receiver:
+class ReceiveCall:
     """Waits in the queue of every topic that it asks for, and is filled by whichever has something."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Receiver:
         self.remaining = max_messages
         self.visibility_ms = visibility_ms
         self.levels = levels
-        self.lots: dict[PartitionDelivery, Lot] = {}
+        self.leases: dict[PartitionQueue, PartitionLease] = {}
         """In the order in which they were begun."""
         self.problem: QuiverError | None = None
         """Met on the way; of interest when there is nothing else to answer."""
@@ -76,24 +76,24 @@ class Receiver:
         """Whether it takes more."""
         return self.remaining > 0 and not self._is_closed
 
-    def lot(self, queue: "TopicQueue", delivery: PartitionDelivery, now_ms: int) -> Lot:
+    def lease(self, queue: "TopicQueue", partition_queue: PartitionQueue, now_ms: int) -> PartitionLease:
         """The one for a partition; until something is added to it, a new one."""
-        if delivery in self.lots:
-            return self.lots[delivery]
+        if partition_queue in self.leases:
+            return self.leases[partition_queue]
         visibility_ms = self.visibility_ms or queue.settings.visibility_ms
-        return Lot(queue, delivery, visibility_ms, now_ms + visibility_ms)
+        return PartitionLease(queue, partition_queue, visibility_ms, now_ms + visibility_ms)
 
-    def add(self, lot: Lot, taken: Sequence[Taken]) -> int:
+    def add(self, lease: PartitionLease, taken: Sequence[Taken]) -> int:
         """Returns how many messages these are."""
         count = 0
         if taken:
-            self.lots[lot.delivery] = lot
+            self.leases[lease.partition_queue] = lease
         for run in taken:
-            lot.taken.append(run)
-            lot.places.append(self._runs)
+            lease.taken.append(run)
+            lease.places.append(self._runs)
             self._runs += 1
             count += run.end - run.start
-        lot.count += count
+        lease.count += count
         self.remaining -= count
         return count
 
@@ -113,7 +113,7 @@ class Receiver:
 
     async def wait(self, seconds: float) -> None:
         """Returns when it was given something, has failed, or waited for so long."""
-        if self.lots or self._is_closed:
+        if self.leases or self._is_closed:
             return
         self._news = asyncio.get_running_loop().create_future()
         with contextlib.suppress(TimeoutError):

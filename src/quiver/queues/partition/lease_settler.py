@@ -9,10 +9,10 @@ import msgspec
 from quiver.model.errors import InvalidRequest, LeaseLost
 from quiver.model.queue import QueueSettings
 from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
-from quiver.queues.journal.journal import DeliveryJournal
+from quiver.queues.journal.journal import QueueJournal
 from quiver.queues.journal.moves import moves_of
 from quiver.queues.partition.queue_group import QueueGroup
-from quiver.queues.state.counters import Tally
+from quiver.queues.state.counters import Counters
 from quiver.queues.state.port import Counts, Refused, Run, Settlement
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
@@ -32,8 +32,8 @@ class PreparedAcks(NamedTuple):
     """What `PendingAcks` knows them by."""
 
 
-class Settling:
-    def __init__(self, journal: DeliveryJournal, clock: Clock, randomness: Randomness) -> None:
+class LeaseSettler:
+    def __init__(self, journal: QueueJournal, clock: Clock, randomness: Randomness) -> None:
         self._journal = journal
         self._clock = clock
         self._randomness = randomness
@@ -100,18 +100,18 @@ class Settling:
         settlement = change(runs)
         if settlement.refused:
             settlement = settlement._replace(refused=[self._named(refused) for refused in settlement.refused])
-        died = self._journal.bury(group, settlement.dead)
+        died = self._journal.move_to_dlq(group, settlement.dead)
         moves = moves_of(died)
         count = _size(runs) - sum(refused.end - refused.start for refused in settlement.refused)
         if not count:
             return settlement
-        _count(group.tally, action, count)
+        _count(group.counters, action, count)
 
         def undo() -> None:
             self._journal.take_back_moves(moves)
             group.state.take_back(settlement.undo)
-            group.tally.dead -= sum(dead.end - dead.start for dead in settlement.dead)
-            _count(group.tally, action, -count)
+            group.counters.dead -= sum(dead.end - dead.start for dead in settlement.dead)
+            _count(group.counters, action, -count)
 
         self._journal.put(group, died, undo)
         if action != EXTEND:
@@ -139,11 +139,11 @@ class Settling:
             group.state.take_back(settlement.undo)
             raise settlement.refused[0].error
         count = _size(runs)
-        _count(group.tally, ACK, count)
+        _count(group.counters, ACK, count)
 
         def take_back() -> None:
             group.state.take_back(settlement.undo)
-            _count(group.tally, ACK, -count)
+            _count(group.counters, ACK, -count)
 
         if events:
             self._journal.hold()
@@ -175,8 +175,8 @@ class Settling:
             if (next_ms, counts) == before:
                 return  # the state has nothing more to do about it
             before = (next_ms, counts)
-            died = self._journal.bury(group, state.expire(now_ms, settings, may_die=not group.in_offset_order))
-            group.tally.expired_leases += counts.leased - state.counts().leased
+            died = self._journal.move_to_dlq(group, state.expire(now_ms, settings, may_die=not group.in_offset_order))
+            group.counters.expired_leases += counts.leased - state.counts().leased
             if died or state.events:
                 self._journal.put(group, died)
                 self._journal.carry(moves_of(died))
@@ -188,15 +188,15 @@ def _size(runs: Sequence[Run]) -> int:
     return sum(end - start for start, end in runs)
 
 
-def _count(tally: Tally, action: int, count: int) -> None:
+def _count(counters: Counters, action: int, count: int) -> None:
     if action == ACK:
-        tally.acks += count
+        counters.acks += count
     elif action == NACK:
-        tally.nacks += count
+        counters.nacks += count
     elif action == REJECT:
-        tally.rejects += count
+        counters.rejects += count
     else:
-        tally.extensions += count
+        counters.extensions += count
 
 
 def _joined(parts: Sequence[Settlement]) -> Settlement:

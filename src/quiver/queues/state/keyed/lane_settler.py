@@ -6,8 +6,8 @@ from typing import NamedTuple
 from quiver.model.errors import LeaseLost, QuiverError, SettleInOrder
 from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import ReturnedRun
-from quiver.queues.state.keyed.lane import HELD, NOTHING, READY, Lane, Lease, Stretch
-from quiver.queues.state.keyed.lane_table import LaneBook
+from quiver.queues.state.keyed.lane import HELD, NOTHING, READY, Lane, Lease, LeasedRange
+from quiver.queues.state.keyed.lane_table import LaneTable
 from quiver.queues.state.keyed.runs import merged, merged_dead
 from quiver.queues.state.port import Dead, Refused, Run, Settlement
 from quiver.structures.interval_set import IntervalSet
@@ -16,15 +16,15 @@ from quiver.structures.interval_set import IntervalSet
 class Saved(NamedTuple):
     """A lane's messages as they were before a settlement changed them."""
 
-    book: LaneBook
+    table: LaneTable
     lane: Lane
     lease: Lease
     deadline_ms: int
-    stretches: list[tuple[int, int, int, int, int, str]]
+    ranges: list[tuple[int, int, int, int, int, str]]
     """Start, end, level, attempts, first delivery and error of each."""
 
     def is_above(self, offset: int) -> bool:
-        return all(start >= offset for start, *_ in self.stretches)
+        return all(start >= offset for start, *_ in self.ranges)
 
 
 class Backoff(NamedTuple):
@@ -46,16 +46,16 @@ class Backoff(NamedTuple):
         return self.now_ms + round(pause_ms * self.jitter)
 
 
-class Settling:
+class LaneSettler:
     """One call for messages of one lease."""
 
-    def __init__(self, book: LaneBook, lease: int, runs: Sequence[Run]) -> None:
-        self._book = book
-        self._lease = book.leases.get(lease)
+    def __init__(self, table: LaneTable, lease: int, runs: Sequence[Run]) -> None:
+        self._table = table
+        self._lease = table.leases.get(lease)
         self._runs = runs
         self._refused: list[Refused] = []
         self._saved: list[Saved] = []
-        self._given_back: set[Stretch] = set()
+        self._given_back: set[LeasedRange] = set()
         self.done: list[Run] = []
         self.returned: list[ReturnedRun] = []
         self.followers: list[ReturnedRun] = []
@@ -89,8 +89,8 @@ class Settling:
             lane = self._claim(part, start, end).lane
             self._save(lane, [])
             lane.deadline_ms = deadline_ms
-            self.done += ((each.start, each.end) for each in lane.stretches() if each.lease is self._lease)
-            self._book.watch(self._held, deadline_ms)
+            self.done += ((each.start, each.end) for each in lane.ranges() if each.lease is self._lease)
+            self._table.watch(self._held, deadline_ms)
             self.until_ms = deadline_ms
 
     def nack(self, backoff: Backoff) -> None:
@@ -105,10 +105,10 @@ class Settling:
         assert self._lease is not None, "only a lease that is there has parts"
         return self._lease
 
-    def _parts(self) -> Iterator[tuple[int, int, Stretch]]:
+    def _parts(self) -> Iterator[tuple[int, int, LeasedRange]]:
         """What of the runs the lease has, part by part in offset order; the rest is refused."""
         lease, place = self._lease, NOTHING
-        known = () if lease is None else lease.stretches
+        known = () if lease is None else lease.ranges
         for start, end in merged(self._runs):
             while start < end:
                 place = 0 if lease is None else lease.find(start, place)
@@ -124,7 +124,7 @@ class Settling:
                         self._refuse(start, stop, _lost(start, stop))
                 start = stop
 
-    def _is_first(self, start: int, end: int, part: Stretch) -> bool:
+    def _is_first(self, start: int, end: int, part: LeasedRange) -> bool:
         """Whether nothing of the key is open before these messages; refuses them otherwise."""
         head = part.lane.head
         if part.lane.key is None or (part is head and start == part.start):
@@ -136,28 +136,28 @@ class Settling:
     def _refuse(self, start: int, end: int, error: QuiverError) -> None:
         self._refused.append(Refused(start, end, error))
 
-    def _claim(self, part: Stretch, start: int, end: int) -> Stretch:
+    def _claim(self, part: LeasedRange, start: int, end: int) -> LeasedRange:
         """Just these messages, in a lane that is held: by a lease that has expired, if need be, once more."""
-        book, lane = self._book, part.lane
+        table, lane = self._table, part.lane
         if lane.key is None and lane.state != HELD:
-            book.unlist(lane)
-            part = book.alone(part, start, end)
+            table.unlist(lane)
+            part = table.alone(part, start, end)
             if part.lane is not lane:
-                book.pause(lane, lane.time_ms)
-        book.resume(part.lane, self._held)
-        return book.alone(part, start, end)
+                table.pause(lane, lane.time_ms)
+        table.resume(part.lane, self._held)
+        return table.alone(part, start, end)
 
-    def _remove(self, part: Stretch, start: int, end: int) -> Stretch:
+    def _remove(self, part: LeasedRange, start: int, end: int) -> LeasedRange:
         part = self._claim(part, start, end)
         lane = part.lane
         self._save(lane, [part])
-        self._book.remove(part)
+        self._table.remove(part)
         if lane.lease is None:
-            self._book.offer(lane)
+            self._table.offer(lane)
         self.done.append((start, end))
         return part
 
-    def _behind(self, first: Stretch) -> list[Stretch]:
+    def _behind(self, first: LeasedRange) -> list[LeasedRange]:
         """What the lease has of the lane behind an part."""
         found, part = [], first.next
         while part is not None and part.lease is self._lease:
@@ -165,35 +165,35 @@ class Settling:
             part = part.next
         return found
 
-    def _give_back(self, stretches: list[Stretch], backoff: Backoff) -> None:
+    def _give_back(self, ranges: list[LeasedRange], backoff: Backoff) -> None:
         """The first one as asked for; the others only because nothing overtakes it."""
-        first, *others = stretches
+        first, *others = ranges
         lane = first.lane
-        self._save(lane, stretches)
-        self._given_back.update(stretches)
+        self._save(lane, ranges)
+        self._given_back.update(ranges)
         attempts = first.attempts + backoff.is_counted
         if backoff.is_counted and attempts >= backoff.settings.max_attempts:
-            self._book.remove(first)
+            self._table.remove(first)
             self._die(first, 1, "max_attempts", backoff.error or first.error)
         else:
             first.attempts, first.error = attempts, backoff.error or first.error
             due_ms = self._due.setdefault(attempts, backoff.due_ms(attempts))
-            self._book.give_back(first, due_ms)
+            self._table.give_back(first, due_ms)
             self.until_ms = due_ms if self.until_ms is None else min(self.until_ms, due_ms)
             self.returned.append(ReturnedRun(first.start, first.end, attempts, due_ms))
         for part in others:
-            self._book.give_back(part)
+            self._table.give_back(part)
             self.followers.append(ReturnedRun(part.start, part.end, part.attempts, 0))
         if lane.lease is None:
-            self._book.offer(lane)
+            self._table.offer(lane)
 
-    def _die(self, part: Stretch, delivery: int, reason: str, error: str) -> None:
+    def _die(self, part: LeasedRange, delivery: int, reason: str, error: str) -> None:
         attempts = part.attempts + delivery
         self.dead.append(Dead(part.start, part.end, part.level, attempts, part.first_ms, reason, error))
 
-    def _save(self, lane: Lane, stretches: list[Stretch]) -> None:
-        saved = [(e.start, e.end, e.level, e.attempts, e.first_ms, e.error) for e in stretches]
-        self._saved.append(Saved(self._book, lane, self._held, lane.deadline_ms, saved))
+    def _save(self, lane: Lane, ranges: list[LeasedRange]) -> None:
+        saved = [(e.start, e.end, e.level, e.attempts, e.first_ms, e.error) for e in ranges]
+        self._saved.append(Saved(self._table, lane, self._held, lane.deadline_ms, saved))
 
 
 def _lost(start: int, end: int) -> LeaseLost:
@@ -206,48 +206,48 @@ def take_back(saved: Saved) -> None:
     Somebody else may have the key by now. When that is the same messages, they keep them. When messages are missing,
     they come first again, and what the other lease has of the key is nobody's until then: as after a restart.
     """
-    book, lease = saved.book, saved.lease
-    if not saved.stretches:
+    table, lease = saved.table, saved.lease
+    if not saved.ranges:
         if saved.lane.lease is lease:
             saved.lane.deadline_ms = saved.deadline_ms
-            book.watch(lease, saved.deadline_ms)
+            table.watch(lease, saved.deadline_ms)
         return
-    lane = saved.lane if saved.lane.key is None else book.lanes.get(saved.lane.key, saved.lane)
+    lane = saved.lane if saved.lane.key is None else table.lanes.get(saved.lane.key, saved.lane)
     other = lane.lease
     if other is not None and other is not lease:
         if lane.key is None or _has_all(lane, saved):
             return
-        book.resume(lane, other)
-        for part in lane.stretches():
+        table.resume(lane, other)
+        for part in lane.ranges():
             if part.lease is other:
-                book.give_back(part)
-    if lane.head is None or lane.lease is lease or lane.head.start >= saved.stretches[0][0]:
-        _put_back(book, lane, saved)
+                table.give_back(part)
+    if lane.head is None or lane.lease is lease or lane.head.start >= saved.ranges[0][0]:
+        _put_back(table, lane, saved)
 
 
 def _has_all(lane: Lane, saved: Saved) -> bool:
-    known = IntervalSet((part.start, part.end) for part in lane.stretches())
-    return all(known.covers(start, end) for start, end, *_ in saved.stretches)
+    known = IntervalSet((part.start, part.end) for part in lane.ranges())
+    return all(known.covers(start, end) for start, end, *_ in saved.ranges)
 
 
-def _put_back(book: LaneBook, lane: Lane, saved: Saved) -> None:
+def _put_back(table: LaneTable, lane: Lane, saved: Saved) -> None:
     if lane.key is None:
-        book.loose[lane] = None
+        table.loose[lane] = None
     else:
-        book.lanes[lane.key] = lane
+        table.lanes[lane.key] = lane
     was_ready = lane.state == READY
-    book.resume(lane, saved.lease)
+    table.resume(lane, saved.lease)
     lane.state = HELD
     if was_ready:
-        book.block(lane)
-    for part in lane.stretches():
-        if part.lease is None and any(start <= part.start < end for start, end, *_ in saved.stretches):
-            book.remove(part)
-    for start, end, level, attempts, first_ms, error in saved.stretches:
-        part = Stretch(start, end - start, level, attempts, first_ms, lane, error)
-        book.insert(part)
-        book.hold(part, saved.lease)
+        table.block(lane)
+    for part in lane.ranges():
+        if part.lease is None and any(start <= part.start < end for start, end, *_ in saved.ranges):
+            table.remove(part)
+    for start, end, level, attempts, first_ms, error in saved.ranges:
+        part = LeasedRange(start, end - start, level, attempts, first_ms, lane, error)
+        table.insert(part)
+        table.hold(part, saved.lease)
         saved.lease.add(part)
     lane.deadline_ms = saved.deadline_ms
-    book.leases[saved.lease.id] = saved.lease
-    book.watch(saved.lease, saved.deadline_ms)
+    table.leases[saved.lease.id] = saved.lease
+    table.watch(saved.lease, saved.deadline_ms)

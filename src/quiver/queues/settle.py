@@ -12,9 +12,9 @@ from quiver.model.queue import QueueSettings
 from quiver.model.receipt import Receipt
 from quiver.protocol.queue_messages import ACK, EXTEND, NACK, SettlePart
 from quiver.protocol.transaction_messages import LeasedAcks
-from quiver.queues.deliveries import Deliveries
-from quiver.queues.partition.partition_queue import PartitionDelivery
-from quiver.queues.partition.settling import PreparedAcks
+from quiver.queues.partition.lease_settler import PreparedAcks
+from quiver.queues.partition.partition_queue import PartitionQueue
+from quiver.queues.partition_queues import PartitionQueues
 from quiver.queues.state.port import Refused, Run, Settlement
 from quiver.topics.catalogue import TopicCatalogue
 
@@ -26,7 +26,7 @@ _REASON_LENGTH = 1000
 _LAST_OFFSET = 2**63
 _PARTS_AT_ONCE = 64
 
-OnSettled = Callable[[PartitionDelivery, SettlePart, Settlement], None]
+OnSettled = Callable[[PartitionQueue, SettlePart, Settlement], None]
 
 
 class ReceiptOutcome(NamedTuple):
@@ -51,13 +51,18 @@ class _Lease(NamedTuple):
     lease_id: int
 
 
-class Settling:
+class SettleHandler:
     def __init__(
-        self, metadata: TopicCatalogue, groups: GroupService, deliveries: Deliveries, *, on_settled: OnSettled
+        self,
+        metadata: TopicCatalogue,
+        groups: GroupService,
+        queues: PartitionQueues,
+        *,
+        on_settled: OnSettled,
     ) -> None:
         self._metadata = metadata
         self._groups = groups
-        self._deliveries = deliveries
+        self._partition_queues = queues
         self._on_settled = on_settled
 
     async def settle(self, parts: Sequence[SettlePart]) -> list[Settlement]:
@@ -113,10 +118,10 @@ class Settling:
         try:
             _check(part)
             self._groups.check_readable()
-            delivery = self._deliveries.known(part.topic_id).get(part.partition)
-            if delivery is None or delivery.state(part.group_id) is None:
+            queue = self._partition_queues.known(part.topic_id).get(part.partition)
+            if queue is None or queue.state(part.group_id) is None:
                 return Settlement([Refused(*run, self._lost(part, run[0])) for run in part.runs])
-            settlement = await delivery.settle(
+            settlement = await queue.settle(
                 part.group_id,
                 part.lease_id,
                 part.action,
@@ -133,36 +138,36 @@ class Settling:
             if isinstance(known, Closed):  # the consumer tries again when the broker is back
                 known = ShuttingDown()
             return Settlement([Refused(*run, known) for run in part.runs])
-        await self._settled(delivery, part, settlement)
-        return settlement._replace(until_ms=delivery.shown_ms(settlement.until_ms))
+        await self._settled(queue, part, settlement)
+        return settlement._replace(until_ms=queue.shown_ms(settlement.until_ms))
 
-    async def _settled(self, delivery: PartitionDelivery, part: SettlePart, settlement: Settlement) -> None:
+    async def _settled(self, queue: PartitionQueue, part: SettlePart, settlement: Settlement) -> None:
         """It is done and on disk: whatever goes wrong from here on, it is not refused."""
         try:
-            self._on_settled(delivery, part, settlement)
+            self._on_settled(queue, part, settlement)
             if settlement.dead:
-                await delivery.buried(settlement)
+                await queue.dead_letters_arrived(settlement)
         except Exception:
-            logger.exception("what follows a settlement in %s failed", delivery.partition.name)
+            logger.exception("what follows a settlement in %s failed", queue.partition.name)
 
     async def prepare_acks(self, acks: Sequence[LeasedAcks]) -> "TransactionAcks":
         """All of them, in memory, for a transaction that is being decided on; or none, and the first error.
 
         Leases are on disk before: should the acks have to be repeated after a restart, the leases are known.
         """
-        found: list[tuple[PartitionDelivery, SettlePart]] = []
+        found: list[tuple[PartitionQueue, SettlePart]] = []
         for part in acks:
             ack = SettlePart(part.topic_id, part.partition, part.group_id, part.lease_id, ACK, part.runs)
             _check(ack)
-            delivery = self._deliveries.known(part.topic_id).get(part.partition)
-            if delivery is None:
+            queue = self._partition_queues.known(part.topic_id).get(part.partition)
+            if queue is None:
                 raise self._lost(ack, part.runs[0][0] if part.runs else 0)
-            found.append((delivery, ack))
-        await asyncio.gather(*(delivery.durable() for delivery in {delivery for delivery, _ in found}))
+            found.append((queue, ack))
+        await asyncio.gather(*(queue.durable() for queue in {queue for queue, _ in found}))
         prepared = TransactionAcks(self._on_settled)
         try:
-            for delivery, ack in found:
-                prepared.add(delivery, ack, delivery.prepare_acks(ack.group_id, ack.lease_id, ack.runs))
+            for queue, ack in found:
+                prepared.add(queue, ack, queue.prepare_acks(ack.group_id, ack.lease_id, ack.runs))
         except BaseException:
             prepared.take_back()
             raise
@@ -184,8 +189,8 @@ class Settling:
             return 0
 
     def _committed(self, part: SettlePart) -> int | None:
-        delivery = self._deliveries.known(part.topic_id).get(part.partition)
-        return None if delivery is None else delivery.settled_offset(part.group_id)
+        queue = self._partition_queues.known(part.topic_id).get(part.partition)
+        return None if queue is None else queue.settled_offset(part.group_id)
 
     def _lost(self, part: SettlePart, offset: int) -> LeaseLost:
         try:
@@ -200,21 +205,21 @@ class TransactionAcks:
 
     def __init__(self, on_settled: OnSettled) -> None:
         self._on_settled = on_settled
-        self._prepared: list[tuple[PartitionDelivery, SettlePart, PreparedAcks]] = []
+        self._prepared: list[tuple[PartitionQueue, SettlePart, PreparedAcks]] = []
 
-    def add(self, delivery: PartitionDelivery, part: SettlePart, prepared: PreparedAcks) -> None:
-        self._prepared.append((delivery, part, prepared))
+    def add(self, queue: PartitionQueue, part: SettlePart, prepared: PreparedAcks) -> None:
+        self._prepared.append((queue, part, prepared))
 
     async def finish(self) -> None:
         """They are on disk on return; after an error it is called again."""
-        await asyncio.gather(*(delivery.finish_acks(prepared) for delivery, _, prepared in self._prepared))
+        await asyncio.gather(*(queue.finish_acks(prepared) for queue, _, prepared in self._prepared))
         done, self._prepared = self._prepared, []
-        for delivery, part, _ in done:
-            self._on_settled(delivery, part, Settlement([]))
+        for queue, part, _ in done:
+            self._on_settled(queue, part, Settlement([]))
 
     def take_back(self) -> None:
-        for delivery, _, prepared in reversed(self._prepared):
-            delivery.take_back_acks(prepared)
+        for queue, _, prepared in reversed(self._prepared):
+            queue.take_back_acks(prepared)
         self._prepared = []
 
 

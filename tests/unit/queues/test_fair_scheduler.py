@@ -6,13 +6,13 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.queues.fair_scheduler import Turn, Turns
+from quiver.queues.fair_scheduler import FairScheduler, Pick
 
 WEIGHTS = (50, 25, 15, 7, 3)
 
 
-def turns(*places: tuple[int, int], starvation_ms: int = 30_000) -> Turns:
-    made = Turns()
+def turns(*places: tuple[int, int], starvation_ms: int = 30_000) -> FairScheduler:
+    made = FairScheduler()
     made.configure(WEIGHTS, starvation_ms)
     for level, partition in places:
         made.add(level, partition)
@@ -33,12 +33,12 @@ def test_partitions_of_a_level_take_turns() -> None:
 def test_a_partition_without_more_is_asked_again_when_it_has_something() -> None:
     waiting = turns((2, 5))
     turn = waiting.next(10, 0)
-    assert turn == Turn(2, 5, 10)
+    assert turn == Pick(2, 5, 10)
     waiting.served(turn, 3, has_more=False)
     assert not waiting.any
     assert waiting.next(10, 0) is None
     waiting.add(2, 5)
-    assert waiting.next(7, 0) == Turn(2, 5, 7)
+    assert waiting.next(7, 0) == Pick(2, 5, 7)
 
 
 def test_levels_share_by_weight_whatever_the_partitions_hold() -> None:
@@ -59,7 +59,7 @@ def test_one_level_alone_neither_waits_nor_is_charged() -> None:
     waiting = turns((0, 0), (4, 0))
     for _ in range(1000):
         turn = waiting.next(100, 0, 1 << 4)
-        assert turn == Turn(4, 0, 100)
+        assert turn == Pick(4, 0, 100)
         waiting.served(turn, 100, has_more=True)
     turn = waiting.next(1, 0)
     assert turn is not None

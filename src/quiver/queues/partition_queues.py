@@ -9,7 +9,7 @@ from quiver.model.limits import MIB
 from quiver.model.topic import Topic
 from quiver.queues.lease_ids import LeaseIds
 from quiver.queues.partition.frame_cache import FrameCache
-from quiver.queues.partition.partition_queue import Bury, PartitionDelivery
+from quiver.queues.partition.partition_queue import MoveToDlq, PartitionQueue
 from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Storage
 from quiver.structures.deadlines import Deadlines
@@ -33,7 +33,7 @@ Place = tuple[int, int]
 """Topic id and partition."""
 
 
-class Deliveries:
+class PartitionQueues:
     """`attend` is called when a time has come in a partition: leases end, retries are due. `opened` is called in the
     step in which one becomes known. What a group that is not
     known any more has left behind is forgotten."""
@@ -46,9 +46,9 @@ class Deliveries:
         clock: Clock,
         lease_clock: Clock,
         randomness: Randomness,
-        bury: Bury,
-        attend: Callable[[PartitionDelivery], Awaitable[None]],
-        opened: Callable[[PartitionDelivery], None],
+        move_to_dlq: MoveToDlq,
+        expire: Callable[[PartitionQueue], Awaitable[None]],
+        opened: Callable[[PartitionQueue], None],
         is_known: Callable[[int], bool],
         history: History = NO_HISTORY,
     ) -> None:
@@ -57,16 +57,16 @@ class Deliveries:
         self._clock = clock
         self._lease_clock = lease_clock
         self._randomness = randomness
-        self._bury = bury
-        self._attend = attend
+        self._bury = move_to_dlq
+        self._expire = expire
         self._opened = opened
         self._is_known = is_known
         self._history = history
         self._frames = FrameCache()
         self._lease_ids: LeaseIds | None = None
         """Made when the epoch of this start is known."""
-        self._known: dict[int, dict[int, PartitionDelivery]] = {}
-        self._opening: dict[Place, asyncio.Task[PartitionDelivery]] = {}
+        self._known: dict[int, dict[int, PartitionQueue]] = {}
+        self._opening: dict[Place, asyncio.Task[PartitionQueue]] = {}
         self.broken: dict[Place, str] = {}
         """Those that could not be opened, and why."""
         self._deadlines: Deadlines[Place] = Deadlines()
@@ -90,9 +90,9 @@ class Deliveries:
 
     async def start(self) -> None:
         """Carries out the moves that were left open, and attends to times from now on."""
-        async for delivery in paced(self.all()):
-            await self._forget_groups(delivery)
-            delivery.resume()
+        async for queue in paced(self.all()):
+            await self._forget_groups(queue)
+            queue.resume()
         self.task.start()
 
     async def close(self) -> None:
@@ -106,9 +106,9 @@ class Deliveries:
         opening = [task for place, task in self._opening.items() if place[0] == topic_id]
         await asyncio.gather(*opening, return_exceptions=True)
         self.broken = {place: problem for place, problem in self.broken.items() if place[0] != topic_id}
-        await bounded_gather(PartitionDelivery.abandon, self._known.pop(topic_id, {}).values())
+        await bounded_gather(PartitionQueue.abandon, self._known.pop(topic_id, {}).values())
 
-    async def get(self, topic_id: int, number: int) -> PartitionDelivery:
+    async def get(self, topic_id: int, number: int) -> PartitionQueue:
         """The one of a partition, opened if need be; TopicNotFound, PartitionNotFound."""
         known = self._known.get(topic_id, {}).get(number)
         if known is not None:
@@ -128,40 +128,40 @@ class Deliveries:
         if problem is not None:
             raise CorruptData(problem, where=f"topics/{topic_id}/{number}{_SUFFIX}")
 
-    def known(self, topic_id: int) -> Mapping[int, PartitionDelivery]:
+    def known(self, topic_id: int) -> Mapping[int, PartitionQueue]:
         """Those that are open, by partition."""
         return self._known.get(topic_id, {})
 
-    def all(self) -> list[PartitionDelivery]:
-        return [delivery for known in self._known.values() for delivery in known.values()]
+    def all(self) -> list[PartitionQueue]:
+        return [queue for known in self._known.values() for queue in known.values()]
 
-    def note(self, delivery: PartitionDelivery, at_ms: int | None) -> None:
+    def note(self, queue: PartitionQueue, at_ms: int | None) -> None:
         """Something happens there at that time, if not before."""
         if at_ms is not None:
-            self._deadlines.note((delivery.topic_id, delivery.number), at_ms)
+            self._deadlines.note((queue.topic_id, queue.number), at_ms)
             if at_ms < self._pause_until_ms:
                 self._sooner.set()
 
-    async def attend_to_times(self) -> None:
+    async def expire_due(self) -> None:
         """Everything whose time has come by now."""
         now_ms, failures = self._lease_clock.now_ms(), Failures()
         while (place := self._deadlines.take(now_ms)) is not None:
-            delivery = self.known(place[0]).get(place[1])
-            if delivery is None:
+            queue = self.known(place[0]).get(place[1])
+            if queue is None:
                 continue
             next_ms: int | None = now_ms + _LONGEST_PAUSE_MS
-            with failures.of(f"the end of leases of {delivery.partition.name}"):
-                await self._attend(delivery)
-                next_ms = delivery.next_time_ms()
-            self.note(delivery, next_ms)
+            with failures.of(f"the end of leases of {queue.partition.name}"):
+                await self._expire(queue)
+                next_ms = queue.next_time_ms()
+            self.note(queue, next_ms)
         failures.check()
 
-    async def _open(self, topic_id: int, number: int) -> PartitionDelivery:
+    async def _open(self, topic_id: int, number: int) -> PartitionQueue:
         partition = self._partitions.get(topic_id, number)
         if self._lease_ids is None:
             self._lease_ids = LeaseIds(self._partitions.epoch)
         try:
-            delivery = await PartitionDelivery.open(
+            queue = await PartitionQueue.open(
                 self._storage,
                 partition,
                 topic_id=topic_id,
@@ -172,7 +172,7 @@ class Deliveries:
                 lease_ids=self._lease_ids,
                 randomness=self._randomness,
                 frames=self._frames,
-                bury=self._bury,
+                move_to_dlq=self._bury,
                 history=self._history,
             )
         except (QuiverError, OSError) as error:
@@ -180,18 +180,18 @@ class Deliveries:
             raise
         self.broken.pop((topic_id, number), None)
         if self._partitions.of(topic_id)[number : number + 1] != [partition]:
-            await delivery.close()
+            await queue.close()
             raise TopicNotFound(f"topic id {topic_id} was deleted", topic=topic_id)
-        self._known.setdefault(topic_id, {})[number] = delivery
-        self._opened(delivery)
-        self.note(delivery, delivery.next_time_ms())
-        return delivery
+        self._known.setdefault(topic_id, {})[number] = queue
+        self._opened(queue)
+        self.note(queue, queue.next_time_ms())
+        return queue
 
     async def _run(self) -> None:
         snapshots_at_ms = self._clock.monotonic() * 1000 + _SNAPSHOTS_EVERY_MS
         while True:
             await self._pause()
-            await self.attend_to_times()
+            await self.expire_due()
             if self._clock.monotonic() * 1000 >= snapshots_at_ms:
                 await self._keep_up()
                 snapshots_at_ms = self._clock.monotonic() * 1000 + _SNAPSHOTS_EVERY_MS
@@ -213,40 +213,40 @@ class Deliveries:
 
     async def _keep_up(self) -> None:
         failures = Failures()
-        async for delivery in paced(self.all()):
-            with failures.of(f"a snapshot of the deliveries of {delivery.partition.name}"):
-                await self._forget_groups(delivery)
-                await delivery.snapshot_if_due()
+        async for queue in paced(self.all()):
+            with failures.of(f"a snapshot of the deliveries of {queue.partition.name}"):
+                await self._forget_groups(queue)
+                await queue.snapshot_if_due()
         await self._shorten_replay(failures)
         failures.check()
 
     async def _shorten_replay(self, failures: Failures) -> None:
         """However many partitions there are: what the next start has to replay of all of them together is limited."""
         total = snapshots = 0
-        async for delivery in paced(self.all()):
-            total += delivery.journal.replay_bytes
-            snapshots += delivery.journal.snapshot_bytes
+        async for queue in paced(self.all()):
+            total += queue.journal.replay_bytes
+            snapshots += queue.journal.snapshot_bytes
         limit = max(_REPLAY_BYTES, snapshots)
         if total <= limit:
             return
-        for journal in sorted((delivery.journal for delivery in self.all()), key=lambda each: -each.replay_bytes):
+        for journal in sorted((queue.journal for queue in self.all()), key=lambda each: -each.replay_bytes):
             if total <= limit:
                 return
             total -= journal.replay_bytes
             with failures.of(f"a snapshot of the deliveries of {journal.name}"):
                 await journal.snapshot()
 
-    async def _forget_groups(self, delivery: PartitionDelivery) -> None:
-        async for group_id in paced(delivery.group_ids):
+    async def _forget_groups(self, queue: PartitionQueue) -> None:
+        async for group_id in paced(queue.group_ids):
             if not self._is_known(group_id):
-                await delivery.forget(group_id)
+                await queue.forget(group_id)
 
 
-async def _close(delivery: PartitionDelivery) -> None:
+async def _close(queue: PartitionQueue) -> None:
     try:
-        await delivery.close()
+        await queue.close()
     except Exception as problem:
-        logger.error("the delivery state of %s did not close cleanly: %s", delivery.partition.name, problem)
+        logger.error("the delivery state of %s did not close cleanly: %s", queue.partition.name, problem)
 
 
 def _place(log_id: str) -> Place | None:

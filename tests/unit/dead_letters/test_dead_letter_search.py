@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.dead_letters import search as letter_search
-from quiver.dead_letters.headers import Death, buried
-from quiver.dead_letters.search import Box, Search, find_letters
+from quiver.dead_letters.headers import DeadLetterOrigin, to_dead_letter
+from quiver.dead_letters.search import DeadLetterPartition, Search, find_dead_letters
 from quiver.messages.stored_rows import StoredRow
-from quiver.model.dead_letter import DeadLetter, LetterCursor, LetterFilter
+from quiver.model.dead_letter import DeadLetter, DeadLetterCursor, DeadLetterFilter
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
@@ -52,10 +52,10 @@ async def open_partitions(count: int, clock: Clock) -> list[Partition]:
 def dead_message(number: int, reason: str) -> NewMessage:
     message = NewMessage(value=b"value %d" % number, key=b"k%d" % (number % 3), timestamp_ms=5)
     dead = Dead(number, number + 1, 2, 4, 0, reason, f"error {number % 7}")
-    return buried(StoredRow(number, 10, 0, message), Death("t", 0, f"g{number % 2}", 20, dead))
+    return to_dead_letter(StoredRow(number, 10, 0, message), DeadLetterOrigin("t", 0, f"g{number % 2}", 20, dead))
 
 
-async def filled(plan: Sequence[tuple[int, int, int]], count: int = 3) -> list[Box]:
+async def filled(plan: Sequence[tuple[int, int, int]], count: int = 3) -> list[DeadLetterPartition]:
     """Boxes with letters: (partition, letters in the frame, milliseconds that pass behind it)."""
     clock = HandClock()
     partitions = await open_partitions(count, clock)
@@ -65,17 +65,17 @@ async def filled(plan: Sequence[tuple[int, int, int]], count: int = 3) -> list[B
         await append_again(partitions[partition], messages=messages)
         number += letters
         clock.ms += pause_ms
-    return [Box(number, partition, IntervalSet()) for number, partition in enumerate(partitions)]
+    return [DeadLetterPartition(number, partition, IntervalSet()) for number, partition in enumerate(partitions)]
 
 
-async def found(boxes: Sequence[Box], search: Search) -> list[DeadLetter]:
-    return [letter async for letter in find_letters(boxes, search)]
+async def found(sources: Sequence[DeadLetterPartition], search: Search) -> list[DeadLetter]:
+    return [letter async for letter in find_dead_letters(sources, search)]
 
 
 PLANS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 6), st.integers(0, 2)), max_size=12)
 TIMES = st.none() | st.integers(999, 1_020)
 FILTERS = st.builds(
-    LetterFilter,
+    DeadLetterFilter,
     ids=st.none() | st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), max_size=8),
     partition=st.none() | st.integers(0, 3),
     group=st.sampled_from([None, "g0", "g9"]),
@@ -106,29 +106,29 @@ def naive(letters: Sequence[DeadLetter], search: Search) -> list[DeadLetter]:
 
 @given(PLANS, FILTERS, st.booleans(), st.data())
 async def test_the_search_finds_what_fits_in_order(
-    plan: list[tuple[int, int, int]], wanted: LetterFilter, newest_first: bool, data: st.DataObject
+    plan: list[tuple[int, int, int]], wanted: DeadLetterFilter, newest_first: bool, data: st.DataObject
 ) -> None:
-    boxes = await filled(plan)
-    everything = await found(boxes, Search(LetterFilter()))
+    sources = await filled(plan)
+    everything = await found(sources, Search(DeadLetterFilter()))
     assert len(everything) == sum(letters for _, letters, _ in plan)
     for start, length in data.draw(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5)), max_size=3)):
-        boxes[start % 3].removed.add(start, start + length)
-    left = [letter for letter in everything if letter.offset not in boxes[letter.partition].removed]
-    cursors = [letter.cursor for letter in everything] + [LetterCursor(1_001, 1, 0), LetterCursor(0, 0, 0)]
+        sources[start % 3].removed.add(start, start + length)
+    left = [letter for letter in everything if letter.offset not in sources[letter.partition].removed]
+    cursors = [letter.cursor for letter in everything] + [DeadLetterCursor(1_001, 1, 0), DeadLetterCursor(0, 0, 0)]
     search = Search(wanted, data.draw(st.none() | st.sampled_from(cursors)), newest_first)
-    assert await found(boxes, search) == naive(left, search)
+    assert await found(sources, search) == naive(left, search)
 
 
 @given(PLANS, st.integers(1, 5), st.booleans())
 async def test_pages_join_without_gap_or_repeat(
     plan: list[tuple[int, int, int]], size: int, newest_first: bool
 ) -> None:
-    boxes = await filled(plan)
-    whole = await found(boxes, Search(LetterFilter(), newest_first=newest_first))
+    sources = await filled(plan)
+    whole = await found(sources, Search(DeadLetterFilter(), newest_first=newest_first))
     pages: list[DeadLetter] = []
     while True:
         after = pages[-1].cursor if pages else None
-        page = (await found(boxes, Search(LetterFilter(), after, newest_first)))[:size]
+        page = (await found(sources, Search(DeadLetterFilter(), after, newest_first)))[:size]
         if not page:
             break
         pages += page
@@ -138,17 +138,17 @@ async def test_pages_join_without_gap_or_repeat(
 async def test_windows_that_hold_too_much_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letter_search, "_WINDOW_LETTERS", 16)
     monkeypatch.setattr(letter_search, "_WINDOW_BYTES", 600)
-    boxes = await filled([(0, 6, 1)] * 10, count=1)
-    whole = await found(boxes, Search(LetterFilter()))
-    assert await found(boxes, Search(LetterFilter(), newest_first=True)) == whole[::-1]
+    sources = await filled([(0, 6, 1)] * 10, count=1)
+    whole = await found(sources, Search(DeadLetterFilter()))
+    assert await found(sources, Search(DeadLetterFilter(), newest_first=True)) == whole[::-1]
 
 
 async def test_letters_that_come_or_go_while_looking() -> None:
-    boxes = await filled([(0, 5, 1), (0, 5, 1)], count=1)
+    sources = await filled([(0, 5, 1), (0, 5, 1)], count=1)
     seen = []
-    async for letter in find_letters(boxes, Search(LetterFilter())):
+    async for letter in find_dead_letters(sources, Search(DeadLetterFilter())):
         if not seen:
-            boxes[0].removed.add(6, 8)
-            await append_again(boxes[0].partition, messages=[dead_message(99, "expired")])
+            sources[0].removed.add(6, 8)
+            await append_again(sources[0].partition, messages=[dead_message(99, "expired")])
         seen.append(letter.offset)
     assert seen == [0, 1, 2, 3, 4, 5, 8, 9]

@@ -101,7 +101,7 @@ async def test_each_level_is_delivered_by_itself(jobs: QueuePartition) -> None:
     assert offsets(await jobs.receive(10, level=4)) == [14, 19]
     await jobs.publish(b"late", priority=0)
     assert offsets(await jobs.receive(10, level=0)) == [20]
-    assert await jobs.delivery.read_ahead(GROUP, count=100) == [0, 4, 4, 4, 0]
+    assert await jobs.partition_queue.read_ahead(GROUP, count=100) == [0, 4, 4, 4, 0]
 
 
 async def test_leases_acks_and_attempts_outlive_a_restart(jobs: QueuePartition) -> None:
@@ -169,19 +169,19 @@ async def test_out_of_attempts_rejected_and_expired_messages_die_once(jobs: Queu
         assert (run.start, run.attempt) == (0, attempt)
         settlement = await jobs.settle(run, NACK, delay_ms=0, reason=f"try {attempt}")
     assert [(dead.start, dead.reason) for dead in settlement.dead] == [(0, "max_attempts")]
-    assert await jobs.delivery.buried(settlement)
+    assert await jobs.partition_queue.dead_letters_arrived(settlement)
     [run] = await jobs.receive(1)
-    assert await jobs.delivery.buried(await jobs.settle(run, REJECT, reason="bad"))
+    assert await jobs.partition_queue.dead_letters_arrived(await jobs.settle(run, REJECT, reason="bad"))
     jobs.clock.ms += 100
     received = await jobs.receive()
     assert offsets(received) == [2, 4]
     await _until(lambda: len(jobs.dead) == 3)
     assert jobs.dead == [(0, "max_attempts", "try 3"), (1, "rejected", "bad"), (3, "expired", "")]
-    assert jobs.delivery.outbox.open == {}
+    assert jobs.partition_queue.outbox.open == {}
     await jobs.restart()
     assert len(jobs.moves) == 3
-    [tally] = jobs.delivery.tallies.values()
-    assert tally.dead == 3
+    [counters] = jobs.partition_queue.counters_by_group.values()
+    assert counters.dead == 3
     assert await jobs.receive() == []
 
 
@@ -209,7 +209,7 @@ async def test_a_lease_that_runs_out_for_the_last_time_is_death(jobs: QueueParti
     assert await jobs.receive() == []
     await _until(lambda: bool(jobs.dead))
     assert jobs.dead == [(0, "max_attempts", "the lease expired")]
-    assert jobs.delivery.tallies[GROUP].expired_leases == 3
+    assert jobs.partition_queue.counters_by_group[GROUP].expired_leases == 3
 
 
 async def test_moves_are_repeated_until_they_succeed_and_left_open_ones_go_on_after_a_restart(
@@ -219,11 +219,11 @@ async def test_moves_are_repeated_until_they_succeed_and_left_open_ones_go_on_af
     jobs.bury_fails = 2
     [run] = await jobs.receive()
     settlement = await jobs.settle(run, REJECT, [(0, 1)])
-    assert await jobs.delivery.buried(settlement)
+    assert await jobs.partition_queue.dead_letters_arrived(settlement)
     assert [move.id for move in jobs.moves] == [1]
     jobs.bury_fails = 10**6
     await jobs.settle(run, REJECT, [(1, 3)])
-    await jobs.delivery.close()
+    await jobs.partition_queue.close()
     jobs.bury_fails = 0
     await jobs.open()
     await _until(lambda: len(jobs.moves) == 2)
@@ -239,7 +239,7 @@ async def test_nothing_dies_out_of_a_dead_letter_topic() -> None:
     [run] = await letters.receive()
     assert (await letters.settle(run, REJECT)).refused == []
     assert await letters.receive() == []
-    assert letters.delivery.outbox.open == {}
+    assert letters.partition_queue.outbox.open == {}
     await letters.restart()
     assert await letters.receive() == []
     await letters.close()
@@ -251,12 +251,12 @@ async def test_removed_letters_reach_nobody() -> None:
     await letters.begin()
     await letters.publish(*numbered(10))
     [held] = await letters.receive(3)
-    await letters.delivery.remove_letters([(2, 4), (6, 7)], [])
+    await letters.partition_queue.remove_dead_letters([(2, 4), (6, 7)], [])
     assert offsets(await letters.receive(5)) == [4, 5, 7]
     await letters.settle(held, NACK, delay_ms=0)
     assert offsets(await letters.receive()) == [0, 1, 8, 9]
     await letters.kill()
-    assert list(letters.delivery.removed) == [(2, 4), (6, 7)]
+    assert list(letters.partition_queue.removed) == [(2, 4), (6, 7)]
     await letters.begin(8)
     assert offsets(await letters.receive(group=8)) == [0, 1, 4, 5, 7, 8, 9]
     await letters.close()
@@ -273,7 +273,7 @@ async def test_what_does_not_fit_is_to_be_had_again_and_does_not_count(jobs: Que
     assert (rest[0].attempt, rest[0].first_delivered_ms) == (1, START_MS + 10)
     await jobs.restart()
     assert offsets(await jobs.receive()) == list(range(5, 20))
-    assert jobs.delivery.state(GROUP).held_by() == {"ada": 20}  # type: ignore[union-attr]
+    assert jobs.partition_queue.state(GROUP).held_by() == {"ada": 20}  # type: ignore[union-attr]
 
 
 async def test_two_groups_do_not_disturb_each_other(jobs: QueuePartition) -> None:
@@ -283,12 +283,14 @@ async def test_two_groups_do_not_disturb_each_other(jobs: QueuePartition) -> Non
     await jobs.settle(mine, ACK)
     [theirs] = await jobs.receive(group=8)
     assert offsets([theirs]) == list(range(5))
-    assert len((await jobs.delivery.settle(8, mine.lease_id, ACK, [(0, 5)], settings=jobs.settings)).refused) == 1
-    await jobs.delivery.forget(GROUP)
-    assert jobs.delivery.group_ids == {8}
+    assert (
+        len((await jobs.partition_queue.settle(8, mine.lease_id, ACK, [(0, 5)], settings=jobs.settings)).refused) == 1
+    )
+    await jobs.partition_queue.forget(GROUP)
+    assert jobs.partition_queue.group_ids == {8}
     assert len((await jobs.settle(mine, ACK)).refused) == 1
     await jobs.restart()
-    assert jobs.delivery.group_ids == {8}
+    assert jobs.partition_queue.group_ids == {8}
 
 
 async def test_retention_wins_over_unsettled_messages_and_they_are_counted_as_lost() -> None:
@@ -299,17 +301,17 @@ async def test_retention_wins_over_unsettled_messages_and_they_are_counted_as_lo
         await jobs.publish(*numbered(10))
         await jobs.partition.log.roll()
     [held] = await jobs.receive(5)
-    await jobs.delivery.read_ahead(GROUP, count=15)
+    await jobs.partition_queue.read_ahead(GROUP, count=15)
     await jobs.partition.log.drop_front(20)
-    lease = jobs.delivery.new_lease_id()
-    taken = jobs.delivery.take(GROUP, 2, 12, lease=lease, consumer="ada", deadline_ms=START_MS + 1)
-    received = await jobs.delivery.deliver(
+    lease = jobs.partition_queue.new_lease_id()
+    taken = jobs.partition_queue.take(GROUP, 2, 12, lease=lease, consumer="ada", deadline_ms=START_MS + 1)
+    received = await jobs.partition_queue.deliver(
         GROUP, lease, taken, ttl_ms=None, settings=jobs.settings, max_bytes=1_000_000
     )
     assert received == []
-    assert jobs.delivery.tallies[GROUP].lost == 12
+    assert jobs.partition_queue.counters_by_group[GROUP].lost == 12
     assert offsets(await jobs.receive()) == list(range(20, 30))
-    assert jobs.delivery.tallies[GROUP].lost == 20
+    assert jobs.partition_queue.counters_by_group[GROUP].lost == 20
     assert len((await jobs.settle(held, ACK)).refused) == 1
     await jobs.close()
 
@@ -323,7 +325,7 @@ async def test_retention_beyond_what_was_read() -> None:
         await jobs.partition.log.roll()
     await jobs.partition.log.drop_front(20)
     assert offsets(await jobs.receive()) == list(range(20, 30))
-    assert jobs.delivery.tallies[GROUP].lost == 20
+    assert jobs.partition_queue.counters_by_group[GROUP].lost == 20
     await jobs.close()
 
 
@@ -331,10 +333,10 @@ async def test_ended_leases_are_had_again_at_once_and_count(jobs: QueuePartition
     await jobs.publish(*numbered(4))
     await jobs.receive(2, consumer="ada")
     await jobs.receive(2, consumer="bob")
-    await jobs.delivery.end_leases(GROUP, "ada")
+    await jobs.partition_queue.end_leases(GROUP, "ada")
     [again] = await jobs.receive(consumer="eve")
     assert (again.start, again.end, again.attempt) == (0, 2, 2)
-    await jobs.delivery.end_leases(GROUP, "eve")
+    await jobs.partition_queue.end_leases(GROUP, "eve")
     await jobs.restart()
     await jobs.wait(0)
     [again] = await jobs.receive()
@@ -350,18 +352,18 @@ async def test_groups_that_are_read_in_offset_order_ignore_levels_and_never_die_
         assert offsets(received) == [0, 1, 2, 3]
         assert {run.attempt for run in received} == {attempt}
         await jobs.wait(30_000)
-    await jobs.delivery.settle_below(8, 2)
-    assert jobs.delivery.state(8).lowest_unsettled() == 2  # type: ignore[union-attr]
-    jobs.delivery.rewind(8, 1)
+    await jobs.partition_queue.settle_below(8, 2)
+    assert jobs.partition_queue.state(8).lowest_unsettled() == 2  # type: ignore[union-attr]
+    jobs.partition_queue.rewind(8, 1)
     await jobs.restart()
     assert offsets(await jobs.receive(10, group=8, level=0)) == [1, 2, 3, 4, 5]
 
 
 async def test_a_group_without_a_begin_has_nothing(jobs: QueuePartition) -> None:
     await jobs.publish(b"x")
-    assert jobs.delivery.state(99) is None
+    assert jobs.partition_queue.state(99) is None
     assert await jobs.receive(group=99) == []
-    assert await jobs.delivery.read_ahead(99, count=1) == [0] * 5
+    assert await jobs.partition_queue.read_ahead(99, count=1) == [0] * 5
 
 
 async def test_a_full_journal_takes_changes_back() -> None:
@@ -377,16 +379,16 @@ async def test_a_full_journal_takes_changes_back() -> None:
             await jobs.settle(run, action, delay_ms=1)
     with pytest.raises(DiskFull):
         await jobs.begin(8)
-    assert jobs.delivery.group_ids == {GROUP}
-    assert jobs.delivery.outbox.open == {}
+    assert jobs.partition_queue.group_ids == {GROUP}
+    assert jobs.partition_queue.outbox.open == {}
     with pytest.raises(DiskFull):
         await jobs.receive()
     storage.is_full = False
     assert (await jobs.settle(run, ACK)).refused == []
     [rest] = await jobs.receive()
     assert (rest.start, rest.end, rest.attempt) == (3, 6, 1)
-    tally = jobs.delivery.tallies[GROUP]
-    assert (tally.acks, tally.nacks, tally.rejects, tally.dead) == (3, 0, 0, 0)
+    counters = jobs.partition_queue.counters_by_group[GROUP]
+    assert (counters.acks, counters.nacks, counters.rejects, counters.dead) == (3, 0, 0, 0)
     await jobs.kill()
     assert await jobs.receive() == []
     assert (await jobs.settle(rest, ACK)).refused == []
@@ -401,7 +403,7 @@ async def test_a_delivery_that_is_given_up_does_not_count() -> None:
     await jobs.publish(*numbered(3))
     storage.is_slow = True
     receiving = asyncio.ensure_future(jobs.receive())
-    while not (state := jobs.delivery.state(GROUP)) or not state.held_by():
+    while not (state := jobs.partition_queue.state(GROUP)) or not state.held_by():
         await asyncio.sleep(0)
     receiving.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -418,11 +420,11 @@ async def test_a_lease_that_was_taken_first_is_on_the_journal_first() -> None:
     await jobs.open()
     await jobs.begin()
     await jobs.publish(*numbered(6))
-    await jobs.delivery.read_ahead(GROUP, count=6)
-    early, late = jobs.delivery.new_lease_id(), jobs.delivery.new_lease_id()
-    jobs.delivery.take(GROUP, 2, 3, lease=early, consumer="ada", deadline_ms=START_MS + 1_000)
-    taken = jobs.delivery.take(GROUP, 2, 3, lease=late, consumer="bob", deadline_ms=START_MS + 1_000)
-    await jobs.delivery.deliver(GROUP, late, taken, ttl_ms=None, settings=jobs.settings, max_bytes=1 << 20)
+    await jobs.partition_queue.read_ahead(GROUP, count=6)
+    early, late = jobs.partition_queue.new_lease_id(), jobs.partition_queue.new_lease_id()
+    jobs.partition_queue.take(GROUP, 2, 3, lease=early, consumer="ada", deadline_ms=START_MS + 1_000)
+    taken = jobs.partition_queue.take(GROUP, 2, 3, lease=late, consumer="bob", deadline_ms=START_MS + 1_000)
+    await jobs.partition_queue.deliver(GROUP, late, taken, ttl_ms=None, settings=jobs.settings, max_bytes=1 << 20)
     await jobs.kill()
     await jobs.wait(1_000)
     assert offsets(await jobs.receive()) == list(range(6))
@@ -435,7 +437,7 @@ async def test_snapshots_replace_the_journal(jobs: QueuePartition) -> None:
     await jobs.settle(run, ACK, [(1, 2), (4, 5)])
     await jobs.settle(run, REJECT, [(0, 1)], reason="bad")
     jobs.clock.ms += 301_000
-    await jobs.delivery.snapshot_if_due()
+    await jobs.partition_queue.snapshot_if_due()
     await jobs.settle(run, NACK, [(2, 3)], delay_ms=0, reason="later")
     await jobs.restart()
     await jobs.wait(0)
@@ -480,7 +482,7 @@ async def test_what_arrives_while_the_levels_are_counted_is_found_next(
 
     with monkeypatch.context() as patch:
         patch.setattr(jobs.partition.log, "count_by_priority", slow)
-        await jobs.delivery.read_ahead(GROUP, count=1, levels=1)
+        await jobs.partition_queue.read_ahead(GROUP, count=1, levels=1)
     assert values(await jobs.receive(level=0))[:1] == [b"urgent"]
 
 
@@ -502,7 +504,7 @@ async def test_what_arrives_while_a_level_is_searched_for_is_found_next(
         return found
 
     monkeypatch.setattr(jobs.partition.log, "find_priority", slow)
-    await jobs.delivery.read_ahead(GROUP, count=1, levels=1)
+    await jobs.partition_queue.read_ahead(GROUP, count=1, levels=1)
     assert searched == [1]
     assert values(await jobs.receive(level=0)) == [b"urgent"]
 
@@ -527,14 +529,14 @@ async def test_a_transaction_that_acknowledges_nothing_holds_up_no_snapshot(
     await jobs.publish(b"a")
     (run,) = await jobs.receive()
     for runs in ([], [(run.start, run.end)]):
-        prepared = jobs.delivery.prepare_acks(run.group_id, run.lease_id, runs)
+        prepared = jobs.partition_queue.prepare_acks(run.group_id, run.lease_id, runs)
         if ending == "finish":
-            await jobs.delivery.finish_acks(prepared)
-            await jobs.delivery.finish_acks(prepared)
+            await jobs.partition_queue.finish_acks(prepared)
+            await jobs.partition_queue.finish_acks(prepared)
         else:
-            jobs.delivery.take_back_acks(prepared)
-        before = jobs.delivery.journal.replay_bytes
-        await jobs.delivery.journal.snapshot()
-        assert jobs.delivery.journal.replay_bytes < before
+            jobs.partition_queue.take_back_acks(prepared)
+        before = jobs.partition_queue.journal.replay_bytes
+        await jobs.partition_queue.journal.snapshot()
+        assert jobs.partition_queue.journal.replay_bytes < before
         await jobs.publish(b"b")
         await jobs.receive()
