@@ -93,7 +93,6 @@ METAPHORS = {
 """A word that must be decoded, and the word of the field (`docs/glossary.md`)."""
 METAPHORS_ALLOWED = {
     "src/quiver/broker/": "its words are still being replaced",
-    "src/quiver/client/": "its words are still being replaced",
     "src/quiver/dead_letters/": "its words are still being replaced",
     "src/quiver/delays/": "its words are still being replaced",
     "src/quiver/gateways/": "its words are still being replaced",

@@ -17,6 +17,7 @@ from quiver.client.produce.chunk import (
 from quiver.client.produce.options import DELAYED_BATCH_BYTES, DELAYED_BATCH_MESSAGES, ProducerConfig
 from quiver.client.produce.route import PLAIN_ROUTE, Route
 from quiver.model.errors import Closed
+from quiver.structures.ordered_set import OrderedSet
 from quiver.system.clock import Clock
 
 
@@ -52,7 +53,7 @@ class OpenChunks:
         self._mutex = threading.Lock()
         self._routes: dict[Route, Chunk] = {}
         """All threads' chunks for messages with a priority or partition of their own."""
-        self._open: set[Chunk] = set()
+        self._open: OrderedSet[Chunk] = OrderedSet()
         """Every chunk that has messages and is not sealed."""
 
     @property
