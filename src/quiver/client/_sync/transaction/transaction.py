@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _GIVE_UP_SECONDS = 5.0
 _GENERATIONS = 5
-"""How often a commit follows a group that is being shared out anew."""
+"""How often a commit follows a group that is being rebalanced."""
 
 
 class Transaction:

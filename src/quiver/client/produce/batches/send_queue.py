@@ -100,7 +100,7 @@ class PartitionSendQueue:
             self.needs_epoch = True
 
     def begin_epoch(self, identity: tuple[int, int]) -> None:
-        """Numbers everything that is not stored anew, from 0."""
+        """Numbers everything that is not stored again, from 0."""
         self._requeue()
         self.identity = identity
         self.needs_epoch = False
