@@ -124,14 +124,14 @@ async def leases_and_acks(broker: Broker, count: int) -> None:
     """Every message is acknowledged by itself."""
 
     def each(job: Received) -> list[SettlePart]:
-        return [_part(job, ACK, offset, offset + 1) for offset in range(job.delivery.start, job.delivery.end)]
+        return [_part(job, ACK, offset, offset + 1) for offset in range(job.run.start, job.run.end)]
 
     await _jobs(broker, count, each)
 
 
 async def dead_letters(broker: Broker, count: int) -> None:
     """What is received at once is given up at once."""
-    await _jobs(broker, count, lambda job: [_part(job, REJECT, job.delivery.start, job.delivery.end)])
+    await _jobs(broker, count, lambda job: [_part(job, REJECT, job.run.start, job.run.end)])
 
 
 async def _jobs(broker: Broker, count: int, parts_of: Callable[[Received], list[SettlePart]]) -> None:
@@ -145,7 +145,7 @@ async def _jobs(broker: Broker, count: int, parts_of: Callable[[Received], list[
             jobs = await broker.queues.receive(
                 ["jobs"], "workers", consumer=f"w{number}", max_messages=RECEIVED_AT_ONCE, wait_ms=100
             )
-            left -= sum(job.delivery.end - job.delivery.start for job in jobs)
+            left -= sum(job.run.end - job.run.start for job in jobs)
             parts = [part for job in jobs for part in parts_of(job)]
             await asyncio.gather(*(broker.queues.settle([part]) for part in parts))
 
@@ -159,7 +159,7 @@ async def _fill(broker: Broker, topic_id: int, count: int) -> None:
 
 
 def _part(job: Received, action: int, start: int, end: int) -> SettlePart:
-    run = job.delivery
+    run = job.run
     return SettlePart(job.topic.id, run.partition, run.group_id, run.lease_id, action, [(start, end)])
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Unpack
 from quiver.broker.health import Health
 from quiver.broker.maintenance import Upkeep
 from quiver.broker.settings import BrokerSettings as BrokerSettings
-from quiver.dead_letters.mover import Burial
+from quiver.dead_letters.mover import DeadLetterMover
 from quiver.dead_letters.service import DeadLetters
 from quiver.delays.service import Delays
 from quiver.groups.service import GroupService
@@ -90,14 +90,14 @@ class Broker:
         self.transactions = self._new_transactions(coordinator)
         self.poll = Poll(self.groups, self.queues, self._catalogue, self._partitions, clock=self.clock)
         self.members = Members(self.groups, self.poll.sessions)
-        burial = Burial(
+        mover = DeadLetterMover(
             self._catalogue,
             self._partitions,
             group_name=lambda group_id: self._group_service.name_of(group_id) or str(group_id),
             topics=self._topics,
             clock=self.clock,
         )
-        self.dead_letters = DeadLetters(self._catalogue, self._partitions, burial, queues=lambda: self.queues)
+        self.dead_letters = DeadLetters(self._catalogue, self._partitions, mover, queues=lambda: self.queues)
         self.schedules = Schedules(
             self._catalogue,
             self._partitions,
@@ -126,7 +126,7 @@ class Broker:
             lease_clock=SteadyClock(self.clock),
             randomness=randomness,
             limits=self.limits,
-            bury=lambda delivery, move: self.dead_letters.bury(delivery, move),
+            move_to_dlq=lambda delivery, move: self.dead_letters.move_to_dlq(delivery, move),
             pending_delays=self.delays.pending_count,
             history=self.settings.delivery_history,
         )

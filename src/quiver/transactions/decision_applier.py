@@ -25,7 +25,7 @@ from quiver.partition.partition import Partition
 from quiver.protocol.queue_messages import ACK, SettlePart
 from quiver.protocol.transaction_messages import GroupOffsets
 from quiver.queues.service import Queues
-from quiver.queues.settling import TransactionAcks
+from quiver.queues.settle import TransactionAcks
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 from quiver.transactions.coordinator import Coordinator

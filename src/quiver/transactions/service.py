@@ -17,7 +17,7 @@ from quiver.protocol.transaction_messages import (
     TransactionInfo,
 )
 from quiver.queues.service import Queues
-from quiver.queues.settling import TransactionAcks
+from quiver.queues.settle import TransactionAcks
 from quiver.storage.port import Storage
 from quiver.streams.service import Groups
 from quiver.system.clock import Clock

@@ -124,9 +124,9 @@ class Running:
     async def _work(self, number: int) -> None:
         queues = self.broker.queues
         found = await queues.receive(["work"], "workers", consumer="c", max_messages=4)
-        offsets = [(one, offset) for one in found for offset in range(one.delivery.start, one.delivery.end)]
+        offsets = [(one, offset) for one in found for offset in range(one.run.start, one.run.end)]
         for (one, offset), action in zip(offsets, (ACK, NACK, REJECT), strict=False):
-            run = one.delivery
+            run = one.run
             part = SettlePart(
                 one.topic.id, 0, run.group_id, run.lease_id, action, [(offset, offset + 1)], DAY_MS, True, f"{number}"
             )
@@ -149,8 +149,8 @@ class Running:
         await broker.schedules._snapshot_if_due(after_seconds=0)
         for partition in broker._partitions.all():
             await partition.saved_state.save()
-        for delivery in broker.queues._deliveries.all():
-            await delivery._journal._journal.snapshot_beside(delivery._journal._image)
+        for partition_queue in broker.queues._partition_queues.all():
+            await partition_queue._journal._journal.snapshot_beside(partition_queue._journal._snapshot)
         for delays in broker.delays._partitions.all():
             await delays.schedule.saved_state.save()
             await delays._trim()
@@ -177,9 +177,9 @@ class Running:
             known["internal/groups"] = b"".join(broker.groups.service._table.encode())
             known["internal/transactions"] = b"".join(encode_state(broker.transactions._coordinator._state))
             known["internal/schedules"] = b"".join(broker.schedules._table.encode())
-        for delivery in broker.queues._deliveries.all():
-            name = f"topics/{delivery.topic_id}/{delivery.number}-delivery"
-            known[name] = b"".join(delivery._journal._image())
+        for partition_queue in broker.queues._partition_queues.all():
+            name = f"topics/{partition_queue.topic_id}/{partition_queue.number}-delivery"
+            known[name] = b"".join(partition_queue._journal._snapshot())
         for delays in broker.delays._partitions.all():
             known[f"topics/{delays.topic_id}/{delays.number}-timers"] = b"".join(encode_image(delays.state))
         return known

@@ -48,7 +48,7 @@ async def fetch(broker: Broker) -> list[bytes | None]:
 
 async def receive(broker: Broker) -> list[bytes | None]:
     received = await broker.queues.receive(["t"], "g", consumer="c", wait_ms=2_000)
-    return [value for one in received for value in open_frame(one.delivery.frame).values()]
+    return [value for one in received for value in open_frame(one.run.frame).values()]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from quiver.records.header import stamp, unpack_header
 NOW_MS = 1_800_000_000_000
 
 
-class Delivery(NamedTuple):
+class DeliveredRun(NamedTuple):
     partition: int
     group_id: int
     lease_id: int
@@ -29,7 +29,7 @@ class Delivery(NamedTuple):
 class Received(NamedTuple):
     topic: Topic
     visibility_ms: int
-    delivery: Delivery
+    run: DeliveredRun
 
 
 class ReceiptOutcome(NamedTuple):
@@ -50,7 +50,7 @@ def received(topic: Topic, start: int, values: Sequence[bytes], **options: Any) 
     built = build_frame(values, timestamp_ms=NOW_MS, **options)
     _, head, body = stamp(built, unpack_header(built), base_offset=start, leader_epoch=1, append_time_ms=NOW_MS)
     run = (start, start + len(values), attempt, NOW_MS + 30_000, NOW_MS, error)
-    return Received(topic, 30_000, Delivery(0, 7, 2**32 + 5, *run, bytes(head) + bytes(body)))
+    return Received(topic, 30_000, DeliveredRun(0, 7, 2**32 + 5, *run, bytes(head) + bytes(body)))
 
 
 class FakeQueues:

@@ -188,7 +188,7 @@ async def test_an_answer_there_is_no_memory_for_is_given_back(broker, queues):
     beyond.take(300_000)
     with pytest.raises(Overloaded):
         await ReceiveRoute(broker).receive(request_of({"group": "g"}, asyncio.Event(), budget))
-    assert [one.delivery.start for one in queues.returned] == [0]
+    assert [one.run.start for one in queues.returned] == [0]
 
 
 RECEIPT = "orders:1:42:3:7-100000005"

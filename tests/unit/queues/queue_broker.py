@@ -45,7 +45,7 @@ class QueueBroker:
 
     async def wait(self, milliseconds: int) -> None:
         self.clock.ms += milliseconds
-        await self.broker.queues.attend_to_times()
+        await self.broker.queues.expire_due()
 
     async def publish(
         self, topic: str, *values: bytes, partition: int = 0, priority: int = 2, keys: Sequence[bytes] | None = None
@@ -73,7 +73,7 @@ class QueueBroker:
 
 
 def part_of(one: Received, action: int, *, runs: list[tuple[int, int]] | None = None, **options: Any) -> SettlePart:
-    run = one.delivery
+    run = one.run
     return SettlePart(
         one.topic.id,
         run.partition,
@@ -86,7 +86,7 @@ def part_of(one: Received, action: int, *, runs: list[tuple[int, int]] | None = 
 
 
 def values(received: Sequence[Received]) -> list[bytes]:
-    return [value or b"" for one in received for value in open_frame(one.delivery.frame).values()]
+    return [value or b"" for one in received for value in open_frame(one.run.frame).values()]
 
 
 def numbered(count: int, word: str = "m") -> list[bytes]:

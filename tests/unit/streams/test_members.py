@@ -31,7 +31,7 @@ async def fill(broker: Broker, count: int, partition: int = 0) -> None:
 
 
 def values(polled: list[PolledPartition]) -> list[bytes | None]:
-    frames = [open_frame(received.delivery.frame) for part in polled for received in part.received]
+    frames = [open_frame(received.run.frame) for part in polled for received in part.received]
     return [value for frame in frames for value in frame.values()]
 
 

@@ -184,7 +184,7 @@ class Run:
         offsets = []
         if now.offset is not None:
             offsets.append(GroupOffsets("g", [CommitPart(self.broker.topic("in").id, worker.number, now.offset)]))
-        runs = [(job.topic.id, job.delivery) for job in now.jobs]
+        runs = [(job.topic.id, job.run) for job in now.jobs]
         acks = [LeasedAcks(id, 0, run.group_id, run.lease_id, [(run.start, run.end)]) for id, run in runs]
         key = now.name if self.chance.random() < 0.3 else None
         return await self.broker.transactions.commit([now.key], key=key, offsets=offsets, acks=acks)
@@ -209,7 +209,7 @@ class Run:
     async def pass_time(self) -> None:
         self.clock.ms += self.chance.choice((100, 1_000, 10_000, 61_000))
         self.broker.transactions._timeouts.begin()
-        await self.broker.queues.attend_to_times()
+        await self.broker.queues.expire_due()
 
     async def save(self) -> None:
         groups, coordinator = self.broker.groups.service, self.broker.transactions._coordinator
@@ -219,7 +219,7 @@ class Run:
             *(partition.saved_state.save() for partition in self.broker._partitions.all()),
         ]
         self.clock.ms += 301_000 if self.chance.random() < 0.5 else 0
-        works += [delivery.snapshot_if_due() for delivery in self.broker.queues._deliveries.all()]
+        works += [partition_queue.snapshot_if_due() for partition_queue in self.broker.queues._partition_queues.all()]
         await asyncio.gather(*works)
 
     async def keep_up(self) -> None:
@@ -237,7 +237,7 @@ class Run:
             committed = [each for each in worker.all if self.is_visible(each)]
             offsets = [each.offset for each in committed if each.offset is not None]
             assert self.offset_of(worker) == (offsets[-1] if offsets else None)
-            runs = [job.delivery for each in committed for job in each.jobs]
+            runs = [job.run for each in committed for job in each.jobs]
             acked |= {offset for run in runs for offset in range(run.start, run.end)}
         assert self.visible <= {value for worker in self.workers for each in worker.all for value in each.values}
         left = await self.drain()
@@ -272,11 +272,11 @@ class Run:
 
     async def drain(self) -> Counter[int]:
         """Every job that is left, acknowledged."""
-        await self.broker.queues.attend_to_times()
+        await self.broker.queues.expire_due()
         found: Counter[int] = Counter()
         while jobs := await self.broker.queues.receive(["jobs"], "workers", consumer="last", max_messages=100):
             for job in jobs:
-                run = job.delivery
+                run = job.run
                 found.update(range(run.start, run.end))
                 part = SettlePart(job.topic.id, 0, run.group_id, run.lease_id, ACK, [(run.start, run.end)])
                 [settled] = await self.broker.queues.settle([part])

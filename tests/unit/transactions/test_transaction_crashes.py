@@ -54,7 +54,7 @@ async def look(broker: Broker) -> Seen:
         pages = [await broker.read_messages(topic, n) for n in range(broker.topic(topic).config.partitions)]
         return [message.value for page in pages for message in page.messages]
 
-    await broker.queues.attend_to_times()
+    await broker.queues.expire_due()
     jobs = await broker.queues.receive(["jobs"], "workers", consumer="after")
     groups = broker.groups.service.groups()
     committed = groups["g"].offsets.get(TopicPartition(broker.topic("in").id, 0)) if "g" in groups else None
@@ -63,7 +63,7 @@ async def look(broker: Broker) -> Seen:
         await read("more"),
         (await broker.delays.page("more", skip=0, limit=10)).total,
         None if committed is None else committed.offset,
-        [offset for one in jobs for offset in range(one.delivery.start, one.delivery.end)],
+        [offset for one in jobs for offset in range(one.run.start, one.run.end)],
     )
 
 
@@ -161,7 +161,7 @@ async def run_to_the_end(
     far = NewMessage(value=b"4", deliver_at_ms=broker.clock.now_ms() + 30 * 86_400_000)
     await broker.transactions.publish(key.producer_id, key.epoch, "more", far)
     sent = files.count
-    run = job.delivery
+    run = job.run
     acks = [LeasedAcks(job.topic.id, 0, run.group_id, run.lease_id, [(run.start, run.end)])]
     offsets = [GroupOffsets("g", [CommitPart(broker.topic("in").id, 0, 1)])]
     if commit:

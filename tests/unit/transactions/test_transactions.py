@@ -87,12 +87,12 @@ def acks_of(received: list[Received]) -> list[LeasedAcks]:
     return [
         LeasedAcks(one.topic.id, run.partition, run.group_id, run.lease_id, [(run.start, run.end)])
         for one in received
-        for run in [one.delivery]
+        for run in [one.run]
     ]
 
 
 def values_of(received: list[Received]) -> list[bytes | None]:
-    return [value for one in received for value in open_frame(one.delivery.frame).values()]
+    return [value for one in received for value in open_frame(one.run.frame).values()]
 
 
 @pytest_asyncio.fixture

@@ -10,8 +10,7 @@ which the batches are numbered from 0.
 from collections import deque
 
 from quiver.client.produce.send_outcome import UNNUMBERED, Batch, SendQueueKey
-
-SEQUENCE_LIMIT = 2**31
+from quiver.model.limits import SEQUENCE_LIMIT
 
 
 class PartitionSendQueue:

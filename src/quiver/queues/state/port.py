@@ -23,7 +23,7 @@ Run = tuple[int, int]
 """Offsets, half open."""
 
 
-class Piece(NamedTuple):
+class StoredRun(NamedTuple):
     """Stored messages without a hole between them, as the shell found them in the log."""
 
     start: int
@@ -91,7 +91,7 @@ class GroupState(Protocol):
         """Where the shell reads on for a level. The same for all levels in groups that are read in offset order."""
         ...
 
-    def feed(self, level: int, pieces: Sequence[Piece], position: int) -> None:
+    def feed(self, level: int, pieces: Sequence[StoredRun], position: int) -> None:
         """What the log holds of a level from its position up to the new one, without gaps, in order."""
         ...
 
@@ -191,7 +191,7 @@ class GroupState(Protocol):
         """An event from the journal, at start-up."""
         ...
 
-    def image(self) -> Iterator[bytes]:
+    def snapshot(self) -> Iterator[bytes]:
         """The state for a snapshot, in pieces of bounded size; changes may happen between them."""
         ...
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from quiver.client.produce.rows import Rows
 from quiver.client.produce.send_outcome import Batch, SendOutcome
-from quiver.client.produce.send_queue import SEQUENCE_LIMIT, PartitionSendQueue
+from quiver.client.produce.send_queue import PartitionSendQueue
 from quiver.model.errors import OutOfSequence, QuiverError, UnknownProducer
+from quiver.model.limits import SEQUENCE_LIMIT
 from quiver.partition.producers import ProducerTable
 from quiver.records.header import FrameHeader
 

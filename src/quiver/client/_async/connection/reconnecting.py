@@ -36,7 +36,7 @@ class AsyncReconnectingConnection:
         target: Target,
         *,
         timeout: float,
-        client: str = "quiver-python",
+        client_id: str = "quiver-python",
         clock: Clock | None = None,
         randomness: Randomness | None = None,
     ) -> None:
@@ -48,7 +48,7 @@ class AsyncReconnectingConnection:
         self._chosen = 0
         """Which of the addresses answered last."""
         self.log = RetryLog(self.clock)
-        self._client = client
+        self._client_id = client_id
         self._connection: AsyncConnection | None = None
         self._connecting = Lock()
         self.is_closed = False
@@ -198,7 +198,7 @@ class AsyncReconnectingConnection:
 
     async def _open(self, sock: socket.socket, address: str, deadline: float) -> AsyncConnection:
         connection = AsyncConnection(sock, address)
-        await connection.open(self._client, self._step_seconds(deadline))
+        await connection.open(self._client_id, self._step_seconds(deadline))
         return connection
 
     def _step_seconds(self, deadline: float) -> float:

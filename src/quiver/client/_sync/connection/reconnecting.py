@@ -37,7 +37,7 @@ class ReconnectingConnection:
         target: Target,
         *,
         timeout: float,
-        client: str = "quiver-python",
+        client_id: str = "quiver-python",
         clock: Clock | None = None,
         randomness: Randomness | None = None,
     ) -> None:
@@ -49,7 +49,7 @@ class ReconnectingConnection:
         self._chosen = 0
         """Which of the addresses answered last."""
         self.log = RetryLog(self.clock)
-        self._client = client
+        self._client_id = client_id
         self._connection: Connection | None = None
         self._connecting = Lock()
         self.is_closed = False
@@ -199,7 +199,7 @@ class ReconnectingConnection:
 
     def _open(self, sock: socket.socket, address: str, deadline: float) -> Connection:
         connection = Connection(sock, address)
-        connection.open(self._client, self._step_seconds(deadline))
+        connection.open(self._client_id, self._step_seconds(deadline))
         return connection
 
     def _step_seconds(self, deadline: float) -> float:

@@ -62,7 +62,7 @@ def received(leases: Sequence[Lease]) -> tuple[Received, Payload]:
         )
         for topic, visibility_ms, run in leases
     ]
-    return Received(runs), tuple(lease.delivery.frame for lease in leases)
+    return Received(runs), tuple(lease.run.frame for lease in leases)
 
 
 def _topic(broker: Broker, topic_id: int) -> str:

@@ -13,7 +13,7 @@ LEASE_EXPIRED = "the lease expired"
 """The last error of a message whose consumer said nothing."""
 
 
-class Entry(msgspec.Struct, array_like=True, gc=False, eq=False):
+class InFlightRun(msgspec.Struct, array_like=True, gc=False, eq=False):
     """Holds nothing that could point back to it, so the garbage collector need not look at millions of these."""
 
     start: int
@@ -39,7 +39,7 @@ class Entry(msgspec.Struct, array_like=True, gc=False, eq=False):
         """As the next delivery shows it. On the journal an expired lease looks like one that still runs."""
         return self.error or (LEASE_EXPIRED if self.can_be_settled else "")
 
-    def goes_on_in(self, other: "Entry") -> bool:
+    def goes_on_in(self, other: "InFlightRun") -> bool:
         """Whether the other one follows in the same lease, with the same history."""
         return (
             self.end == other.start
@@ -55,9 +55,9 @@ class Entry(msgspec.Struct, array_like=True, gc=False, eq=False):
     def dead(self, reason: str, error: str) -> Dead:
         return Dead(self.start, self.end, self.level, self.attempts, self.first_delivered_ms, reason, error)
 
-    def part(self, start: int, end: int) -> "Entry":
+    def part(self, start: int, end: int) -> "InFlightRun":
         """A copy that stands for some of its messages."""
-        return Entry(
+        return InFlightRun(
             start,
             end,
             self.level,
@@ -71,7 +71,7 @@ class Entry(msgspec.Struct, array_like=True, gc=False, eq=False):
         )
 
 
-def joined(entries: Sequence[Entry]) -> list[Run]:
+def joined(entries: Sequence[InFlightRun]) -> list[Run]:
     """Their offsets, with those that follow each other as one run."""
     runs: list[Run] = []
     for entry in entries:
