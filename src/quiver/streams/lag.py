@@ -58,13 +58,13 @@ class GroupLag:
                 place = TopicPartition(topic_id, number)
                 committed, position = state.offsets.get(place), self._streams.positions.shown(group_id, place)
                 offset = max(partition.log.start_offset, position or 0)
-                unread = max(0, partition.visible_end - offset)
+                unread = max(0, partition.committed.visible_end - offset)
                 found.append(
                     PartitionLag(
                         name or "",
                         number,
                         position,
-                        partition.last_stable,
+                        partition.committed.last_stable,
                         unread,
                         await self._age_ms(partition, offset) if with_age and unread else 0,
                         owners.get(place),
@@ -90,7 +90,7 @@ class GroupLag:
 
     async def _age_ms(self, partition: Partition, offset: int) -> int:
         """Of the message at an offset; 0 when there is none, or when it cannot be read."""
-        if offset >= partition.high_watermark:
+        if offset >= partition.committed.high_watermark:
             return 0
         try:
             slice_ = await partition.log.read(offset, max_bytes=1)

@@ -14,11 +14,11 @@ from typing import Literal
 
 import msgspec
 
-from quiver.groups.assignors import ASSIGNORS, AssignorName
-from quiver.groups.member import REVOCATION_MS, Member, Subscription
 from quiver.model.errors import GenerationMismatch, GroupProtocolMismatch, MemberFenced, MemberNotFound
 from quiver.model.topic import TopicSize
 from quiver.model.topic_partition import TopicPartition
+from quiver.streams.assignors import ASSIGNORS, AssignorName
+from quiver.streams.member import REVOCATION_MS, Member, Subscription
 from quiver.structures.name_pattern import matching
 
 Protocol = Literal["cooperative", "eager"]

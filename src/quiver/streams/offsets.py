@@ -63,7 +63,7 @@ class Offsets:
             await self._journal.append(event)
 
     async def begin_at(self, name: str, offsets: Mapping[TopicPartition, int], *, is_commit: bool = True) -> None:
-        """Sets first positions, where the group has none yet. Not `is_commit`: it only begins to use the partitions."""
+        """Sets first positions, where the group has none yet. Not `is_commit`: it only begins to read there."""
         known, now_ms, version = self._journal.group(name).offsets, self._clock.now_ms(), 1 if is_commit else 0
         fresh = [
             (partition, Committed(offset, now_ms, version=version))

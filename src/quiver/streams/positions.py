@@ -1,8 +1,8 @@
-"""Positions of stream groups: the one place that knows them, and that decides what a commit means for what members hold.
+"""Positions of stream groups: the one place that knows them, and decides what a commit means for what members hold.
 
-Each fact is kept once. Commits are in the journal of stream groups, with a version that counts them; what members have
-acked since is in the queue journal of the partition, which notes the version that it follows. Nothing is copied from
-one to the other: the position is computed, over what is decided and on disk.
+Each fact is kept once. Commits are in the journal of stream groups, with a version that counts them; what members
+have acked since is in the queue journal of the partition, which notes the version that it follows. Nothing is copied
+from one to the other: the position is computed, over what is decided and on disk.
 
 A commit takes effect when its record is applied, for both in one step. After a restart a partition queue that has not
 seen the last commit follows it when it is opened.

@@ -64,9 +64,12 @@ class OffsetReset:
         definition = self._groups.group(group)
         if definition.kind == "queue":
             return self._queues.settled_offsets(topic, group)
-        positions = self._streams.positions
-        shown = {p.partition: positions.shown(definition.id, p) for p in self._streams.group(group).offsets if p.topic_id == topic.id}
-        return {number: position for number, position in shown.items() if position is not None}
+        return {
+            partition.partition: position
+            for partition in self._streams.group(group).offsets
+            if partition.topic_id == topic.id
+            and (position := self._streams.positions.shown(definition.id, partition)) is not None
+        }
 
     async def _apply(self, group: str, topic: Topic, changes: list[ResetOffset]) -> None:
         if self._groups.group(group).kind == "queue":
@@ -81,5 +84,5 @@ async def _resolve(partition: Partition, to: Position | int, old: int | None) ->
     """The offset a reset means, within what the log has."""
     if not isinstance(to, int):
         return await position_offset(partition, to)
-    first, last = partition.log.start_offset, partition.last_stable
+    first, last = partition.log.start_offset, partition.committed.last_stable
     return min(max((first if old is None else old) + to, first), last)

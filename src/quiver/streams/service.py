@@ -46,7 +46,7 @@ class Streams:
         clock: Clock,
         randomness: Randomness,
     ) -> None:
-        self._groups = groups
+        self._groups = self.groups = groups
         self._catalogue = catalogue
         self._partitions = partitions
         self._clock = clock
@@ -159,7 +159,7 @@ class Streams:
     def check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Whether each is one that the log has reached."""
         for partition, offset in offsets.items():
-            end = self._partitions.get(*partition).high_watermark
+            end = self._partitions.get(*partition).committed.high_watermark
             if not 0 <= offset <= end:
                 where = f"{self.topic_name(partition.topic_id)}-{partition.partition}"
                 raise InvalidRequest(problem=f"offset {offset} of {where} is not one of 0 to {end}")

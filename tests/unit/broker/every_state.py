@@ -30,6 +30,7 @@ DAY_MS = 86_400_000
 STATES = {
     "internal/metadata": "metadata",
     "internal/groups": "groups",
+    "internal/streams": "members and offsets",
     "internal/transactions": "transactions",
     "internal/schedules": "schedules",
     "topics/1/0": "partition",
@@ -142,9 +143,10 @@ class Running:
     async def save_all(self) -> None:
         """A snapshot of everything."""
         broker = self.broker
-        groups, coordinator = broker.groups.service, broker.transactions._coordinator
+        coordinator = broker.transactions._coordinator
         await broker._catalogue.snapshot_if_due(after_seconds=0)
-        await groups._journal.snapshot(groups._table.encode)  # type: ignore[union-attr]
+        await broker.groups._state.snapshot()
+        await broker.streams._journal._state.snapshot()
         await coordinator._journal.snapshot(lambda: encode_state(coordinator.state))  # type: ignore[union-attr]
         await broker.schedules._snapshot_if_due(after_seconds=0)
         for partition in broker._partitions.all():
@@ -174,7 +176,8 @@ class Running:
         }
         known["internal/metadata"] = b"".join(broker._catalogue._state.encode())
         with contextlib.suppress(Exception):
-            known["internal/groups"] = b"".join(broker.groups.service._table.encode())
+            known["internal/groups"] = b"".join(broker.groups._table.snapshot())
+            known["internal/streams"] = b"".join(broker.streams._journal.snapshot())
             known["internal/transactions"] = b"".join(encode_state(broker.transactions._coordinator._state))
             known["internal/schedules"] = b"".join(broker.schedules._table.encode())
         for partition_queue in broker.queues._partition_queues.all():

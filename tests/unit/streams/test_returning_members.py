@@ -2,9 +2,9 @@
 
 from itertools import count
 
-from quiver.groups.member import RECONNECT_MS, SESSION_MS, Subscription
-from quiver.groups.state import Membership, Protocol, RebalanceStats
 from quiver.model.topic import TopicSize
+from quiver.streams.member import RECONNECT_MS, SESSION_MS, Subscription
+from quiver.streams.membership import Membership, Protocol, RebalanceStats
 
 TOPICS = {"orders": TopicSize(1, 6), "emails": TopicSize(2, 3)}
 

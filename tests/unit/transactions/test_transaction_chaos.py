@@ -212,9 +212,10 @@ class Run:
         await self.broker.queues.expire_due()
 
     async def save(self) -> None:
-        groups, coordinator = self.broker.groups.service, self.broker.transactions._coordinator
+        broker, coordinator = self.broker, self.broker.transactions._coordinator
         works: list[Coroutine[Any, Any, None]] = [
-            groups._journal.snapshot(groups._table.encode),  # type: ignore[union-attr]
+            broker.groups._state.snapshot(),
+            broker.streams._journal._state.snapshot(),
             coordinator._journal.snapshot(lambda: encode_state(coordinator.state)),  # type: ignore[union-attr]
             *(partition.saved_state.save() for partition in self.broker._partitions.all()),
         ]
@@ -265,9 +266,8 @@ class Run:
         return found
 
     def offset_of(self, worker: Worker) -> int | None:
-        group = self.broker.groups.service.groups().get("g")
         place = TopicPartition(self.broker.topic("in").id, worker.number)
-        committed = None if group is None else group.offsets.get(place)
+        committed = self.broker.streams.group("g").offsets.get(place) if self.broker.groups.find("g") else None
         return None if committed is None else committed.offset
 
     async def drain(self) -> Counter[int]:

@@ -1,26 +1,26 @@
-"""Members that speak in plain requests: what they do, and whether there is something they have not heard of yet."""
+"""Members that send plain requests: what they do, and whether something has changed that they were not told."""
 
 from typing import NamedTuple
 
-from quiver.groups.assignors import AssignorName
-from quiver.groups.live_group import MemberView
-from quiver.groups.member import Subscription
-from quiver.groups.state import Protocol
 from quiver.model.position import EARLIEST, Position
 from quiver.model.topic_partition import TopicPartition
+from quiver.streams.assignors import AssignorName
+from quiver.streams.member import Subscription
+from quiver.streams.member_view import MemberView
+from quiver.streams.membership import Protocol
 from quiver.streams.poll.sessions import PollSessions
-from quiver.streams.service import Groups
+from quiver.streams.service import Streams
 
 
-class MemberNews(NamedTuple):
+class MemberUpdate(NamedTuple):
     view: MemberView
     rebalance_required: bool
     """The member has something to let go of or to receive that it was not told of before this answer."""
 
 
-class Members:
-    def __init__(self, groups: Groups, sessions: PollSessions) -> None:
-        self._groups = groups
+class PollMembers:
+    def __init__(self, streams: Streams, sessions: PollSessions) -> None:
+        self._streams = streams
         self._sessions = sessions
 
     async def join(
@@ -32,45 +32,45 @@ class Members:
         protocol: Protocol = "cooperative",
         assignor: AssignorName | None = None,
         start: Position = EARLIEST,
-    ) -> MemberNews:
+    ) -> MemberUpdate:
         """Joins, or comes back; the answer tells what the member has."""
-        asked = self._groups.service.view(group, member_id).revoke if member_id is not None else frozenset()
-        view = await self._groups.join(
+        asked = self._streams.members.view(group, member_id).revoke if member_id is not None else frozenset()
+        view = await self._streams.join(
             group, subscription, member_id=member_id, protocol=protocol, assignor=assignor, start=start
         )
         self._sessions.let_go(group, view.member_id, asked - view.assigned - view.revoke)
         self._sessions.tell(group, view)
-        return self._news(group, view)
+        return self._update(group, view)
 
-    async def heartbeat(self, group: str, member_id: str, generation: int | None, *, tell: bool) -> MemberNews:
+    async def heartbeat(self, group: str, member_id: str, generation: int | None, *, tell: bool) -> MemberUpdate:
         """A sign of life; with `tell` the answer shows the member what it has."""
-        news = self._news(group, await self._groups.service.heartbeat(group, member_id, generation=generation))
+        update = self._update(group, await self._streams.members.heartbeat(group, member_id, generation=generation))
         if tell:
-            self._sessions.tell(group, news.view)
-        return news
+            self._sessions.tell(group, update.view)
+        return update
 
     async def revoke(
         self, group: str, member_id: str, partitions: frozenset[TopicPartition], generation: int | None
-    ) -> MemberNews:
+    ) -> MemberUpdate:
         """The member has let go of these; what it was not asked for stays with it."""
-        asked = self._groups.service.view(group, member_id).revoke
-        view = await self._groups.service.heartbeat(group, member_id, generation=generation, revoked=partitions)
+        asked = self._streams.members.view(group, member_id).revoke
+        view = await self._streams.members.heartbeat(group, member_id, generation=generation, revoked=partitions)
         self._sessions.let_go(group, member_id, (asked & partitions) - view.assigned)
-        news = self._news(group, view)
+        update = self._update(group, view)
         self._sessions.tell(group, view)
-        return news
+        return update
 
     async def leave(self, group: str, member_id: str) -> None:
-        await self._groups.service.leave(group, member_id)
+        await self._streams.members.leave(group, member_id)
         self._sessions.forget(group, member_id)
 
     def assignment(self, group: str, member_id: str) -> MemberView:
         """What the member may read now; it is told so, which is no sign of life."""
-        view = self._groups.service.view(group, member_id)
+        view = self._streams.members.view(group, member_id)
         self._sessions.tell(group, view)
         return view
 
-    def _news(self, group: str, view: MemberView) -> MemberNews:
+    def _update(self, group: str, view: MemberView) -> MemberUpdate:
         told = self._sessions.told(group, view.member_id)
-        unheard = told is None or told.assigned != view.assigned
-        return MemberNews(view, unheard or view.state != "complete")
+        is_new = told is None or told.assigned != view.assigned
+        return MemberUpdate(view, is_new or view.state != "complete")
