@@ -75,9 +75,7 @@ class Broker:
         self._topics = TopicAdmin(self._catalogue, self._partitions, auto_create=self.settings.auto_create)
         self.delays = Delays(storage, self._catalogue, self._partitions, clock=self.clock)
         coordinator = Coordinator(
-            clock=self.clock,
-            new_producer_id=self._catalogue.new_producer_id,
-            open_max_ms=self.settings.transaction_max_ms,
+            self._catalogue.producer_ids, clock=self.clock, open_max_ms=self.settings.transaction_max_ms
         )
         self._publish = Publish(self._catalogue, self._partitions, self.delays, coordinator, clock=self.clock)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
@@ -301,9 +299,9 @@ class Broker:
         if 0 <= producer_id <= HIGHEST and -1 <= epoch < LAST_EPOCH:
             following = await self.transactions.next_epoch(producer_id, epoch)
             if following is None:
-                return await self._catalogue.next_producer_epoch(producer_id, epoch)
+                return await self._catalogue.producer_ids.next_epoch(producer_id, epoch)
             return following.producer_id, following.epoch
-        return await self._catalogue.new_producer_id(), 0
+        return await self._catalogue.producer_ids.new(), 0
 
     # health
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from quiver.client._async.client import AsyncClient
+from quiver.client._async.connection.environment import AsyncEnvironment as AsyncEnvironment
 from quiver.client._async.produce.producer import AsyncProducer
 from quiver.client._async.produce.send_future import AsyncBulkSendFuture, AsyncSendFuture
 from quiver.client._async.read.frames import AsyncFrames, AsyncPendingFetch
@@ -14,6 +15,7 @@ from quiver.client._async.work.job import AsyncJob
 from quiver.client._async.work.job_batch import AsyncJobBatch
 from quiver.client._async.work.work import AsyncWork
 from quiver.client._sync.client import Client
+from quiver.client._sync.connection.environment import Environment as Environment
 from quiver.client._sync.produce.producer import Producer
 from quiver.client._sync.produce.send_future import BulkSendFuture, SendFuture
 from quiver.client._sync.read.frames import Frames, PendingFetch

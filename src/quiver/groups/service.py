@@ -31,7 +31,7 @@ class Groups:
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
         self._table = GroupTable()
-        self._state = JournaledState(LOG_ID, self._table, _CODEC, clock=clock)
+        self._journaled = JournaledState(LOG_ID, self._table, _CODEC, clock=clock)
         self._last_id = 0
         self.locks = GroupLocks()
         """For whoever changes a group, or needs it not to change."""
@@ -40,7 +40,7 @@ class Groups:
     async def open(self, storage: Storage, epoch: int) -> None:
         """A damaged journal is `problem`: nothing is known of groups then."""
         try:
-            await self._state.open(storage, epoch)
+            await self._journaled.open(storage, epoch)
         except CorruptData as error:
             logger.error("there are no groups until this is repaired: %s", error)
             return
@@ -48,16 +48,16 @@ class Groups:
 
     async def close(self) -> None:
         await self.task.stop()
-        await self._state.close()
+        await self._journaled.close()
 
     @property
     def problem(self) -> QuiverError | None:
         """Why nothing is known of groups; every request for them is refused with it."""
-        return self._state.problem
+        return self._journaled.problem
 
     def check_readable(self) -> None:
         """Raises `problem`, if there is one."""
-        self._state.check()
+        self._journaled.check()
 
     def group(self, name: str) -> Group:
         """GroupNotFound if there is none."""
@@ -67,17 +67,17 @@ class Groups:
         return group
 
     def find(self, name: str) -> Group | None:
-        self._state.check()
+        self._journaled.check()
         return self._table.groups.get(name)
 
     def groups(self) -> Mapping[str, Group]:
         """By name."""
-        self._state.check()
+        self._journaled.check()
         return self._table.groups
 
     def name_of(self, group_id: int) -> str | None:
         """None when there is no such group (any more)."""
-        self._state.check()
+        self._journaled.check()
         return self._table.names.get(group_id)
 
     async def queue_group(self, name: str, ordering: Ordering | None) -> Group:
@@ -113,18 +113,18 @@ class Groups:
         """Changes of one group are made one after another, each to what the one before it left."""
         async with self.locks.hold(name):
             changed = self.group(name).settings.changed(settings)
-            await self._state.append(SettingsChanged(name, changed))
+            await self._journaled.append(SettingsChanged(name, changed))
 
     async def delete(self, name: str) -> None:
         """For whoever holds the name's lock, and has made sure that nobody uses the group."""
-        await self._state.append(GroupDeleted(self.group(name).name))
+        await self._journaled.append(GroupDeleted(self.group(name).name))
 
     async def _create(self, name: str, kind: GroupKind, ordering: Ordering) -> Group:
         # Several groups may be on their way to the disk: an id is taken when it is asked for.
         self._last_id = max(self._last_id, self._table.last_id) + 1
-        await self._state.append(GroupCreated(name, self._clock.now_ms(), self._last_id, kind, ordering))
+        await self._journaled.append(GroupCreated(name, self._clock.now_ms(), self._last_id, kind, ordering))
         return self.group(name)
 
     async def _keep_up(self, failures: Failures) -> None:
         with failures.of("a snapshot of groups"):
-            await self._state.snapshot_if_due()
+            await self._journaled.snapshot_if_due()

@@ -27,7 +27,7 @@ class StreamJournal:
     def __init__(self, groups: Groups, *, clock: Clock) -> None:
         self._groups = groups
         self._table = StreamTable()
-        self._state = JournaledState(LOG_ID, self, _CODEC, clock=clock)
+        self._journaled = JournaledState(LOG_ID, self, _CODEC, clock=clock)
         self._subscribers: list[Callable[[Event], None]] = []
         self._is_closing = False
 
@@ -38,10 +38,10 @@ class StreamJournal:
     async def open(self, storage: Storage, epoch: int) -> None:
         """Comes after the groups are open. Without them, or with a damaged journal, there is a `problem`."""
         if self._groups.problem is not None:
-            self._state.refuse(self._groups.problem)
+            self._journaled.refuse(self._groups.problem)
             return
         try:
-            await self._state.open(storage, epoch)
+            await self._journaled.open(storage, epoch)
         except CorruptData as error:
             logger.error("there are no stream groups until this is repaired: %s", error)
             return
@@ -53,35 +53,35 @@ class StreamJournal:
 
     async def close(self) -> None:
         self.begin_close()
-        await self._state.close()
+        await self._journaled.close()
 
     @property
     def problem(self) -> QuiverError | None:
         """Why nothing is known of stream groups; every request for them is refused with it."""
-        return self._state.problem
+        return self._journaled.problem
 
     def check_open(self) -> None:
         if self._is_closing:
             raise ShuttingDown()
-        self._state.check()
+        self._journaled.check()
 
     def group(self, name: str) -> StreamGroup:
         """GroupNotFound. A queue group has no members and no offsets."""
-        self._state.check()
+        self._journaled.check()
         return self._table.group(self._groups.group(name).id)
 
     def groups(self) -> Mapping[int, StreamGroup]:
         """By id: those that have had members or offsets."""
-        self._state.check()
+        self._journaled.check()
         return self._table.groups
 
     async def append(self, event: Event) -> None:
         """Returns once the event is on disk and applied."""
         self.check_open()
-        await self._state.append(event)
+        await self._journaled.append(event)
 
     async def snapshot_if_due(self) -> None:
-        await self._state.snapshot_if_due()
+        await self._journaled.snapshot_if_due()
 
     def forget(self, group_id: int) -> None:
         """The group was deleted."""

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from quiver.broker.broker import Broker
-from quiver.delays.snapshot import encode_image
 from quiver.model.errors import ProducerFenced
 from quiver.model.message import NewMessage
 from quiver.model.schedule import Schedule
@@ -23,7 +22,6 @@ from quiver.storage.local.log import LocalLog
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
 from quiver.system.files import Files
-from quiver.transactions.snapshot import encode_state
 
 START_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
@@ -144,15 +142,15 @@ class Running:
         """A snapshot of everything."""
         broker = self.broker
         coordinator = broker.transactions._coordinator
-        await broker._catalogue.snapshot_if_due(after_seconds=0)
-        await broker.groups._state.snapshot()
-        await broker.streams._journal._state.snapshot()
-        await coordinator._journal.snapshot(lambda: encode_state(coordinator.state))  # type: ignore[union-attr]
-        await broker.schedules._snapshot_if_due(after_seconds=0)
+        await broker._catalogue._journaled.snapshot_if_due(after_seconds=0)
+        await broker.groups._journaled.snapshot()
+        await broker.streams._journal._journaled.snapshot()
+        await coordinator.journaled.snapshot()
+        await broker.schedules._journaled.snapshot_if_due(after_seconds=0)
         for partition in broker._partitions.all():
             await partition.saved_state.save()
         for partition_queue in broker.queues._partition_queues.all():
-            await partition_queue._journal._journal.snapshot_beside(partition_queue._journal._snapshot)
+            await partition_queue._journal._journal.snapshot_concurrently(partition_queue._journal._snapshot)
         for delays in broker.delays._partitions.all():
             await delays.schedule.saved_state.save()
             await delays._trim()
@@ -174,17 +172,17 @@ class Running:
             )
             for name, each in partitions.items()
         }
-        known["internal/metadata"] = b"".join(broker._catalogue._state.encode())
+        known["internal/metadata"] = b"".join(broker._catalogue._state.snapshot())
         with contextlib.suppress(Exception):
             known["internal/groups"] = b"".join(broker.groups._table.snapshot())
             known["internal/streams"] = b"".join(broker.streams._journal.snapshot())
-            known["internal/transactions"] = b"".join(encode_state(broker.transactions._coordinator._state))
-            known["internal/schedules"] = b"".join(broker.schedules._table.encode())
+            known["internal/transactions"] = b"".join(broker.transactions._coordinator._state.snapshot())
+            known["internal/schedules"] = b"".join(broker.schedules._table.snapshot())
         for partition_queue in broker.queues._partition_queues.all():
             name = f"topics/{partition_queue.topic_id}/{partition_queue.number}-delivery"
             known[name] = b"".join(partition_queue._journal._snapshot())
         for delays in broker.delays._partitions.all():
-            known[f"topics/{delays.topic_id}/{delays.number}-timers"] = b"".join(encode_image(delays.state))
+            known[f"topics/{delays.topic_id}/{delays.number}-timers"] = b"".join(delays.state.snapshot())
         return known
 
     async def is_fenced(self, key: ProducerKey) -> bool:

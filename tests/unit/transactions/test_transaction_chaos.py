@@ -22,7 +22,6 @@ from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.queue_messages import ACK, SettlePart
 from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
 from quiver.queues.service import Received
-from quiver.transactions.snapshot import encode_state
 from unit.queues.queue_broker import StandingClock
 
 WORKERS = 3
@@ -214,9 +213,9 @@ class Run:
     async def save(self) -> None:
         broker, coordinator = self.broker, self.broker.transactions._coordinator
         works: list[Coroutine[Any, Any, None]] = [
-            broker.groups._state.snapshot(),
-            broker.streams._journal._state.snapshot(),
-            coordinator._journal.snapshot(lambda: encode_state(coordinator.state)),  # type: ignore[union-attr]
+            broker.groups._journaled.snapshot(),
+            broker.streams._journal._journaled.snapshot(),
+            coordinator.journaled.snapshot(),
             *(partition.saved_state.save() for partition in self.broker._partitions.all()),
         ]
         self.clock.ms += 301_000 if self.chance.random() < 0.5 else 0

@@ -12,6 +12,7 @@ from quiver.client._async.admin.queues import AsyncQueues
 from quiver.client._async.admin.schedules import AsyncSchedules
 from quiver.client._async.admin.topics import AsyncTopics
 from quiver.client._async.admin.transactions import AsyncTransactions
+from quiver.client._async.connection.environment import REAL_ENVIRONMENT, AsyncEnvironment
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, Target
 from quiver.client._async.produce.producer import AsyncProducer
 from quiver.client._async.read.frames import AsyncFrames
@@ -45,8 +46,6 @@ from quiver.model.position import parse_position
 from quiver.model.sizes import Size
 from quiver.model.times import Duration, parse_duration_ms, parse_seconds, wait_seconds
 from quiver.protocol.transaction_messages import ProducerKey
-from quiver.system.clock import Clock
-from quiver.system.randomness import Randomness
 
 _Handler = TypeVar("_Handler", bound=Handler)
 _PUBLISHERS_KEPT = 1000
@@ -65,15 +64,12 @@ class AsyncClient:
         *,
         timeout: Duration = 30,
         client_id: str = "quiver-python",
-        clock: Clock | None = None,
-        randomness: Randomness | None = None,
+        environment: AsyncEnvironment = REAL_ENVIRONMENT,
     ) -> None:
         seconds = parse_seconds(timeout)
 
         def connection() -> AsyncReconnectingConnection:
-            return AsyncReconnectingConnection(
-                target, timeout=seconds, client_id=client_id, clock=clock, randomness=randomness
-            )
+            return AsyncReconnectingConnection(target, timeout=seconds, client_id=client_id, environment=environment)
 
         self._connection, self._fetch_connection = connection(), connection()
         self._publishers: dict[str, AsyncProducer] = {}

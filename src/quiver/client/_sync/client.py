@@ -14,6 +14,7 @@ from quiver.client._sync.admin.queues import Queues
 from quiver.client._sync.admin.schedules import Schedules
 from quiver.client._sync.admin.topics import Topics
 from quiver.client._sync.admin.transactions import Transactions
+from quiver.client._sync.connection.environment import REAL_ENVIRONMENT, Environment
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, Target
 from quiver.client._sync.produce.producer import Producer
 from quiver.client._sync.read.frames import Frames
@@ -46,8 +47,6 @@ from quiver.model.position import parse_position
 from quiver.model.sizes import Size
 from quiver.model.times import Duration, parse_duration_ms, parse_seconds, wait_seconds
 from quiver.protocol.transaction_messages import ProducerKey
-from quiver.system.clock import Clock
-from quiver.system.randomness import Randomness
 
 _Handler = TypeVar("_Handler", bound=Handler)
 _PUBLISHERS_KEPT = 1000
@@ -66,15 +65,12 @@ class Client:
         *,
         timeout: Duration = 30,
         client_id: str = "quiver-python",
-        clock: Clock | None = None,
-        randomness: Randomness | None = None,
+        environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
         seconds = parse_seconds(timeout)
 
         def connection() -> ReconnectingConnection:
-            return ReconnectingConnection(
-                target, timeout=seconds, client_id=client_id, clock=clock, randomness=randomness
-            )
+            return ReconnectingConnection(target, timeout=seconds, client_id=client_id, environment=environment)
 
         self._connection, self._fetch_connection = connection(), connection()
         self._publishers: dict[str, Producer] = {}

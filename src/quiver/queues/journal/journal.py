@@ -199,7 +199,7 @@ class QueueJournal:
     async def snapshot(self) -> None:
         """Unless the groups hold something that may be taken back."""
         if not self._held:
-            await self._journal.snapshot_beside(self._snapshot)
+            await self._journal.snapshot_concurrently(self._snapshot)
 
     async def abandon(self) -> None:
         """Ends all work; the log is about to be removed."""

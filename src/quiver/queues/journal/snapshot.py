@@ -13,7 +13,7 @@ from quiver.model.queue import Ordering
 from quiver.outbox.outbox import Outbox
 from quiver.queues.journal.replayed_times import ReplayedTimes
 from quiver.queues.partition.queue_group import QueueGroup
-from quiver.storage.image_pieces import piece, pieces
+from quiver.storage.snapshot_chunks import chunk, chunks
 from quiver.structures.interval_set import IntervalSet
 
 
@@ -59,13 +59,13 @@ _decoder = msgspec.msgpack.Decoder(RemovedChunk | GroupChunk | StateChunk | Outb
 def snapshot(
     removed: IntervalSet, groups: Mapping[int, QueueGroup], outbox: Outbox, *, now_ms: int
 ) -> Iterator[bytes]:
-    yield piece(TimeChunk(now_ms))
-    yield piece(RemovedChunk(removed.encode()))
+    yield chunk(TimeChunk(now_ms))
+    yield chunk(RemovedChunk(removed.encode()))
     for group in list(groups.values()):
-        yield piece(GroupChunk(group.id, group.ordering, group.in_offset_order, group.version))
+        yield chunk(GroupChunk(group.id, group.ordering, group.in_offset_order, group.version))
         for part in group.state.snapshot():
-            yield piece(StateChunk(part))
-    yield piece(OutboxChunk(outbox.image(), {group.id: group.counters.dead for group in groups.values()}))
+            yield chunk(StateChunk(part))
+    yield chunk(OutboxChunk(outbox.image(), {group.id: group.counters.dead for group in groups.values()}))
 
 
 def restored(data: bytes, times: ReplayedTimes | None = None) -> Restored:
@@ -75,7 +75,7 @@ def restored(data: bytes, times: ReplayedTimes | None = None) -> Restored:
     groups: dict[int, QueueGroup] = {}
     states: dict[int, list[bytes]] = {}
     held: list[bytes] = []
-    for stored in pieces(data):
+    for stored in chunks(data):
         part = _decoder.decode(stored)
         match part:
             case TimeChunk():

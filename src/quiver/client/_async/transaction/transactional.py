@@ -7,7 +7,6 @@ from quiver.client._async.connection.reconnecting import AsyncReconnectingConnec
 from quiver.client._async.transaction.producer import AsyncTransactionProducer
 from quiver.client._async.transaction.transaction import AsyncTransaction
 from quiver.client._backend_async import Lock, sleep
-from quiver.client.backoff import backoff_seconds
 from quiver.client.produce.options import ProducerConfig, transaction_config
 from quiver.client.produce.send_outcome import fresh
 from quiver.model.errors import Closed, InvalidRequest, ProducerFenced, QuiverError, TransactionConflict
@@ -183,15 +182,14 @@ class AsyncTransactional:
 async def ask(broker: AsyncReconnectingConnection, request: Message, timeout: float | None = None) -> object:
     """The answer; what can be tried again is, until the timeout. All requests about transactions can be repeated."""
     deadline = broker.clock.monotonic() + (broker.timeout if timeout is None else timeout)
-    failures = 0
+    backoff = broker.new_backoff()
     while True:
         try:
             return (await broker.call(request, timeout=max(0.001, deadline - broker.clock.monotonic()))).answer
         except QuiverError as error:
-            wait = backoff_seconds(failures, broker.randomness.jitter())
+            wait = backoff.next_seconds()
             if not error.retryable or broker.clock.monotonic() + wait >= deadline:
                 raise
-        failures += 1
         await sleep(wait)
 
 

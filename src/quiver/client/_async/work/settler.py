@@ -8,7 +8,6 @@ from functools import partial
 from quiver.client._async.connection.connection import AsyncConnection, Outbound
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client._backend_async import Lock, Waiter
-from quiver.client.backoff import backoff_seconds
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.leases import Leases
 from quiver.client.work.settled_log import log_settled
@@ -72,7 +71,7 @@ class AsyncSettler:
         self._returned: list[SettleRequest] = []
         self._reason_chars = 0
         self._retry_at = 0.0
-        self._failures = 0
+        self._backoff = broker.new_backoff()
         self._trouble: QuiverError | None = None
         """Why the last request has to be sent again."""
         self._connection: AsyncConnection | None = None
@@ -125,7 +124,7 @@ class AsyncSettler:
             return min(request.sent_at for request in list(self._in_flight)) + self._broker.timeout
         if self._returned or self.decided:
             return max(now, self._retry_at)
-        return max(self.leases.renew_at, self._retry_at if self._failures else 0.0)
+        return max(self.leases.renew_at, self._retry_at if self._backoff.failures else 0.0)
 
     async def pump(self, *, is_urgent: bool = False, timeout: float | None = None) -> None:
         """Sends what may go now. Never raises: what could not be sent is tried again."""
@@ -174,7 +173,7 @@ class AsyncSettler:
         if len(self._in_flight) >= self._max_in_flight or self._sending.locked():
             return False
         now = self.clock.monotonic()
-        if self._failures and now < self._retry_at:
+        if self._backoff.failures and now < self._retry_at:
             return False
         return bool(self.decided or self._returned or now >= self.leases.renew_at)
 
@@ -224,7 +223,8 @@ class AsyncSettler:
         if isinstance(answer, QuiverError):
             self._failed(request, answer)
             return
-        self._failures, self._trouble = 0, None
+        self._backoff.reset()
+        self._trouble = None
         with self._mutex:
             self._in_flight.discard(request)
         for part, settled in zip(request.parts, answer.parts, strict=True):
@@ -278,7 +278,7 @@ class AsyncSettler:
             self._trouble = error
             wait = self._back_off()
         if error.retryable and not (self.is_closed or self._broker.is_closed):
-            self._broker.log.retrying("settling messages", error, self._failures, wait)
+            self._broker.log.retrying("settling messages", error, self._backoff.failures, wait)
         for part in request.parts:
             if part.is_renewal:
                 self.leases.renew_again(part, self._retry_at)
@@ -303,7 +303,6 @@ class AsyncSettler:
             self.wake()
 
     def _back_off(self) -> float:
-        wait = backoff_seconds(self._failures, self._broker.randomness.jitter())
+        wait = self._backoff.next_seconds()
         self._retry_at = self.clock.monotonic() + wait
-        self._failures += 1
         return wait

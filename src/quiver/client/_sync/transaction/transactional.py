@@ -8,7 +8,6 @@ from quiver.client._backend_sync import Lock, sleep
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client._sync.transaction.producer import TransactionProducer
 from quiver.client._sync.transaction.transaction import Transaction
-from quiver.client.backoff import backoff_seconds
 from quiver.client.produce.options import ProducerConfig, transaction_config
 from quiver.client.produce.send_outcome import fresh
 from quiver.model.errors import Closed, InvalidRequest, ProducerFenced, QuiverError, TransactionConflict
@@ -184,15 +183,14 @@ class Transactional:
 def ask(broker: ReconnectingConnection, request: Message, timeout: float | None = None) -> object:
     """The answer; what can be tried again is, until the timeout. All requests about transactions can be repeated."""
     deadline = broker.clock.monotonic() + (broker.timeout if timeout is None else timeout)
-    failures = 0
+    backoff = broker.new_backoff()
     while True:
         try:
             return (broker.call(request, timeout=max(0.001, deadline - broker.clock.monotonic()))).answer
         except QuiverError as error:
-            wait = backoff_seconds(failures, broker.randomness.jitter())
+            wait = backoff.next_seconds()
             if not error.retryable or broker.clock.monotonic() + wait >= deadline:
                 raise
-        failures += 1
         sleep(wait)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from quiver.client._backend_sync import Lock
 from quiver.client._sync.connection.connection import Connection, Outbound
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
-from quiver.client.backoff import backoff_seconds
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.leases import Leases
 from quiver.client.work.options import MOST_PER_RECEIVE, WorkConfig
@@ -55,7 +54,7 @@ class Receiver:
         self._asked = 0
         self._asked_at = 0.0
         self._retry_at = 0.0
-        self._failures = 0
+        self._backoff = broker.new_backoff()
         self._connection: Connection | None = None
         self.window = PrefetchWindow(fixed=options.prefetch, floor=options.concurrency)
         self.is_wanted = False
@@ -167,7 +166,7 @@ class Receiver:
         elif not isinstance(answer, Received):
             self._failed(unexpected(answer))
         else:
-            self._failures = 0
+            self._backoff.reset()
             self._take(answer, payload)
             self._on_news()
 
@@ -197,9 +196,10 @@ class Receiver:
                 self._topics = {}  # it may have been made anew under another id
             elif not error.retryable:
                 self.error = error
-            wait = backoff_seconds(self._failures, self._broker.randomness.jitter())
+            wait = self._backoff.next_seconds()
             self._retry_at = self._broker.clock.monotonic() + wait
-            self._failures += 1
         if self.error is None and not self.is_stopped and not self._broker.is_closed:
-            self._broker.log.retrying(f"receiving for group {self._options.group}", error, self._failures, wait)
+            self._broker.log.retrying(
+                f"receiving for group {self._options.group}", error, self._backoff.failures, wait
+            )
         self._on_news()

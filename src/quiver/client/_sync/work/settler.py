@@ -9,7 +9,6 @@ from functools import partial
 from quiver.client._backend_sync import Lock, Waiter
 from quiver.client._sync.connection.connection import Connection, Outbound
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
-from quiver.client.backoff import backoff_seconds
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.leases import Leases
 from quiver.client.work.settled_log import log_settled
@@ -73,7 +72,7 @@ class Settler:
         self._returned: list[SettleRequest] = []
         self._reason_chars = 0
         self._retry_at = 0.0
-        self._failures = 0
+        self._backoff = broker.new_backoff()
         self._trouble: QuiverError | None = None
         """Why the last request has to be sent again."""
         self._connection: Connection | None = None
@@ -126,7 +125,7 @@ class Settler:
             return min(request.sent_at for request in list(self._in_flight)) + self._broker.timeout
         if self._returned or self.decided:
             return max(now, self._retry_at)
-        return max(self.leases.renew_at, self._retry_at if self._failures else 0.0)
+        return max(self.leases.renew_at, self._retry_at if self._backoff.failures else 0.0)
 
     def pump(self, *, is_urgent: bool = False, timeout: float | None = None) -> None:
         """Sends what may go now. Never raises: what could not be sent is tried again."""
@@ -175,7 +174,7 @@ class Settler:
         if len(self._in_flight) >= self._max_in_flight or self._sending.locked():
             return False
         now = self.clock.monotonic()
-        if self._failures and now < self._retry_at:
+        if self._backoff.failures and now < self._retry_at:
             return False
         return bool(self.decided or self._returned or now >= self.leases.renew_at)
 
@@ -225,7 +224,8 @@ class Settler:
         if isinstance(answer, QuiverError):
             self._failed(request, answer)
             return
-        self._failures, self._trouble = 0, None
+        self._backoff.reset()
+        self._trouble = None
         with self._mutex:
             self._in_flight.discard(request)
         for part, settled in zip(request.parts, answer.parts, strict=True):
@@ -279,7 +279,7 @@ class Settler:
             self._trouble = error
             wait = self._back_off()
         if error.retryable and not (self.is_closed or self._broker.is_closed):
-            self._broker.log.retrying("settling messages", error, self._failures, wait)
+            self._broker.log.retrying("settling messages", error, self._backoff.failures, wait)
         for part in request.parts:
             if part.is_renewal:
                 self.leases.renew_again(part, self._retry_at)
@@ -304,7 +304,6 @@ class Settler:
             self.wake()
 
     def _back_off(self) -> float:
-        wait = backoff_seconds(self._failures, self._broker.randomness.jitter())
+        wait = self._backoff.next_seconds()
         self._retry_at = self.clock.monotonic() + wait
-        self._failures += 1
         return wait
