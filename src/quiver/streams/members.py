@@ -18,7 +18,7 @@ from quiver.streams.journal import StreamJournal
 from quiver.streams.member import Member, Subscription
 from quiver.streams.member_connections import MemberConnections
 from quiver.streams.member_view import ChangeSignal, MemberView
-from quiver.streams.membership import Membership, Protocol, topic_ids
+from quiver.streams.membership import JoinRequest, Membership, Protocol, topic_ids
 from quiver.structures.deadlines import Deadlines
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
@@ -79,14 +79,11 @@ class Members:
             group = self._groups.check_stream_group(name)
             draft = Membership() if group is None else self._draft(name)
             member = draft.join(
-                subscription,
+                JoinRequest(subscription, member_id, protocol, assignor),
                 self._catalogue.sizes(),
                 self._now_ms(),
                 new_id=lambda: f"{subscription.client_id}-{self._randomness.token(8).hex()}",
                 joined_at_ms=self._clock.now_ms(),
-                member_id=member_id,
-                protocol=protocol,
-                assignor=assignor,
             )
             self._journal.check_open()
             group = group or await self._groups.stream_group(name)
@@ -100,28 +97,29 @@ class Members:
         *,
         generation: int | None = None,
         revoked: frozenset[TopicPartition] = frozenset(),
-        seen_version: int | None = None,
-        wait_ms: int = 0,
         is_busy: bool = False,
     ) -> MemberView:
-        """A sign of life, with the partitions the member has let go of.
-
-        With `seen_version` this waits, up to `wait_ms`, until the group is no longer as the member saw it last.
-        """
+        """A sign of life, with the partitions the member has let go of."""
         self._journal.check_open()
         group_id = self._groups.group(name).id
-        group, signal = self._journal.group(name), self._signal(group_id)
-        group.membership.heartbeat(member_id, generation, self._now_ms(), is_busy=is_busy)
+        self._journal.group(name).membership.heartbeat(member_id, generation, self._now_ms(), is_busy=is_busy)
         if revoked:
             async with self._groups.locks.hold(name):
                 draft = self._draft(name)
                 if draft.revoked(member_id, set(revoked), self._now_ms()):
                     await self._install(group_id, draft)
-        if seen_version == signal.version and wait_ms > 0:
-            session_ms = group.membership.member(member_id).subscription.session_ms
-            await signal.wait(min(wait_ms, session_ms // 3) / 1000)
-            self._journal.group(name).membership.heartbeat(member_id, None, self._now_ms())
         return self.view(name, member_id)
+
+    async def next_view(self, name: str, view: MemberView, wait_ms: int) -> MemberView:
+        """The first view of a member after the one it has seen, or the same one if nothing changes before the time
+        is over. A sign of life, too."""
+        signal = self._signal(self._groups.group(name).id)
+        membership = self._journal.group(name).membership
+        if signal.version == view.version and wait_ms > 0:
+            session_ms = membership.member(view.member_id).subscription.session_ms
+            await signal.wait(min(wait_ms, session_ms // 3) / 1000)
+            self._journal.group(name).membership.heartbeat(view.member_id, None, self._now_ms())
+        return self.view(name, view.member_id)
 
     async def leave(self, name: str, member_id: str) -> None:
         async with self._groups.locks.hold(name):

@@ -194,11 +194,11 @@ async def test_what_is_refused(broker: Broker) -> None:
     assert await broker.group_admin.summaries() == []
 
 
-async def test_a_heartbeat_waits_for_news_and_hears_it_at_once(broker: Broker) -> None:
+async def test_a_member_that_waits_for_a_change_is_told_at_once(broker: Broker) -> None:
     first = await broker.streams.join("billing", wants("orders"))
-    waiting = asyncio.create_task(
-        broker.streams.members.heartbeat("billing", first.member_id, seen_version=first.version, wait_ms=60_000)
-    )
+    seen = await broker.streams.members.heartbeat("billing", first.member_id)
+    assert seen.version == first.version
+    waiting = asyncio.create_task(broker.streams.members.next_view("billing", seen, 60_000))
     await asyncio.sleep(0)
     await broker.streams.join("billing", wants("orders"))
     told = await asyncio.wait_for(waiting, 5)

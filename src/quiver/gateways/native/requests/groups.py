@@ -56,10 +56,10 @@ async def _heartbeat(broker: Broker, request: GroupHeartbeat) -> Message:
         request.group,
         request.member_id,
         revoked=frozenset(TopicPartition(*part) for part in request.revoked),
-        seen_version=request.version,
-        wait_ms=request.wait_ms,
         is_busy=request.is_busy,
     )
+    if view.version == request.version:
+        view = await broker.streams.members.next_view(request.group, view, request.wait_ms)
     return await _assignment(broker, request.group, view)
 
 
