@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from quiver.model.errors import InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound
 from quiver.model.times import format_duration
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
+from quiver.model.transaction import LeasedAcks
+from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
 from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SteadyClock

@@ -4,7 +4,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks
+from quiver.model.transaction import LeasedAcks
+from quiver.protocol.transaction_messages import GroupOffsets
 from quiver.storage.journaled_state import EventCodec
 
 Reason = Literal["request", "timeout", "fenced", "restart"]

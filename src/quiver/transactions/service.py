@@ -9,13 +9,8 @@ from quiver.messages.publish import Publish, Published
 from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
 from quiver.model.message import NewMessage
 from quiver.model.topic_partition import TopicPartition
-from quiver.protocol.transaction_messages import (
-    DEFAULT_TIMEOUT_MS,
-    GroupOffsets,
-    LeasedAcks,
-    ProducerKey,
-    TransactionInfo,
-)
+from quiver.model.transaction import LeasedAcks
+from quiver.protocol.transaction_messages import DEFAULT_TIMEOUT_MS, GroupOffsets, ProducerKey, TransactionInfo
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
 from quiver.storage.port import Storage

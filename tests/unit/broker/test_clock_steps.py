@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.protocol.queue_messages import EXTEND, NACK
+from quiver.model.settlement import EXTEND, NACK
 from quiver.streams.member import Subscription
 from quiver.telemetry.failures import Failures
 from unit.queues.queue_broker import START_MS, QueueBroker

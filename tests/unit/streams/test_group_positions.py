@@ -11,10 +11,11 @@ from quiver.model.errors import DiskFull, GroupNotEmpty, PartitionOffline
 from quiver.model.message import NewMessage
 from quiver.model.position import EARLIEST
 from quiver.model.receipt import Receipt
+from quiver.model.settlement import ACK
 from quiver.model.topic_partition import TopicPartition
+from quiver.model.transaction import LeasedAcks
 from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.queue_messages import ACK
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
+from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
 from quiver.queues.settle import ReceiptOutcome
 from quiver.streams.journal import LOG_ID as STREAM_JOURNAL
 from quiver.streams.member import Subscription

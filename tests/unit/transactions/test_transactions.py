@@ -26,9 +26,10 @@ from quiver.model.errors import (
 from quiver.model.message import NewMessage
 from quiver.model.position import LATEST
 from quiver.model.topic_partition import TopicPartition
+from quiver.model.transaction import LeasedAcks
 from quiver.partition.partition import Partition
 from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
+from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
 from quiver.queues.service import Received
 from quiver.records.build import build_frame
 from quiver.records.read import open_frame

@@ -3,9 +3,13 @@
 from pathlib import Path
 
 from quiver.groups.service import Groups
+from quiver.reader.data_directory import DataDirectory
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.clock import SystemClock
-from quiver_spark.direct.groups import group_names
+
+
+def group_names(path: Path) -> dict[int, str]:
+    return DataDirectory(path).group_names()
 
 
 async def open_groups(storage: LocalStorage) -> Groups:
