@@ -6,38 +6,14 @@ id and that epoch, and sequences from 0 in every partition.
 
 import msgspec
 
-from quiver.protocol.group_messages import CommitPart
+from quiver.model.transaction import DEFAULT_TIMEOUT_MS as DEFAULT_TIMEOUT_MS
+from quiver.model.transaction import MOST_PRODUCERS as MOST_PRODUCERS
+from quiver.model.transaction import CommitPart as CommitPart
+from quiver.model.transaction import GroupOffsets as GroupOffsets
+from quiver.model.transaction import LeasedAcks as LeasedAcks
+from quiver.model.transaction import ProducerKey as ProducerKey
+from quiver.model.transaction import TransactionInfo as TransactionInfo
 from quiver.protocol.message import Message
-
-DEFAULT_TIMEOUT_MS = 60_000
-MOST_PRODUCERS = 10_000
-"""So many at most are committed or aborted as one."""
-
-
-class ProducerKey(msgspec.Struct, array_like=True, frozen=True):
-    producer_id: int
-    epoch: int
-
-
-class GroupOffsets(msgspec.Struct, array_like=True, frozen=True):
-    """How far a stream group is to be when the transaction is committed."""
-
-    group: str
-    offsets: list[CommitPart]
-    member_id: str | None = None
-    """None for tools; the group must be empty then."""
-    generation: int | None = None
-
-
-class LeasedAcks(msgspec.Struct, array_like=True, frozen=True):
-    """Messages of one lease that are to be acknowledged when the transaction is committed."""
-
-    topic_id: int
-    partition: int
-    group_id: int
-    lease_id: int
-    runs: list[tuple[int, int]]
-    """Offsets, as half-open ranges."""
 
 
 class InitTransactions(Message, tag=80, frozen=True):
@@ -124,22 +100,6 @@ TransactionRequest = (
     | DescribeTransaction
     | GetTransactionStats
 )
-
-
-class TransactionInfo(msgspec.Struct, array_like=True, frozen=True):
-    transaction_id: str
-    """`producer id:epoch`."""
-    transactional_id: str | None
-    producer_id: int
-    epoch: int
-    state: str
-    """empty (the producer has begun none), open, committing, aborting, committed, aborted."""
-    started_at_ms: int
-    timeout_ms: int
-    partitions: list[tuple[str, int]]
-    """Topic and partition of its messages; once it is decided, those that do not know of it yet."""
-    groups: list[str]
-    """Groups whose offsets or acks are part of it."""
 
 
 class Transaction(Message, tag=180, frozen=True):

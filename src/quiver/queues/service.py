@@ -10,8 +10,8 @@ from quiver.model.priority import Priority
 from quiver.model.queue import Ordering, QueueSettings
 from quiver.model.receipt import Receipt
 from quiver.model.topic import Topic
+from quiver.model.transaction import LeasedAcks
 from quiver.protocol.queue_messages import SettlePart
-from quiver.protocol.transaction_messages import LeasedAcks
 from quiver.queues.consumers import Consumer
 from quiver.queues.depth import PartitionDepth, QueueDepth, partition_depth, queue_depth
 from quiver.queues.partition.partition_queue import MoveToDlq, PartitionQueue

@@ -10,8 +10,8 @@ from quiver.model.dead_letter import dead_letter_topic, is_dead_letter_topic
 from quiver.model.errors import Closed, InvalidRequest, LeaseLost, QuiverError, ShuttingDown, TopicNotFound
 from quiver.model.queue import QueueSettings
 from quiver.model.receipt import Receipt
+from quiver.model.transaction import LeasedAcks
 from quiver.protocol.queue_messages import ACK, EXTEND, NACK, SettlePart
-from quiver.protocol.transaction_messages import LeasedAcks
 from quiver.queues.partition.lease_settler import PreparedAcks
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.partition_queues import PartitionQueues

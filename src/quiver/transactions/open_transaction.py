@@ -6,10 +6,9 @@ from collections.abc import Iterable
 import msgspec
 
 from quiver.model.errors import InvalidRequest, TransactionConflict
+from quiver.model.transaction import CommitPart, GroupOffsets, LeasedAcks
 from quiver.partition.partition import Appended
-from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks
-from quiver.transactions.events import Place
+from quiver.transactions.events import Participant
 from quiver.transactions.sent_sequences import SentSequences
 
 
@@ -26,9 +25,9 @@ class OpenTransaction:
         """When it is aborted, by the monotonic clock."""
         self.last_deadline_ms = 0
         """Heartbeats bring it no further."""
-        self.places: dict[Place, None] = {}
+        self.participants: dict[Participant, None] = {}
         self.acks: list[LeasedAcks] = []
-        self.sent_sequences: dict[Place, SentSequences[Appended]] = {}
+        self.sent_sequences: dict[Participant, SentSequences[Appended]] = {}
         """Of messages that are sent one by one."""
         self.is_ending = False
         self.is_in_doubt = False
@@ -37,8 +36,8 @@ class OpenTransaction:
         """It was open when the broker stopped, and its end could not be written yet."""
         self._offsets: dict[tuple[str, str | None], GroupOffsets] = {}
         """By group and member."""
-        self._refused: dict[tuple[Place, int], BaseException] = {}
-        """Frames that are missing, by place and sequence."""
+        self._refused: dict[tuple[Participant, int], BaseException] = {}
+        """Frames that are missing, by participant and sequence."""
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -62,28 +61,28 @@ class OpenTransaction:
         if self.is_ending:
             raise TransactionConflict(transaction=self.id, problem="it is about to end")
 
-    def add_frame(self, place: Place) -> None:
+    def add_frame(self, participant: Participant) -> None:
         """A frame is about to be written; `frame_done` follows."""
-        self.places[place] = None
+        self.participants[participant] = None
         self._in_flight += 1
         self._idle.clear()
 
-    def frame_done(self, place: Place, sequence: int, error: BaseException | None) -> None:
+    def frame_done(self, participant: Participant, sequence: int, error: BaseException | None) -> None:
         """A frame is written, or is not. One that was refused may come again."""
         if error is None:
-            self._refused.pop((place, sequence), None)
+            self._refused.pop((participant, sequence), None)
         else:
-            self._refused[place, sequence] = error
+            self._refused[participant, sequence] = error
         self._in_flight -= 1
         if not self._in_flight:
             self._idle.set()
 
     def check_whole(self) -> None:
         """InvalidRequest if a frame is missing: whoever sent it may not have heard of that."""
-        for (place, sequence), error in self._refused.items():
+        for (participant, sequence), error in self._refused.items():
             raise InvalidRequest(
                 problem=f"transaction {self.id} must be aborted: its frame with sequence {sequence} for partition "
-                f"{place.partition} of topic id {place.topic_id} was refused ({error})"
+                f"{participant.partition} of topic id {participant.topic_id} was refused ({error})"
             )
 
     async def idle(self) -> None:

@@ -9,13 +9,7 @@ from quiver.messages.publish import Publish, Published
 from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
 from quiver.model.message import NewMessage
 from quiver.model.topic_partition import TopicPartition
-from quiver.protocol.transaction_messages import (
-    DEFAULT_TIMEOUT_MS,
-    GroupOffsets,
-    LeasedAcks,
-    ProducerKey,
-    TransactionInfo,
-)
+from quiver.model.transaction import DEFAULT_TIMEOUT_MS, GroupOffsets, LeasedAcks, ProducerKey, TransactionInfo
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
 from quiver.storage.port import Storage
@@ -28,7 +22,7 @@ from quiver.topics.partitions import Partitions
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.decision_applier import Finishing
-from quiver.transactions.events import Decided, Place, Reason
+from quiver.transactions.events import Decided, Participant, Reason
 from quiver.transactions.limits import check_offset_count, check_producers, check_runs, commit_key
 from quiver.transactions.listing import describe, list_transactions
 from quiver.transactions.open_transaction import OpenTransaction, by_group
@@ -99,7 +93,7 @@ class Transactions:
         return self._coordinator.problem
 
     def refuse(self, problem: QuiverError) -> None:
-        """In place of `start`: something that transactions need is damaged."""
+        """Instead of `start`: something that transactions need is damaged."""
         self._coordinator.journaled.refuse(problem)
 
     # producers
@@ -168,7 +162,7 @@ class Transactions:
         """Not needed: the first frame does so."""
         topic = self._catalogue.topic(topic_name)
         self._partitions.get(topic.id, partition)
-        self._coordinator.join(producer_id, epoch).places[Place(topic.id, partition)] = None
+        self._coordinator.join(producer_id, epoch).participants[Participant(topic.id, partition)] = None
 
     async def publish(
         self, producer_id: int, epoch: int, topic: str, message: NewMessage, *, sequence: int | None = None
@@ -385,4 +379,4 @@ class Transactions:
 
 
 def _answer(decided: Decided) -> Answer:
-    return Answer(decided.commit, [ProducerKey(each.next_id, each.next_epoch) for each in decided.endings])
+    return Answer(decided.commit, [ProducerKey(each.next_id, each.next_epoch) for each in decided.outcomes])

@@ -22,8 +22,9 @@ from quiver.client.produce.options import ProducerConfig
 from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, QuiverError, TransactionAborted
 from quiver.model.limits import MIB
 from quiver.model.priority import Priority
+from quiver.model.transaction import MOST_PRODUCERS, ProducerKey, TransactionInfo
 from quiver.protocol.messages import ProducerIdentity
-from quiver.protocol.transaction_messages import MOST_PRODUCERS, InitTransactions, ProducerKey, TransactionInfo
+from quiver.protocol.transaction_messages import InitTransactions
 from quiver_spark.broker_link import broker_link
 from quiver_spark.sink.columns import portions
 from quiver_spark.sink.options import WriteOptions

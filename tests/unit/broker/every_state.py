@@ -14,9 +14,8 @@ from quiver.broker.broker import Broker
 from quiver.model.errors import ProducerFenced
 from quiver.model.message import NewMessage
 from quiver.model.schedule import Schedule
-from quiver.protocol.group_messages import CommitPart
+from quiver.model.transaction import CommitPart, GroupOffsets, ProducerKey
 from quiver.protocol.queue_messages import ACK, NACK, REJECT, SettlePart
-from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
 from quiver.records.build import build_frame
 from quiver.storage.local.log import LocalLog
 from quiver.storage.local.storage import LocalStorage

@@ -13,9 +13,8 @@ from quiver.model.message import NewMessage
 from quiver.model.position import EARLIEST
 from quiver.model.receipt import Receipt
 from quiver.model.topic_partition import TopicPartition
-from quiver.protocol.group_messages import CommitPart
+from quiver.model.transaction import CommitPart, GroupOffsets, LeasedAcks, ProducerKey
 from quiver.protocol.queue_messages import ACK
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
 from quiver.queues.settle import ReceiptOutcome
 from quiver.streams.poll.poll import PolledPartition
 from quiver.testing.held_storage import HeldStorage

@@ -18,9 +18,8 @@ from quiver.broker.broker import Broker
 from quiver.model.errors import LeaseLost, ProducerFenced, QuiverError, UnknownProducer
 from quiver.model.message import NewMessage
 from quiver.model.topic_partition import TopicPartition
-from quiver.protocol.group_messages import CommitPart
+from quiver.model.transaction import CommitPart, GroupOffsets, LeasedAcks, ProducerKey
 from quiver.protocol.queue_messages import ACK, SettlePart
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
 from quiver.queues.service import Received
 from unit.queues.queue_broker import StandingClock
 
@@ -265,8 +264,8 @@ class Run:
 
     def offset_of(self, worker: Worker) -> int | None:
         group = self.broker.groups.service.groups().get("g")
-        place = TopicPartition(self.broker.topic("in").id, worker.number)
-        committed = None if group is None else group.offsets.get(place)
+        participant = TopicPartition(self.broker.topic("in").id, worker.number)
+        committed = None if group is None else group.offsets.get(participant)
         return None if committed is None else committed.offset
 
     async def drain(self) -> Counter[int]:

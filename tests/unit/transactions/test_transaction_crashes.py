@@ -17,8 +17,7 @@ from quiver.broker.broker import Broker
 from quiver.model.errors import ProducerFenced
 from quiver.model.message import NewMessage
 from quiver.model.topic_partition import TopicPartition
-from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
+from quiver.model.transaction import CommitPart, GroupOffsets, LeasedAcks, ProducerKey
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.files import Buffer, Files
 from quiver.testing.power_cut import PowerCutFiles
@@ -196,14 +195,14 @@ async def every_operation(tmp_path: Path, files: CopyingFiles | CuttingFiles, *,
     assert sent < count
     seen = set()
     for number in range(count):
-        place = tmp_path / f"place-{number}"
-        place.mkdir()
-        (copies / str(number)).rename(place / "data")
-        first = CuttingFiles(place / "data") if isinstance(files, CuttingFiles) else Unsynced()
-        is_whole = await check(place / "data", first, key, is_sent=number >= sent, number=number)
+        participant = tmp_path / f"participant-{number}"
+        participant.mkdir()
+        (copies / str(number)).rename(participant / "data")
+        first = CuttingFiles(participant / "data") if isinstance(files, CuttingFiles) else Unsynced()
+        is_whole = await check(participant / "data", first, key, is_sent=number >= sent, number=number)
         seen.add(is_whole)
         if isinstance(first, CuttingFiles):
-            again = await check(place / "again", Unsynced(), key, is_sent=number >= sent, number=number)
+            again = await check(participant / "again", Unsynced(), key, is_sent=number >= sent, number=number)
             assert again == is_whole, f"operation {number}"
     assert seen == ({True, False} if commit else {False})
 

@@ -20,8 +20,8 @@ from quiver.model.errors import (
     StalePartitionCount,
     UnknownProducer,
 )
+from quiver.model.transaction import LeasedAcks
 from quiver.protocol.queue_messages import ReceivedRun
-from quiver.protocol.transaction_messages import LeasedAcks
 from quiver.records.build import build_frame
 from quiver.records.header import unpack_header
 from quiver.system.backoff import Backoff
