@@ -139,8 +139,9 @@ class SegmentFiles(PriorityView):
 
     def remove_segments(self, segments: Sequence[Segment]) -> None:
         """Removes files one by one, in an order that leaves no hole wherever it is interrupted."""
-        for segment in segments:
+        for segment in segments:  # all of them, also when a removal fails: nobody else knows them any more
             segment.forget()
+        for segment in segments:
             self._files.remove(segment.index.file.path)
             self._files.remove(segment.path)
         if segments:
