@@ -99,7 +99,7 @@ class Finishing:
 
     def open_in_logs(self) -> Iterator[tuple[tuple[int, int], Participant]]:
         """Every transaction that is open in a log: producer id and epoch, and where."""
-        logs = [(Participant(topic_id, number), found) for topic_id, number, found in self._partitions.participants()]
+        logs = [(Participant(topic_id, number), found) for topic_id, number, found in self._partitions.places()]
         logs += [(Participant(*key, is_schedule=True), found) for key, found in self._delays.schedule_logs()]
         for participant, partition in logs:
             for producer_id, transaction in partition.tables.transactions.open.items():
