@@ -11,8 +11,9 @@ from benchmarks.payload import payload
 from benchmarks.roles import Watch
 from quiver.broker.broker import Broker
 from quiver.model.message import NewMessage
+from quiver.model.receive import ReceiveRequest
+from quiver.model.settlement import ACK, REJECT, SettleRequest
 from quiver.model.topic_partition import TopicPartition
-from quiver.protocol.queue_messages import ACK, REJECT, SettlePart
 from quiver.queues.service import Received
 from quiver.records.build import build_frame
 from quiver.storage.local.storage import LocalStorage
@@ -123,7 +124,7 @@ async def transactions(broker: Broker, count: int) -> None:
 async def leases_and_acks(broker: Broker, count: int) -> None:
     """Every message is acknowledged by itself."""
 
-    def each(job: Received) -> list[SettlePart]:
+    def each(job: Received) -> list[SettleRequest]:
         return [_part(job, ACK, offset, offset + 1) for offset in range(job.run.start, job.run.end)]
 
     await _jobs(broker, count, each)
@@ -134,7 +135,7 @@ async def dead_letters(broker: Broker, count: int) -> None:
     await _jobs(broker, count, lambda job: [_part(job, REJECT, job.run.start, job.run.end)])
 
 
-async def _jobs(broker: Broker, count: int, parts_of: Callable[[Received], list[SettlePart]]) -> None:
+async def _jobs(broker: Broker, count: int, parts_of: Callable[[Received], list[SettleRequest]]) -> None:
     topic = await broker.create_topic("jobs", {"partitions": PARTITIONS})
     await _fill(broker, topic.id, count)
     left = count
@@ -143,7 +144,7 @@ async def _jobs(broker: Broker, count: int, parts_of: Callable[[Received], list[
         nonlocal left
         while left > 0:
             jobs = await broker.queues.receive(
-                ["jobs"], "workers", consumer=f"w{number}", max_messages=RECEIVED_AT_ONCE, wait_ms=100
+                ReceiveRequest(["jobs"], "workers", consumer=f"w{number}", max_messages=RECEIVED_AT_ONCE, wait_ms=100)
             )
             left -= sum(job.run.end - job.run.start for job in jobs)
             parts = [part for job in jobs for part in parts_of(job)]
@@ -158,9 +159,9 @@ async def _fill(broker: Broker, topic_id: int, count: int) -> None:
         await broker.produce(topic_id, at // CHUNK % PARTITIONS, frame)
 
 
-def _part(job: Received, action: int, start: int, end: int) -> SettlePart:
+def _part(job: Received, action: int, start: int, end: int) -> SettleRequest:
     run = job.run
-    return SettlePart(job.topic.id, run.partition, run.group_id, run.lease_id, action, [(start, end)])
+    return SettleRequest(job.topic.id, run.partition, run.group_id, run.lease_id, action, [(start, end)])
 
 
 async def pending_delays(broker: Broker, count: int) -> None:

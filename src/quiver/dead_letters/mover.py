@@ -20,6 +20,7 @@ from quiver.outbox.outbox import Move, mover_id
 from quiver.outbox.packing import Placed, packed
 from quiver.partition.partition import Partition
 from quiver.queues.state.port import Dead, Run
+from quiver.structures.offset_ranges import ranges_of
 from quiver.system.clock import Clock
 from quiver.topics.admin import TopicAdmin
 from quiver.topics.catalogue import TopicCatalogue
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SLICE_BYTES = 64 * KIB
-_NEAR = 256
+_NEAR = 255
 """Messages between two that are moved that cost less to read over than to read again."""
 
 
@@ -152,17 +153,6 @@ async def _read(
         place = places.get(row.offset)
         return None if place is None else Placed(place, row.schema_id, row.size, change(row))
 
-    for start, end in _spans(list(places)):
+    for start, end in ranges_of(places, gap=_NEAR):
         async for placed in read_rows(partition, start, end, choose, slice_bytes=_SLICE_BYTES):
             yield placed
-
-
-def _spans(offsets: list[int]) -> list[Run]:
-    """What to read at a stretch, without changing the order."""
-    spans: list[Run] = []
-    for offset in offsets:
-        if spans and spans[-1][1] <= offset < spans[-1][1] + _NEAR:
-            spans[-1] = (spans[-1][0], offset + 1)
-        else:
-            spans.append((offset, offset + 1))
-    return spans

@@ -12,6 +12,7 @@ from quiver.model.dead_letter import DeadLetter, DeadLetterCursor, DeadLetterFil
 from quiver.model.limits import KIB, MIB
 from quiver.partition.partition import Partition
 from quiver.structures.interval_set import IntervalSet
+from quiver.structures.offset_ranges import joined
 
 _SLICES_BYTES = 16 * MIB
 """Of all partitions together, shared among them."""
@@ -20,7 +21,7 @@ _WINDOW_LETTERS = 1000
 _WINDOW_BYTES = 8 * MIB
 _TURN_LETTERS = 200
 """Then others get their turn: a slice of the log may hold thousands of small letters."""
-_NEAR = 64
+_NEAR = 63
 """Letters between two that are looked for that cost less to read over than to read again."""
 _NOTHING_REMOVED = IntervalSet()
 
@@ -118,7 +119,7 @@ async def _walk(
             return None
         return letter if search.filter.fits(letter) else None
 
-    spans = _spans(runs)
+    spans = joined(runs, gap=_NEAR)
     for start, end in reversed(spans) if newest_first else spans:
         if newest_first:
             slices = _backwards(source, start, end, choose)
@@ -128,17 +129,6 @@ async def _walk(
             for letter in letters:
                 if letter.offset not in source.removed:
                     yield letter
-
-
-def _spans(runs: Sequence[Run]) -> list[Run]:
-    """What to read at a stretch."""
-    spans: list[Run] = []
-    for start, end in runs:
-        if spans and start - spans[-1][1] < _NEAR:
-            spans[-1] = (spans[-1][0], end)
-        else:
-            spans.append((start, end))
-    return spans
 
 
 async def _backwards(

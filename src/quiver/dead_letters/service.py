@@ -17,6 +17,7 @@ from quiver.model.topic import Topic
 from quiver.outbox.outbox import Move, Target
 from quiver.queues.state.port import Run, Settlement
 from quiver.structures.murmur2 import partition_for
+from quiver.structures.offset_ranges import ranges_of
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 
@@ -256,13 +257,7 @@ def _moves(
 
 def _runs(letters: Sequence[DeadLetter]) -> list[Run]:
     """The offsets of some letters of one partition, in order."""
-    runs: list[Run] = []
-    for offset in sorted(letter.offset for letter in letters):
-        if runs and runs[-1][1] == offset:
-            runs[-1] = (runs[-1][0], offset + 1)
-        else:
-            runs.append((offset, offset + 1))
-    return runs
+    return ranges_of(sorted(letter.offset for letter in letters))
 
 
 async def _free_room(queue: "PartitionQueue") -> None:

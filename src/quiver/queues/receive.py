@@ -7,13 +7,12 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from quiver.groups.table import Group
-from quiver.model.errors import InvalidRequest, QuiverError, TopicNotFound
+from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.position import Position
-from quiver.model.priority import Priority
+from quiver.model.receive import ReceiveRequest
+from quiver.model.settlement import NACK, SettleRequest
 from quiver.model.topic import Topic
-from quiver.protocol.queue_messages import NACK, SettlePart
-from quiver.queues.fair_scheduler import ALL_LEVELS
 from quiver.queues.partition_queues import PartitionQueues
 from quiver.queues.receive_call import PartitionLease, ReceiveCall, Received
 from quiver.queues.settle import SettleHandler
@@ -23,12 +22,6 @@ from quiver.system.pace import Pace, Turnstile
 from quiver.topics.partitions import Partitions
 
 logger = logging.getLogger(__name__)
-
-MAX_MESSAGES = 10_000
-MAX_TOPICS = 1_000
-MAX_WAIT_MS = 300_000
-MAX_VISIBILITY_MS = 7 * 86_400_000
-_MAX_CONSUMER_LENGTH = 240
 
 
 class ReceiveHandler:
@@ -61,26 +54,12 @@ class ReceiveHandler:
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def receive(
-        self,
-        topics: Sequence[Topic],
-        name: str,
-        group: Group,
-        consumer: str,
-        *,
-        max_messages: int,
-        max_bytes: int,
-        wait_ms: int,
-        visibility_ms: int | None,
-        priority: Priority | None,
-        start: Position | None,
-    ) -> list[Received]:
-        queues = await self._begun(topics, name, group, start)
-        levels = ALL_LEVELS if priority is None else 1 << priority
-        max_bytes = max(1, min(max_bytes, self._limits.fetch_bytes))
-        deadline = self._clock.monotonic() + wait_ms / 1000
+    async def receive(self, request: ReceiveRequest, topics: Sequence[Topic], group: Group) -> list[Received]:
+        queues = await self._begun(topics, request.group, group, request.start)
+        max_bytes = max(1, min(request.max_bytes, self._limits.fetch_bytes))
+        deadline = self._clock.monotonic() + request.wait_ms / 1000
         while True:
-            call = ReceiveCall(consumer, max_messages=max_messages, visibility_ms=visibility_ms, levels=levels)
+            call = ReceiveCall(request)
             await self._take(call, queues, deadline)
             received = await self._deliver(call, max_bytes) if call.leases else []
             if call.problem is not None and not received:
@@ -91,7 +70,7 @@ class ReceiveHandler:
     async def give_back(self, received: Sequence[Received]) -> None:
         """As if they had not been given."""
         parts = [
-            SettlePart(topic.id, run.partition, run.group_id, run.lease_id, NACK, [(run.start, run.end)], 0, False)
+            SettleRequest(topic.id, run.partition, run.group_id, run.lease_id, NACK, [(run.start, run.end)], 0, False)
             for topic, _, run in received
         ]
         if parts:
@@ -211,18 +190,3 @@ class ReceiveHandler:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def check_receive(
-    topics: Sequence[str], consumer: str, max_messages: int, wait_ms: int, visibility_ms: int | None
-) -> None:
-    if not 1 <= len(topics) <= MAX_TOPICS:
-        raise InvalidRequest(problem=f"a receive names 1 to {MAX_TOPICS} topics, not {len(topics)}")
-    if not 1 <= max_messages <= MAX_MESSAGES:
-        raise InvalidRequest(problem=f"max_messages {max_messages} is not between 1 and {MAX_MESSAGES}")
-    if not 0 <= wait_ms <= MAX_WAIT_MS:
-        raise InvalidRequest(problem=f"a wait of {wait_ms} ms is not between 0 and 5 minutes")
-    if visibility_ms is not None and not 1 <= visibility_ms <= MAX_VISIBILITY_MS:
-        raise InvalidRequest(problem=f"a visibility of {visibility_ms} ms is not between 1 ms and 7 days")
-    if not 1 <= len(consumer) <= _MAX_CONSUMER_LENGTH:
-        raise InvalidRequest(problem=f"a consumer's name has 1 to {_MAX_CONSUMER_LENGTH} characters")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from quiver.model.errors import QuiverError
+from quiver.model.receive import ReceiveRequest
 from quiver.model.topic import Topic
 from quiver.queues.fair_scheduler import ALL_LEVELS
 from quiver.queues.partition.partition_queue import DeliveredRun, PartitionQueue
@@ -56,13 +57,11 @@ class PartitionLease:
 class ReceiveCall:
     """Waits in the queue of every topic that it asks for, and is filled by whichever has something."""
 
-    def __init__(
-        self, consumer: str, *, max_messages: int, visibility_ms: int | None, levels: int = ALL_LEVELS
-    ) -> None:
-        self.consumer = consumer
-        self.remaining = max_messages
-        self.visibility_ms = visibility_ms
-        self.levels = levels
+    def __init__(self, request: ReceiveRequest) -> None:
+        self.consumer = request.consumer
+        self.remaining = request.max_messages
+        self.visibility_ms = request.visibility_ms
+        self.levels = ALL_LEVELS if request.priority is None else 1 << request.priority
         self.leases: dict[PartitionQueue, PartitionLease] = {}
         """In the order in which they were begun."""
         self.problem: QuiverError | None = None

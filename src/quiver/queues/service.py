@@ -4,20 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 
 from quiver.groups.service import GroupService
 from quiver.model.errors import Closed, GroupNotEmpty, GroupNotFound, ShuttingDown, TopicNotFound
-from quiver.model.limits import MIB, Limits
-from quiver.model.position import Position
-from quiver.model.priority import Priority
-from quiver.model.queue import Ordering, QueueSettings
+from quiver.model.limits import Limits
+from quiver.model.queue import QueueSettings
 from quiver.model.receipt import Receipt
+from quiver.model.receive import ReceiveRequest
+from quiver.model.settlement import SettleRequest
 from quiver.model.topic import Topic
 from quiver.model.transaction import LeasedAcks
-from quiver.protocol.queue_messages import SettlePart
 from quiver.queues.consumers import Consumer
 from quiver.queues.depth import PartitionDepth, QueueDepth, partition_depth, queue_depth
 from quiver.queues.partition.partition_queue import MoveToDlq, PartitionQueue
 from quiver.queues.partition_queues import PartitionQueues
 from quiver.queues.positions import Positions
-from quiver.queues.receive import ReceiveHandler, check_receive
+from quiver.queues.receive import ReceiveHandler
 from quiver.queues.receive_call import Received
 from quiver.queues.settle import ReceiptOutcome, SettleHandler, TransactionAcks, frees
 from quiver.queues.state.port import Settlement
@@ -101,38 +100,15 @@ class Queues:
 
     # receiving
 
-    async def receive(
-        self,
-        topics: Sequence[str],
-        group: str,
-        *,
-        consumer: str,
-        max_messages: int = 10,
-        max_bytes: int = 8 * MIB,
-        wait_ms: int = 0,
-        visibility_ms: int | None = None,
-        ordering: Ordering | None = None,
-        priority: Priority | None = None,
-        start: Position | None = None,
-    ) -> list[Received]:
+    async def receive(self, request: ReceiveRequest) -> list[Received]:
         """Leases what there is, in the order of delivery; waits only while there is nothing, or while the consumer
-        holds as much as it may. What a caller that gives up was given is to be had again, and does not count."""
+        holds as much as it may. What a caller that gives up was given is available again, and does not count."""
         if self._is_closed:
             raise ShuttingDown()
-        check_receive(topics, consumer, max_messages, wait_ms, visibility_ms)
-        found = [self._metadata.topic(name) for name in dict.fromkeys(topics)]
-        return await self._receive_handler.receive(
-            found,
-            group,
-            await self._groups.queue_group(group, ordering),
-            consumer,
-            max_messages=max_messages,
-            max_bytes=max_bytes,
-            wait_ms=wait_ms,
-            visibility_ms=visibility_ms,
-            priority=priority,
-            start=start,
-        )
+        request.check()
+        topics = [self._metadata.topic(name) for name in dict.fromkeys(request.topics)]
+        group = await self._groups.queue_group(request.group, request.ordering)
+        return await self._receive_handler.receive(request, topics, group)
 
     async def give_back(self, received: Sequence[Received]) -> None:
         """For messages that did not reach their consumer: they are to be had again, as if they had not been given."""
@@ -144,7 +120,7 @@ class Queues:
 
     # settling
 
-    async def settle(self, parts: Sequence[SettlePart]) -> list[Settlement]:
+    async def settle(self, parts: Sequence[SettleRequest]) -> list[Settlement]:
         """Each part by itself, in their order; never raises. What is not refused is done and on disk."""
         return await self._settle_handler.settle(parts)
 
@@ -324,7 +300,7 @@ class Queues:
     def _queues_of(self, group_id: int) -> list[TopicQueue]:
         return [queue for (_, id), queue in self._queues.items() if id == group_id]
 
-    def _on_settled(self, partition_queue: PartitionQueue, part: SettlePart, settlement: Settlement) -> None:
+    def _on_settled(self, partition_queue: PartitionQueue, part: SettleRequest, settlement: Settlement) -> None:
         self._partition_queues.note(partition_queue, settlement.until_ms)
         queue = self._queues.get((part.topic_id, part.group_id))
         if queue is not None:

@@ -7,26 +7,25 @@ from typing import NamedTuple
 
 from quiver.groups.service import GroupService
 from quiver.model.dead_letter import dead_letter_topic, is_dead_letter_topic
-from quiver.model.errors import Closed, InvalidRequest, LeaseLost, QuiverError, ShuttingDown, TopicNotFound
+from quiver.model.errors import Closed, LeaseLost, QuiverError, ShuttingDown, TopicNotFound
 from quiver.model.queue import QueueSettings
 from quiver.model.receipt import Receipt
+from quiver.model.settlement import ACK, NACK, SettleRequest
 from quiver.model.transaction import LeasedAcks
-from quiver.protocol.queue_messages import ACK, EXTEND, NACK, SettlePart
 from quiver.queues.partition.lease_settler import PreparedAcks
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.partition_queues import PartitionQueues
-from quiver.queues.state.port import Refused, Run, Settlement
+from quiver.queues.state.port import Refused, Settlement
+from quiver.structures.offset_ranges import ranges_of
 from quiver.topics.catalogue import TopicCatalogue
 
 logger = logging.getLogger(__name__)
 
-MAX_DELAY_MS = 3650 * 86_400_000
 _REASON_LENGTH = 1000
 """Of an error text as much is kept; it is on the journal and in memory with every message."""
-_LAST_OFFSET = 2**63
 _PARTS_AT_ONCE = 64
 
-OnSettled = Callable[[PartitionQueue, SettlePart, Settlement], None]
+OnSettled = Callable[[PartitionQueue, SettleRequest, Settlement], None]
 
 
 class ReceiptOutcome(NamedTuple):
@@ -65,7 +64,7 @@ class SettleHandler:
         self._partition_queues = queues
         self._on_settled = on_settled
 
-    async def settle(self, parts: Sequence[SettlePart]) -> list[Settlement]:
+    async def settle(self, parts: Sequence[SettleRequest]) -> list[Settlement]:
         """Each part by itself, in their order; what is not refused is done and on disk."""
         if len(parts) == 1:
             return [await self._settle(parts[0])]
@@ -92,7 +91,15 @@ class SettleHandler:
             lease = _Lease(receipt.topic, receipt.partition, receipt.group_id, receipt.lease_id)
             leases.setdefault(lease, {}).setdefault(receipt.offset, place)
         parts = [
-            SettlePart(self._topic_id(lease.topic), *lease[1:], action, _runs(offsets), delay_ms, is_counted, reason)
+            SettleRequest(
+                self._topic_id(lease.topic),
+                *lease[1:],
+                action,
+                ranges_of(sorted(offsets)),
+                delay_ms,
+                is_counted,
+                reason,
+            )
             for lease, offsets in leases.items()
         ]
         before = [self._committed(part) for part in parts]
@@ -113,10 +120,10 @@ class SettleHandler:
                 )
         return outcomes
 
-    async def _settle(self, part: SettlePart) -> Settlement:
+    async def _settle(self, part: SettleRequest) -> Settlement:
         """Never raises: what goes wrong refuses the part."""
         try:
-            _check(part)
+            part.check()
             self._groups.check_readable()
             queue = self._partition_queues.known(part.topic_id).get(part.partition)
             if queue is None or queue.state(part.group_id) is None:
@@ -141,7 +148,7 @@ class SettleHandler:
         await self._settled(queue, part, settlement)
         return settlement._replace(until_ms=queue.shown_ms(settlement.until_ms))
 
-    async def _settled(self, queue: PartitionQueue, part: SettlePart, settlement: Settlement) -> None:
+    async def _settled(self, queue: PartitionQueue, part: SettleRequest, settlement: Settlement) -> None:
         """It is done and on disk: whatever goes wrong from here on, it is not refused."""
         try:
             self._on_settled(queue, part, settlement)
@@ -155,10 +162,10 @@ class SettleHandler:
 
         Leases are on disk before: should the acks have to be repeated after a restart, the leases are known.
         """
-        found: list[tuple[PartitionQueue, SettlePart]] = []
+        found: list[tuple[PartitionQueue, SettleRequest]] = []
         for part in acks:
-            ack = SettlePart(part.topic_id, part.partition, part.group_id, part.lease_id, ACK, part.runs)
-            _check(ack)
+            ack = SettleRequest(part.topic_id, part.partition, part.group_id, part.lease_id, ACK, part.runs)
+            ack.check()
             queue = self._partition_queues.known(part.topic_id).get(part.partition)
             if queue is None:
                 raise self._lost(ack, part.runs[0][0] if part.runs else 0)
@@ -188,11 +195,11 @@ class SettleHandler:
         except QuiverError:
             return 0
 
-    def _committed(self, part: SettlePart) -> int | None:
+    def _committed(self, part: SettleRequest) -> int | None:
         queue = self._partition_queues.known(part.topic_id).get(part.partition)
         return None if queue is None else queue.settled_offset(part.group_id)
 
-    def _lost(self, part: SettlePart, offset: int) -> LeaseLost:
+    def _lost(self, part: SettleRequest, offset: int) -> LeaseLost:
         try:
             topic = self._metadata.topic_by_id(part.topic_id).name
         except TopicNotFound:
@@ -205,9 +212,9 @@ class TransactionAcks:
 
     def __init__(self, on_settled: OnSettled) -> None:
         self._on_settled = on_settled
-        self._prepared: list[tuple[PartitionQueue, SettlePart, PreparedAcks]] = []
+        self._prepared: list[tuple[PartitionQueue, SettleRequest, PreparedAcks]] = []
 
-    def add(self, queue: PartitionQueue, part: SettlePart, prepared: PreparedAcks) -> None:
+    def add(self, queue: PartitionQueue, part: SettleRequest, prepared: PreparedAcks) -> None:
         self._prepared.append((queue, part, prepared))
 
     async def finish(self) -> None:
@@ -227,29 +234,9 @@ def _lost(topic: str, partition: int, offset: int) -> LeaseLost:
     return LeaseLost(message=f"{topic}-{partition} offset {offset}")
 
 
-def _check(part: SettlePart) -> None:
-    if not 0 <= part.action <= EXTEND:
-        raise InvalidRequest(problem=f"{part.action} is not an action: 0 ack, 1 nack, 2 reject, 3 extend")
-    for start, end in part.runs:
-        if not 0 <= start < end <= _LAST_OFFSET:
-            raise InvalidRequest(problem=f"{start} to {end} is not a run of offsets")
-    if part.delay_ms is not None and not 0 <= part.delay_ms <= MAX_DELAY_MS:
-        raise InvalidRequest(problem=f"a delay of {part.delay_ms} ms is not between 0 and ten years")
-
-
-def frees(part: SettlePart) -> bool:
+def frees(part: SettleRequest) -> bool:
     """Whether a settlement may give others something to receive."""
     return part.action == NACK
-
-
-def _runs(offsets: dict[int, int]) -> list[Run]:
-    runs: list[Run] = []
-    for offset in sorted(offsets):
-        if runs and runs[-1][1] == offset:
-            runs[-1] = (runs[-1][0], offset + 1)
-        else:
-            runs.append((offset, offset + 1))
-    return runs
 
 
 def _by_offset(settlement: Settlement, offsets: dict[int, int]) -> dict[int, QuiverError]:

@@ -20,10 +20,10 @@ from quiver.model.errors import (
     SettleInOrder,
     TopicNotFound,
 )
+from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.topic_partition import TopicPartition
 from quiver.model.transaction import GroupOffsets
 from quiver.partition.partition import Partition
-from quiver.protocol.queue_messages import ACK, SettlePart
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
 from quiver.topics.catalogue import TopicCatalogue
@@ -193,7 +193,7 @@ class Finishing:
             self._queues.check_open(part.topic_id, part.partition)
         settlements = await self._queues.settle(
             [
-                SettlePart(part.topic_id, part.partition, part.group_id, part.lease_id, ACK, part.runs)
+                SettleRequest(part.topic_id, part.partition, part.group_id, part.lease_id, ACK, part.runs)
                 for part in decided.acks
             ]
         )

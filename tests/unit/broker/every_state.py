@@ -13,9 +13,10 @@ import msgspec
 from quiver.broker.broker import Broker
 from quiver.model.errors import ProducerFenced
 from quiver.model.message import NewMessage
+from quiver.model.receive import ReceiveRequest
 from quiver.model.schedule import Schedule
+from quiver.model.settlement import ACK, NACK, REJECT, SettleRequest
 from quiver.model.transaction import CommitPart, GroupOffsets, ProducerKey
-from quiver.protocol.queue_messages import ACK, NACK, REJECT, SettlePart
 from quiver.records.build import build_frame
 from quiver.storage.local.log import LocalLog
 from quiver.storage.local.storage import LocalStorage
@@ -120,11 +121,11 @@ class Running:
 
     async def _work(self, number: int) -> None:
         queues = self.broker.queues
-        found = await queues.receive(["work"], "workers", consumer="c", max_messages=4)
+        found = await queues.receive(ReceiveRequest(["work"], "workers", consumer="c", max_messages=4))
         offsets = [(one, offset) for one in found for offset in range(one.run.start, one.run.end)]
         for (one, offset), action in zip(offsets, (ACK, NACK, REJECT), strict=False):
             run = one.run
-            part = SettlePart(
+            part = SettleRequest(
                 one.topic.id, 0, run.group_id, run.lease_id, action, [(offset, offset + 1)], DAY_MS, True, f"{number}"
             )
             await queues.settle([part])

@@ -7,7 +7,7 @@ import pytest
 
 from quiver.broker.broker import Broker
 from quiver.groups.member import Subscription
-from quiver.protocol.queue_messages import EXTEND, NACK
+from quiver.model.settlement import EXTEND, NACK
 from quiver.telemetry.failures import Failures
 from unit.queues.queue_broker import START_MS, QueueBroker
 

@@ -12,7 +12,8 @@ from quiver.broker.broker import Broker
 from quiver.dead_letters.search import Search
 from quiver.model.dead_letter import DeadLetterFilter
 from quiver.model.message import NewMessage
-from quiver.protocol.queue_messages import ACK, REJECT, SettlePart
+from quiver.model.receive import ReceiveRequest
+from quiver.model.settlement import ACK, REJECT, SettleRequest
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.clock import SystemClock
 from quiver.system.files import Buffer, Files
@@ -97,12 +98,14 @@ class Running:
         """Receives whatever there is and settles it; returns the values."""
         values: list[bytes | None] = []
         await self.broker.queues.expire_due()
-        while received := await self.broker.queues.receive(["work"], "g", consumer="c", max_messages=100):
+        while received := await self.broker.queues.receive(
+            ReceiveRequest(["work"], "g", consumer="c", max_messages=100)
+        ):
             parts = []
             for one in received:
                 run = one.run
                 runs = [(run.start, run.end)]
-                parts.append(SettlePart(one.topic.id, run.partition, run.group_id, run.lease_id, action, runs))
+                parts.append(SettleRequest(one.topic.id, run.partition, run.group_id, run.lease_id, action, runs))
             outcomes = await self.broker.queues.settle(parts)
             assert not any(outcome.refused for outcome in outcomes)
             page = await self.broker.read_messages("work", 0, limit=1000)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from quiver.model.errors import LeaseLost, QuiverError
 from quiver.model.receipt import Receipt
+from quiver.model.receive import ReceiveRequest
 from quiver.model.topic import Topic
 from quiver.records.build import build_frame
 from quiver.records.header import stamp, unpack_header
@@ -58,7 +59,7 @@ class FakeQueues:
 
     def __init__(self) -> None:
         self.waiting: list[Received] = []
-        self.asked: dict[str, Any] = {}
+        self.asked: ReceiveRequest | None = None
         self.returned: list[Received] = []
         self.settled: list[tuple[int, list[Receipt], dict[str, Any]]] = []
         self.lost: set[int] = set()
@@ -66,10 +67,10 @@ class FakeQueues:
         self.arrived = asyncio.Event()
         self.answers = asyncio.Event()
 
-    async def receive(self, topics: Sequence[str], group: str, **options: Any) -> list[Received]:
-        self.asked = {"topics": topics, "group": group, **options}
+    async def receive(self, request: ReceiveRequest) -> list[Received]:
+        self.asked = request
         self.arrived.set()
-        if options["wait_ms"]:
+        if request.wait_ms:
             await self.answers.wait()
         found, self.waiting = self.waiting, []
         return found

@@ -15,6 +15,7 @@ from quiver.model.errors import CATALOGUE, ProtocolError, QuiverError, TopicNotF
 from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.model.priority import Priority
 from quiver.model.schedule import ScheduleChanges
+from quiver.model.settlement import ACK, NACK, SettleRequest
 from quiver.protocol import compaction_messages as c
 from quiver.protocol import dead_letter_messages as d
 from quiver.protocol import delay_messages as y
@@ -118,8 +119,8 @@ REQUESTS += [
     (
         q.Settle(
             [
-                q.SettlePart(7, 0, 1, 1 << 32 | 5, q.ACK, [(3, 9)]),
-                q.SettlePart(7, 1, 1, 6, q.NACK, [(3, 4)], 500, False, "no"),
+                SettleRequest(7, 0, 1, 1 << 32 | 5, ACK, [(3, 9)]),
+                SettleRequest(7, 1, 1, 6, NACK, [(3, 4)], 500, False, "no"),
             ]
         ),
         "92299299070001cf00000001000000050091920309c0c3a099070101060191920304cd01f4c2a26e6f",

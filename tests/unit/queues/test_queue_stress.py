@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from quiver.model.queue import Ordering
-from quiver.protocol.queue_messages import ACK, NACK, SettlePart
+from quiver.model.settlement import ACK, NACK, SettleRequest
 from quiver.queues.service import Received
 from unit.queues.queue_broker import QueueBroker, part_of, values
 
@@ -91,7 +91,7 @@ class Stress:
             await self.settle(part_of(lease[0], action, runs=runs, delay_ms=0))
             self.note_acked(values(lease) if action == ACK else [])
 
-    async def settle(self, part: SettlePart) -> None:
+    async def settle(self, part: SettleRequest) -> None:
         [settlement] = await self.queue.broker.queues.settle([part])
         assert settlement.refused == []
 

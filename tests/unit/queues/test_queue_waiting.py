@@ -7,7 +7,7 @@ import pytest
 
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, ShuttingDown, TopicNotFound
 from quiver.model.priority import Priority
-from quiver.protocol.queue_messages import ACK, NACK
+from quiver.model.settlement import ACK, NACK
 from quiver.queues.service import Received
 from unit.queues.queue_broker import QueueBroker, numbered, part_of, values
 

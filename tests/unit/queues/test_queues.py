@@ -17,7 +17,7 @@ from quiver.model.errors import (
 from quiver.model.position import LATEST, Position
 from quiver.model.priority import Priority
 from quiver.model.receipt import Receipt
-from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT, SettlePart
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT, SettleRequest
 from unit.queues.queue_broker import QueueBroker, numbered, part_of, values
 
 
@@ -197,10 +197,10 @@ async def test_bad_settlements_are_refused_and_spoil_nothing(queue: QueueBroker)
         part_of(received, ACK, runs=[(2, 2)]),
         part_of(received, ACK, runs=[(-1, 2)]),
         part_of(received, NACK, delay_ms=-5),
-        SettlePart(999, 0, 1, 1, ACK, [(0, 1)]),
-        SettlePart(good.topic_id, 99, 1, 1, ACK, [(0, 1)]),
-        SettlePart(good.topic_id, 0, 99, 1, ACK, [(0, 1)]),
-        SettlePart(good.topic_id, 0, good.group_id, 12345, ACK, [(0, 3)]),
+        SettleRequest(999, 0, 1, 1, ACK, [(0, 1)]),
+        SettleRequest(good.topic_id, 99, 1, 1, ACK, [(0, 1)]),
+        SettleRequest(good.topic_id, 0, 99, 1, ACK, [(0, 1)]),
+        SettleRequest(good.topic_id, 0, good.group_id, 12345, ACK, [(0, 3)]),
     ]
     settlements = await queue.broker.queues.settle([*bad, good])
     codes = [[refused.error.code for refused in settlement.refused] for settlement in settlements]

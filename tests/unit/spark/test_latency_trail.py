@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
 from quiver.partition.partition import log_options
-from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
 from quiver.queues.journal.events import Acked, Died, Extended, Leased, LeasedRun, Returned, ReturnedRun, SettledBelow
 from quiver.queues.journal.recorder import decode_record
 from quiver.queues.state.port import Dead

@@ -12,9 +12,9 @@ from quiver.model.errors import DiskFull, GroupNotEmpty, PartitionOffline
 from quiver.model.message import NewMessage
 from quiver.model.position import EARLIEST
 from quiver.model.receipt import Receipt
+from quiver.model.settlement import ACK
 from quiver.model.topic_partition import TopicPartition
 from quiver.model.transaction import CommitPart, GroupOffsets, LeasedAcks, ProducerKey
-from quiver.protocol.queue_messages import ACK
 from quiver.queues.settle import ReceiptOutcome
 from quiver.streams.poll.poll import PolledPartition
 from quiver.testing.held_storage import HeldStorage

@@ -9,7 +9,7 @@ from quiver.broker.broker import Broker
 from quiver.groups.member import Subscription
 from quiver.model.message import NewMessage
 from quiver.model.receipt import Receipt
-from quiver.protocol.queue_messages import ACK, NACK
+from quiver.model.settlement import ACK, NACK
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.streams.poll.poll import PolledPartition
 

@@ -17,9 +17,10 @@ from tests.unit.broker.crashing_storage import CrashingStorage
 from quiver.broker.broker import Broker
 from quiver.model.errors import LeaseLost, ProducerFenced, QuiverError, UnknownProducer
 from quiver.model.message import NewMessage
+from quiver.model.receive import ReceiveRequest
+from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.topic_partition import TopicPartition
 from quiver.model.transaction import CommitPart, GroupOffsets, LeasedAcks, ProducerKey
-from quiver.protocol.queue_messages import ACK, SettlePart
 from quiver.queues.service import Received
 from unit.queues.queue_broker import StandingClock
 
@@ -159,7 +160,7 @@ class Run:
         assert worker.now is not None
         visibility_ms = self.chance.choice((500, 600_000, 600_000))
         worker.now.jobs += await self.broker.queues.receive(
-            ["jobs"], "workers", consumer=worker.id, max_messages=1, visibility_ms=visibility_ms
+            ReceiveRequest(["jobs"], "workers", consumer=worker.id, max_messages=1, visibility_ms=visibility_ms)
         )
 
     async def commit(self, worker: Worker) -> None:
@@ -272,11 +273,13 @@ class Run:
         """Every job that is left, acknowledged."""
         await self.broker.queues.expire_due()
         found: Counter[int] = Counter()
-        while jobs := await self.broker.queues.receive(["jobs"], "workers", consumer="last", max_messages=100):
+        while jobs := await self.broker.queues.receive(
+            ReceiveRequest(["jobs"], "workers", consumer="last", max_messages=100)
+        ):
             for job in jobs:
                 run = job.run
                 found.update(range(run.start, run.end))
-                part = SettlePart(job.topic.id, 0, run.group_id, run.lease_id, ACK, [(run.start, run.end)])
+                part = SettleRequest(job.topic.id, 0, run.group_id, run.lease_id, ACK, [(run.start, run.end)])
                 [settled] = await self.broker.queues.settle([part])
                 assert not settled.refused
         return found

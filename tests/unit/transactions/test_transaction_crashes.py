@@ -16,6 +16,7 @@ from tests.unit.dead_letters.test_dead_letter_crashes import HOUR_MS, CopyingFil
 from quiver.broker.broker import Broker
 from quiver.model.errors import ProducerFenced
 from quiver.model.message import NewMessage
+from quiver.model.receive import ReceiveRequest
 from quiver.model.topic_partition import TopicPartition
 from quiver.model.transaction import CommitPart, GroupOffsets, LeasedAcks, ProducerKey
 from quiver.storage.local.storage import LocalStorage
@@ -54,7 +55,7 @@ async def look(broker: Broker) -> Seen:
         return [message.value for page in pages for message in page.messages]
 
     await broker.queues.expire_due()
-    jobs = await broker.queues.receive(["jobs"], "workers", consumer="after")
+    jobs = await broker.queues.receive(ReceiveRequest(["jobs"], "workers", consumer="after"))
     groups = broker.groups.service.groups()
     committed = groups["g"].offsets.get(TopicPartition(broker.topic("in").id, 0)) if "g" in groups else None
     return Seen(
@@ -149,7 +150,7 @@ async def run_to_the_end(
         await broker.create_topic(name, {"partitions": PARTITIONS if name == "out" else 1})
     await broker.publish("in", [NewMessage(value=b"in")])
     await broker.publish("jobs", [NewMessage(value=b"job")])
-    [job] = await broker.queues.receive(["jobs"], "workers", consumer="c")
+    [job] = await broker.queues.receive(ReceiveRequest(["jobs"], "workers", consumer="c"))
     key = await broker.transactions.init("id")
     copies.mkdir()
     files.copies = copies

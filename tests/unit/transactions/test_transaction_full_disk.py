@@ -8,6 +8,7 @@ from tests.unit.transactions.test_transaction_chaos import JOBS, Run
 
 from quiver.model.errors import ProducerFenced, TransactionConflict
 from quiver.model.message import NewMessage
+from quiver.model.receive import ReceiveRequest
 from quiver.model.transaction import LeasedAcks, ProducerKey
 
 
@@ -28,7 +29,7 @@ async def restart_on_a_full_disk(run: Run) -> None:
 async def test_acks_of_a_decision_are_repeated_until_they_are_written() -> None:
     run = Run(0)
     key = await begun(run)
-    [job] = await run.broker.queues.receive(["jobs"], "workers", consumer="c", max_messages=1)
+    [job] = await run.broker.queues.receive(ReceiveRequest(["jobs"], "workers", consumer="c", max_messages=1))
     lease = job.run
     acks = [LeasedAcks(job.topic.id, 0, lease.group_id, lease.lease_id, [(lease.start, lease.end)])]
 

@@ -14,6 +14,7 @@ from quiver.queues.partition.read_ahead import ReadAhead
 from quiver.queues.partition.response_builder import BuiltResponse, ResponseBuilder
 from quiver.queues.state.counters import Counters
 from quiver.queues.state.port import Run, Taken
+from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.queues.state.settle_below import settle_below
 from quiver.system.clock import Clock
 
@@ -141,16 +142,8 @@ class LeaseIssuer:
 
     def _give_back(self, group: QueueGroup, lease: int, runs: Sequence[Run], settings: QueueSettings) -> None:
         """As if they had not been taken."""
-        group.state.nack(
-            lease,
-            runs,
-            now_ms=self._lease_clock.now_ms(),
-            delay_ms=0,
-            is_counted=False,
-            error="",
-            settings=settings,
-            jitter=1.0,
-        )
+        policy = RetryPolicy(settings, self._lease_clock.now_ms(), delay_ms=0, is_counted=False)
+        group.state.nack(lease, runs, policy)
 
     def _note_delivered(self, counters: Counters, response: BuiltResponse) -> None:
         now_ms = self._clock.now_ms()

@@ -8,12 +8,13 @@ import msgspec
 
 from quiver.model.errors import InvalidRequest, LeaseLost
 from quiver.model.queue import QueueSettings
-from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
 from quiver.queues.journal.journal import QueueJournal
 from quiver.queues.journal.moves import moves_of
 from quiver.queues.partition.queue_group import QueueGroup
 from quiver.queues.state.counters import Counters
 from quiver.queues.state.port import Counts, Refused, Run, Settlement
+from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
 
@@ -76,16 +77,8 @@ class LeaseSettler:
                 return lambda runs: state.ack(lease, runs)
             case action if action == NACK:
                 jitter = 0.5 + self._randomness.jitter() / 2
-                return lambda runs: state.nack(
-                    lease,
-                    runs,
-                    now_ms=now_ms,
-                    delay_ms=delay_ms,
-                    is_counted=is_counted,
-                    error=reason,
-                    settings=settings,
-                    jitter=jitter,
-                )
+                policy = RetryPolicy(settings, now_ms, jitter, delay_ms, is_counted, reason)
+                return lambda runs: state.nack(lease, runs, policy)
             case action if action == REJECT:
                 return lambda runs: state.reject(lease, runs, reason)
             case action if action == EXTEND:

@@ -17,6 +17,7 @@ import msgspec
 from quiver.model.errors import QuiverError
 from quiver.model.queue import QueueSettings
 from quiver.outbox.outbox import Move
+from quiver.queues.state.retry_policy import RetryPolicy
 
 LEVELS = 5
 Run = tuple[int, int]
@@ -123,19 +124,8 @@ class GroupState(Protocol):
 
     def ack(self, lease: int, runs: Sequence[Run]) -> Settlement: ...
 
-    def nack(
-        self,
-        lease: int,
-        runs: Sequence[Run],
-        *,
-        now_ms: int,
-        delay_ms: int | None,
-        is_counted: bool,
-        error: str,
-        settings: QueueSettings,
-        jitter: float,
-    ) -> Settlement:
-        """Gives back. Without a delay the group's backoff holds, times `jitter` (0.5 to 1). Out of attempts: dead."""
+    def nack(self, lease: int, runs: Sequence[Run], policy: RetryPolicy) -> Settlement:
+        """Gives back, to be delivered again or, out of attempts, dead."""
         ...
 
     def reject(self, lease: int, runs: Sequence[Run], reason: str) -> Settlement: ...

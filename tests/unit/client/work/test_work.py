@@ -9,8 +9,9 @@ import pytest
 import quiver
 from quiver.client import Client, Job, Work
 from quiver.model.errors import Closed, InvalidRequest, LeaseLost, QuiverError, SettleInOrder, TopicNotFound
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
 from quiver.protocol.messages import Failure
-from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT, Receive, Settle
+from quiver.protocol.queue_messages import Receive, Settle
 from unit.client.fake_queue_broker import FakeQueueBroker
 
 SECONDS = 10.0

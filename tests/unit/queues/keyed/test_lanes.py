@@ -6,6 +6,7 @@ from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Event, Leased, LeasedRun, Rewound
 from quiver.queues.state.keyed.state import LaneState
 from quiver.queues.state.port import Settlement, StoredRun
+from quiver.queues.state.retry_policy import RetryPolicy
 
 GROUP = 3
 NOW_MS = 10_000
@@ -45,12 +46,14 @@ class Lanes:
         return self.state.nack(
             self.lease,
             [(offset, offset + 1) for offset in offsets],
-            now_ms=NOW_MS,
-            delay_ms=delay_ms,
-            is_counted=is_counted,
-            error=error,
-            settings=SETTINGS,
-            jitter=1.0,
+            RetryPolicy(
+                now_ms=NOW_MS,
+                delay_ms=delay_ms,
+                is_counted=is_counted,
+                error=error,
+                settings=SETTINGS,
+                jitter=1.0,
+            ),
         )
 
     def available(self, now_ms: int = NOW_MS) -> int:
@@ -305,12 +308,14 @@ def test_a_snapshot_that_is_taken_while_leases_change_ends_where_the_group_was()
     lanes.state.nack(
         1,
         [(10, 20), (1_000, 1_010)],
-        now_ms=NOW_MS,
-        delay_ms=0,
-        is_counted=True,
-        error="boom",
-        settings=SETTINGS,
-        jitter=1.0,
+        RetryPolicy(
+            now_ms=NOW_MS,
+            delay_ms=0,
+            is_counted=True,
+            error="boom",
+            settings=SETTINGS,
+            jitter=1.0,
+        ),
     )
     lanes.take(5)
     other = Lanes()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from quiver.model.queue import QueueSettings
 from quiver.queues.state.keyed.state import LaneState
 from quiver.queues.state.port import StoredRun
+from quiver.queues.state.retry_policy import RetryPolicy
 
 NOW_MS = 10_000
 FRAME = 10_000
@@ -102,12 +103,14 @@ def test_a_group_that_is_forgotten_leaves_nothing() -> None:
         state.nack(
             1,
             [(0, 100)],
-            now_ms=NOW_MS,
-            delay_ms=None,
-            is_counted=True,
-            error="boom",
-            settings=QueueSettings(),
-            jitter=1.0,
+            RetryPolicy(
+                now_ms=NOW_MS,
+                delay_ms=None,
+                is_counted=True,
+                error="boom",
+                settings=QueueSettings(),
+                jitter=1.0,
+            ),
         )
         del state
     assert grown.bytes < 20_000

@@ -13,6 +13,7 @@ from quiver.queues.journal.events import Died, Event, Rewound
 from quiver.queues.state.keyed import snapshot as lanes_image
 from quiver.queues.state.keyed.state import LaneState
 from quiver.queues.state.port import Dead, Run, Settlement, StoredRun
+from quiver.queues.state.retry_policy import RetryPolicy
 from unit.queues.keyed.lane_model import DELIVERED, WAITING, LaneModel, Outcome
 
 GROUP = 7
@@ -115,12 +116,14 @@ class Lanes(RuleBasedStateMachine):
         settlement = self.state.nack(
             lease,
             runs_of(offsets),
-            now_ms=self.now_ms,
-            delay_ms=delay_ms,
-            is_counted=is_counted,
-            error=f"error {lease}",
-            settings=SETTINGS,
-            jitter=0.5,
+            RetryPolicy(
+                now_ms=self.now_ms,
+                delay_ms=delay_ms,
+                is_counted=is_counted,
+                error=f"error {lease}",
+                settings=SETTINGS,
+                jitter=0.5,
+            ),
         )
         outcome = self.model.nack(
             lease,
@@ -168,12 +171,14 @@ class Lanes(RuleBasedStateMachine):
                 settlement = state.nack(
                     lease,
                     runs,
-                    now_ms=self.now_ms,
-                    delay_ms=None,
-                    is_counted=True,
-                    error="never heard of",
-                    settings=SETTINGS,
-                    jitter=1.0,
+                    RetryPolicy(
+                        now_ms=self.now_ms,
+                        delay_ms=None,
+                        is_counted=True,
+                        error="never heard of",
+                        settings=SETTINGS,
+                        jitter=1.0,
+                    ),
                 )
             case "reject":
                 settlement = state.reject(lease, runs, "never heard of")

@@ -7,10 +7,10 @@ from typing import Any
 from quiver.model.errors import DiskFull
 from quiver.model.limits import Limits
 from quiver.model.queue import QueueSettings
+from quiver.model.settlement import ACK
 from quiver.model.topic import TopicConfig
 from quiver.outbox.outbox import Move
 from quiver.partition.partition import Appended, Partition, PartitionSettings, log_options
-from quiver.protocol.queue_messages import ACK
 from quiver.queues.partition.frame_cache import FrameCache
 from quiver.queues.partition.partition_queue import DeliveredRun, PartitionQueue
 from quiver.queues.state.port import Settlement

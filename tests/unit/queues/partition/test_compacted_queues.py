@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.model.errors import SettleInOrder
+from quiver.model.settlement import ACK, NACK, REJECT
 from quiver.partition.compaction import compact
-from quiver.protocol.queue_messages import ACK, NACK, REJECT
 from quiver.queues.partition.frame_cache import FrameCache
 from quiver.records.build import build_frame
 from quiver.records.header import unpack_header

@@ -8,7 +8,7 @@ import pytest
 
 from quiver.model.errors import DiskFull, LeaseLost
 from quiver.model.queue import QueueSettings
-from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
 from quiver.records.build import build_frame
 from quiver.records.header import FrameHeader, unpack_header
 from quiver.records.read import open_frame

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from quiver.model.errors import QuiverError
-from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
 from quiver.queues.partition.partition_queue import DeliveredRun
 from unit.queues.partition.queue_partition import GROUP, MoodyStorage, QueuePartition, numbered, offsets
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Died, Event, Rewound
 from quiver.queues.state.port import Dead, Settlement, StoredRun
+from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.queues.state.unordered import unsettled
 from quiver.queues.state.unordered.state import UnorderedState
 from unit.queues.unordered.unordered_model import LEVELS, READY, SETTLED, UNREAD, Message, Outcome, UnorderedModel
@@ -157,7 +158,7 @@ class Machine:
             backoff_max_ms=SETTINGS.backoff_max_ms,
             **how,
         )
-        self.settle(self.state.nack(lease, runs, settings=SETTINGS, **how), outcome)
+        self.settle(self.state.nack(lease, runs, RetryPolicy(SETTINGS, **how)), outcome)
 
     def do_reject(self) -> None:
         lease, runs, offsets = self.some_runs()
@@ -183,7 +184,7 @@ class Machine:
                 lambda: self.state.ack(lease, runs),
                 lambda: self.state.reject(lease, runs, "bad"),
                 lambda: self.state.extend(lease, runs, self.now_ms + 5),
-                lambda: self.state.nack(lease, runs, settings=SETTINGS, **how),
+                lambda: self.state.nack(lease, runs, RetryPolicy(SETTINGS, **how)),
             )
         )
         settlement = change()

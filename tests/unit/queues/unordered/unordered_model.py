@@ -115,7 +115,7 @@ class UnorderedModel:
                 continue
             message.attempts -= 0 if is_counted else 1
             backoff = min(backoff_ms * 2 ** max(message.attempts - 1, 0), backoff_max_ms)
-            message.time_ms = now_ms + (int(backoff * jitter) if delay_ms is None else delay_ms)
+            message.time_ms = now_ms + (round(backoff * jitter) if delay_ms is None else delay_ms)
             message.state, message.error = WAITING, error or message.error
             dues.append(message.time_ms)
         outcome.until_ms = min(dues, default=None)

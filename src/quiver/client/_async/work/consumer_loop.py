@@ -7,7 +7,7 @@ from quiver.client._async.work.receiver import AsyncReceiver
 from quiver.client._async.work.settler import AsyncSettler
 from quiver.client._backend_async import Task, sleep
 from quiver.client.work.settlement import Decision, Span
-from quiver.protocol.queue_messages import NACK
+from quiver.model.settlement import NACK
 
 _TICK_SECONDS = 0.002
 """How long acks gather while a handler runs."""

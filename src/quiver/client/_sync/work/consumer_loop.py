@@ -8,7 +8,7 @@ from quiver.client._sync.work.consumer_state import ConsumerState
 from quiver.client._sync.work.receiver import Receiver
 from quiver.client._sync.work.settler import Settler
 from quiver.client.work.settlement import Decision, Span
-from quiver.protocol.queue_messages import NACK
+from quiver.model.settlement import NACK
 
 _TICK_SECONDS = 0.002
 """How long acks gather while a handler runs."""

@@ -13,8 +13,9 @@ from quiver.client.work.held_run import HeldRun
 from quiver.client.work.settled_log import log_settled
 from quiver.client.work.settlement import AckedJob, Decision, Part, Refusal, Span, gather, refusals
 from quiver.model.errors import ConnectionLost, LeaseLost, QuiverError, RequestTimeout, error_from_wire
+from quiver.model.settlement import EXTEND
 from quiver.protocol.messages import Answer, Failure
-from quiver.protocol.queue_messages import EXTEND, Settle, Settled, SettledPart
+from quiver.protocol.queue_messages import Settle, Settled, SettledPart
 
 _MOST_AT_ONCE = 10_000
 """Jobs and decisions in one request, so that it stays well below the size limit of requests."""

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from quiver.model.errors import LeaseLost, QuiverError, SettleInOrder
-from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import ReturnedRun
 from quiver.queues.state.keyed.lane import HELD, NOTHING, READY, Lane, Lease, LeasedRange
 from quiver.queues.state.keyed.lane_table import LaneTable
-from quiver.queues.state.keyed.runs import merged, merged_dead
+from quiver.queues.state.keyed.runs import merged_dead
 from quiver.queues.state.port import Dead, Refused, Run, Settlement
+from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.structures.interval_set import IntervalSet
+from quiver.structures.offset_ranges import merged
 
 
 class Saved(NamedTuple):
@@ -25,25 +26,6 @@ class Saved(NamedTuple):
 
     def is_above(self, offset: int) -> bool:
         return all(start >= offset for start, *_ in self.ranges)
-
-
-class Backoff(NamedTuple):
-    """When and how messages that are given back come again."""
-
-    now_ms: int
-    delay_ms: int | None
-    is_counted: bool
-    error: str
-    settings: QueueSettings
-    jitter: float
-
-    def due_ms(self, attempts: int) -> int:
-        """After so many attempts that count."""
-        if self.delay_ms is not None:
-            return self.now_ms + self.delay_ms
-        doublings = min(max(attempts - 1, 0), 64)
-        pause_ms = min(self.settings.backoff_ms << doublings, self.settings.backoff_max_ms)
-        return self.now_ms + round(pause_ms * self.jitter)
 
 
 class LaneSettler:
@@ -93,10 +75,10 @@ class LaneSettler:
             self._table.watch(self._held, deadline_ms)
             self.until_ms = deadline_ms
 
-    def nack(self, backoff: Backoff) -> None:
+    def nack(self, policy: RetryPolicy) -> None:
         for start, end, part in self._parts():
             first = self._claim(part, start, end if part.lane.key is None else start + 1)
-            self._give_back([first, *self._behind(first)], backoff)
+            self._give_back([first, *self._behind(first)], policy)
 
     # the steps
 
@@ -165,19 +147,19 @@ class LaneSettler:
             part = part.next
         return found
 
-    def _give_back(self, ranges: list[LeasedRange], backoff: Backoff) -> None:
+    def _give_back(self, ranges: list[LeasedRange], policy: RetryPolicy) -> None:
         """The first one as asked for; the others only because nothing overtakes it."""
         first, *others = ranges
         lane = first.lane
         self._save(lane, ranges)
         self._given_back.update(ranges)
-        attempts = first.attempts + backoff.is_counted
-        if backoff.is_counted and attempts >= backoff.settings.max_attempts:
+        attempts = first.attempts + policy.is_counted
+        if policy.is_last(attempts):
             self._table.remove(first)
-            self._die(first, 1, "max_attempts", backoff.error or first.error)
+            self._die(first, 1, "max_attempts", policy.error or first.error)
         else:
-            first.attempts, first.error = attempts, backoff.error or first.error
-            due_ms = self._due.setdefault(attempts, backoff.due_ms(attempts))
+            first.attempts, first.error = attempts, policy.error or first.error
+            due_ms = self._due.setdefault(attempts, policy.due_ms(attempts))
             self._table.give_back(first, due_ms)
             self.until_ms = due_ms if self.until_ms is None else min(self.until_ms, due_ms)
             self.returned.append(ReturnedRun(first.start, first.end, attempts, due_ms))

@@ -6,8 +6,8 @@ from operator import attrgetter
 from quiver.queues.journal.events import LeasedRun
 from quiver.queues.state.keyed.lane import HELD, LEVEL_BITS, NOTHING, Lane, Lease, LeasedRange
 from quiver.queues.state.keyed.lane_table import LaneTable
-from quiver.queues.state.keyed.runs import merged
 from quiver.queues.state.port import Run, Taken
+from quiver.structures.offset_ranges import merged, ranges_of
 
 _SPARE_LANES = 2
 """So many lanes for each message that is wanted are enough for everybody."""
@@ -143,7 +143,7 @@ class LaneTaker:
         table.withdraw(lane)
         offsets = [place >> LEVEL_BITS for place in lane.take_waiting(count)]
         lane.deadline_ms = self._deadline_ms
-        runs = _runs_of(offsets)
+        runs = [(offsets[0], offsets[0] + 1)] if count == 1 else ranges_of(offsets)
         last: LeasedRange | None = None
         for start, end in runs:
             last = self._deliver(lane, start, end, level, last)
@@ -167,18 +167,3 @@ class LaneTaker:
         self._lease.taken.append(
             LeasedRun(part.start, part.end, part.level, part.attempts + 1, part.first_ms, 0, part.lane.key)
         )
-
-
-def _runs_of(offsets: list[int]) -> list[Run]:
-    """Rising offsets as runs."""
-    if len(offsets) == 1:
-        return [(offsets[0], offsets[0] + 1)]
-    runs: list[Run] = []
-    start = end = offsets[0]
-    for offset in offsets:
-        if offset != end:
-            runs.append((start, end))
-            start = offset
-        end = offset + 1
-    runs.append((start, end))
-    return runs

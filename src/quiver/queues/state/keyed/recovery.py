@@ -7,7 +7,6 @@ going through all of them ends where the group was.
 from collections.abc import Iterable
 
 import msgspec
-import numpy as np
 from msgspec.structs import replace
 
 from quiver.queues.journal.events import Acked, Died, Extended, Leased, Returned, Rewound, SettledBelow
@@ -16,6 +15,7 @@ from quiver.queues.state.keyed.lane_table import LaneTable
 from quiver.queues.state.port import Run
 from quiver.queues.state.unordered.in_flight_run import LEASE_EXPIRED
 from quiver.structures.interval_set import IntervalSet
+from quiver.structures.offset_ranges import merged_many
 
 NO, EXPIRED, COUNTED = 0, 1, 2
 
@@ -80,10 +80,10 @@ class LaneRecovery:
             builder.add(offset)
         builder.finish()
         floor = max(self.floor, self.settled_below)
-        waiting = IntervalSet(_merged(self.waiting))
+        waiting = IntervalSet(merged_many(self.waiting))
         waiting.remove(0, floor)
         read = [(0, floor), *waiting.gaps(floor, max(floor, self.position))]
-        passed = IntervalSet(_merged([*read, *self.delivered]))
+        passed = IntervalSet(merged_many([*read, *self.delivered]))
         position = passed.first_gap(floor)
         passed.remove(0, position)
         return position, passed
@@ -202,15 +202,3 @@ class _Builder:
         if lease is None:
             lease = self._table.leases[id] = Lease(id, self._consumers.get(id, ""))
         return lease
-
-
-def _merged(runs: list[Run]) -> list[Run]:
-    """As `merged`, for very many."""
-    if not runs:
-        return []
-    bounds = np.array(runs, dtype=np.int64)
-    bounds = bounds[np.argsort(bounds[:, 0], kind="stable")]
-    reach = np.maximum.accumulate(bounds[:, 1])
-    first = np.concatenate(([True], bounds[1:, 0] > reach[:-1]))
-    last = np.concatenate((first[1:], [True]))
-    return list(zip(bounds[first, 0].tolist(), reach[last].tolist(), strict=True))

@@ -17,14 +17,15 @@ from quiver.queues.journal.events import Acked, Extended, Leased, Returned, Retu
 from quiver.queues.state.keyed.expiry import end_leases, expire, settle_below
 from quiver.queues.state.keyed.feed import feed
 from quiver.queues.state.keyed.lane import NOTHING, Lease
-from quiver.queues.state.keyed.lane_settler import Backoff, LaneSettler, take_back
+from quiver.queues.state.keyed.lane_settler import LaneSettler, take_back
 from quiver.queues.state.keyed.lane_table import LaneTable
 from quiver.queues.state.keyed.lane_taker import LaneTaker
 from quiver.queues.state.keyed.recovery import LaneRecovery
-from quiver.queues.state.keyed.runs import merged
 from quiver.queues.state.keyed.snapshot import restored, snapshot
 from quiver.queues.state.port import Counts, Dead, Run, Settlement, StoredRun, Taken
+from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.structures.interval_set import IntervalSet
+from quiver.structures.offset_ranges import merged
 
 
 class LaneState:
@@ -127,21 +128,10 @@ class LaneState:
             self.events.append(Acked(self.group_id, lease, merged(settler.done)))
         return settler.settlement()
 
-    def nack(
-        self,
-        lease: int,
-        runs: Sequence[Run],
-        *,
-        now_ms: int,
-        delay_ms: int | None,
-        is_counted: bool,
-        error: str,
-        settings: QueueSettings,
-        jitter: float,
-    ) -> Settlement:
+    def nack(self, lease: int, runs: Sequence[Run], policy: RetryPolicy) -> Settlement:
         settler = LaneSettler(self._open(), lease, runs)
-        settler.nack(Backoff(now_ms, delay_ms, is_counted, error, settings, jitter))
-        self._returned(lease, settler.returned, error)
+        settler.nack(policy)
+        self._returned(lease, settler.returned, policy.error)
         self._returned(lease, settler.followers, "")
         return settler.settlement()
 

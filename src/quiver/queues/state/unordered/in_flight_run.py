@@ -1,10 +1,11 @@
 """Messages that a group has been given and has not settled: a run with one history and one owner."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import msgspec
 
 from quiver.queues.state.port import Dead, Run, Taken
+from quiver.structures.offset_ranges import joined
 
 LEASED, EXPIRED, WAITING, RETURNED = 0, 1, 2, 3
 """Leased; its lease is over but it can still be settled; given back and not due; given back and due."""
@@ -71,12 +72,6 @@ class InFlightRun(msgspec.Struct, array_like=True, gc=False, eq=False):
         )
 
 
-def joined(entries: Sequence[InFlightRun]) -> list[Run]:
+def runs_of(entries: Iterable[InFlightRun]) -> list[Run]:
     """Their offsets, with those that follow each other as one run."""
-    runs: list[Run] = []
-    for entry in entries:
-        if runs and runs[-1][1] == entry.start:
-            runs[-1] = (runs[-1][0], entry.end)
-        else:
-            runs.append((entry.start, entry.end))
-    return runs
+    return joined((entry.start, entry.end) for entry in entries)

@@ -22,6 +22,7 @@ from quiver.queues.journal.events import (
     SettledBelow,
 )
 from quiver.queues.state.port import LEVELS, Counts, Dead, Refused, Run, Settlement, StoredRun, Taken
+from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.queues.state.unordered import snapshot as unordered_snapshot
 from quiver.queues.state.unordered.in_flight import InFlight
 from quiver.queues.state.unordered.in_flight_run import (
@@ -31,14 +32,13 @@ from quiver.queues.state.unordered.in_flight_run import (
     RETURNED,
     WAITING,
     InFlightRun,
-    joined,
+    runs_of,
 )
 from quiver.queues.state.unordered.ready_queue import ReadyQueue
 from quiver.queues.state.unordered.replay import replay
 from quiver.structures.interval_set import IntervalSet
 
 _EXPIRE_AT_ONCE = 2_000
-_MOST_DOUBLINGS = 40
 
 
 class _Undo(NamedTuple):
@@ -160,38 +160,27 @@ class UnorderedState:
     def ack(self, lease: int, runs: Sequence[Run]) -> Settlement:
         parts, refused = self._claim(lease, runs)
         if parts:
-            self.events.append(Acked(self.group_id, lease, joined(parts)))
+            self.events.append(Acked(self.group_id, lease, runs_of(parts)))
         return Settlement(refused, undo=_Undo(self._era, parts, []))
 
-    def nack(
-        self,
-        lease: int,
-        runs: Sequence[Run],
-        *,
-        now_ms: int,
-        delay_ms: int | None,
-        is_counted: bool,
-        error: str,
-        settings: QueueSettings,
-        jitter: float,
-    ) -> Settlement:
+    def nack(self, lease: int, runs: Sequence[Run], policy: RetryPolicy) -> Settlement:
         parts, refused = self._claim(lease, runs)
         undo = _Undo(self._era, [], [])
         dead: list[Dead] = []
         returned: list[ReturnedRun] = []
         for part in parts:
-            if is_counted and part.attempts >= settings.max_attempts:
+            if policy.is_last(part.attempts):
                 undo.removed.append(part)
-                dead.append(part.dead("max_attempts", error or part.error))
+                dead.append(part.dead("max_attempts", policy.error or part.error))
                 continue
             undo.changed.append(part.part(part.start, part.end))
-            part.attempts -= 0 if is_counted else 1
-            pause = delay_ms if delay_ms is not None else int(_backoff_ms(part.attempts, settings) * jitter)
-            part.state, part.time_ms, part.error = WAITING, now_ms + pause, error or part.error
+            part.attempts -= 0 if policy.is_counted else 1
+            part.state, part.time_ms = WAITING, policy.due_ms(part.attempts)
+            part.error = policy.error or part.error
             self._in_flight.put(part)
             returned.append(ReturnedRun(part.start, part.end, part.attempts, part.time_ms))
         if returned:
-            self.events.append(Returned(self.group_id, lease, returned, error))
+            self.events.append(Returned(self.group_id, lease, returned, policy.error))
         until_ms = min((run.due_ms for run in returned), default=None)
         return Settlement(refused, dead, until_ms, undo)
 
@@ -207,7 +196,7 @@ class UnorderedState:
             part.state, part.time_ms = LEASED, deadline_ms
             self._in_flight.put(part)
         if parts:
-            self.events.append(Extended(self.group_id, lease, joined(parts), deadline_ms))
+            self.events.append(Extended(self.group_id, lease, runs_of(parts), deadline_ms))
         return Settlement(refused, until_ms=deadline_ms if parts else None, undo=_Undo(self._era, [], changed))
 
     def drop(self, lease: int, runs: Sequence[Run], reason: str) -> list[Dead]:
@@ -257,7 +246,7 @@ class UnorderedState:
             self._in_flight.change(entry, EXPIRED, 0)
             by_lease.setdefault(entry.lease, []).append(entry)
         for lease, entries in by_lease.items():
-            self.events.append(Extended(self.group_id, lease, joined(entries), 0))
+            self.events.append(Extended(self.group_id, lease, runs_of(entries), 0))
 
     def expire(self, now_ms: int, settings: QueueSettings, *, may_die: bool = True) -> list[Dead]:
         self._in_flight.wake(now_ms)
@@ -360,8 +349,3 @@ class UnorderedState:
 def _refused(start: int, end: int) -> Refused:
     what = f"offset {start}" if end == start + 1 else f"offsets {start} to {end - 1}"
     return Refused(start, end, LeaseLost(message=what))
-
-
-def _backoff_ms(attempts: int, settings: QueueSettings) -> int:
-    doublings = min(max(attempts - 1, 0), _MOST_DOUBLINGS)
-    return min(settings.backoff_ms << doublings, settings.backoff_max_ms)
