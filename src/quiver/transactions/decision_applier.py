@@ -22,7 +22,7 @@ from quiver.model.errors import (
 )
 from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.topic_partition import TopicPartition
-from quiver.model.transaction import GroupOffsets
+from quiver.model.transaction import TransactionOffsets
 from quiver.partition.partition import Partition
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
@@ -163,7 +163,7 @@ class Finishing:
             if isinstance(one, BaseException):
                 logger.warning("the end of transaction %d is not in %s yet: %s", work.decided.id, participant, one)
 
-    async def _put_offsets(self, work: _Work, group: GroupOffsets) -> None:
+    async def _put_offsets(self, work: _Work, group: TransactionOffsets) -> None:
         offsets = {TopicPartition(p.topic_id, p.partition): (p.offset, p.metadata) for p in group.offsets}
         try:
             await self._groups.commit_decided(group.group, offsets, work.decided.id)

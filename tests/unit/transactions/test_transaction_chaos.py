@@ -20,7 +20,7 @@ from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
 from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.topic_partition import TopicPartition
-from quiver.model.transaction import CommitPart, GroupOffsets, LeasedAcks, ProducerKey
+from quiver.model.transaction import CommitPart, LeasedAcks, ProducerKey, TransactionOffsets
 from quiver.queues.service import Received
 from unit.queues.queue_broker import StandingClock
 
@@ -182,7 +182,9 @@ class Run:
     async def _commit(self, worker: Worker, now: Transaction) -> Any:
         offsets = []
         if now.offset is not None:
-            offsets.append(GroupOffsets("g", [CommitPart(self.broker.topic("in").id, worker.number, now.offset)]))
+            offsets.append(
+                TransactionOffsets("g", [CommitPart(self.broker.topic("in").id, worker.number, now.offset)])
+            )
         runs = [(job.topic.id, job.run) for job in now.jobs]
         acks = [LeasedAcks(id, 0, run.group_id, run.lease_id, [(run.start, run.end)]) for id, run in runs]
         key = now.name if self.chance.random() < 0.3 else None
