@@ -28,7 +28,7 @@ class CommitPart(msgspec.Struct, array_like=True, frozen=True):
     metadata: str = ""
 
 
-class TransactionOffsets(msgspec.Struct, array_like=True, frozen=True):
+class GroupOffsetCommit(msgspec.Struct, array_like=True, frozen=True):
     """The offsets that a stream group commits with the transaction."""
 
     group: str

@@ -9,10 +9,10 @@ import msgspec
 from quiver.model.transaction import DEFAULT_TIMEOUT_MS as DEFAULT_TIMEOUT_MS
 from quiver.model.transaction import MOST_PRODUCERS as MOST_PRODUCERS
 from quiver.model.transaction import CommitPart as CommitPart
+from quiver.model.transaction import GroupOffsetCommit as GroupOffsetCommit
 from quiver.model.transaction import LeasedAcks as LeasedAcks
 from quiver.model.transaction import ProducerKey as ProducerKey
 from quiver.model.transaction import TransactionInfo as TransactionInfo
-from quiver.model.transaction import TransactionOffsets as TransactionOffsets
 from quiver.protocol.message import Message
 
 
@@ -40,7 +40,7 @@ class AddOffsets(Message, tag=82, frozen=True):
 
     producer_id: int
     epoch: int
-    groups: list[TransactionOffsets]
+    groups: list[GroupOffsetCommit]
 
 
 class AddAcks(Message, tag=83, frozen=True):
@@ -57,7 +57,7 @@ class CommitTransaction(Message, tag=84, frozen=True):
     producers: list[ProducerKey]
     key: str | None = None
     """Chosen by the caller: the same one again gets the same answer, whatever the producers are."""
-    offsets: list[TransactionOffsets] = msgspec.field(default_factory=list)
+    offsets: list[GroupOffsetCommit] = msgspec.field(default_factory=list)
     """As in AddOffsets, and in addition to what was added before."""
     acks: list[LeasedAcks] = msgspec.field(default_factory=list)
     description: str | None = None

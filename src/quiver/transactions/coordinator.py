@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from quiver.model.errors import InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound
 from quiver.model.times import format_duration
-from quiver.model.transaction import LeasedAcks, ProducerKey, TransactionOffsets
+from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SteadyClock
@@ -200,7 +200,7 @@ class Coordinator:
         commit: bool,
         reason: Reason = "request",
         key: CommitKey | None = None,
-        offsets: Sequence[TransactionOffsets] = (),
+        offsets: Sequence[GroupOffsetCommit] = (),
         acks: Sequence[LeasedAcks] = (),
     ) -> Decided:
         """Decides on transactions that have nothing under way; the caller is `alone` with their producers."""
@@ -249,7 +249,7 @@ class Coordinator:
         commit: bool,
         reason: Reason,
         key: CommitKey | None,
-        offsets: Sequence[TransactionOffsets],
+        offsets: Sequence[GroupOffsetCommit],
         acks: Sequence[LeasedAcks],
     ) -> Decided:
         self._last_decision = max(self._last_decision, self.state.last_decision) + 1

@@ -22,7 +22,7 @@ from quiver.model.errors import (
 )
 from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.topic_partition import TopicPartition
-from quiver.model.transaction import TransactionOffsets
+from quiver.model.transaction import GroupOffsetCommit
 from quiver.partition.partition import Partition
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
@@ -49,7 +49,7 @@ class _Work:
         self.markers = [
             (outcome, participant) for outcome in decided.outcomes for participant in outcome.participants
         ]
-        self.marked: set[Partition] = set()
+        self.marked: dict[Partition, None] = {}
         """Partitions whose marker is written, and may not be on disk yet."""
 
     @property
@@ -121,10 +121,10 @@ class Finishing:
     async def settle(self) -> None:
         """Brings what is written to the disk; decisions that are done need nothing more then."""
         works, self._done = self._done, []
-        marked = {partition for work in works for partition in work.marked}
+        marked = dict.fromkeys(partition for work in works for partition in work.marked)
         on_disk = set(await _all([_synced(partition) for partition in marked]))
         for work in works:
-            if work.marked <= on_disk:
+            if work.marked.keys() <= on_disk:
                 self._coordinator.completed(work.decided.id)
             # What could not be synced stays undone in the journal: the next start looks after it.
 
@@ -158,12 +158,12 @@ class Finishing:
                 return_exceptions=True,
             )
         work.markers = [marker for marker, one in zip(markers, found, strict=True) if isinstance(one, BaseException)]
-        work.marked |= {one for one in found if isinstance(one, Partition)}
+        work.marked |= dict.fromkeys(one for one in found if isinstance(one, Partition))
         for (_, participant), one in zip(markers, found, strict=True):
             if isinstance(one, BaseException):
                 logger.warning("the end of transaction %d is not in %s yet: %s", work.decided.id, participant, one)
 
-    async def _put_offsets(self, work: _Work, group: TransactionOffsets) -> None:
+    async def _put_offsets(self, work: _Work, group: GroupOffsetCommit) -> None:
         offsets = {TopicPartition(p.topic_id, p.partition): (p.offset, p.metadata) for p in group.offsets}
         try:
             await self._groups.commit_decided(group.group, offsets, work.decided.id)

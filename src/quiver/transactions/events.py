@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from quiver.model.transaction import LeasedAcks, TransactionOffsets
+from quiver.model.transaction import GroupOffsetCommit, LeasedAcks
 from quiver.storage.journaled_state import EventCodec
 
 Reason = Literal["request", "timeout", "fenced", "restart"]
@@ -59,7 +59,7 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, tag=2):
     at_ms: int
     outcomes: list[ProducerOutcome]
     key: str | None = None
-    offsets: list[TransactionOffsets] = []
+    offsets: list[GroupOffsetCommit] = []
     acks: list[LeasedAcks] = []
     completed: list[int] = []
     """Earlier decisions that need nothing more."""

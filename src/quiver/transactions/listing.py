@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from quiver.model.transaction import LeasedAcks, TransactionInfo, TransactionOffsets
+from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, TransactionInfo
 from quiver.streams.service import Groups
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.events import Decided, Participant, ProducerOutcome
@@ -85,7 +85,7 @@ def _partitions(participants: Iterable[Participant], groups: Groups) -> list[tup
     return sorted((topic, partition) for topic, partition in named if topic is not None)
 
 
-def _groups(offsets: Iterable[TransactionOffsets], acks: Iterable[LeasedAcks], groups: Groups) -> list[str]:
+def _groups(offsets: Iterable[GroupOffsetCommit], acks: Iterable[LeasedAcks], groups: Groups) -> list[str]:
     names = {each.group for each in offsets}
     names |= {groups.service.name_of(each.group_id) or str(each.group_id) for each in acks}
     return sorted(names)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import msgspec
 
 from quiver.model.errors import InvalidRequest, TransactionConflict
-from quiver.model.transaction import CommitPart, LeasedAcks, TransactionOffsets
+from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks
 from quiver.partition.partition import Appended
 from quiver.transactions.events import Participant
 from quiver.transactions.sent_sequences import SentSequences
@@ -34,7 +34,7 @@ class OpenTransaction:
         """Whether its commit is on disk is not known: nobody may go on with it, and the next start finds out."""
         self.is_left_over = False
         """It was open when the broker stopped, and its end could not be written yet."""
-        self._offsets: dict[tuple[str, str | None], TransactionOffsets] = {}
+        self._offsets: dict[tuple[str, str | None], GroupOffsetCommit] = {}
         """By group and member."""
         self._refused: dict[tuple[Participant, int], BaseException] = {}
         """Frames that are missing, by participant and sequence."""
@@ -47,7 +47,7 @@ class OpenTransaction:
         return f"{self.producer_id}:{self.epoch}"
 
     @property
-    def offsets(self) -> list[TransactionOffsets]:
+    def offsets(self) -> list[GroupOffsetCommit]:
         return list(self._offsets.values())
 
     @property
@@ -89,7 +89,7 @@ class OpenTransaction:
         """Returns when every frame so far is written or refused."""
         await self._idle.wait()
 
-    def add_offsets(self, groups: Iterable[TransactionOffsets]) -> None:
+    def add_offsets(self, groups: Iterable[GroupOffsetCommit]) -> None:
         """Of each partition the last offset counts."""
         for given in groups:
             key = (given.group, given.member_id)
@@ -97,17 +97,17 @@ class OpenTransaction:
             self._offsets[key] = given if before is None else _merged(before, given)
 
 
-def by_group(offsets: Iterable[TransactionOffsets]) -> list[TransactionOffsets]:
+def by_group(offsets: Iterable[GroupOffsetCommit]) -> list[GroupOffsetCommit]:
     """Once each group, whichever of its members the offsets come from."""
-    found: dict[str, TransactionOffsets] = {}
+    found: dict[str, GroupOffsetCommit] = {}
     for given in offsets:
-        before = found.get(given.group, TransactionOffsets(given.group, []))
+        before = found.get(given.group, GroupOffsetCommit(given.group, []))
         found[given.group] = msgspec.structs.replace(_merged(before, given), member_id=None, generation=None)
     return list(found.values())
 
 
-def _merged(before: TransactionOffsets, given: TransactionOffsets) -> TransactionOffsets:
+def _merged(before: GroupOffsetCommit, given: GroupOffsetCommit) -> GroupOffsetCommit:
     parts: dict[tuple[int, int], CommitPart] = {
         (part.topic_id, part.partition): part for part in (*before.offsets, *given.offsets)
     }
-    return TransactionOffsets(given.group, list(parts.values()), given.member_id, given.generation)
+    return GroupOffsetCommit(given.group, list(parts.values()), given.member_id, given.generation)

@@ -9,7 +9,7 @@ from quiver.messages.publish import Publish, Published
 from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
 from quiver.model.message import NewMessage
 from quiver.model.topic_partition import TopicPartition
-from quiver.model.transaction import DEFAULT_TIMEOUT_MS, LeasedAcks, ProducerKey, TransactionInfo, TransactionOffsets
+from quiver.model.transaction import DEFAULT_TIMEOUT_MS, GroupOffsetCommit, LeasedAcks, ProducerKey, TransactionInfo
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
 from quiver.storage.port import Storage
@@ -170,7 +170,7 @@ class Transactions:
         """One message. A sequence that came before in its partition is a duplicate; without one, none is."""
         return await self._publishing.publish(producer_id, epoch, topic, message, sequence)
 
-    async def add_offsets(self, producer_id: int, epoch: int, groups: Sequence[TransactionOffsets]) -> None:
+    async def add_offsets(self, producer_id: int, epoch: int, groups: Sequence[GroupOffsetCommit]) -> None:
         """What the group has to say is asked now, and again when the transaction is committed."""
         transaction = self._coordinator.join(producer_id, epoch)
         await self._through(self._check_offsets(groups))
@@ -194,7 +194,7 @@ class Transactions:
         *,
         key: str | None = None,
         description: str | None = None,
-        offsets: Sequence[TransactionOffsets] = (),
+        offsets: Sequence[GroupOffsetCommit] = (),
         acks: Sequence[LeasedAcks] = (),
     ) -> Answer:
         """Makes everything of these producers count at once; answers when readers see it.
@@ -209,7 +209,7 @@ class Transactions:
         self,
         producers: Sequence[ProducerKey],
         key: CommitKey | None,
-        offsets: Sequence[TransactionOffsets],
+        offsets: Sequence[GroupOffsetCommit],
         acks: Sequence[LeasedAcks],
     ) -> Answer:
         state = self._coordinator.state
@@ -236,7 +236,7 @@ class Transactions:
         self,
         transactions: Sequence[OpenTransaction],
         key: CommitKey | None,
-        offsets: Sequence[TransactionOffsets],
+        offsets: Sequence[GroupOffsetCommit],
         acks: Sequence[LeasedAcks],
     ) -> Decided:
         joint = OpenTransaction(-1, -1, transactional_id=None, timeout_ms=0)
@@ -343,11 +343,11 @@ class Transactions:
         if not task.cancelled():
             task.exception()  # whoever waited may have gone
 
-    async def _check_offsets(self, groups: Sequence[TransactionOffsets]) -> None:
+    async def _check_offsets(self, groups: Sequence[GroupOffsetCommit]) -> None:
         async with self._groups.service.holding(group.group for group in groups):
             await self._check_held_offsets(groups)
 
-    async def _check_held_offsets(self, groups: Sequence[TransactionOffsets]) -> None:
+    async def _check_held_offsets(self, groups: Sequence[GroupOffsetCommit]) -> None:
         check_offset_count(groups)
         for group in groups:
             offsets = {TopicPartition(part.topic_id, part.partition): part.offset for part in group.offsets}

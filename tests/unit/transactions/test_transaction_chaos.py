@@ -20,7 +20,7 @@ from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
 from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.topic_partition import TopicPartition
-from quiver.model.transaction import CommitPart, LeasedAcks, ProducerKey, TransactionOffsets
+from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.queues.service import Received
 from unit.queues.queue_broker import StandingClock
 
@@ -183,7 +183,7 @@ class Run:
         offsets = []
         if now.offset is not None:
             offsets.append(
-                TransactionOffsets("g", [CommitPart(self.broker.topic("in").id, worker.number, now.offset)])
+                GroupOffsetCommit("g", [CommitPart(self.broker.topic("in").id, worker.number, now.offset)])
             )
         runs = [(job.topic.id, job.run) for job in now.jobs]
         acks = [LeasedAcks(id, 0, run.group_id, run.lease_id, [(run.start, run.end)]) for id, run in runs]

@@ -18,7 +18,7 @@ from quiver.model.errors import ProducerFenced
 from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
 from quiver.model.topic_partition import TopicPartition
-from quiver.model.transaction import CommitPart, LeasedAcks, ProducerKey, TransactionOffsets
+from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.files import Buffer, Files
 from quiver.testing.power_cut import PowerCutFiles
@@ -163,7 +163,7 @@ async def run_to_the_end(
     sent = files.count
     run = job.run
     acks = [LeasedAcks(job.topic.id, 0, run.group_id, run.lease_id, [(run.start, run.end)])]
-    offsets = [TransactionOffsets("g", [CommitPart(broker.topic("in").id, 0, 1)])]
+    offsets = [GroupOffsetCommit("g", [CommitPart(broker.topic("in").id, 0, 1)])]
     if commit:
         await broker.transactions.commit([key], offsets=offsets, acks=acks)
     else:

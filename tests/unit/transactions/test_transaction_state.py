@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from quiver.model.errors import CommitKeyConflict, ProducerFenced, UnknownProducer
-from quiver.model.transaction import CommitPart, LeasedAcks, ProducerKey, TransactionOffsets
+from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
     CODEC,
@@ -243,7 +243,7 @@ def test_what_is_left_of_a_decision_is_what_was_noted() -> None:
                 1000,
                 [ProducerOutcome(7, 2, 7, 3, [Participant(1, 0), Participant(1, 1, True)])],
                 "key",
-                [TransactionOffsets("g", [CommitPart(1, 0, 42, "m")], "me", 3)],
+                [GroupOffsetCommit("g", [CommitPart(1, 0, 42, "m")], "me", 3)],
                 [LeasedAcks(1, 2, 3, 4, [(0, 5)])],
                 [4],
                 "what",

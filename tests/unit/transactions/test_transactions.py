@@ -27,7 +27,7 @@ from quiver.model.errors import (
 from quiver.model.message import NewMessage
 from quiver.model.position import LATEST
 from quiver.model.topic_partition import TopicPartition
-from quiver.model.transaction import CommitPart, LeasedAcks, ProducerKey, TransactionOffsets
+from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.partition.partition import Partition
 from quiver.queues.service import Received
 from quiver.records.build import build_frame
@@ -69,9 +69,9 @@ class Bank(QueueBroker):
             found += [message.value for message in page.messages]
         return found
 
-    def offsets(self, group: str, topic: str, **options: Any) -> list[TransactionOffsets]:
+    def offsets(self, group: str, topic: str, **options: Any) -> list[GroupOffsetCommit]:
         parts = [CommitPart(self.broker.topic(topic).id, 0, options.pop("offset", 1))]
-        return [TransactionOffsets(group, parts, **options)]
+        return [GroupOffsetCommit(group, parts, **options)]
 
     def committed(self, group: str, topic: str) -> int | None:
         participant = TopicPartition(self.broker.topic(topic).id, 0)
@@ -521,7 +521,7 @@ async def test_members_of_one_group_bring_their_own_offsets(bank: Bank) -> None:
         seen = [await service.heartbeat("g", view.member_id) for view in views]
         views = [await service.heartbeat("g", view.member_id, revoked=view.revoke) for view in seen]
     offsets = [
-        TransactionOffsets("g", [CommitPart(topic, participant.partition, 1)], view.member_id, view.generation)
+        GroupOffsetCommit("g", [CommitPart(topic, participant.partition, 1)], view.member_id, view.generation)
         for view in views
         for participant in view.assigned
     ]

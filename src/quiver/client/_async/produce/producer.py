@@ -24,6 +24,7 @@ from quiver.client.produce.send_outcome import SendOutcome
 from quiver.model.errors import BufferFull, Closed, MessageTooLarge, PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.messages import TopicInfo
+from quiver.structures.ordered_set import OrderedSet
 
 _logger = logging.getLogger(__name__)
 _GIVE_UP_SECONDS = 5.0
@@ -51,7 +52,7 @@ class AsyncProducer:
         """The calling thread's chunk, for messages without options."""
         self._routes: dict[Route, Chunk] = {}
         """All threads' chunks for messages with a priority or partition of their own."""
-        self._open: set[Chunk] = set()
+        self._open: OrderedSet[Chunk] = OrderedSet()
         """Every chunk that has messages and is not sealed."""
         self._sender = AsyncSender(broker, topic, options, gather=self._seal_due, wake=self.wake)
         self._signal: Signal | None = None
