@@ -16,7 +16,6 @@ from pyspark.sql.datasource import WriterCommitMessage
 from quiver.client._sync.admin.transactions import Transactions
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client._sync.produce.producer import Producer
-from quiver.client._sync.transaction.producer import TransactionProducer
 from quiver.client._sync.transaction.transactional import Transactional, ask
 from quiver.client.produce.options import ProducerConfig
 from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, QuiverError, TransactionAborted
@@ -220,7 +219,7 @@ class _TaskProducer(Transactional):
         self._producers[options.topic] = _RowProducer(self.broker, options, batch_bytes)
 
 
-class _RowProducer(TransactionProducer):
+class _RowProducer(Producer):
     """Sends rows that come by the thousand, in large frames."""
 
     def __init__(self, link: ReconnectingConnection, options: WriteOptions, batch_bytes: int) -> None:
