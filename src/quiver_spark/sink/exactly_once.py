@@ -16,14 +16,14 @@ from pyspark.sql.datasource import WriterCommitMessage
 from quiver.client._sync.admin.transactions import Transactions
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client._sync.produce.producer import Producer
-from quiver.client._sync.transaction.producer import TransactionProducer
 from quiver.client._sync.transaction.transactional import Transactional, ask
 from quiver.client.produce.options import ProducerConfig
 from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, QuiverError, TransactionAborted
 from quiver.model.limits import MIB
 from quiver.model.priority import Priority
+from quiver.model.transaction import MOST_PRODUCERS, ProducerKey, TransactionInfo
 from quiver.protocol.messages import ProducerIdentity
-from quiver.protocol.transaction_messages import MOST_PRODUCERS, InitTransactions, ProducerKey, TransactionInfo
+from quiver.protocol.transaction_messages import InitTransactions
 from quiver_spark.broker_link import broker_link
 from quiver_spark.sink.columns import portions
 from quiver_spark.sink.options import WriteOptions
@@ -219,7 +219,7 @@ class _TaskProducer(Transactional):
         self._producers[options.topic] = _RowProducer(self.broker, options, batch_bytes)
 
 
-class _RowProducer(TransactionProducer):
+class _RowProducer(Producer):
     """Sends rows that come by the thousand, in large frames."""
 
     def __init__(self, link: ReconnectingConnection, options: WriteOptions, batch_bytes: int) -> None:
