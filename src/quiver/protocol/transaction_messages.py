@@ -11,8 +11,6 @@ from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.message import Message
 
 DEFAULT_TIMEOUT_MS = 60_000
-MOST_PRODUCERS = 10_000
-"""So many at most are committed or aborted as one."""
 
 
 class ProducerKey(msgspec.Struct, array_like=True, frozen=True):

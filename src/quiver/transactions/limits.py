@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from quiver.model.errors import InvalidRequest
+from quiver.model.limits import MOST_PRODUCERS
 from quiver.model.transaction import LeasedAcks
-from quiver.protocol.transaction_messages import MOST_PRODUCERS, GroupOffsets, ProducerKey
+from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
 from quiver.transactions.commit_key import CommitKey
 
 _MOST_OFFSETS = 10_000

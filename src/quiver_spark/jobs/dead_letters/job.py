@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quiver.client._sync.admin.topics import Topics
 from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
-from quiver_spark.broker_link import broker_link
+from quiver_spark.broker_client import broker_client
 from quiver_spark.jobs.dead_letters.redrive import Redriven, Redriver, batch_size, cut_at, select_letters
 from quiver_spark.jobs.dead_letters.report import report_tables, write_report
 from quiver_spark.jobs.dead_letters.source import LetterRanges, find_ranges, find_removed, letter_frame
@@ -118,7 +117,7 @@ def redrive(
     chosen = _selection(where, groups, reasons, errors)
     target = None if into is None else check_name(into)
     if target is not None:
-        Topics(broker_link(options.bootstrap, options.timeout_seconds)).describe(target)
+        broker_client(options.bootstrap, options.timeout_seconds).topics.describe(target)
     plan = None
     found = find_ranges(options)
     if run_id is not None and not dry_run:

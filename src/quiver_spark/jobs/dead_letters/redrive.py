@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from quiver.client._sync.admin.dead_letters import DeadLetters
 from quiver.client.admin.dead_letters import TakenDeadLetters
 from quiver.model.dead_letter import DeadLetterId
 from quiver.model.limits import MIB
 from quiver.structures.interval_set import IntervalSet
-from quiver_spark.broker_link import broker_link
+from quiver_spark.broker_client import broker_client
 from quiver_spark.jobs.dead_letters.source import Place
 from quiver_spark.jobs.dead_letters.transforms import PLACE, RUN_COLUMNS, offset_runs
 from quiver_spark.jobs.progress import Bar
@@ -110,10 +109,10 @@ class Redriver(NamedTuple):
 
     def send_back(self, selected: Selected, bar: Bar) -> Redriven:
         """Batch after batch, so that letters of one partition keep their order; a dry run only asks."""
-        client = DeadLetters(broker_link(self.options.bootstrap, self.options.timeout_seconds))
+        client = broker_client(self.options.bootstrap, self.options.timeout_seconds)
         done, watch, sent = Redriven(), Stopwatch(), 0
         for topic, ids in batches(selected, self.batch_letters):
-            done.add(topic, client.redrive(topic, ids=ids, to=self.into, dry_run=self.dry_run))
+            done.add(topic, client.dead_letters.redrive(topic, ids=ids, to=self.into, dry_run=self.dry_run))
             bar.advance(len(ids))
             sent += len(ids)
             if self.rate is not None and not self.dry_run:

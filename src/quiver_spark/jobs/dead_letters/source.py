@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from quiver.client._sync.admin.dead_letters import DeadLetters
 from quiver.model.dead_letter import SUFFIX, dead_letter_topic, is_dead_letter_topic
 from quiver.model.errors import TopicNotFound
 from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.reader.data_directory import DataDirectory
 from quiver.structures.interval_set import IntervalSet
 from quiver.structures.name_pattern import check_pattern, matching
-from quiver_spark.broker_link import broker_link
+from quiver_spark.broker_client import broker_client
 from quiver_spark.jobs.dead_letters.columns import LETTER_COLUMNS, letter_batch, message_columns
 from quiver_spark.jobs.dead_letters.transforms import letter_schema, without_removed
 from quiver_spark.jobs.file_tasks import cores
@@ -103,9 +102,9 @@ def find_removed(options: ReadOptions, found: LetterRanges) -> dict[Place, Inter
     """Which offsets in these ranges were sent back or purged."""
     removed: dict[Place, IntervalSet] = {}
     if options.path is None:
-        client = DeadLetters(broker_link(options.bootstrap, options.timeout_seconds))
+        client = broker_client(options.bootstrap, options.timeout_seconds)
         for topic in found.topic_ids:
-            removed |= {(topic, partition): gone for partition, gone in client.removed(topic).items()}
+            removed |= {(topic, partition): gone for partition, gone in client.dead_letters.removed(topic).items()}
     else:
         directory = DataDirectory(options.path)
         for topic, partition, *_ in found.ranges:

@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from quiver.client._sync.admin.topics import Topics
 from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
 from quiver.system.randomness import SystemRandomness
-from quiver_spark.broker_link import broker_link
+from quiver_spark.broker_client import broker_client
 from quiver_spark.jobs.given import GivenSession, commit_options, given_options, option_texts, started
 from quiver_spark.jobs.progress import Summary, progress_bar
 from quiver_spark.jobs.ranges import Range, Times
@@ -146,7 +145,7 @@ def _write_all(
 
 def _check_there(sink: Mapping[str, str], timeout_seconds: float) -> None:
     """TopicNotFound when there is no topic to write to."""
-    Topics(broker_link(sink["bootstrap"], timeout_seconds)).describe(sink["topic"])
+    broker_client(sink["bootstrap"], timeout_seconds).topics.describe(sink["topic"])
 
 
 def _counted(spark: "SparkSession", job: Replay, ranges: Sequence[Range], watch: Stopwatch) -> Summary:

@@ -2,7 +2,8 @@
 
 import re
 
-from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
+import quiver
+from quiver.client import FetchedFrames
 from quiver.model.errors import (
     CorruptData,
     InvalidFrame,
@@ -10,19 +11,17 @@ from quiver.model.errors import (
     PartitionNotFound,
     QuiverError,
     TopicNotFound,
-    error_from_wire,
 )
 from quiver.model.position import EARLIEST
-from quiver.protocol.messages import Fetch, Fetched, FetchedPart, FetchPart, ListOffsets, OffsetPart, Offsets
 from quiver.reader.frame_version import check_version
 from quiver.records.header import HEADER_BYTES, body_crc
 from quiver.records.read import split_frames
-from quiver_spark.broker_link import broker_link
+from quiver_spark.broker_client import broker_client
 from quiver_spark.jobs.audit.log.stretch import GapRules, StretchChecks, StretchReport
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
 
-_WAIT_MS = 0
+_ISOLATION = "read_uncommitted"
 _GOES_ON = re.compile(r"reading can go on at offset (\d+)")
 
 
@@ -31,8 +30,8 @@ def audit_slice(
 ) -> StretchReport:
     """The frames that begin in a slice. The first slice of a partition also has the one that its start lies in."""
     checks = StretchChecks(piece.topic, piece.partition, rules, floor=piece.start, limit=limit)
-    link = broker_link(options.bootstrap, options.timeout_seconds)
-    return _SliceWalk(piece, options, link, checks, is_first=is_first).run()
+    client = broker_client(options.bootstrap, options.timeout_seconds)
+    return _SliceWalk(piece, options, client, checks, is_first=is_first).run()
 
 
 def goes_on_at(error: QuiverError) -> int | None:
@@ -49,14 +48,14 @@ class _SliceWalk:
         self,
         piece: Slice,
         options: ReadOptions,
-        link: ReconnectingConnection,
+        client: quiver.Client,
         checks: StretchChecks,
         *,
         is_first: bool,
     ) -> None:
         self._piece = piece
         self._fetch_bytes = options.fetch_bytes
-        self._link = link
+        self._client = client
         self._checks = checks
         self._offset = piece.start
         self._takes_straddling = is_first
@@ -66,7 +65,7 @@ class _SliceWalk:
         is_gone = False
         while self._offset < self._piece.stop and not is_gone:
             try:
-                self._take(*self._fetch())
+                self._take(self._fetch())
             except CorruptData as error:
                 behind = max(self._offset + 1, goes_on_at(error) or 0)
                 self._pass_damage(min(behind, self._piece.stop), error.message)
@@ -78,19 +77,16 @@ class _SliceWalk:
         report.is_gone = is_gone
         return report
 
-    def _fetch(self) -> tuple[FetchedPart, memoryview]:
-        part = FetchPart(self._piece.topic_id, self._piece.partition, self._offset, self._fetch_bytes)
-        reply = self._link.call(Fetch([part], _WAIT_MS, 1, self._fetch_bytes, False))
-        if not isinstance(reply.answer, Fetched) or len(reply.answer.parts) != 1:
-            raise unexpected(reply.answer)
-        [answer] = reply.answer.parts
-        if answer.error is not None:
-            raise error_from_wire(answer.error.code, answer.error.message, answer.error.retryable)
-        return answer, reply.payload
+    def _fetch(self) -> FetchedFrames:
+        piece = self._piece
+        return self._client.frames.fetch(
+            piece.topic_id, piece.partition, self._offset, max_bytes=self._fetch_bytes, isolation=_ISOLATION
+        )
 
-    def _take(self, part: FetchedPart, payload: memoryview) -> None:
+    def _take(self, fetched: FetchedFrames) -> None:
+        payload = fetched.buffer
         if not payload:
-            self._find_end(part)
+            self._find_end(fetched)
             return
         begun_at = self._offset
         try:
@@ -107,7 +103,7 @@ class _SliceWalk:
                 frame = payload[position : position + header.frame_bytes]
                 is_good = body_crc(frame, frame[HEADER_BYTES:]) == header.body_crc
                 self._checks.frame(header, is_good=is_good)
-            problem = "the broker answers with a part of a frame"
+            problem = "the response of the broker ends within a frame"
         except InvalidFrame as error:
             problem = error.message
         if self._offset == begun_at:
@@ -122,10 +118,8 @@ class _SliceWalk:
     def _pass_removed(self) -> None:
         """Retention was faster, or the log lost its end."""
         piece = self._piece
-        reply = self._link.call(ListOffsets([OffsetPart(piece.topic_id, piece.partition, EARLIEST)], False))
-        if not isinstance(reply.answer, Offsets):
-            raise unexpected(reply.answer)
-        earliest = reply.answer.offsets[0].offset
+        at_start = {piece.partition: EARLIEST}
+        earliest = self._client.frames.offsets(piece.topic_id, at_start, isolation=_ISOLATION)[piece.partition]
         if earliest > self._offset:
             self._checks.removed(earliest)
             self._offset = earliest
@@ -133,12 +127,12 @@ class _SliceWalk:
         else:
             self._lose_end(self._offset)
 
-    def _find_end(self, part: FetchedPart) -> None:
+    def _find_end(self, fetched: FetchedFrames) -> None:
         """There is nothing more: the slice ends in offsets without frames, or the log has become shorter."""
-        if part.high_watermark >= self._piece.stop:
+        if fetched.high_watermark >= self._piece.stop:
             self._offset = self._piece.stop
         else:
-            self._lose_end(part.high_watermark)
+            self._lose_end(fetched.high_watermark)
 
     def _lose_end(self, end: int) -> None:
         self._checks.lost(self._piece.stop, f"the partition ends at {end} now, and had more when the audit began")
