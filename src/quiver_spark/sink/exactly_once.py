@@ -19,7 +19,7 @@ from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, 
 from quiver.model.limits import MIB, MOST_PRODUCERS
 from quiver.model.priority import Priority
 from quiver_spark.broker_client import broker_client, unreachable
-from quiver_spark.sink.columns import portions
+from quiver_spark.sink.columns import row_groups
 from quiver_spark.sink.options import WriteOptions
 from quiver_spark.sink.write_mark import WriteMark, is_set, planned_mark, set_mark
 
@@ -91,7 +91,7 @@ def write_rows(
         raise InvalidRequest(
             problem=f"a write has at most {MOST_PRODUCERS} partitions of a DataFrame; coalesce() it before"
         )
-    rest = portions(batches, columns)
+    rest = row_groups(batches, columns)
     first = next(rest, None)
     if first is None:
         return Written(attempt, None, 0)
@@ -99,11 +99,11 @@ def write_rows(
     producer = _task_producer(options, attempt, _KEYED_BATCH_BYTES if "key" in columns else _BATCH_BYTES)
     try:
         with producer.begin() as transaction:
-            for portion in chain((first,), rest):
+            for group in chain((first,), rest):
                 transaction.send_arrow(
-                    options.topic, portion.rows, priority=Priority(portion.priority), partition=portion.partition
+                    options.topic, group.rows, priority=Priority(group.priority), partition=group.partition
                 )
-                rows += portion.rows.num_rows
+                rows += group.rows.num_rows
             transaction.flush()
             if mark is not None and is_set(_client(options), mark):
                 raise TransactionAborted(transaction=transaction.name, problem="its write was over without it")

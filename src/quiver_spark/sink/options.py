@@ -26,7 +26,7 @@ _LONGEST_KEY = 1_000
 
 
 class WriteOptions(NamedTuple):
-    """Where rows are written to, and how. Goes to the workers as it is."""
+    """Where and how rows are written. Sent to the workers."""
 
     topic: str
     bootstrap: str = DEFAULT_BOOTSTRAP
@@ -35,7 +35,7 @@ class WriteOptions(NamedTuple):
     transaction_timeout_ms: int = _TRANSACTION_MS
     """How long the rows of a task may wait for the commit of the batch."""
     timeout_seconds: float = 30.0
-    """How long a broker that does not answer is waited for."""
+    """How long to wait for a broker that does not respond."""
     commit_key: str | None = None
     """Of two batch writes with the same key, the second does nothing."""
     checkpoint: str | None = None

@@ -1,4 +1,4 @@
-"""A slice of a partition as its broker serves it: every frame, also behind damage."""
+"""A slice of a partition as its broker serves it: every frame, also after damage."""
 
 import re
 
@@ -17,7 +17,7 @@ from quiver.reader.frame_version import check_version
 from quiver.records.header import HEADER_BYTES, body_crc
 from quiver.records.read import split_frames
 from quiver_spark.broker_client import broker_client
-from quiver_spark.jobs.audit.log.stretch import GapRules, StretchChecks, StretchReport
+from quiver_spark.jobs.audit.log.range_checks import GapRules, RangeChecks, RangeReport
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
 
@@ -27,15 +27,15 @@ _GOES_ON = re.compile(r"reading can go on at offset (\d+)")
 
 def audit_slice(
     piece: Slice, options: ReadOptions, rules: GapRules, limit: int, *, is_first: bool = True
-) -> StretchReport:
+) -> RangeReport:
     """The frames that begin in a slice. The first slice of a partition also has the one that its start lies in."""
-    checks = StretchChecks(piece.topic, piece.partition, rules, floor=piece.start, limit=limit)
+    checks = RangeChecks(piece.topic, piece.partition, rules, floor=piece.start, limit=limit)
     client = broker_client(options.bootstrap, options.timeout_seconds)
     return _SliceWalk(piece, options, client, checks, is_first=is_first).run()
 
 
 def goes_on_at(error: QuiverError) -> int | None:
-    """Where reading can go on behind what an error is about, as the error itself says."""
+    """Where reading can go on after what an error is about, as the error itself says."""
     for name in ("next_offset", "next"):
         if name in error.details:
             return int(error.details[name])
@@ -49,7 +49,7 @@ class _SliceWalk:
         piece: Slice,
         options: ReadOptions,
         client: quiver.Client,
-        checks: StretchChecks,
+        checks: RangeChecks,
         *,
         is_first: bool,
     ) -> None:
@@ -61,14 +61,14 @@ class _SliceWalk:
         self._takes_straddling = is_first
         self._has_begun = False
 
-    def run(self) -> StretchReport:
+    def run(self) -> RangeReport:
         is_gone = False
         while self._offset < self._piece.stop and not is_gone:
             try:
                 self._take(self._fetch())
             except CorruptData as error:
-                behind = max(self._offset + 1, goes_on_at(error) or 0)
-                self._pass_damage(min(behind, self._piece.stop), error.message)
+                stop = max(self._offset + 1, goes_on_at(error) or 0)
+                self._pass_damage(min(stop, self._piece.stop), error.message)
             except OffsetOutOfRange:
                 self._pass_removed()
             except (TopicNotFound, PartitionNotFound):
@@ -110,10 +110,10 @@ class _SliceWalk:
             check_version(f"{self._piece.topic}-{self._piece.partition}", payload[:3])
             self._pass_damage(begun_at + 1, problem)
 
-    def _pass_damage(self, behind: int, problem: str) -> None:
+    def _pass_damage(self, stop: int, problem: str) -> None:
         self._has_begun = True
-        self._checks.damage(behind, problem)
-        self._offset = behind
+        self._checks.damage(stop, problem)
+        self._offset = stop
 
     def _pass_removed(self) -> None:
         """Retention was faster, or the log lost its end."""
