@@ -47,7 +47,7 @@ class _Work:
         self.has_acks = bool(decided.acks)
         self.offsets = list(decided.offsets)
         self.markers = [(ending, place) for ending in decided.endings for place in ending.places]
-        self.marked: set[Partition] = set()
+        self.marked: dict[Partition, None] = {}
         """Partitions whose marker is written, and may not be on disk yet."""
 
     @property
@@ -119,10 +119,10 @@ class Finishing:
     async def settle(self) -> None:
         """Brings what is written to the disk; decisions that are done need nothing more then."""
         works, self._done = self._done, []
-        marked = {partition for work in works for partition in work.marked}
+        marked = dict.fromkeys(partition for work in works for partition in work.marked)
         on_disk = set(await _all([_synced(partition) for partition in marked]))
         for work in works:
-            if work.marked <= on_disk:
+            if work.marked.keys() <= on_disk:
                 self._coordinator.completed(work.decided.id)
             # What could not be synced stays undone in the journal: the next start looks after it.
 
@@ -153,7 +153,7 @@ class Finishing:
                 return_exceptions=True,
             )
         work.markers = [marker for marker, one in zip(markers, found, strict=True) if isinstance(one, BaseException)]
-        work.marked |= {one for one in found if isinstance(one, Partition)}
+        work.marked |= dict.fromkeys(one for one in found if isinstance(one, Partition))
         for (_, place), one in zip(markers, found, strict=True):
             if isinstance(one, BaseException):
                 logger.warning("the end of transaction %d is not in %s yet: %s", work.decided.id, place, one)
