@@ -8,8 +8,6 @@ SEQUENCE_LIMIT = 2**31
 """The sequence numbers of a producer's messages wrap here."""
 FRAMES_REMEMBERED = 16
 """How many frames of a producer a partition recognises when they are repeated; no client has more in flight."""
-MOST_PRODUCERS = 10_000
-"""How many producers one commit or abort may name."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

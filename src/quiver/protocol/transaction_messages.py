@@ -15,26 +15,6 @@ from quiver.model.transaction import ProducerKey as ProducerKey
 from quiver.model.transaction import TransactionInfo as TransactionInfo
 from quiver.protocol.message import Message
 
-<<<<<<< HEAD
-DEFAULT_TIMEOUT_MS = 60_000
-
-
-class ProducerKey(msgspec.Struct, array_like=True, frozen=True):
-    producer_id: int
-    epoch: int
-
-
-class GroupOffsets(msgspec.Struct, array_like=True, frozen=True):
-    """How far a stream group is to be when the transaction is committed."""
-
-    group: str
-    offsets: list[CommitPart]
-    member_id: str | None = None
-    """None for tools; the group must be empty then."""
-    generation: int | None = None
-
-=======
->>>>>>> main
 
 class InitTransactions(Message, tag=80, frozen=True):
     """A producer for transactions. Answer: ProducerIdentity.

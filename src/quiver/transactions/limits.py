@@ -3,13 +3,7 @@
 from collections.abc import Sequence
 
 from quiver.model.errors import InvalidRequest
-<<<<<<< HEAD
-from quiver.model.limits import MOST_PRODUCERS
-from quiver.model.transaction import LeasedAcks
-from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
-=======
 from quiver.model.transaction import MOST_PRODUCERS, GroupOffsetCommit, LeasedAcks, ProducerKey
->>>>>>> main
 from quiver.transactions.commit_key import CommitKey
 
 _MOST_OFFSETS = 10_000

@@ -16,8 +16,9 @@ from pyspark.sql.datasource import WriterCommitMessage
 import quiver
 from quiver.client import ProducerKey, Transactional
 from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, QuiverError, TransactionAborted
-from quiver.model.limits import MIB, MOST_PRODUCERS
+from quiver.model.limits import MIB
 from quiver.model.priority import Priority
+from quiver.model.transaction import MOST_PRODUCERS
 from quiver_spark.broker_client import broker_client, unreachable
 from quiver_spark.sink.columns import row_groups
 from quiver_spark.sink.options import WriteOptions
