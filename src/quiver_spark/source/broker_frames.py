@@ -19,7 +19,6 @@ from quiver.model.errors import (
 from quiver.model.limits import KIB
 from quiver.model.position import EARLIEST
 from quiver.protocol.messages import (
-    Answer,
     Failure,
     Fetch,
     Fetched,
@@ -28,6 +27,7 @@ from quiver.protocol.messages import (
     ListOffsets,
     OffsetPart,
     Offsets,
+    Response,
 )
 from quiver.reader.frame_version import check_version
 from quiver.reader.stored_frames import StoredFrame
@@ -73,9 +73,9 @@ class _SliceFetch:
             pending = self._ask() if self._offset < self._piece.stop else None
             yield from frames
 
-    def _ask(self) -> "Waiter[tuple[Answer | QuiverError, memoryview]]":
+    def _ask(self) -> "Waiter[tuple[Response | QuiverError, memoryview]]":
         """Sends a fetch; whatever goes wrong is an answer too."""
-        piece, waiter = self._piece, Waiter[tuple[Answer | QuiverError, memoryview]]()
+        piece, waiter = self._piece, Waiter[tuple[Response | QuiverError, memoryview]]()
         wanted = self._options.fetch_bytes
         if self._bytes_each:
             expected = int((piece.stop - self._offset) * self._bytes_each * 1.1) + _SPARE_BYTES
@@ -90,7 +90,7 @@ class _SliceFetch:
         connection.send([Outbound(request, None, lambda answer, payload: waiter.set((answer, payload)))])
         return waiter
 
-    def _answer(self, waiter: "Waiter[tuple[Answer | QuiverError, memoryview]]") -> _Answered | None:
+    def _answer(self, waiter: "Waiter[tuple[Response | QuiverError, memoryview]]") -> _Answered | None:
         """None when nothing came and another try may help."""
         try:
             got = waiter.wait(self._options.timeout_seconds)
@@ -184,7 +184,7 @@ class _SliceFetch:
         self._failures += 1
 
 
-def _error_of(answer: Answer | QuiverError) -> QuiverError | None:
+def _error_of(answer: Response | QuiverError) -> QuiverError | None:
     if isinstance(answer, QuiverError):
         return answer
     if isinstance(answer, Fetched) and answer.parts and answer.parts[0].error is not None:
