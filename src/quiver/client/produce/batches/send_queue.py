@@ -9,7 +9,7 @@ which the batches are numbered from 0.
 
 from collections import deque
 
-from quiver.client.produce.send_outcome import UNNUMBERED, Batch, SendQueueKey
+from quiver.client.produce.batches.batch import UNNUMBERED, Batch, SendQueueKey
 from quiver.model.limits import SEQUENCE_LIMIT
 from quiver.structures.ordered_set import OrderedSet
 from quiver.system.backoff import Backoff
@@ -100,7 +100,7 @@ class PartitionSendQueue:
             self.needs_epoch = True
 
     def begin_epoch(self, identity: tuple[int, int]) -> None:
-        """Numbers everything that is not stored anew, from 0."""
+        """Numbers everything that is not stored again, from 0."""
         self._requeue()
         self.identity = identity
         self.needs_epoch = False
