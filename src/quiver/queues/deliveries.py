@@ -64,7 +64,7 @@ class Deliveries:
         self._history = history
         self._frames = FrameCache()
         self._lease_ids: LeaseIds | None = None
-        """Made when the epoch of this start is known."""
+        """Made when the start epoch is known."""
         self._known: dict[int, dict[int, PartitionDelivery]] = {}
         self._opening: dict[Place, asyncio.Task[PartitionDelivery]] = {}
         self.broken: dict[Place, str] = {}
@@ -159,14 +159,14 @@ class Deliveries:
     async def _open(self, topic_id: int, number: int) -> PartitionDelivery:
         partition = self._partitions.get(topic_id, number)
         if self._lease_ids is None:
-            self._lease_ids = LeaseIds(self._partitions.epoch)
+            self._lease_ids = LeaseIds(self._partitions.start_epoch)
         try:
             delivery = await PartitionDelivery.open(
                 self._storage,
                 partition,
                 topic_id=topic_id,
                 number=number,
-                epoch=self._partitions.epoch,
+                epoch=partition.leader_epoch,
                 clock=self._clock,
                 lease_clock=self._lease_clock,
                 lease_ids=self._lease_ids,

@@ -27,7 +27,7 @@ async def service(storage: MemoryStorage) -> AsyncIterator[GroupService]:
 
 async def _open(storage: MemoryStorage) -> GroupService:
     service = GroupService(clock=SystemClock(), randomness=SystemRandomness(), topics=dict)
-    await service.open(storage, await storage.next_epoch())
+    await service.open(storage, await storage.next_start_epoch())
     return service
 
 

@@ -11,7 +11,7 @@ from quiver_spark.direct.groups import group_names
 
 async def open_groups(storage: LocalStorage) -> GroupService:
     service = GroupService(clock=SystemClock(), randomness=SystemRandomness(), topics=dict)
-    await service.open(storage, await storage.next_epoch())
+    await service.open(storage, await storage.next_start_epoch())
     return service
 
 

@@ -10,6 +10,7 @@ from quiver.dead_letters.search import Search
 from quiver.model.dead_letter import LetterFilter, LetterId
 from quiver.model.errors import CorruptData
 from quiver.model.message import NewMessage
+from quiver.storage.local.settings import LocalSettings
 from quiver.storage.local.storage import LocalStorage
 from quiver.structures.interval_set import IntervalSet
 from quiver_spark.direct.frames import LOGS
@@ -51,7 +52,7 @@ def test_page_by_page_and_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 async def test_a_snapshot_and_what_came_behind_it(tmp_path: Path) -> None:
-    storage = LocalStorage(tmp_path, min_free_bytes=0)
+    storage = LocalStorage(tmp_path, LocalSettings(min_free_bytes=0))
     await storage.open()
     broker = Broker(storage)
     await broker.start()
