@@ -10,9 +10,10 @@ from pathlib import Path
 from benchmarks.payload import payload
 from benchmarks.roles import Watch
 from quiver.broker.broker import Broker
-from quiver.groups.assignors import TopicPartition
 from quiver.model.message import NewMessage
-from quiver.protocol.queue_messages import ACK, REJECT, SettlePart
+from quiver.model.receive import ReceiveRequest
+from quiver.model.settlement import ACK, REJECT, SettleRequest
+from quiver.model.topic_partition import TopicPartition
 from quiver.queues.service import Received
 from quiver.records.build import build_frame
 from quiver.storage.local.storage import LocalStorage
@@ -123,18 +124,18 @@ async def transactions(broker: Broker, count: int) -> None:
 async def leases_and_acks(broker: Broker, count: int) -> None:
     """Every message is acknowledged by itself."""
 
-    def each(job: Received) -> list[SettlePart]:
-        return [_part(job, ACK, offset, offset + 1) for offset in range(job.delivery.start, job.delivery.end)]
+    def each(job: Received) -> list[SettleRequest]:
+        return [_part(job, ACK, offset, offset + 1) for offset in range(job.run.start, job.run.end)]
 
     await _jobs(broker, count, each)
 
 
 async def dead_letters(broker: Broker, count: int) -> None:
     """What is received at once is given up at once."""
-    await _jobs(broker, count, lambda job: [_part(job, REJECT, job.delivery.start, job.delivery.end)])
+    await _jobs(broker, count, lambda job: [_part(job, REJECT, job.run.start, job.run.end)])
 
 
-async def _jobs(broker: Broker, count: int, parts_of: Callable[[Received], list[SettlePart]]) -> None:
+async def _jobs(broker: Broker, count: int, parts_of: Callable[[Received], list[SettleRequest]]) -> None:
     topic = await broker.create_topic("jobs", {"partitions": PARTITIONS})
     await _fill(broker, topic.id, count)
     left = count
@@ -143,9 +144,9 @@ async def _jobs(broker: Broker, count: int, parts_of: Callable[[Received], list[
         nonlocal left
         while left > 0:
             jobs = await broker.queues.receive(
-                ["jobs"], "workers", consumer=f"w{number}", max_messages=RECEIVED_AT_ONCE, wait_ms=100
+                ReceiveRequest(["jobs"], "workers", consumer=f"w{number}", max_messages=RECEIVED_AT_ONCE, wait_ms=100)
             )
-            left -= sum(job.delivery.end - job.delivery.start for job in jobs)
+            left -= sum(job.run.end - job.run.start for job in jobs)
             parts = [part for job in jobs for part in parts_of(job)]
             await asyncio.gather(*(broker.queues.settle([part]) for part in parts))
 
@@ -158,9 +159,9 @@ async def _fill(broker: Broker, topic_id: int, count: int) -> None:
         await broker.produce(topic_id, at // CHUNK % PARTITIONS, frame)
 
 
-def _part(job: Received, action: int, start: int, end: int) -> SettlePart:
-    run = job.delivery
-    return SettlePart(job.topic.id, run.partition, run.group_id, run.lease_id, action, [(start, end)])
+def _part(job: Received, action: int, start: int, end: int) -> SettleRequest:
+    run = job.run
+    return SettleRequest(job.topic.id, run.partition, run.group_id, run.lease_id, action, [(start, end)])
 
 
 async def pending_delays(broker: Broker, count: int) -> None:

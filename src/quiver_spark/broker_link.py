@@ -16,4 +16,4 @@ def broker_link(bootstrap: str, timeout_seconds: float) -> ReconnectingConnectio
 
 @lru_cache(maxsize=16)
 def _link(bootstrap: str, timeout_seconds: float, pid: int) -> ReconnectingConnection:
-    return ReconnectingConnection(parse_bootstrap(bootstrap), timeout=timeout_seconds, client=_CLIENT)
+    return ReconnectingConnection(parse_bootstrap(bootstrap), timeout=timeout_seconds, client_id=_CLIENT)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from blackbox.callers.failing_work import FailingWork
 from blackbox.processes.broker_process import BrokerProcess
-from quiver.cli.pipeline_commands import app
+from quiver.cli.commands.pipeline import app
 from quiver.model.errors import InvalidRequest, QuiverError, TopicNotFound
 from quiver.model.times import format_time, parse_time_ms
 from quiver_spark.jobs.dead_letters.transforms import letters

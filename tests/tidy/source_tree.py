@@ -86,6 +86,19 @@ def functions_in(path: Path) -> Iterator[tuple[str, int, int]]:
             yield node.name, node.lineno, (node.end_lineno or node.lineno) - body[0].lineno + 1
 
 
+def base_classes(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each class of a file with its bases, by full dotted names as far as imports tell them."""
+    tree, module = tree_of(path), module_name(path)
+    names = dict(_imported_names(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            bases = [_dotted(base.value if isinstance(base, ast.Subscript) else base) for base in node.bases]
+            yield (
+                f"{module}.{node.name}",
+                [names.get(base, base if "." in base else f"{module}.{base}") for base in bases],
+            )
+
+
 def _imported_names(tree: ast.Module) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -106,7 +106,7 @@ SLEEPERS = {
     "tests/blackbox/durability/test_kill.py": "kills at a random moment of the start",
     "tests/blackbox/durability/test_shutdown.py": "sends signals at several moments of the start",
     "tests/spark/faulty_source.py": "a worker polls for the file that lets it go on",
-    "tests/unit/queues/partition/test_partition_delivery.py": "polls a condition that gives no event",
+    "tests/unit/queues/partition/test_partition_queue.py": "polls a condition that gives no event",
     "tests/unit/native/native_client.py": "polls a condition that gives no event",
     "tests/unit/native/test_native_answers.py": "lets the gateway read on; too short a time only ends a loop early",
 }

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Unpack
 from quiver.broker.health import Health
 from quiver.broker.maintenance import Upkeep
 from quiver.broker.settings import BrokerSettings as BrokerSettings
-from quiver.dead_letters.mover import Burial
+from quiver.dead_letters.mover import DeadLetterMover
 from quiver.dead_letters.service import DeadLetters
 from quiver.delays.service import Delays
 from quiver.groups.service import GroupService
@@ -73,9 +73,7 @@ class Broker:
         self._topics = TopicAdmin(self._catalogue, self._partitions, auto_create=self.settings.auto_create)
         self.delays = Delays(storage, self._catalogue, self._partitions, clock=self.clock)
         coordinator = Coordinator(
-            clock=self.clock,
-            new_producer_id=self._catalogue.new_producer_id,
-            open_max_ms=self.settings.transaction_max_ms,
+            self._catalogue.producer_ids, clock=self.clock, open_max_ms=self.settings.transaction_max_ms
         )
         self._publish = Publish(self._catalogue, self._partitions, self.delays, coordinator, clock=self.clock)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
@@ -90,15 +88,15 @@ class Broker:
         )
         self.transactions = self._new_transactions(coordinator)
         self.poll = Poll(self.groups, self.queues, self._catalogue, self._partitions, clock=self.clock)
-        self.members = Members(self.groups, self.poll.readers)
-        burial = Burial(
+        self.members = Members(self.groups, self.poll.sessions)
+        mover = DeadLetterMover(
             self._catalogue,
             self._partitions,
             group_name=lambda group_id: self._group_service.name_of(group_id) or str(group_id),
             topics=self._topics,
             clock=self.clock,
         )
-        self.dead_letters = DeadLetters(self._catalogue, self._partitions, burial, queues=lambda: self.queues)
+        self.dead_letters = DeadLetters(self._catalogue, self._partitions, mover, queues=lambda: self.queues)
         self.schedules = Schedules(
             self._catalogue,
             self._partitions,
@@ -127,7 +125,7 @@ class Broker:
             lease_clock=SteadyClock(self.clock),
             randomness=randomness,
             limits=self.limits,
-            bury=lambda delivery, move: self.dead_letters.bury(delivery, move),
+            move_to_dlq=lambda delivery, move: self.dead_letters.move_to_dlq(delivery, move),
             pending_delays=self.delays.pending_count,
             history=self.settings.delivery_history,
         )
@@ -307,9 +305,9 @@ class Broker:
         if 0 <= producer_id <= HIGHEST and -1 <= epoch < LAST_EPOCH:
             following = await self.transactions.next_epoch(producer_id, epoch)
             if following is None:
-                return await self._catalogue.next_producer_epoch(producer_id, epoch)
+                return await self._catalogue.producer_ids.next_epoch(producer_id, epoch)
             return following.producer_id, following.epoch
-        return await self._catalogue.new_producer_id(), 0
+        return await self._catalogue.producer_ids.new(), 0
 
     # health
 

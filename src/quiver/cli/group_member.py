@@ -1,4 +1,4 @@
-"""`quiver consume --group`: prints messages as a member of a group, which remembers how far it came."""
+"""`quiver consume --group`: prints messages as a member of a group, which remembers its position."""
 
 import signal
 import sys
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from quiver.cli.message_format import Format, Row
+from quiver.cli.formats.message_format import Format, Row
 from quiver.model.errors import GroupNotFound, QuiverError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Stop:
 def read_as_member(q: "Client", reading: GroupReading) -> None:
     """Prints until the end, the count or Ctrl-C; then commits what was printed, and leaves the group."""
     if reading.start is not None and _has_position(q, reading):
-        _note(f"--from is not used: group {reading.group!r} goes on where it was (quiver group reset moves it)")
+        _note(f"--from is not used: group {reading.group!r} has committed offsets (quiver group reset moves them)")
     stop = Stop()
     with stop.installed():
         _read(q, reading, stop)
@@ -110,7 +110,7 @@ def _read(q: "Client", reading: GroupReading, stop: Stop) -> None:
     if stream.lost_count:
         _note(f"retention removed {stream.lost_count} messages before they were read")
     if stream.expired_count:
-        _note(f"{stream.expired_count} messages past their time to live were left out")
+        _note(f"{stream.expired_count} expired messages were left out")
 
 
 def _print(stream: "Stream", reading: GroupReading, ends: dict[int, int], stop: Stop) -> None:
@@ -187,7 +187,7 @@ def _is_finished(q: "Client", stream: "Stream", reading: GroupReading, ends: dic
         positions = {number: offset for (_, number), offset in stream.positions.items()}
         unread = {number: offset for number, offset in positions.items() if offset < ends.get(number, 0)}
         return not unread or _is_hole(q, reading, unread, ends)
-    except QuiverError:  # the reader meets it too, and tells
+    except QuiverError:  # the reader gets the same error and reports it
         return False
 
 

@@ -39,3 +39,10 @@ def command_app(command: Any) -> typer.Typer:
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.command()(command)
     return app
+
+
+def group_app(help: str) -> typer.Typer:
+    """The `app` of a module with several commands."""
+    return typer.Typer(
+        help=help, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+    )

@@ -13,18 +13,18 @@ from quiver.model.errors import QuiverError
 
 class _Commands(LazyGroup):
     subcommands: ClassVar[dict[str, Subcommand]] = {
-        "serve": Subcommand("quiver.cli.serve_command", "Run a broker."),
-        "topic": Subcommand("quiver.cli.topic_commands", "List, create, describe, alter and delete topics."),
-        "produce": Subcommand("quiver.cli.produce_command", "Send messages from arguments, standard input or files."),
-        "consume": Subcommand("quiver.cli.consume_command", "Print messages."),
-        "group": Subcommand("quiver.cli.group_commands", "List, describe, alter, reset and delete groups."),
-        "dlq": Subcommand("quiver.cli.dlq_commands", "List, show, redrive and purge dead letters."),
-        "delayed": Subcommand("quiver.cli.delayed_commands", "List and cancel messages that wait for their time."),
-        "schedule": Subcommand("quiver.cli.schedule_commands", "Send messages at recurring times."),
-        "txn": Subcommand("quiver.cli.txn_commands", "List, describe and abort transactions."),
-        "work": Subcommand("quiver.cli.work_command", "Run a function as a worker of a queue group."),
-        "pipeline": Subcommand("quiver.cli.pipeline_commands", "Run jobs on Spark: archive, replay, compact."),
-        "config": Subcommand("quiver.cli.config_command", "Show the configuration and where each value came from."),
+        "serve": Subcommand("quiver.cli.commands.serve", "Run a broker."),
+        "topic": Subcommand("quiver.cli.commands.topics", "List, create, describe, alter and delete topics."),
+        "produce": Subcommand("quiver.cli.commands.produce", "Send arguments, standard input or files."),
+        "consume": Subcommand("quiver.cli.commands.consume", "Print messages."),
+        "group": Subcommand("quiver.cli.commands.groups", "List, describe, alter, reset and delete groups."),
+        "dlq": Subcommand("quiver.cli.commands.dead_letters", "List, show, redrive and purge dead letters."),
+        "delayed": Subcommand("quiver.cli.commands.delayed", "List and cancel delayed messages."),
+        "schedule": Subcommand("quiver.cli.commands.schedules", "Send messages at recurring times."),
+        "txn": Subcommand("quiver.cli.commands.transactions", "List, describe and abort transactions."),
+        "work": Subcommand("quiver.cli.commands.work", "Run a function as a worker of a queue group."),
+        "pipeline": Subcommand("quiver.cli.commands.pipeline", "Run jobs on Spark: archive, replay, compact."),
+        "config": Subcommand("quiver.cli.commands.config", "Show the configuration and where each value came from."),
     }
 
 
@@ -56,11 +56,11 @@ def _options(
 ) -> None:
     """Quiver: a message broker. One log for streams, queues and tables."""
     if address is not None:
-        os.environ[ADDRESS_VARIABLE] = address  # where every command looks for an address of its own
+        os.environ[ADDRESS_VARIABLE] = address  # every command reads its address from there
 
 
 def run(arguments: list[str]) -> int:
-    """Runs one command line. Exit status 0: done; 1: refused or failed, with one message; 2: wrong usage."""
+    """Runs one command line. Returns the exit status: 0 done, 1 refused or failed with one message, 2 wrong usage."""
     try:
         app(args=arguments, prog_name="quiver")
     except QuiverError as error:

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from quiver.client._async.client import AsyncClient
+from quiver.client._async.connection.environment import AsyncEnvironment as AsyncEnvironment
 from quiver.client._async.produce.producer import AsyncProducer
 from quiver.client._async.produce.send_future import AsyncBulkSendFuture, AsyncSendFuture
+from quiver.client._async.read.frames import AsyncFrames, AsyncPendingFetch
 from quiver.client._async.read.reader import AsyncReader
 from quiver.client._async.stream.stream import AsyncStream
 from quiver.client._async.transaction.transaction import AsyncTransaction
@@ -13,8 +15,10 @@ from quiver.client._async.work.job import AsyncJob
 from quiver.client._async.work.job_batch import AsyncJobBatch
 from quiver.client._async.work.work import AsyncWork
 from quiver.client._sync.client import Client
+from quiver.client._sync.connection.environment import Environment as Environment
 from quiver.client._sync.produce.producer import Producer
 from quiver.client._sync.produce.send_future import BulkSendFuture, SendFuture
+from quiver.client._sync.read.frames import Frames, PendingFetch
 from quiver.client._sync.read.reader import Reader
 from quiver.client._sync.stream.stream import Stream
 from quiver.client._sync.transaction.transaction import Transaction
@@ -25,6 +29,7 @@ from quiver.client._sync.work.work import Work
 from quiver.client.connection.address import parse_bootstrap
 from quiver.client.message import Message
 from quiver.client.produce.published import Published, Span
+from quiver.client.read.fetched_frames import FetchedFrames
 from quiver.client.work.reject import Reject
 from quiver.model.times import Duration
 from quiver.protocol.transaction_messages import ProducerKey
@@ -32,8 +37,10 @@ from quiver.protocol.transaction_messages import ProducerKey
 __all__ = [
     "AsyncBulkSendFuture",
     "AsyncClient",
+    "AsyncFrames",
     "AsyncJob",
     "AsyncJobBatch",
+    "AsyncPendingFetch",
     "AsyncProducer",
     "AsyncReader",
     "AsyncSendFuture",
@@ -43,9 +50,12 @@ __all__ = [
     "AsyncWork",
     "BulkSendFuture",
     "Client",
+    "FetchedFrames",
+    "Frames",
     "Job",
     "JobBatch",
     "Message",
+    "PendingFetch",
     "Producer",
     "ProducerKey",
     "Published",
@@ -64,16 +74,32 @@ __all__ = [
 DEFAULT_ADDRESS = "localhost:7481"
 
 
-def connect(address: str | Sequence[str] = DEFAULT_ADDRESS, *, timeout: Duration = 30) -> Client:
-    """A client of the broker at `host:port`, connected; ConnectionLost when nobody answers there.
+DEFAULT_CLIENT_ID = "quiver-python"
+
+
+def connect(
+    address: str | Sequence[str] = DEFAULT_ADDRESS,
+    *,
+    timeout: Duration = 30,
+    client_id: str = DEFAULT_CLIENT_ID,
+    lazy: bool = False,
+) -> Client:
+    """A client of the broker at `host:port`, connected; ConnectionLost when there is no answer.
 
     Of several addresses ("a:7481,b:7481" or a list) the first that answers is used.
 
-    `timeout` is how long a call may take, reconnecting included. Use the client in a `with` block, or close it.
+    `timeout` is how long a call may take, reconnecting included. `client_id` is the name that the broker logs. With
+    `lazy` the client connects when it is first used. Use the client in a `with` block, or close it.
     """
-    return Client(parse_bootstrap(address), timeout=timeout).connect()
+    client = Client(parse_bootstrap(address), timeout=timeout, client_id=client_id)
+    return client if lazy else client.connect()
 
 
-def connect_async(address: str | Sequence[str] = DEFAULT_ADDRESS, *, timeout: Duration = 30) -> AsyncClient:
+def connect_async(
+    address: str | Sequence[str] = DEFAULT_ADDRESS,
+    *,
+    timeout: Duration = 30,
+    client_id: str = DEFAULT_CLIENT_ID,
+) -> AsyncClient:
     """The asynchronous twin: `async with quiver.connect_async() as q`, or `q = await quiver.connect_async()`."""
-    return AsyncClient(parse_bootstrap(address), timeout=timeout)
+    return AsyncClient(parse_bootstrap(address), timeout=timeout, client_id=client_id)

@@ -7,10 +7,28 @@ import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from quiver.system.network import TcpNetwork
+from quiver.system.network import Network, TcpNetwork
 
 _T = TypeVar("_T")
 Buffer = bytes | bytearray | memoryview
+
+__all__ = [
+    "RUNS_COROUTINES",
+    "Buffer",
+    "Lock",
+    "Network",
+    "Signal",
+    "Stream",
+    "Task",
+    "TcpNetwork",
+    "Waiter",
+    "acquire",
+    "finished",
+    "flatten",
+    "monotonic",
+    "signal_safe",
+    "sleep",
+]
 
 RUNS_COROUTINES = True
 """Whether a user's function may be asynchronous."""
@@ -99,6 +117,11 @@ async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
+def monotonic() -> float:
+    """The time that timeouts here are measured by."""
+    return asyncio.get_running_loop().time()
+
+
 async def finished(outcome: Any) -> None:
     """Waits for what a user's function returned, where that can be waited for."""
     if inspect.isawaitable(outcome):
@@ -181,6 +204,3 @@ class Stream:
 
     def close(self) -> None:
         self._socket.close()
-
-
-dial = TcpNetwork().dial

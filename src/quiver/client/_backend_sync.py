@@ -7,7 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 _T = TypeVar("_T")
 Buffer = bytes | bytearray | memoryview
@@ -100,6 +100,11 @@ def sleep(seconds: float) -> None:
     time.sleep(seconds)
 
 
+def monotonic() -> float:
+    """The time that timeouts here are measured by."""
+    return time.monotonic()
+
+
 def finished(outcome: object) -> None:
     """A user's function has done its work when it returns."""
 
@@ -154,25 +159,31 @@ class Stream:
         self._socket.close()
 
 
-def dial(host: str, port: int, timeout: float) -> socket.socket:
-    """A connected TCP socket; OSError or TimeoutError when that fails."""
-    deadline = time.monotonic() + timeout
-    problem: OSError = OSError(f"{host} has no address")
-    for family, kind, protocol, _, address in _resolve(host, port, timeout):
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.settimeout(max(0.001, deadline - time.monotonic()))
-            sock.connect(address)
-            sock.settimeout(None)
-        except OSError as error:
-            sock.close()
-            problem = error
-        except BaseException:
-            sock.close()
-            raise
-        else:
-            return sock
-    raise problem
+class Network(Protocol):
+    def dial(self, host: str, port: int, timeout: float) -> socket.socket:
+        """A connected socket; OSError or TimeoutError when that fails."""
+        ...
+
+
+class TcpNetwork:
+    def dial(self, host: str, port: int, timeout: float) -> socket.socket:
+        deadline = time.monotonic() + timeout
+        problem: OSError = OSError(f"{host} has no address")
+        for family, kind, protocol, _, address in _resolve(host, port, timeout):
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.settimeout(max(0.001, deadline - time.monotonic()))
+                sock.connect(address)
+                sock.settimeout(None)
+            except OSError as error:
+                sock.close()
+                problem = error
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                return sock
+        raise problem
 
 
 def _resolve(host: str, port: int, timeout: float) -> Sequence[tuple[Any, ...]]:

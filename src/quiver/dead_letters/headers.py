@@ -17,7 +17,7 @@ from quiver.queues.state.port import Dead
 _ERROR_BYTES = 4096
 
 
-class Death(NamedTuple):
+class DeadLetterOrigin(NamedTuple):
     topic: str
     partition: int
     group: str
@@ -25,22 +25,22 @@ class Death(NamedTuple):
     dead: Dead
 
 
-def buried(row: StoredRow, death: Death) -> NewMessage:
+def to_dead_letter(row: StoredRow, origin: DeadLetterOrigin) -> NewMessage:
     """A message as it goes to the dead-letter topic: as it was, with headers that say where it comes from and why.
 
     Its time to live ends here, and is noted so that it can begin anew.
     """
-    message, dead = row.message, death.dead
+    message, dead = row.message, origin.dead
     written = {
-        "topic": death.topic,
-        "partition": str(death.partition),
+        "topic": origin.topic,
+        "partition": str(origin.partition),
         "offset": str(row.offset),
         "timestamp": format_time(message.timestamp_ms or 0),
         "appended_at": format_time(row.append_time_ms),
         "attempts": str(dead.attempts),
-        "group": death.group,
+        "group": origin.group,
         "reason": dead.reason,
-        "died_at": format_time(death.at_ms),
+        "died_at": format_time(origin.at_ms),
     }
     if dead.first_delivered_ms > 0:
         written["first_delivered"] = format_time(dead.first_delivered_ms)
@@ -55,7 +55,7 @@ def buried(row: StoredRow, death: Death) -> NewMessage:
     return msgspec.structs.replace(message, headers=headers, expires_at_ms=None)
 
 
-def revived(row: StoredRow, now_ms: int) -> NewMessage:
+def to_message(row: StoredRow, now_ms: int) -> NewMessage:
     """A dead letter as it goes back to work: as it was before, its time to live counted from now."""
     message = row.message
     headers = {name: value for name, value in (message.headers or {}).items() if name not in NAMES}
@@ -65,7 +65,7 @@ def revived(row: StoredRow, now_ms: int) -> NewMessage:
     )
 
 
-def read_letter(partition: int, row: StoredRow) -> DeadLetter:
+def read_dead_letter(partition: int, row: StoredRow) -> DeadLetter:
     """Whatever the headers hold: anybody may publish to a dead-letter topic."""
     message = row.message
     written = message.headers or {}

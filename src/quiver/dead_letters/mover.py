@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from quiver.dead_letters.headers import Death, buried, revived
+from quiver.dead_letters.headers import DeadLetterOrigin, to_dead_letter, to_message
 from quiver.messages.stored_rows import StoredRow, read_rows
 from quiver.model.dead_letter import dead_letter_topic
 from quiver.model.errors import PartitionNotFound, TopicExists, TopicNotFound
@@ -20,22 +20,23 @@ from quiver.outbox.outbox import Move, mover_id
 from quiver.outbox.packing import Placed, packed
 from quiver.partition.partition import Partition
 from quiver.queues.state.port import Dead, Run
+from quiver.structures.offset_ranges import ranges_of
 from quiver.system.clock import Clock
 from quiver.topics.admin import TopicAdmin
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 
 if TYPE_CHECKING:
-    from quiver.queues.partition.partition_queue import PartitionDelivery
+    from quiver.queues.partition.partition_queue import PartitionQueue
 
 logger = logging.getLogger(__name__)
 
 _SLICE_BYTES = 64 * KIB
-_NEAR = 256
+_NEAR = 255
 """Messages between two that are moved that cost less to read over than to read again."""
 
 
-class Burial:
+class DeadLetterMover:
     """Every call may be a repeat; what is in its place already is recognised there."""
 
     def __init__(
@@ -54,29 +55,29 @@ class Burial:
         self._clock = clock
         self._making = asyncio.Lock()
 
-    async def carry(self, delivery: "PartitionDelivery", move: Move) -> None:
+    async def carry(self, queue: "PartitionQueue", move: Move) -> None:
         """Raises QuiverError when it has to be tried again."""
         if move.target.topic_id:
-            await self._send_back(delivery, move)
+            await self._redrive(queue, move)
         else:
-            await self._bury(delivery, move)
+            await self._move_to_dlq(queue, move)
 
-    async def _bury(self, delivery: "PartitionDelivery", move: Move) -> None:
+    async def _move_to_dlq(self, queue: "PartitionQueue", move: Move) -> None:
         try:
-            topic = self._metadata.topic_by_id(delivery.topic_id)
+            topic = self._metadata.topic_by_id(queue.topic_id)
         except TopicNotFound:
             return
         group_id, dead = msgspec.convert(move.content, tuple[int, list[Dead]])
-        target = await self._grave(topic, move.target.partition)
+        target = await self._dead_letter_partition(topic, move.target.partition)
         group, now_ms = self._group_name(group_id), self._clock.now_ms()
         places = _places([(entry.start, entry.end) for entry in dead])
         ends = {offset: entry for entry in dead for offset in range(entry.start, entry.end)}
 
         def change(row: StoredRow) -> NewMessage:
-            return buried(row, Death(topic.name, delivery.number, group, now_ms, ends[row.offset]))
+            return to_dead_letter(row, DeadLetterOrigin(topic.name, queue.number, group, now_ms, ends[row.offset]))
 
-        mover = mover_id("dead_letters", delivery.topic_id, delivery.number)
-        async for frame in packed(_read(delivery.partition, places, change)):
+        mover = mover_id("dead_letters", queue.topic_id, queue.number)
+        async for frame in packed(_read(queue.partition, places, change)):
             await append_moved(
                 target,
                 mover=mover,
@@ -85,16 +86,16 @@ class Burial:
                 schema_id=frame.schema_id,
             )
 
-    async def _send_back(self, delivery: "PartitionDelivery", move: Move) -> None:
+    async def _redrive(self, queue: "PartitionQueue", move: Move) -> None:
         places = _places(msgspec.convert(move.content, list[Run]))
         try:
             target = self._partitions.get(*move.target)
         except (TopicNotFound, PartitionNotFound) as problem:
-            await self._give_up(delivery, places, problem)
+            await self._give_up(queue, places, problem)
             return
         now_ms = self._clock.now_ms()
-        mover = mover_id("redrive", delivery.topic_id, delivery.number)
-        async for frame in packed(_read(delivery.partition, places, lambda row: revived(row, now_ms))):
+        mover = mover_id("redrive", queue.topic_id, queue.number)
+        async for frame in packed(_read(queue.partition, places, lambda row: to_message(row, now_ms))):
             await append_moved(
                 target,
                 mover=mover,
@@ -103,13 +104,13 @@ class Burial:
                 schema_id=frame.schema_id,
             )
 
-    async def _give_up(self, delivery: "PartitionDelivery", places: dict[int, int], problem: Exception) -> None:
+    async def _give_up(self, queue: "PartitionQueue", places: dict[int, int], problem: Exception) -> None:
         """The topic was deleted after the letters had left for it: they become dead letters again."""
-        logger.warning("dead letters of %s come back: %s", delivery.partition.name, problem)
-        async for frame in packed(_read(delivery.partition, places, lambda row: row.message)):
-            await append_again(delivery.partition, messages=frame.messages, schema_id=frame.schema_id)
+        logger.warning("dead letters of %s come back: %s", queue.partition.name, problem)
+        async for frame in packed(_read(queue.partition, places, lambda row: row.message)):
+            await append_again(queue.partition, messages=frame.messages, schema_id=frame.schema_id)
 
-    async def _grave(self, topic: Topic, number: int) -> Partition:
+    async def _dead_letter_partition(self, topic: Topic, number: int) -> Partition:
         """A partition of the dead-letter topic, which has as many as the topic itself."""
         name, count = dead_letter_topic(topic.name), max(topic.config.partitions, number + 1)
         async with self._making:
@@ -152,17 +153,6 @@ async def _read(
         place = places.get(row.offset)
         return None if place is None else Placed(place, row.schema_id, row.size, change(row))
 
-    for start, end in _spans(list(places)):
+    for start, end in ranges_of(places, gap=_NEAR):
         async for placed in read_rows(partition, start, end, choose, slice_bytes=_SLICE_BYTES):
             yield placed
-
-
-def _spans(offsets: list[int]) -> list[Run]:
-    """What to read at a stretch, without changing the order."""
-    spans: list[Run] = []
-    for offset in offsets:
-        if spans and spans[-1][1] <= offset < spans[-1][1] + _NEAR:
-            spans[-1] = (spans[-1][0], offset + 1)
-        else:
-            spans.append((offset, offset + 1))
-    return spans

@@ -6,12 +6,13 @@ import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
-from quiver.dead_letters.headers import read_letter
+from quiver.dead_letters.headers import read_dead_letter
 from quiver.messages.stored_rows import StoredRow, read_rows
-from quiver.model.dead_letter import DeadLetter, LetterCursor, LetterFilter
+from quiver.model.dead_letter import DeadLetter, DeadLetterCursor, DeadLetterFilter
 from quiver.model.limits import KIB, MIB
 from quiver.partition.partition import Partition
 from quiver.structures.interval_set import IntervalSet
+from quiver.structures.offset_ranges import joined
 
 _SLICES_BYTES = 16 * MIB
 """Of all partitions together, shared among them."""
@@ -20,14 +21,14 @@ _WINDOW_LETTERS = 1000
 _WINDOW_BYTES = 8 * MIB
 _TURN_LETTERS = 200
 """Then others get their turn: a slice of the log may hold thousands of small letters."""
-_NEAR = 64
+_NEAR = 63
 """Letters between two that are looked for that cost less to read over than to read again."""
 _NOTHING_REMOVED = IntervalSet()
 
 Run = tuple[int, int]
 
 
-class Box(NamedTuple):
+class DeadLetterPartition(NamedTuple):
     """One partition of a dead-letter topic."""
 
     number: int
@@ -37,16 +38,18 @@ class Box(NamedTuple):
 
 
 class Search(NamedTuple):
-    filter: LetterFilter
-    after: LetterCursor | None = None
+    filter: DeadLetterFilter
+    after: DeadLetterCursor | None = None
     newest_first: bool = False
 
 
-async def find_letters(boxes: Sequence[Box], search: Search) -> AsyncGenerator[DeadLetter, None]:
+async def find_dead_letters(
+    sources: Sequence[DeadLetterPartition], search: Search
+) -> AsyncGenerator[DeadLetter, None]:
     """The letters that fit and are there when the search begins, by time of death, partition and offset."""
     sign = -1 if search.newest_first else 1
-    slice_bytes = min(MIB, max(_LEAST_SLICE_BYTES, _SLICES_BYTES // max(1, len(boxes))))
-    walks = [walk for box in boxes if (walk := await _open_walk(box, search, slice_bytes)) is not None]
+    slice_bytes = min(MIB, max(_LEAST_SLICE_BYTES, _SLICES_BYTES // max(1, len(sources))))
+    walks = [walk for source in sources if (walk := await _open_walk(source, search, slice_bytes)) is not None]
     heads: list[tuple[tuple[int, int, int], int, DeadLetter]] = []
 
     async def push(place: int) -> None:
@@ -67,27 +70,29 @@ async def find_letters(boxes: Sequence[Box], search: Search) -> AsyncGenerator[D
         yield letter
 
 
-async def _open_walk(box: Box, search: Search, slice_bytes: int) -> AsyncIterator[DeadLetter] | None:
+async def _open_walk(
+    source: DeadLetterPartition, search: Search, slice_bytes: int
+) -> AsyncIterator[DeadLetter] | None:
     """The letters of one partition, or None when there is nothing to look at."""
     wanted = search.filter
-    if wanted.partition is not None and wanted.partition != box.number:
+    if wanted.partition is not None and wanted.partition != source.number:
         return None
-    start, end = await _bounds(box, search)
-    runs = [run for part in _asked(wanted, box.number, start, end) for run in box.removed.gaps(*part)]
-    return _walk(box, runs, search, slice_bytes) if runs else None
+    start, end = await _bounds(source, search)
+    runs = [run for part in _asked(wanted, source.number, start, end) for run in source.removed.gaps(*part)]
+    return _walk(source, runs, search, slice_bytes) if runs else None
 
 
-def _asked(wanted: LetterFilter, number: int, start: int, end: int) -> list[Run]:
+def _asked(wanted: DeadLetterFilter, number: int, start: int, end: int) -> list[Run]:
     if wanted.ids is None:
         return [(start, end)]
     offsets = IntervalSet((offset, offset + 1) for partition, offset in wanted.ids if partition == number)
     return list(offsets.within(start, end))
 
 
-async def _bounds(box: Box, search: Search) -> Run:
+async def _bounds(source: DeadLetterPartition, search: Search) -> Run:
     """Between which offsets to look, by the times and the cursor."""
-    log, wanted, after = box.partition.log, search.filter, search.after
-    start, end = log.start_offset, box.partition.committed.last_stable
+    log, wanted, after = source.partition.log, search.filter, search.after
+    start, end = log.start_offset, source.partition.committed.last_stable
     if wanted.from_time_ms is not None:
         start = max(start, await log.offset_for_time(wanted.from_time_ms))
     if wanted.to_time_ms is not None:
@@ -95,54 +100,45 @@ async def _bounds(box: Box, search: Search) -> Run:
     if after is None:
         return start, end
     if search.newest_first:
-        behind = after.offset if box.number == after.partition else await log.offset_for_time(after.died_at_ms + 1)
+        behind = after.offset if source.number == after.partition else await log.offset_for_time(after.died_at_ms + 1)
         return start, min(end, behind)
-    ahead = after.offset + 1 if box.number == after.partition else await log.offset_for_time(after.died_at_ms)
+    ahead = after.offset + 1 if source.number == after.partition else await log.offset_for_time(after.died_at_ms)
     return max(start, ahead), end
 
 
-async def _walk(box: Box, runs: Sequence[Run], search: Search, slice_bytes: int) -> AsyncIterator[DeadLetter]:
+async def _walk(
+    source: DeadLetterPartition, runs: Sequence[Run], search: Search, slice_bytes: int
+) -> AsyncIterator[DeadLetter]:
     after, newest_first, asked = search.after, search.newest_first, IntervalSet(runs)
 
     def choose(row: StoredRow) -> DeadLetter | None:
         if row.offset not in asked:
             return None
-        letter = read_letter(box.number, row)
+        letter = read_dead_letter(source.number, row)
         if after is not None and (letter.cursor >= after if newest_first else letter.cursor <= after):
             return None
         return letter if search.filter.fits(letter) else None
 
-    spans = _spans(runs)
+    spans = joined(runs, gap=_NEAR)
     for start, end in reversed(spans) if newest_first else spans:
         if newest_first:
-            slices = _backwards(box, start, end, choose)
+            slices = _backwards(source, start, end, choose)
         else:
-            slices = read_rows(box.partition, start, end, choose, slice_bytes=slice_bytes)
+            slices = read_rows(source.partition, start, end, choose, slice_bytes=slice_bytes)
         async for letters in slices:
             for letter in letters:
-                if letter.offset not in box.removed:
+                if letter.offset not in source.removed:
                     yield letter
 
 
-def _spans(runs: Sequence[Run]) -> list[Run]:
-    """What to read at a stretch."""
-    spans: list[Run] = []
-    for start, end in runs:
-        if spans and start - spans[-1][1] < _NEAR:
-            spans[-1] = (spans[-1][0], end)
-        else:
-            spans.append((start, end))
-    return spans
-
-
 async def _backwards(
-    box: Box, start: int, end: int, choose: Callable[[StoredRow], DeadLetter | None]
+    source: DeadLetterPartition, start: int, end: int, choose: Callable[[StoredRow], DeadLetter | None]
 ) -> AsyncIterator[list[DeadLetter]]:
     """The log is read forwards, in windows from the end on; a window that holds too much is cut in half."""
     length = _WINDOW_LETTERS
     while start < end:
         low = max(start, end - length)
-        window = await _window(box, low, end, choose)
+        window = await _window(source, low, end, choose)
         if window is None:
             length = max(1, (end - low) // 2)
             continue
@@ -151,18 +147,18 @@ async def _backwards(
 
 
 async def _window(
-    box: Box, start: int, end: int, choose: Callable[[StoredRow], DeadLetter | None]
+    source: DeadLetterPartition, start: int, end: int, choose: Callable[[StoredRow], DeadLetter | None]
 ) -> list[DeadLetter] | None:
     found: list[DeadLetter] = []
     size = 0
-    async for letters in read_rows(box.partition, start, end, choose):
+    async for letters in read_rows(source.partition, start, end, choose):
         found += letters
-        size += sum(map(letter_size, letters))
+        size += sum(map(dead_letter_size, letters))
         if size > _WINDOW_BYTES and end - start > 1:
             return None
     return found
 
 
-def letter_size(letter: DeadLetter) -> int:
+def dead_letter_size(letter: DeadLetter) -> int:
     """About what it takes in memory and in an answer."""
     return 256 + len(letter.value or b"") + len(letter.key or b"") + sum(map(len, letter.headers.values()))

@@ -7,9 +7,9 @@ from contextlib import aclosing
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from quiver.dead_letters.mover import Burial
-from quiver.dead_letters.search import Box, Search, find_letters, letter_size
-from quiver.model.dead_letter import SUFFIX, DeadLetter, LetterCursor, LetterId, dead_letter_topic
+from quiver.dead_letters.mover import DeadLetterMover
+from quiver.dead_letters.search import DeadLetterPartition, Search, dead_letter_size, find_dead_letters
+from quiver.model.dead_letter import SUFFIX, DeadLetter, DeadLetterCursor, DeadLetterId, dead_letter_topic
 from quiver.model.errors import InvalidRequest, TopicNotFound
 from quiver.model.limits import MIB
 from quiver.model.names import check_name
@@ -17,11 +17,12 @@ from quiver.model.topic import Topic
 from quiver.outbox.outbox import Move, Target
 from quiver.queues.state.port import Run, Settlement
 from quiver.structures.murmur2 import partition_for
+from quiver.structures.offset_ranges import ranges_of
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 
 if TYPE_CHECKING:
-    from quiver.queues.partition.partition_queue import PartitionDelivery
+    from quiver.queues.partition.partition_queue import PartitionQueue
     from quiver.queues.service import Queues
 
 MAX_LIMIT = 10_000
@@ -33,32 +34,32 @@ _SLICE_LETTERS = 1000
 _SLICE_BYTES = 8 * MIB
 
 
-class LetterPage(NamedTuple):
+class DeadLetterPage(NamedTuple):
     letters: list[DeadLetter]
     total: int
     """Letters in the dead-letter topic, whatever was looked for."""
-    next: LetterCursor | None
+    next: DeadLetterCursor | None
     """Where the next page begins; None behind the last."""
 
 
-class LettersTaken(NamedTuple):
+class DeadLettersTaken(NamedTuple):
     """What a redrive or a purge took out of the dead-letter topic, or would take."""
 
     letter_count: int
-    ids: list[LetterId]
+    ids: list[DeadLetterId]
     """The first thousand."""
-    missing: list[LetterId]
+    missing: list[DeadLetterId]
     """Asked for by id, and not there (any more)."""
-    next: LetterCursor | None = None
+    next: DeadLetterCursor | None = None
     """Behind the last one taken, when the limit was reached."""
 
 
-class RemovedPage(NamedTuple):
+class RemovedDeadLetterPage(NamedTuple):
     """Letters that were sent back or purged, though the log still has them."""
 
     runs: list[tuple[int, int, int]]
     """Partition, first offset, and the offset behind the last."""
-    next: LetterId | None
+    next: DeadLetterId | None
     """Where the next page begins; None behind the last."""
 
 
@@ -67,31 +68,31 @@ class DeadLetters:
         self,
         metadata: TopicCatalogue,
         partitions: Partitions,
-        burial: Burial,
+        dead_letter_mover: DeadLetterMover,
         *,
         queues: "Callable[[], Queues]",
     ) -> None:
         self._metadata = metadata
         self._partitions = partitions
-        self._burial = burial
+        self._burial = dead_letter_mover
         self._queues = queues
         self._taking: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         """By dead-letter topic: letters are taken by one at a time, so that none is taken twice."""
 
-    async def bury(self, delivery: "PartitionDelivery", move: Move) -> None:
+    async def move_to_dlq(self, queue: "PartitionQueue", move: Move) -> None:
         """Carries out a move of dead letters, there or back; raises QuiverError when it has to be tried again."""
-        await self._burial.carry(delivery, move)
+        await self._burial.carry(queue, move)
 
-    async def page(self, topic: str, search: Search, *, limit: int = 1000, skip: int = 0) -> LetterPage:
+    async def page(self, topic: str, search: Search, *, limit: int = 1000, skip: int = 0) -> DeadLetterPage:
         """A page of letters. A topic without dead letters has an empty one. Large letters make a page shorter."""
         found = self._dead_letter_topic(topic)
         if found is None:
-            return LetterPage([], 0, None)
-        boxes = self._boxes(found)
+            return DeadLetterPage([], 0, None)
+        sources = self._sources(found)
         letters: list[DeadLetter] = []
-        following: LetterCursor | None = None
+        following: DeadLetterCursor | None = None
         size = 0
-        async with aclosing(find_letters(boxes, search)) as walk:
+        async with aclosing(find_dead_letters(sources, search)) as walk:
             async for letter in walk:
                 if skip:
                     skip -= 1
@@ -100,12 +101,12 @@ class DeadLetters:
                     following = letters[-1].cursor
                     break
                 letters.append(letter)
-                size += letter_size(letter)
-        return LetterPage(letters, await _total(boxes), following)
+                size += dead_letter_size(letter)
+        return DeadLetterPage(letters, await _total(sources), following)
 
     async def redrive(
         self, topic: str, search: Search, *, limit: int | None = None, to: str | None = None, dry_run: bool = False
-    ) -> LettersTaken:
+    ) -> DeadLettersTaken:
         """Sends letters back to the topic and partition they came from, or to another topic; each once.
 
         They are on their way when this returns, and as a rule have arrived.
@@ -123,22 +124,22 @@ class DeadLetters:
 
     async def purge(
         self, topic: str, search: Search, *, limit: int | None = None, dry_run: bool = False
-    ) -> LettersTaken:
+    ) -> DeadLettersTaken:
         """Removes letters for good."""
         return await self._take(self._dead_letter_topic(topic), search, limit, None, dry_run=dry_run)
 
-    def removed(self, topic: str, start: LetterId) -> RemovedPage:
+    def removed(self, topic: str, start: DeadLetterId) -> RemovedDeadLetterPage:
         """A page of what is no letter any more, from a place on. A topic without dead letters has an empty one."""
         found = self._dead_letter_topic(topic)
         runs: list[tuple[int, int, int]] = []
-        for box in [] if found is None else self._boxes(found)[start.partition :]:
-            log = box.partition.log
-            first = max(log.start_offset, start.offset if box.number == start.partition else 0)
-            here = islice(box.removed.within(first, log.end_offset), _REMOVED_RUNS - len(runs))
-            runs += [(box.number, *run) for run in here]
+        for source in [] if found is None else self._sources(found)[start.partition :]:
+            log = source.partition.log
+            first = max(log.start_offset, start.offset if source.number == start.partition else 0)
+            here = islice(source.removed.within(first, log.end_offset), _REMOVED_RUNS - len(runs))
+            runs += [(source.number, *run) for run in here]
             if len(runs) == _REMOVED_RUNS:
-                return RemovedPage(runs, LetterId(box.number, runs[-1][2]))
-        return RemovedPage(runs, None)
+                return RemovedDeadLetterPage(runs, DeadLetterId(source.number, runs[-1][2]))
+        return RemovedDeadLetterPage(runs, None)
 
     async def _take(
         self,
@@ -148,11 +149,11 @@ class DeadLetters:
         target: Callable[[DeadLetter], Target] | None,
         *,
         dry_run: bool,
-    ) -> LettersTaken:
+    ) -> DeadLettersTaken:
         taken = _Taken(search)
         if topic is None:
             return taken.result(None)
-        async with self._taking[topic.id], aclosing(find_letters(self._boxes(topic), search)) as walk:
+        async with self._taking[topic.id], aclosing(find_dead_letters(self._sources(topic), search)) as walk:
             async for letters, is_last in _slices(walk, limit):
                 if target is not None:
                     for letter in letters:
@@ -171,11 +172,11 @@ class DeadLetters:
         for letter in letters:
             by_partition[letter.partition].append(letter)
         for number, held in by_partition.items():
-            delivery = await self._queues().delivery(topic, number)
-            moves = [] if target is None else _moves(delivery, held, target)
-            await delivery.remove_letters(_runs(held), moves)
-            await delivery.buried(Settlement([], moves=moves))
-            await _free_room(delivery)
+            queue = await self._queues().partition_queue(topic, number)
+            moves = [] if target is None else _moves(queue, held, target)
+            await queue.remove_dead_letters(_runs(held), moves)
+            await queue.dead_letters_arrived(Settlement([], moves=moves))
+            await _free_room(queue)
 
     def _target(self, found: Topic, letter: DeadLetter, goal: Topic | None) -> Target:
         """The original partition, where there is one; otherwise where the key belongs."""
@@ -197,10 +198,12 @@ class DeadLetters:
             self._metadata.topic(topic)
             return None
 
-    def _boxes(self, topic: Topic) -> list[Box]:
-        known = self._queues().known_deliveries(topic.id)
+    def _sources(self, topic: Topic) -> list[DeadLetterPartition]:
+        known = self._queues().partition_queues(topic.id)
         return [
-            Box(number, partition, known[number].removed) if number in known else Box(number, partition)
+            DeadLetterPartition(number, partition, known[number].removed)
+            if number in known
+            else DeadLetterPartition(number, partition)
             for number, partition in enumerate(self._partitions.of(topic.id))
         ]
 
@@ -210,8 +213,8 @@ class _Taken:
 
     def __init__(self, search: Search) -> None:
         self._count = 0
-        self._ids: list[LetterId] = []
-        self._missing = dict.fromkeys(LetterId(*id) for id in search.filter.ids or ())
+        self._ids: list[DeadLetterId] = []
+        self._missing = dict.fromkeys(DeadLetterId(*id) for id in search.filter.ids or ())
 
     def add(self, letters: Iterable[DeadLetter]) -> None:
         for letter in letters:
@@ -220,8 +223,8 @@ class _Taken:
             if len(self._ids) < IDS_SHOWN:
                 self._ids.append(letter.id)
 
-    def result(self, following: LetterCursor | None) -> LettersTaken:
-        return LettersTaken(self._count, self._ids, list(self._missing), following)
+    def result(self, following: DeadLetterCursor | None) -> DeadLettersTaken:
+        return DeadLettersTaken(self._count, self._ids, list(self._missing), following)
 
 
 async def _slices(walk: AsyncIterator[DeadLetter], limit: int | None) -> AsyncIterator[tuple[list[DeadLetter], bool]]:
@@ -230,7 +233,7 @@ async def _slices(walk: AsyncIterator[DeadLetter], limit: int | None) -> AsyncIt
     size = count = 0
     async for letter in walk:
         letters.append(letter)
-        size += letter_size(letter)
+        size += dead_letter_size(letter)
         count += 1
         if count == limit:
             yield letters, True
@@ -243,42 +246,34 @@ async def _slices(walk: AsyncIterator[DeadLetter], limit: int | None) -> AsyncIt
 
 
 def _moves(
-    delivery: "PartitionDelivery", letters: Iterable[DeadLetter], target: Callable[[DeadLetter], Target]
+    queue: "PartitionQueue", letters: Iterable[DeadLetter], target: Callable[[DeadLetter], Target]
 ) -> list[Move]:
     """A move for each target and priority, begun."""
     by_target: defaultdict[tuple[Target, int], list[DeadLetter]] = defaultdict(list)
     for letter in letters:
         by_target[target(letter), letter.priority].append(letter)
-    return [delivery.outbox.begin(goal, len(held), _runs(held)) for (goal, _), held in by_target.items()]
+    return [queue.outbox.begin(goal, len(held), _runs(held)) for (goal, _), held in by_target.items()]
 
 
 def _runs(letters: Sequence[DeadLetter]) -> list[Run]:
     """The offsets of some letters of one partition, in order."""
-    runs: list[Run] = []
-    for offset in sorted(letter.offset for letter in letters):
-        if runs and runs[-1][1] == offset:
-            runs[-1] = (runs[-1][0], offset + 1)
-        else:
-            runs.append((offset, offset + 1))
-    return runs
+    return ranges_of(sorted(letter.offset for letter in letters))
 
 
-async def _free_room(delivery: "PartitionDelivery") -> None:
+async def _free_room(queue: "PartitionQueue") -> None:
     """Letters at the front of the log that are gone, and not on their way any more, take no disk."""
-    log = delivery.partition.log
-    on_their_way = (
-        start for move in delivery.outbox.open.values() if move.target.topic_id for start, _ in move.content
-    )
-    free = min(delivery.removed.first_gap(log.start_offset), min(on_their_way, default=log.end_offset))
+    log = queue.partition.log
+    on_their_way = (start for move in queue.outbox.open.values() if move.target.topic_id for start, _ in move.content)
+    free = min(queue.removed.first_gap(log.start_offset), min(on_their_way, default=log.end_offset))
     if free > log.start_offset and log.failure is None:
-        await delivery.partition.drop_below(free)
+        await queue.partition.drop_below(free)
 
 
-async def _total(boxes: Sequence[Box]) -> int:
+async def _total(sources: Sequence[DeadLetterPartition]) -> int:
     total = 0
-    for box in boxes:
-        log, end_offset = box.partition.log, box.partition.committed.high_watermark
+    for source in sources:
+        log, end_offset = source.partition.log, source.partition.committed.high_watermark
         if log.start_offset < end_offset:
             held = sum(await log.count_by_priority(log.start_offset))
-            total += held - sum(end - start for start, end in box.removed.within(log.start_offset, end_offset))
+            total += held - sum(end - start for start, end in source.removed.within(log.start_offset, end_offset))
     return max(0, total)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from quiver.groups.deadlines import Deadlines
+from quiver.structures.deadlines import Deadlines
 from quiver.system.clock import Clock
 from quiver.telemetry.supervised_task import SupervisedTask
 

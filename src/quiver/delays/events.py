@@ -4,6 +4,7 @@ import msgspec
 import numpy as np
 
 from quiver.outbox.outbox import Move
+from quiver.storage.journaled_state import EventCodec
 from quiver.structures.ordered_pairs import Integers
 
 
@@ -53,8 +54,9 @@ class Purged(msgspec.Struct, tag=5, array_like=True, frozen=True):
 
 DelayEvent = Cancelled | Left | MoveDone | Relocated | Purged
 
-encode_event = msgspec.msgpack.Encoder().encode
-decode_event = msgspec.msgpack.Decoder(DelayEvent).decode
+CODEC: EventCodec[DelayEvent] = EventCodec(
+    msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(DelayEvent).decode
+)
 
 
 class MoveContent(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ Which messages there are is in the schedule log: a message is scheduled when it 
 timers journal nothing. What became of them is in the journal.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from quiver.delays.events import (
     unpacked,
 )
 from quiver.delays.pending import PRIORITY_BITS, Delayed, Pending
+from quiver.delays.snapshot import encode_state, restore_state
 from quiver.outbox.outbox import Outbox, Target
 from quiver.structures.interval_set import IntervalSet
 from quiver.structures.ordered_pairs import Integers
@@ -36,9 +37,9 @@ class Totals:
 
     @property
     def changes(self) -> int:
-        return sum(self.image())
+        return sum(self.numbers())
 
-    def image(self) -> list[int]:
+    def numbers(self) -> list[int]:
         return [self.scheduled, self.delivered, self.cancelled, self.expired, self.lost]
 
 
@@ -52,6 +53,8 @@ class DelayState:
         self.known_below = 0
         """Every message of the schedule log below this offset was seen."""
         self.purged_below = 0
+        self.restored_changes = 0
+        """Changes that the snapshot of the last start had."""
         self.cancelled = IntervalSet()
         self.expired = IntervalSet()
         self._leaving: set[int] = set()
@@ -222,20 +225,27 @@ class DelayState:
 
     # snapshots
 
-    def image(self) -> Any:
-        """Plain data without the pending messages, which come in slices."""
+    def snapshot(self) -> Iterator[bytes]:
+        return encode_state(self)
+
+    def restore(self, data: bytes) -> None:
+        restore_state(data, self)
+        self.restored_changes = self.totals.changes
+
+    def head(self) -> Any:
+        """Plain data without the pending messages, which come in chunks of their own."""
         return [
             self.known_below,
             self.purged_below,
             self.pending.in_place_from,
-            self.totals.image(),
+            self.totals.numbers(),
             self.cancelled.pack(),
             self.expired.pack(),
             self.outbox.image(),
         ]
 
-    def restore(self, image: Any) -> None:
-        self.known_below, self.purged_below, self.pending.in_place_from, totals, cancelled, expired, outbox = image
+    def restore_head(self, head: Any) -> None:
+        self.known_below, self.purged_below, self.pending.in_place_from, totals, cancelled, expired, outbox = head
         self.totals = Totals(totals)
         self.cancelled, self.expired = IntervalSet.unpack(cancelled), IntervalSet.unpack(expired)
         self.outbox.restore(outbox)

@@ -5,14 +5,11 @@ An assignment gives every partition that somebody subscribes to exactly one owne
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from quiver.model.topic_partition import TopicPartition
 
 AssignorName = Literal["sticky", "range", "roundrobin"]
-
-
-class TopicPartition(NamedTuple):
-    topic_id: int
-    partition: int
 
 
 Assignment = dict[str, set[TopicPartition]]

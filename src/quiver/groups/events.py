@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.state import Membership
 from quiver.model.queue import QUEUE_SETTINGS, Ordering, QueueSettings
 from quiver.model.settings import Setting, duration, parse_settings
 from quiver.model.times import format_duration
+from quiver.model.topic_partition import TopicPartition
 
 GroupKind = Literal["stream", "queue"]
 

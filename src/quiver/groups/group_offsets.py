@@ -7,12 +7,12 @@ together.
 import abc
 from collections.abc import Callable, Iterable, Mapping
 
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.events import Committed, Event, OffsetsCommitted, OffsetsForgotten
 from quiver.groups.live_group import LiveGroup
 from quiver.groups.table import Group, GroupTable
 from quiver.model.errors import GroupNotEmpty
 from quiver.model.topic import Topic
+from quiver.model.topic_partition import TopicPartition
 from quiver.system.clock import Clock, SteadyClock
 from quiver.system.pace import paced
 

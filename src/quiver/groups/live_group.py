@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 from typing import NamedTuple
 
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.member import MemberState
 from quiver.groups.state import Membership
+from quiver.model.topic_partition import TopicPartition
 
 
 class MemberView(NamedTuple):

@@ -4,9 +4,9 @@ from typing import Literal
 
 import msgspec
 
-from quiver.groups.assignors import TopicPartition
-from quiver.groups.topic_pattern import check_pattern
 from quiver.model.errors import InvalidRequest
+from quiver.model.topic_partition import TopicPartition
+from quiver.structures.name_pattern import check_pattern
 
 MemberState = Literal["none", "pending_revoke", "pending_assign", "complete"]
 

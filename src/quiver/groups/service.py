@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from quiver.groups.assignors import AssignorName, TopicPartition
-from quiver.groups.deadlines import Deadlines
+from quiver.groups.assignors import AssignorName
 from quiver.groups.events import (
     Event,
     GroupCreated,
@@ -35,8 +34,10 @@ from quiver.model.errors import (
 from quiver.model.names import check_name
 from quiver.model.queue import Ordering
 from quiver.model.topic import Topic
+from quiver.model.topic_partition import TopicPartition
 from quiver.storage.journal import Journal
 from quiver.storage.port import Storage
+from quiver.structures.deadlines import Deadlines
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
 from quiver.system.randomness import Randomness
@@ -299,8 +300,7 @@ class GroupService(GroupOffsets):
         return int(self._clock.monotonic() * 1000)
 
     def _live_of(self, name: str) -> LiveGroup:
-        live = self._live.get(name)
-        if live is None:
+        if (live := self._live.get(name)) is None:
             live = self._live[name] = LiveGroup(self._first_version)
         return live
 
@@ -342,8 +342,7 @@ class GroupService(GroupOffsets):
             self.on_committed(event.group, [partition for partition, _ in event.offsets])
 
     def _note_deadline(self, name: str) -> None:
-        group = self._table.groups.get(name)
-        if group is not None:
+        if (group := self._table.groups.get(name)) is not None:
             self._deadlines.note(name, group.membership.next_deadline_ms())
 
     async def _append(self, event: Event) -> None:
@@ -383,9 +382,10 @@ class GroupService(GroupOffsets):
                 await self._install(name, draft)
 
     async def _expire_offsets(self, failures: Failures) -> None:
-        if self._clock.monotonic() - self._offsets_checked_at < _OFFSET_EXPIRY_EVERY_SECONDS:
+        now = self._clock.monotonic()
+        if now - self._offsets_checked_at < _OFFSET_EXPIRY_EVERY_SECONDS:
             return
-        self._offsets_checked_at = self._clock.monotonic()
+        self._offsets_checked_at = now
         async for name, group in paced(list(self._table.groups.items())):
             if group.has_expired(self._steady_clock.earlier_ms()):
                 with failures.of(f"the end of group {name}"):

@@ -14,11 +14,12 @@ from typing import Literal
 
 import msgspec
 
-from quiver.groups.assignors import ASSIGNORS, AssignorName, TopicPartition
+from quiver.groups.assignors import ASSIGNORS, AssignorName
 from quiver.groups.member import REVOCATION_MS, Member, Subscription
-from quiver.groups.topic_pattern import matching
 from quiver.model.errors import GenerationMismatch, GroupProtocolMismatch, MemberFenced, MemberNotFound
 from quiver.model.topic import TopicSize
+from quiver.model.topic_partition import TopicPartition
+from quiver.structures.name_pattern import matching
 
 Protocol = Literal["cooperative", "eager"]
 GroupStateName = Literal["empty", "rebalancing", "stable", "dead"]

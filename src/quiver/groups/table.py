@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.events import (
     Committed,
     Event,
@@ -19,6 +18,7 @@ from quiver.groups.events import (
 )
 from quiver.groups.state import Membership
 from quiver.model.queue import Ordering
+from quiver.model.topic_partition import TopicPartition
 
 _TRANSACTIONS_REMEMBERED = 1_000
 

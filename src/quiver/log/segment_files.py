@@ -126,8 +126,9 @@ class SegmentFiles:
 
     def remove_segments(self, segments: Sequence[Segment]) -> None:
         """Removes files one by one, in an order that leaves no hole wherever it is interrupted."""
-        for segment in segments:
+        for segment in segments:  # all of them, also when a removal fails: nobody else knows them any more
             segment.forget()
+        for segment in segments:
             self.files.remove(segment.index.file.path)
             self.files.remove(segment.path)
         if segments:

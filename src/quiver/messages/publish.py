@@ -94,7 +94,7 @@ class Publish:
             return
         was_given = self._transactions.was_given(producer_id, epoch)
         if was_given is None:
-            was_given = self._catalogue.was_given(producer_id, epoch)
+            was_given = self._catalogue.producer_ids.was_given(producer_id, epoch)
         if not was_given:
             raise UnknownProducer(
                 f"epoch {epoch} of producer {producer_id} was not given out by this broker (or is forgotten); the "

@@ -49,7 +49,7 @@ def dead_letter_topic(topic: str) -> str:
     return f"{kept}-{zlib.crc32(topic.encode()):0{_HASH_DIGITS}x}{SUFFIX}"
 
 
-class LetterId(NamedTuple):
+class DeadLetterId(NamedTuple):
     """The place of a letter in the dead-letter topic. Users write it `partition:offset`."""
 
     partition: int
@@ -59,15 +59,15 @@ class LetterId(NamedTuple):
         return f"{self.partition}:{self.offset}"
 
 
-def parse_letter_id(text: object) -> LetterId:
+def parse_dead_letter_id(text: object) -> DeadLetterId:
     numbers = [whole_number(part) for part in text.split(":")] if isinstance(text, str) else []
     match numbers:
         case [int(partition), int(offset)]:
-            return LetterId(partition, offset)
+            return DeadLetterId(partition, offset)
     raise InvalidRequest(problem=f"{shown(text)} is not the id of a dead letter, such as 0:42")
 
 
-class LetterCursor(NamedTuple):
+class DeadLetterCursor(NamedTuple):
     """A place between two letters, in the order of their death. Users get it as text and give it back."""
 
     died_at_ms: int
@@ -78,11 +78,11 @@ class LetterCursor(NamedTuple):
         return f"{self.partition}:{self.offset}:{self.died_at_ms}"
 
 
-def parse_letter_cursor(text: object) -> LetterCursor:
+def parse_dead_letter_cursor(text: object) -> DeadLetterCursor:
     numbers = [whole_number(part) for part in text.split(":")] if isinstance(text, str) else []
     match numbers:
         case [int(partition), int(offset), int(died_at_ms)]:
-            return LetterCursor(died_at_ms, partition, offset)
+            return DeadLetterCursor(died_at_ms, partition, offset)
     raise InvalidRequest(problem=f"after: {shown(text)} is not what a page of dead letters gave as `next`")
 
 
@@ -116,15 +116,15 @@ class DeadLetter(msgspec.Struct, frozen=True, array_like=True):
     original: Original | None = None
 
     @property
-    def id(self) -> LetterId:
-        return LetterId(self.partition, self.offset)
+    def id(self) -> DeadLetterId:
+        return DeadLetterId(self.partition, self.offset)
 
     @property
-    def cursor(self) -> LetterCursor:
-        return LetterCursor(self.died_at_ms, self.partition, self.offset)
+    def cursor(self) -> DeadLetterCursor:
+        return DeadLetterCursor(self.died_at_ms, self.partition, self.offset)
 
 
-class LetterFilter(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+class DeadLetterFilter(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """Which letters are meant: those that fit everything given. Nothing given: all."""
 
     ids: list[tuple[int, int]] | None = None

@@ -4,6 +4,10 @@ import msgspec
 
 KIB = 1024
 MIB = 1024 * KIB
+SEQUENCE_LIMIT = 2**31
+"""The sequence numbers of a producer's messages wrap here."""
+FRAMES_REMEMBERED = 16
+"""How many frames of a producer a partition recognises when they are repeated; no client has more in flight."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Unpack
 
+from quiver.model.limits import SEQUENCE_LIMIT
 from quiver.model.message import NewMessage
 from quiver.partition.partition import Appended, Partition
-from quiver.partition.producers import SEQUENCE_LIMIT
 from quiver.records.build import build_frame
 from quiver.records.header import unpack_header
 from quiver.records.seal import FrameOptions

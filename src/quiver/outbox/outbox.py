@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from quiver.partition.producers import FIRST_RELAY_ID, SEQUENCE_LIMIT
+from quiver.model.limits import SEQUENCE_LIMIT
+from quiver.partition.producers import FIRST_RELAY_ID
 
 Purpose = Literal["dead_letters", "delays", "redrive", "schedules"]
 _PURPOSES: dict[Purpose, int] = {"dead_letters": 0, "delays": 1, "redrive": 2, "schedules": 3}

@@ -6,7 +6,7 @@ import numpy as np
 
 from quiver.model.epochs import LeaderEpoch
 from quiver.model.errors import MessageIdUndecided, OutOfSequence, QuiverError, TransactionConflict
-from quiver.model.limits import Limits
+from quiver.model.limits import SEQUENCE_LIMIT, Limits
 from quiver.partition.id_keys import Keys, id_keys
 from quiver.partition.message_batch import MessageBatch
 from quiver.partition.message_ids import Screening, first_entries
@@ -21,7 +21,7 @@ from quiver.partition.pending import (
     PendingRepeat,
     refuse,
 )
-from quiver.partition.producers import SEQUENCE_LIMIT, SentFrame
+from quiver.partition.producers import SentFrame
 from quiver.partition.tables import PartitionTables
 from quiver.partition.transactions import Marker, build_marker
 from quiver.records.check import check_frame

@@ -9,10 +9,9 @@ from typing import NamedTuple
 import msgspec
 
 from quiver.model.errors import OutOfSequence, ProducerFenced, UnknownProducer
+from quiver.model.limits import FRAMES_REMEMBERED, SEQUENCE_LIMIT
 from quiver.records.header import COLUMN_ID, NO_PRODUCER, FrameHeader
 
-SEQUENCE_LIMIT = 2**31
-FRAMES_REMEMBERED = 16
 EXPIRY_MS = 24 * 3_600_000
 PRODUCERS_REMEMBERED = 10_000
 FIRST_RELAY_ID = 1 << 62

@@ -1,55 +1,55 @@
 """Requests and answers about dead letters. A topic is named by itself, or by its dead-letter topic."""
 
-from quiver.model.dead_letter import DeadLetter, LetterCursor, LetterFilter
+from quiver.model.dead_letter import DeadLetter, DeadLetterCursor, DeadLetterFilter
 from quiver.protocol.message import Message
 
 
-class ListLetters(Message, tag=50, frozen=True):
+class ListDeadLetters(Message, tag=50, frozen=True):
     topic: str
-    filter: LetterFilter
+    filter: DeadLetterFilter
     limit: int = 1000
     skip: int = 0
-    after: LetterCursor | None = None
+    after: DeadLetterCursor | None = None
     """`next` of the page before."""
     newest_first: bool = False
 
 
-class RedriveLetters(Message, tag=51, frozen=True):
+class RedriveDeadLetters(Message, tag=51, frozen=True):
     topic: str
-    filter: LetterFilter
+    filter: DeadLetterFilter
     limit: int | None = None
     to: str | None = None
     """Another topic than the one they came from."""
     dry_run: bool = False
-    after: LetterCursor | None = None
+    after: DeadLetterCursor | None = None
 
 
-class PurgeLetters(Message, tag=52, frozen=True):
+class PurgeDeadLetters(Message, tag=52, frozen=True):
     topic: str
-    filter: LetterFilter
+    filter: DeadLetterFilter
     limit: int | None = None
     dry_run: bool = False
-    after: LetterCursor | None = None
+    after: DeadLetterCursor | None = None
 
 
-class ListRemovedLetters(Message, tag=53, frozen=True):
+class ListRemovedDeadLetters(Message, tag=53, frozen=True):
     topic: str
     start: tuple[int, int] = (0, 0)
     """Partition and offset to begin at: `next` of the answer before."""
 
 
-DeadLetterRequest = ListLetters | RedriveLetters | PurgeLetters | ListRemovedLetters
+DeadLetterRequest = ListDeadLetters | RedriveDeadLetters | PurgeDeadLetters | ListRemovedDeadLetters
 
 
 class Letters(Message, tag=150, frozen=True):
     letters: list[DeadLetter]
     total: int
     """In the dead-letter topic, whatever was looked for."""
-    next: LetterCursor | None
+    next: DeadLetterCursor | None
     """None behind the last one."""
 
 
-class TakenLetters(Message, tag=151, frozen=True):
+class TakenDeadLetters(Message, tag=151, frozen=True):
     """Sent back or purged, or what would be."""
 
     count: int
@@ -57,13 +57,13 @@ class TakenLetters(Message, tag=151, frozen=True):
     """The first thousand, as partition and offset in the dead-letter topic."""
     missing: list[tuple[int, int]]
     """Asked for by id, and not there."""
-    next: LetterCursor | None
+    next: DeadLetterCursor | None
     """Where to go on when the limit was reached."""
     at_ms: int
     """When, by the broker's clock."""
 
 
-class RemovedLetters(Message, tag=152, frozen=True):
+class RemovedDeadLetters(Message, tag=152, frozen=True):
     """Sent back or purged, though the log of the dead-letter topic still has them."""
 
     runs: list[tuple[int, int, int]]
@@ -72,4 +72,4 @@ class RemovedLetters(Message, tag=152, frozen=True):
     """None behind the last one."""
 
 
-DeadLetterAnswer = Letters | TakenLetters | RemovedLetters
+DeadLetterAnswer = Letters | TakenDeadLetters | RemovedDeadLetters

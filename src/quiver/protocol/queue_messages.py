@@ -3,9 +3,8 @@
 import msgspec
 
 from quiver.model.position import Position
+from quiver.model.settlement import SettleRequest
 from quiver.protocol.message import Message
-
-ACK, NACK, REJECT, EXTEND = 0, 1, 2, 3
 
 
 class Receive(Message, tag=40, frozen=True):
@@ -27,27 +26,8 @@ class Receive(Message, tag=40, frozen=True):
     """Where the group begins, where it has no position yet; None: earliest."""
 
 
-class SettlePart(msgspec.Struct, array_like=True, frozen=True):
-    """What is to happen with some messages of one lease."""
-
-    topic_id: int
-    partition: int
-    group_id: int
-    lease_id: int
-    action: int
-    runs: list[tuple[int, int]]
-    """Offsets, as half-open ranges."""
-    delay_ms: int | None = None
-    """nack: until the next delivery (None: the group's backoff). extend: the lease ends that long from now (None: the
-    group's visibility)."""
-    is_counted: bool = True
-    """nack: whether the delivery counts as an attempt."""
-    reason: str = ""
-    """nack: the last error; reject: the reason."""
-
-
 class Settle(Message, tag=41, frozen=True):
-    parts: list[SettlePart]
+    parts: list[SettleRequest]
 
 
 class DescribeQueues(Message, tag=42, frozen=True):

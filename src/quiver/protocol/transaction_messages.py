@@ -6,6 +6,7 @@ id and that epoch, and sequences from 0 in every partition.
 
 import msgspec
 
+from quiver.model.transaction import LeasedAcks
 from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.message import Message
 
@@ -27,17 +28,6 @@ class GroupOffsets(msgspec.Struct, array_like=True, frozen=True):
     member_id: str | None = None
     """None for tools; the group must be empty then."""
     generation: int | None = None
-
-
-class LeasedAcks(msgspec.Struct, array_like=True, frozen=True):
-    """Messages of one lease that are to be acknowledged when the transaction is committed."""
-
-    topic_id: int
-    partition: int
-    group_id: int
-    lease_id: int
-    runs: list[tuple[int, int]]
-    """Offsets, as half-open ranges."""
 
 
 class InitTransactions(Message, tag=80, frozen=True):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from quiver.groups.table import Group
 from quiver.model.errors import QuiverError
 from quiver.partition.partition import Partition
-from quiver.queues.partition.partition_queue import PartitionDelivery
+from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.state.port import LEVELS, GroupState
 from quiver.records.header import HEADER_BYTES, read_stamped_header
 
@@ -69,7 +69,7 @@ async def partition_depth(
     topic: str,
     number: int,
     partition: Partition,
-    delivery: PartitionDelivery | None,
+    queue: PartitionQueue | None,
     group: Group,
     *,
     now_ms: int,
@@ -77,15 +77,15 @@ async def partition_depth(
 ) -> PartitionDepth:
     """Ages cost a read."""
     log = partition.log
-    state = None if delivery is None else delivery.state(group.id)
-    if delivery is None or state is None:
+    state = None if queue is None else queue.state(group.id)
+    if queue is None or state is None:
         ready = await _unread(partition, [log.start_offset] * LEVELS)
         oldest_ms = await _append_time_ms(partition, log.start_offset) if with_age else None
         return PartitionDepth(topic, number, None, partition.committed.last_stable, ready, oldest_ms=oldest_ms)
-    tally, counts, available = delivery.tally(group.id), state.counts(), state.available(now_ms)
+    counters, counts, available = queue.counters(group.id), state.counts(), state.available(now_ms)
     ready = [sum(pair) for pair in zip(available, await _unread(partition, _positions(state)), strict=True)]
     due = max(0, sum(available) - counts.read_ahead)
-    lowest = delivery.settled_offset(group.id) or 0
+    lowest = queue.settled_offset(group.id) or 0
     return PartitionDepth(
         topic,
         number,
@@ -94,7 +94,7 @@ async def partition_depth(
         ready,
         counts.leased,
         max(0, counts.retrying - due),
-        0 if tally is None else tally.dead,
+        0 if counters is None else counters.dead,
         await _append_time_ms(partition, lowest) if with_age else None,
         state.blocked_keys(now_ms, _BLOCKED_KEYS_SHOWN),
         state.held_by(),

@@ -10,14 +10,14 @@ from quiver.structures.deficit_round_robin import DeficitRoundRobin
 ALL_LEVELS = (1 << LEVELS) - 1
 
 
-class Turn(NamedTuple):
+class Pick(NamedTuple):
     level: int
     partition: int
     want: int
     """To be taken there, if there are so many."""
 
 
-class Turns:
+class FairScheduler:
     """Knows which partitions may have something in which level. Whoever asks `next` says then what came of it."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Turns:
         """The partition may have something in the level: it stays in its place, or goes to the end."""
         self._rings[level][partition] = None
 
-    def next(self, want: int, now_ms: int, levels: int = ALL_LEVELS) -> Turn | None:
+    def next(self, want: int, now_ms: int, levels: int = ALL_LEVELS) -> Pick | None:
         """The next to be asked, among the levels whose bits are set; a single one is not charged for it."""
         if want < 1:
             return None
@@ -54,9 +54,9 @@ class Turns:
         if choice is None:
             return None
         level, count = choice
-        return Turn(level, next(iter(self._rings[level])), count)
+        return Pick(level, next(iter(self._rings[level])), count)
 
-    def served(self, turn: Turn, count: int, *, has_more: bool) -> None:
+    def served(self, turn: Pick, count: int, *, has_more: bool) -> None:
         """So many were taken at the last turn. Without more the partition waits until it is added again."""
         if self._is_shared and count < turn.want:
             self._levels.give_back(turn.level, turn.want - count)

@@ -5,8 +5,8 @@ import asyncio
 from quiver.groups.table import Group
 from quiver.messages.position_offset import position_offset
 from quiver.model.position import EARLIEST, Position
-from quiver.queues.deliveries import Deliveries
-from quiver.queues.partition.partition_queue import PartitionDelivery
+from quiver.queues.partition.partition_queue import PartitionQueue
+from quiver.queues.partition_queues import PartitionQueues
 from quiver.system.pace import bounded_gather
 from quiver.topics.partitions import Partitions
 
@@ -16,20 +16,20 @@ class FirstUse:
     once where the group skips something. That the group uses the topic is on the journal of partition 0, which begins
     last."""
 
-    def __init__(self, topic_id: int, group: Group, partitions: Partitions, deliveries: Deliveries) -> None:
+    def __init__(self, topic_id: int, group: Group, partitions: Partitions, queues: PartitionQueues) -> None:
         self._topic_id = topic_id
         self._group_id, self._ordering = group.id, group.ordering
         self._partitions = partitions
-        self._deliveries = deliveries
+        self._partition_queues = queues
         self._beginning = asyncio.Lock()
 
     @property
     def has_begun(self) -> bool:
         """Partition 0 knows; while that cannot be read, the others do."""
-        known = self._deliveries.known(self._topic_id)
-        if (self._topic_id, 0) not in self._deliveries.broken:
+        known = self._partition_queues.known(self._topic_id)
+        if (self._topic_id, 0) not in self._partition_queues.broken:
             return 0 in known and known[0].state(self._group_id) is not None
-        return any(delivery.state(self._group_id) is not None for delivery in known.values())
+        return any(queue.state(self._group_id) is not None for queue in known.values())
 
     async def begin(self, start: Position) -> None:
         async with self._beginning:
@@ -40,13 +40,13 @@ class FirstUse:
                 await bounded_gather(lambda number: self._begin_behind(number, start), others)
             await self.begun(0, await position_offset(self._partitions.get(self._topic_id, 0), start))
 
-    async def begun(self, number: int, start: int | None = None) -> PartitionDelivery:
+    async def begun(self, number: int, start: int | None = None) -> PartitionQueue:
         """The partition's delivery, in which the group has begun: at the earliest, if it had not yet."""
-        delivery = await self._deliveries.get(self._topic_id, number)
-        if delivery.state(self._group_id) is None:
-            offset = delivery.partition.log.start_offset if start is None else start
-            await delivery.begin(self._group_id, ordering=self._ordering, start=offset)
-        return delivery
+        queue = await self._partition_queues.get(self._topic_id, number)
+        if queue.state(self._group_id) is None:
+            offset = queue.partition.log.start_offset if start is None else start
+            await queue.begin(self._group_id, ordering=self._ordering, start=offset)
+        return queue
 
     async def _begin_behind(self, number: int, start: Position) -> None:
         partition = self._partitions.get(self._topic_id, number)

@@ -10,19 +10,19 @@ not heard of the last commit follows it when it is opened.
 
 from collections.abc import Callable, Iterable
 
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.service import GroupService
 from quiver.groups.table import Group
-from quiver.queues.deliveries import Deliveries
-from quiver.queues.partition.partition_queue import PartitionDelivery
+from quiver.model.topic_partition import TopicPartition
+from quiver.queues.partition.partition_queue import PartitionQueue
+from quiver.queues.partition_queues import PartitionQueues
 
 
 class Positions:
     """`on_news` is called with the id of a group that has something to read again."""
 
-    def __init__(self, groups: GroupService, deliveries: Deliveries, *, on_news: Callable[[int], None]) -> None:
+    def __init__(self, groups: GroupService, queues: PartitionQueues, *, on_news: Callable[[int], None]) -> None:
         self._groups = groups
-        self._deliveries = deliveries
+        self._partition_queues = queues
         self._on_news = on_news
         groups.on_committed = self._committed
 
@@ -31,10 +31,10 @@ class Positions:
         committed = group.offsets.get(partition)
         if committed is None:
             return None
-        delivery = self._deliveries.known(partition.topic_id).get(partition.partition)
-        if delivery is None or delivery.version(group.id) != committed.version:
+        queue = self._partition_queues.known(partition.topic_id).get(partition.partition)
+        if queue is None or queue.version(group.id) != committed.version:
             return committed.offset
-        settled = delivery.settled_offset(group.id)
+        settled = queue.settled_offset(group.id)
         return committed.offset if settled is None else max(settled, committed.offset)
 
     def shown(self, group: Group, partition: TopicPartition) -> int | None:
@@ -44,26 +44,26 @@ class Positions:
             return None
         return None if committed.version == 0 and position <= committed.offset else position
 
-    def opened(self, delivery: PartitionDelivery) -> None:
+    def opened(self, queue: PartitionQueue) -> None:
         """The delivery journal of a partition was read: it follows what groups committed that it has not heard of."""
         if self._groups.problem is not None:
             return
-        place = TopicPartition(delivery.topic_id, delivery.number)
-        for group_id in delivery.group_ids:
+        place = TopicPartition(queue.topic_id, queue.number)
+        for group_id in queue.group_ids:
             name = self._groups.name_of(group_id)
             if name is not None:
-                self._follow(delivery, self._groups.group(name), place)
+                self._follow(queue, self._groups.group(name), place)
 
     def _committed(self, name: str, partitions: Iterable[TopicPartition]) -> None:
         group = self._groups.groups().get(name)
         if group is None:
             return
         for partition in partitions:
-            delivery = self._deliveries.known(partition.topic_id).get(partition.partition)
-            if delivery is not None:
-                self._follow(delivery, group, partition)
+            queue = self._partition_queues.known(partition.topic_id).get(partition.partition)
+            if queue is not None:
+                self._follow(queue, group, partition)
 
-    def _follow(self, delivery: PartitionDelivery, group: Group, partition: TopicPartition) -> None:
+    def _follow(self, queue: PartitionQueue, group: Group, partition: TopicPartition) -> None:
         committed = group.offsets.get(partition)
-        if committed is not None and delivery.follow(group.id, committed.offset, committed.version):
+        if committed is not None and queue.follow(group.id, committed.offset, committed.version):
             self._on_news(group.id)

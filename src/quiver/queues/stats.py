@@ -10,7 +10,7 @@ from quiver.groups.service import GroupService
 from quiver.model.errors import Closed
 from quiver.model.topic import Topic
 from quiver.partition.partition import Partition
-from quiver.queues.partition.partition_queue import PartitionDelivery
+from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.service import Queues
 from quiver.queues.state.port import LEVELS
 from quiver.system.clock import Clock
@@ -94,12 +94,12 @@ class QueueStats:
     async def reliability(self) -> Reliability:
         names = {group.id: name for name, group in self._groups.groups().items()}
         found = Reliability(Settled(), {})
-        async for topic, _, _, delivery in self._all():
-            if delivery is None:
+        async for topic, _, _, queue in self._all():
+            if queue is None:
                 continue
             of_topic, of_groups = found.topics.setdefault(topic.name, (Settled(), {}))
-            async for group_id in paced(delivery.group_ids & names.keys()):
-                settled = _settled(delivery, group_id)
+            async for group_id in paced(queue.group_ids & names.keys()):
+                settled = _settled(queue, group_id)
                 for sum_ in (found.total, of_topic, of_groups.setdefault(names[group_id], Settled())):
                     sum_.add(settled)
         return found
@@ -108,35 +108,35 @@ class QueueStats:
         found = Priorities([0] * LEVELS, [0.0] * LEVELS, {})
         delivered, waited_ms = [0] * LEVELS, [0] * LEVELS
         group_ids: dict[str, set[int]] = {}
-        async for topic, number, partition, delivery in self._all():
+        async for topic, number, partition, queue in self._all():
             if topic.name not in group_ids:
                 group_ids[topic.name] = self._queue_ids(topic)
-            shown = await self._partition(topic, number, partition, delivery, group_ids[topic.name])
+            shown = await self._partition(topic, number, partition, queue, group_ids[topic.name])
             if shown is None:
                 continue
             found.topics.setdefault(topic.name, {})[number] = shown
             _add(found.stored, shown.stored)
-            async for group_id in paced(() if delivery is None else delivery.group_ids):
-                tally = None if delivery is None else delivery.tally(group_id)
-                if tally is not None:
-                    _add(delivered, tally.delivered_by_level)
-                    _add(waited_ms, tally.waited_ms_by_level)
+            async for group_id in paced(() if queue is None else queue.group_ids):
+                counters = None if queue is None else queue.counters(group_id)
+                if counters is not None:
+                    _add(delivered, counters.delivered_by_level)
+                    _add(waited_ms, counters.waited_ms_by_level)
         ids = {topic.id for topic in self._metadata.topics()}
         self._served = {place: samples for place, samples in self._served.items() if place[0] in ids}
         found.average_wait_ms[:] = [wait / max(1, count) for wait, count in zip(waited_ms, delivered, strict=True)]
         return found
 
-    async def _all(self) -> "AsyncIterator[tuple[Topic, int, Partition, PartitionDelivery | None]]":
+    async def _all(self) -> "AsyncIterator[tuple[Topic, int, Partition, PartitionQueue | None]]":
         pace = Pace()
         for topic in self._metadata.topics():
-            known: Mapping[int, PartitionDelivery] = self._queues.known_deliveries(topic.id)
+            known: Mapping[int, PartitionQueue] = self._queues.partition_queues(topic.id)
             for number, partition in enumerate(self._partitions.of(topic.id)):
                 await pace.turn()
                 yield topic, number, partition, known.get(number)
 
     def _queue_ids(self, topic: Topic) -> set[int]:
         """Groups that use the topic; that they do is in partition 0, whatever other partitions they have begun."""
-        first = self._queues.known_deliveries(topic.id).get(0)
+        first = self._queues.partition_queues(topic.id).get(0)
         return set() if first is None else set(first.group_ids)
 
     async def _partition(
@@ -144,7 +144,7 @@ class QueueStats:
         topic: Topic,
         number: int,
         partition: Partition,
-        delivery: PartitionDelivery | None,
+        queue: PartitionQueue | None,
         group_ids: set[int],
     ) -> PartitionPriorities | None:
         """None when the topic was deleted meanwhile."""
@@ -154,11 +154,11 @@ class QueueStats:
             recent = [0] * LEVELS
             if any(stored):
                 recent = await log.count_by_priority(await log.offset_for_time(now_ms - _WINDOW_MS))
-            ready = await _ready(partition, delivery, group_ids, stored, self._queues.lease_clock.now_ms())
+            ready = await _ready(partition, queue, group_ids, stored, self._queues.lease_clock.now_ms())
         except Closed:
             return None
         window_ms = min(_WINDOW_MS, max(1_000, now_ms - self._started_ms))
-        served = _Served() if delivery is None else await _served(delivery)
+        served = _Served() if queue is None else await _served(queue)
         return PartitionPriorities(
             stored=stored,
             ready=ready,
@@ -180,24 +180,26 @@ class QueueStats:
         return [(now - then) * 1000 / elapsed_ms for now, then in zip(served, before, strict=True)]
 
 
-def _settled(delivery: PartitionDelivery, group_id: int) -> Settled:
-    state, tally = delivery.state(group_id), delivery.tally(group_id)
+def _settled(queue: PartitionQueue, group_id: int) -> Settled:
+    state, counters = queue.state(group_id), queue.counters(group_id)
     settled = Settled(in_flight=0 if state is None else state.counts().leased)
-    if tally is not None:
+    if counters is not None:
         for name in ("delivered", "acks", "nacks", "rejects", "extensions", "dead", "expired_leases", "lost"):
-            setattr(settled, name, getattr(tally, name))
+            setattr(settled, name, getattr(counters, name))
     return settled
 
 
-async def _served(delivery: PartitionDelivery) -> _Served:
+async def _served(queue: PartitionQueue) -> _Served:
     served = _Served()
-    async for group_id in paced(delivery.group_ids):
-        state, tally = delivery.state(group_id), delivery.tally(group_id)
+    async for group_id in paced(queue.group_ids):
+        state, counters = queue.state(group_id), queue.counters(group_id)
         if state is not None:
             _add(served.in_flight, state.counts().by_level_leased)
-        if tally is not None:
-            _add(served.messages, tally.delivered_by_level)
-            served.last_ms = [max(pair) for pair in zip(served.last_ms, tally.last_served_ms_by_level, strict=True)]
+        if counters is not None:
+            _add(served.messages, counters.delivered_by_level)
+            served.last_ms = [
+                max(pair) for pair in zip(served.last_ms, counters.last_served_ms_by_level, strict=True)
+            ]
     return served
 
 
@@ -207,12 +209,16 @@ def _add(sums: list[int], more: Sequence[int]) -> None:
 
 
 async def _ready(
-    partition: Partition, delivery: PartitionDelivery | None, group_ids: set[int], stored: Sequence[int], now_ms: int
+    partition: Partition,
+    queue: PartitionQueue | None,
+    group_ids: set[int],
+    stored: Sequence[int],
+    now_ms: int,
 ) -> list[int]:
     """What could be received now, over all groups; where there is none yet, by the first that comes."""
     ready = [0] * LEVELS if group_ids else list(stored)
     async for group_id in paced(group_ids):
-        state = None if delivery is None else delivery.state(group_id)
+        state = None if queue is None else queue.state(group_id)
         if state is None:
             _add(ready, stored)
             continue

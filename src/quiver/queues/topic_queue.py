@@ -10,11 +10,11 @@ from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
 from quiver.partition.partition import Partition
 from quiver.queues.consumers import Consumer, Consumers
-from quiver.queues.deliveries import Deliveries
-from quiver.queues.fair_scheduler import ALL_LEVELS, Turn, Turns
+from quiver.queues.fair_scheduler import ALL_LEVELS, FairScheduler, Pick
 from quiver.queues.first_use import FirstUse
-from quiver.queues.partition.partition_queue import PartitionDelivery
-from quiver.queues.receiver import Receiver
+from quiver.queues.partition.partition_queue import PartitionQueue
+from quiver.queues.partition_queues import PartitionQueues
+from quiver.queues.receive_call import ReceiveCall
 from quiver.queues.state.port import LEVELS, GroupState
 from quiver.system.clock import Clock
 from quiver.system.pace import Pace, Turnstile
@@ -22,7 +22,7 @@ from quiver.topics.partitions import Partitions
 
 logger = logging.getLogger(__name__)
 
-_SCOUTED_AT_ONCE = 64
+_PROBED_AT_ONCE = 64
 _NOTHING = [0] * LEVELS
 _LONGEST_PAUSE_SECONDS = 60.0
 
@@ -30,7 +30,7 @@ _LONGEST_PAUSE_SECONDS = 60.0
 class TopicQueue:
     """Receivers are served in the order in which they came, by one at a time: whoever has the lock.
 
-    Nobody walks over all partitions: those that may have something are noted when they say so (`partition.watch`,
+    Nobody walks over all partitions: those that may have something are noted when they say so (`partition.committed.watch`,
     settlements, times that came) and looked at when a receiver wants something.
     """
 
@@ -40,7 +40,7 @@ class TopicQueue:
         name: str,
         group: Group,
         partitions: Partitions,
-        deliveries: Deliveries,
+        partition_queues: PartitionQueues,
         *,
         turnstile: Turnstile,
         clock: Clock,
@@ -51,29 +51,29 @@ class TopicQueue:
         self._group_settings = group.settings
         self.settings = group.settings.for_topic(topic.config.queue)
         self._partitions = partitions
-        self._deliveries = deliveries
+        self._partition_queues = partition_queues
         self._turnstile = turnstile
         self._clock = clock
         self._lease_clock = lease_clock
-        self._first_use = FirstUse(topic.id, group, partitions, deliveries)
+        self._first_use = FirstUse(topic.id, group, partitions, partition_queues)
         self._lock = asyncio.Lock()
         self._watched: list[tuple[Partition, partial[None]]] = []
         self._news: set[int] = set()
-        self._unscouted: dict[int, None] = {}
+        self._unprobed: dict[int, None] = {}
         """Partitions of which only the broker before this one knew the levels."""
         self._floors: dict[int, list[int]] = {}
         """Of those that were scouted, by level: there is nothing unread below."""
         self._failures: dict[int, float] = {}
         """Partitions that could not be read, and how long they are left alone."""
-        self._turns = Turns()
-        self._turns.configure(topic.config.priority_weights, self.settings.starvation_ms)
-        self._receivers: dict[Receiver, None] = {}
+        self._scheduler = FairScheduler()
+        self._scheduler.configure(topic.config.priority_weights, self.settings.starvation_ms)
+        self._calls: dict[ReceiveCall, None] = {}
         self._waker: asyncio.Task[None] | None = None
         self._is_full = False
         """A receiver waits although there is something, because its consumer holds too much."""
         self._closed_by: QuiverError | None = None
         self.consumers = Consumers(self._held_in, clock.now_ms())
-        for number in deliveries.known(topic.id):
+        for number in partition_queues.known(topic.id):
             self.consumers.changed(number)
         self.partitions_added()
 
@@ -85,7 +85,7 @@ class TopicQueue:
             return
         self.topic, self._group_settings = topic, group.settings
         self.settings = group.settings.for_topic(topic.config.queue)
-        self._turns.configure(topic.config.priority_weights, self.settings.starvation_ms)
+        self._scheduler.configure(topic.config.priority_weights, self.settings.starvation_ms)
         self._wake()
 
     def partitions_added(self) -> None:
@@ -102,7 +102,7 @@ class TopicQueue:
     def has_news(self, number: int) -> None:
         """The partition may have something that can be had."""
         self._news.add(number)
-        if self._receivers:
+        if self._calls:
             self._wake()
 
     def settled(self, number: int, *, frees: bool) -> None:
@@ -125,13 +125,13 @@ class TopicQueue:
             partition.committed.unwatch(on_news)
         if self._waker is not None:
             self._waker.cancel()
-        for receiver in list(self._receivers):
-            receiver.fail(error)
+        for call in list(self._calls):
+            call.fail(error)
 
     @property
     def waiting(self) -> list[str]:
         """The consumers that wait, each once."""
-        return list(dict.fromkeys(receiver.consumer for receiver in self._receivers))
+        return list(dict.fromkeys(call.consumer for call in self._calls))
 
     @property
     def has_begun(self) -> bool:
@@ -147,8 +147,8 @@ class TopicQueue:
             raise
 
     def _state(self, number: int) -> GroupState | None:
-        delivery = self._deliveries.known(self.topic.id).get(number)
-        return None if delivery is None else delivery.state(self.group_id)
+        partition_queue = self._partition_queues.known(self.topic.id).get(number)
+        return None if partition_queue is None else partition_queue.state(self.group_id)
 
     def _held_in(self, number: int) -> dict[str, int]:
         state = self._state(number)
@@ -156,34 +156,34 @@ class TopicQueue:
 
     # receiving
 
-    async def join(self, receiver: Receiver) -> None:
+    async def join(self, call: ReceiveCall) -> None:
         """The receiver waits here until it leaves; on return it has what there is for it now."""
         if self._closed_by is not None:
             raise self._closed_by
-        self._receivers[receiver] = None
-        self.consumers.seen(receiver.consumer, self._clock.now_ms())
-        if not self._news and not self._turns.any and not self._unscouted:
+        self._calls[call] = None
+        self.consumers.seen(call.consumer, self._clock.now_ms())
+        if not self._news and not self._scheduler.any and not self._unprobed:
             return
         try:
             async with self._lock:
-                if receiver.is_open:
+                if call.is_open:
                     await self._serve()
         except BaseException:
             self._wake()
             raise
 
-    def leave(self, receiver: Receiver) -> None:
-        self._receivers.pop(receiver, None)
+    def leave(self, call: ReceiveCall) -> None:
+        self._calls.pop(call, None)
 
     def known_consumers(self) -> dict[str, Consumer]:
         """Those who wait, hold something, or were there a short while ago."""
         now_ms = self._clock.now_ms()
-        for receiver in self._receivers:
-            self.consumers.seen(receiver.consumer, now_ms)
+        for call in self._calls:
+            self.consumers.seen(call.consumer, now_ms)
         return self.consumers.known(now_ms)
 
     def _wake(self) -> None:
-        if self._waker is None and self._receivers and self._closed_by is None:
+        if self._waker is None and self._calls and self._closed_by is None:
             self._waker = asyncio.get_running_loop().create_task(self._serve_in_turn())
 
     async def _serve_in_turn(self) -> None:
@@ -198,14 +198,14 @@ class TopicQueue:
         while not is_done:
             self._is_full = False
             await self._sort_news()
-            await self._scout()
-            for receiver in list(self._receivers) if self._turns.any else ():
-                await self._fill(receiver)
-                if receiver.lots:
-                    receiver.wake()
-                if not self._turns.any:
+            await self._probe()
+            for call in list(self._calls) if self._scheduler.any else ():
+                await self._fill(call)
+                if call.leases:
+                    call.wake()
+                if not self._scheduler.any:
                     break
-            is_done = not self._unscouted or not any(receiver.is_open for receiver in self._receivers)
+            is_done = not self._unprobed or not any(call.is_open for call in self._calls)
 
     async def _sort_news(self) -> None:
         """Partitions that have something go where their turn will come."""
@@ -219,10 +219,10 @@ class TopicQueue:
             available = _NOTHING if state is None else state.available(now_ms)
             unread = [level for level in range(LEVELS) if self._may_have_unread(number, level, state)]
             if len(unread) > 1 and number not in self._floors:
-                self._unscouted[number] = None
+                self._unprobed[number] = None
             for level in range(LEVELS):
-                if available[level] or (level in unread and number not in self._unscouted):
-                    self._turns.add(level, number)
+                if available[level] or (level in unread and number not in self._unprobed):
+                    self._scheduler.add(level, number)
 
     def _may_have_unread(self, number: int, level: int, state: GroupState | None) -> bool:
         partition = self._watched[number][0]
@@ -235,14 +235,14 @@ class TopicQueue:
         start, state = self._watched[number][0].log.start_offset, self._state(number)
         return start if state is None else max(start, min(state.position(level) for level in range(LEVELS)))
 
-    async def _scout(self) -> None:
+    async def _probe(self) -> None:
         """Finds out which levels partitions have messages in that were stored before the broker was started.
 
         A slice of them at a time, or as many as it takes to find something.
         """
         looks = 0
-        while self._unscouted and (looks < _SCOUTED_AT_ONCE or not self._turns.any):
-            number = next(iter(self._unscouted))
+        while self._unprobed and (looks < _PROBED_AT_ONCE or not self._scheduler.any):
+            number = next(iter(self._unprobed))
             partition, at = self._watched[number][0], self._lowest_position(number)
             end, looks = partition.committed.high_watermark, looks + 1
             try:
@@ -253,48 +253,48 @@ class TopicQueue:
                 self._news.add(number)
             except Exception as error:
                 self._failed(number, error)
-            self._unscouted.pop(number, None)
+            self._unprobed.pop(number, None)
             await self._sort_news()
 
-    async def _fill(self, receiver: Receiver) -> None:
-        want = self.consumers.room(receiver.consumer, limit=self.settings.max_unacked, want=receiver.remaining)
-        if want < 1 and receiver.is_open:
+    async def _fill(self, call: ReceiveCall) -> None:
+        want = self.consumers.room(call.consumer, limit=self.settings.max_unacked, want=call.remaining)
+        if want < 1 and call.is_open:
             self._is_full = True
         pace = Pace()
-        while want > 0 and receiver.is_open and self._closed_by is None:
+        while want > 0 and call.is_open and self._closed_by is None:
             await pace.turn()
-            turn = self._turns.next(want, self._lease_clock.now_ms(), receiver.levels)
+            turn = self._scheduler.next(want, self._lease_clock.now_ms(), call.levels)
             if turn is not None:
-                want -= await self._take(turn, receiver)
+                want -= await self._take(turn, call)
             elif self._news:
                 await self._sort_news()
             else:
                 return
 
-    async def _take(self, turn: Turn, receiver: Receiver) -> int:
+    async def _take(self, turn: Pick, call: ReceiveCall) -> int:
         """Takes what the turn says, as far as it is there; returns how many messages that were."""
         got, has_more = 0, True
         try:
-            delivery = await self._first_use.begun(turn.partition)
-            available = await self._read_ahead(delivery, turn)
+            partition_queue = await self._first_use.begun(turn.partition)
+            available = await self._read_ahead(partition_queue, turn)
             self._failures.pop(turn.partition, None)
             if not available[turn.level]:
                 has_more = False
-            elif receiver.is_open and self._closed_by is None:
-                got = self._lease(delivery, turn, receiver)
+            elif call.is_open and self._closed_by is None:
+                got = self._lease(partition_queue, turn, call)
                 has_more = got > 0 and self._has_more(turn, available[turn.level] - got)
         except Exception as error:
             has_more = False
             self._failed(turn.partition, error)
             if len(self._failures) == len(self._watched):
-                receiver.problem = error if isinstance(error, QuiverError) else QuiverError()
+                call.problem = error if isinstance(error, QuiverError) else QuiverError()
         finally:
-            self._turns.served(turn, got, has_more=has_more)
+            self._scheduler.served(turn, got, has_more=has_more)
         return got
 
-    async def _read_ahead(self, delivery: PartitionDelivery, turn: Turn) -> list[int]:
+    async def _read_ahead(self, partition_queue: PartitionQueue, turn: Pick) -> list[int]:
         levels = 1 << turn.level if self._ordering == "none" else ALL_LEVELS
-        return await delivery.read_ahead(self.group_id, count=turn.want, levels=levels)
+        return await partition_queue.read_ahead(self.group_id, count=turn.want, levels=levels)
 
     def _failed(self, number: int, error: Exception) -> None:
         """A partition that cannot be read now holds up itself alone, and is tried again."""
@@ -304,22 +304,22 @@ class TopicQueue:
         logger.warning("group %s gets nothing from %s: %s", self.name, where, error, exc_info=unexpected)
         asyncio.get_running_loop().call_later(pause, self.has_news, number)
 
-    def _lease(self, delivery: PartitionDelivery, turn: Turn, receiver: Receiver) -> int:
-        lot = receiver.lot(self, delivery, self._lease_clock.now_ms())
-        taken = delivery.take(
+    def _lease(self, partition_queue: PartitionQueue, turn: Pick, call: ReceiveCall) -> int:
+        lease = call.lease(self, partition_queue, self._lease_clock.now_ms())
+        taken = partition_queue.take(
             self.group_id,
             turn.level,
             turn.want,
-            lease=lot.lease,
-            consumer=receiver.consumer,
-            deadline_ms=lot.deadline_ms,
+            lease=lease.lease_id,
+            consumer=call.consumer,
+            deadline_ms=lease.deadline_ms,
         )
-        count = receiver.add(lot, taken)
-        self.consumers.took(turn.partition, receiver.consumer, count)
+        count = call.add(lease, taken)
+        self.consumers.took(turn.partition, call.consumer, count)
         if count and self._ordering == "key":
             self._news.add(turn.partition)  # the next of a key may be of another level
         return count
 
-    def _has_more(self, turn: Turn, available: int) -> bool:
+    def _has_more(self, turn: Pick, available: int) -> bool:
         state = self._state(turn.partition)
         return available > 0 or self._may_have_unread(turn.partition, turn.level, state)

@@ -4,6 +4,7 @@ import msgspec
 
 from quiver.model.schedule import Schedule
 from quiver.outbox.outbox import Move
+from quiver.storage.journaled_state import EventCodec
 
 
 class ScheduleSet(msgspec.Struct, frozen=True, tag="set"):
@@ -43,5 +44,4 @@ class FiringEnded(msgspec.Struct, frozen=True, tag="ended"):
 
 
 Event = ScheduleSet | ScheduleRemoved | Fired | FiringEnded
-EVENT = msgspec.msgpack.Decoder(Event)
-EVENT_ENCODER = msgspec.msgpack.Encoder()
+CODEC: EventCodec[Event] = EventCodec(msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(Event).decode)

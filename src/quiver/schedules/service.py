@@ -12,6 +12,7 @@ from quiver.model.errors import (
     CorruptData,
     InvalidRequest,
     MessageTooLarge,
+    QuiverError,
     ScheduleExists,
     ScheduleNotFound,
     ShuttingDown,
@@ -20,12 +21,12 @@ from quiver.model.limits import MIB
 from quiver.model.names import check_name
 from quiver.model.schedule import Schedule, ScheduleChanges
 from quiver.partition.message_batch import message_size
-from quiver.schedules.events import EVENT, EVENT_ENCODER, Event, ScheduleRemoved, ScheduleSet
+from quiver.schedules.events import CODEC, Event, ScheduleRemoved, ScheduleSet
 from quiver.schedules.firing import Firing, message_of
 from quiver.schedules.runner import ScheduleRunner
 from quiver.schedules.state import ScheduleState, ScheduleTable
 from quiver.schedules.timetable import parse_timetable
-from quiver.storage.journal import Journal
+from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
@@ -39,7 +40,6 @@ T = TypeVar("T")
 
 LOG_ID = "internal/schedules"
 MAX_SCHEDULES = 10_000
-_SNAPSHOT_AFTER_SECONDS = 300.0
 _TIMES = ("cron", "timezone", "is_paused")
 _MESSAGE = ("topic", "value", "key", "headers")
 
@@ -62,12 +62,10 @@ class Schedules:
         self._randomness = randomness
         self._topics = topics
         self._table = ScheduleTable()
-        self._journal: Journal | None = None
+        self._journaled = JournaledState(LOG_ID, self._table, CODEC, clock=clock)
         self._change = asyncio.Lock()
         self._changes: set[asyncio.Task[Any]] = set()
         self._closing = False
-        self.problem: CorruptData | None = None
-        """Why nothing is known of schedules: their journal is damaged. Whatever is asked is answered with it."""
         self._runner = ScheduleRunner(
             self._table,
             self._append,
@@ -82,17 +80,9 @@ class Schedules:
     async def start(self, storage: Storage, epoch: int) -> None:
         """Carries on where the last run of the broker ended: what is overdue fires now, once."""
         try:
-            self._journal = await Journal.open(
-                storage,
-                LOG_ID,
-                epoch=epoch,
-                clock=self._clock,
-                restore=self._table.restore,
-                apply=lambda record: self._table.apply(EVENT.decode(record)),
-            )
+            await self._journaled.open(storage, epoch)
         except CorruptData as error:
             logger.error("there are no schedules until this is repaired: %s", error)
-            self.problem = error
             return
         self._runner.start()
 
@@ -100,9 +90,12 @@ class Schedules:
         self._closing = True
         await asyncio.gather(*self._changes, return_exceptions=True)
         await self._runner.stop()
-        if self._journal is not None:
-            await self._snapshot_if_due(after_seconds=0)
-            await self._journal.close()
+        await self._journaled.close()
+
+    @property
+    def problem(self) -> QuiverError | None:
+        """Why nothing is known of schedules. Whatever is asked is answered with it."""
+        return self._journaled.problem
 
     @property
     def on_the_way(self) -> int:
@@ -111,11 +104,11 @@ class Schedules:
 
     def list(self) -> list[ScheduleState]:
         """All of them, by name."""
-        self._check_readable()
+        self._journaled.check()
         return [self.get(name) for name in sorted(self._table.states)]
 
     def get(self, name: str) -> ScheduleState:
-        self._check_readable()
+        self._journaled.check()
         state = self._table.states.get(name)
         if state is None:
             raise ScheduleNotFound(schedule=name)
@@ -168,8 +161,8 @@ class Schedules:
 
     async def _in_turn(self, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Makes one change at a time, and to its end: also when whoever asked for it does not wait any more."""
-        self._check_readable()
-        if self._closing or self._journal is None:
+        self._journaled.check()
+        if self._closing or not self._journaled.is_open:
             raise ShuttingDown()
 
         async def make() -> T:
@@ -180,10 +173,6 @@ class Schedules:
         self._changes.add(task)
         task.add_done_callback(self._forget)
         return await asyncio.shield(task)
-
-    def _check_readable(self) -> None:
-        if self.problem is not None:
-            raise self.problem
 
     def _forget(self, task: "asyncio.Task[Any]") -> None:
         self._changes.discard(task)
@@ -212,10 +201,8 @@ class Schedules:
             raise MessageTooLarge(size=size, limit=limit)
 
     async def _append(self, event: Event) -> None:
-        assert self._journal is not None, "start comes first"
-        await self._journal.append(EVENT_ENCODER.encode(event))
+        await self._journaled.append(event)
 
-    async def _snapshot_if_due(self, after_seconds: float = _SNAPSHOT_AFTER_SECONDS) -> None:
-        if self._journal is not None and self._journal.snapshot_due(after_seconds):
-            async with self._change:
-                await self._journal.snapshot(self._table.encode)
+    async def _snapshot_if_due(self) -> None:
+        async with self._change:  # moves that are begun and not journaled yet must not be in it
+            await self._journaled.snapshot_if_due()

@@ -21,7 +21,7 @@ class ScheduleState(msgspec.Struct):
     """Why the last firing sent nothing."""
 
 
-class _Image(msgspec.Struct):
+class _Snapshot(msgspec.Struct):
     """What a snapshot holds."""
 
     states: list[ScheduleState]
@@ -76,10 +76,10 @@ class ScheduleTable:
         ]
         return min(times, default=None)
 
-    def encode(self) -> Iterator[bytes]:
-        yield msgspec.msgpack.encode(_Image(list(self.states.values()), self.outbox.image()))
+    def snapshot(self) -> Iterator[bytes]:
+        yield msgspec.msgpack.encode(_Snapshot(list(self.states.values()), self.outbox.image()))
 
     def restore(self, data: bytes) -> None:
-        image = msgspec.msgpack.decode(data, type=_Image)
-        self.states = {state.schedule.name: state for state in image.states}
-        self.outbox.restore(image.outbox)
+        stored = msgspec.msgpack.decode(data, type=_Snapshot)
+        self.states = {state.schedule.name: state for state in stored.states}
+        self.outbox.restore(stored.outbox)

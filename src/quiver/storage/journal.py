@@ -1,4 +1,4 @@
-"""A journal: the log behind a state machine, with snapshots so that start-up does not replay history.
+"""A journal: the log of a state machine, with snapshots so that start-up does not replay history.
 
 Records are bytes, one message each; records that are queued together share a frame and a sync. There are two ways
 to use it, and an owner keeps to one:
@@ -6,7 +6,7 @@ to use it, and an owner keeps to one:
 - `append`: `apply` is the only way into the owner's state. It sees each record once, in order, after it is durable,
   live as at start-up.
 - `write`: the owner changes its state first and then writes what it did; `apply` is called at start-up only. When a
-  write fails the owner takes its change back. A snapshot may hold changes whose records come behind it, so applying
+  write fails the owner takes its change back. A snapshot may hold changes whose records come after it, so applying
   a record whose change is there already must change nothing.
 """
 
@@ -79,7 +79,7 @@ class Journal:
         options: LogOptions = OPTIONS,
         history: History = NO_HISTORY,
     ) -> "Journal":
-        """Opens the journal, restores the newest snapshot that can be used and applies every record behind it.
+        """Opens the journal, restores the newest snapshot that can be used and applies every record after it.
 
         `restore` may be called again after it raised, with an older one. CorruptData when what is left does not tell
         the whole: a state machine is never taken for empty because its files are damaged.
@@ -99,7 +99,7 @@ class Journal:
         return journal
 
     async def _restore(self, log_id: str, restore: Callable[[bytes], None]) -> int:
-        """Returns the offset behind what is restored."""
+        """Returns the offset after what is restored."""
         log, offset = self._log, self._log.start_offset
         snapshot = await self._load(restore)
         if snapshot is not None and snapshot.offset >= offset:
@@ -186,12 +186,12 @@ class Journal:
     async def snapshot(self, encode: Callable[[], Iterable[bytes]]) -> None:
         """Saves the owner's state as it is between two writes; drops what no kept snapshot needs and is no history.
 
-        The state comes in pieces, and the loop gets its turns between them; nothing is applied meanwhile.
+        The state comes in chunks, and the loop gets its turns between them; nothing is applied meanwhile.
         """
         await self._writer.exclusive(lambda: self._save(encode))
 
-    async def snapshot_beside(self, encode: Callable[[], Iterable[bytes]]) -> None:
-        """As `snapshot`, for owners that `write`: they go on, and their state may change between the pieces.
+    async def snapshot_concurrently(self, encode: Callable[[], Iterable[bytes]]) -> None:
+        """As `snapshot`, for owners that `write`: they go on, and their state may change between the chunks.
 
         If a write fails meanwhile, the state may hold what is then taken back: that snapshot is not kept.
         """
@@ -310,11 +310,11 @@ def _lost_front(log_id: str, log: Log, snapshot: Snapshot | None) -> CorruptData
     )
 
 
-async def _joined(pieces: Iterable[bytes]) -> bytes:
+async def _joined(chunks: Iterable[bytes]) -> bytes:
     joined, turn = bytearray(), 0
-    for piece in pieces:
-        joined += piece
-        turn += len(piece)
+    for chunk in chunks:
+        joined += chunk
+        turn += len(chunk)
         if turn >= _TURN_BYTES:
             turn = 0
             await asyncio.sleep(0)

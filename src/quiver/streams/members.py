@@ -2,12 +2,13 @@
 
 from typing import NamedTuple
 
-from quiver.groups.assignors import AssignorName, TopicPartition
+from quiver.groups.assignors import AssignorName
 from quiver.groups.live_group import MemberView
 from quiver.groups.member import Subscription
 from quiver.groups.state import Protocol
 from quiver.model.position import EARLIEST, Position
-from quiver.streams.poll.sessions import Readers
+from quiver.model.topic_partition import TopicPartition
+from quiver.streams.poll.sessions import PollSessions
 from quiver.streams.service import Groups
 
 
@@ -18,9 +19,9 @@ class MemberNews(NamedTuple):
 
 
 class Members:
-    def __init__(self, groups: Groups, readers: Readers) -> None:
+    def __init__(self, groups: Groups, sessions: PollSessions) -> None:
         self._groups = groups
-        self._readers = readers
+        self._sessions = sessions
 
     async def join(
         self,
@@ -37,15 +38,15 @@ class Members:
         view = await self._groups.join(
             group, subscription, member_id=member_id, protocol=protocol, assignor=assignor, start=start
         )
-        self._readers.let_go(group, view.member_id, asked - view.assigned - view.revoke)
-        self._readers.tell(group, view)
+        self._sessions.let_go(group, view.member_id, asked - view.assigned - view.revoke)
+        self._sessions.tell(group, view)
         return self._news(group, view)
 
     async def heartbeat(self, group: str, member_id: str, generation: int | None, *, tell: bool) -> MemberNews:
         """A sign of life; with `tell` the answer shows the member what it has."""
         news = self._news(group, await self._groups.service.heartbeat(group, member_id, generation=generation))
         if tell:
-            self._readers.tell(group, news.view)
+            self._sessions.tell(group, news.view)
         return news
 
     async def revoke(
@@ -54,22 +55,22 @@ class Members:
         """The member has let go of these; what it was not asked for stays with it."""
         asked = self._groups.service.view(group, member_id).revoke
         view = await self._groups.service.heartbeat(group, member_id, generation=generation, revoked=partitions)
-        self._readers.let_go(group, member_id, (asked & partitions) - view.assigned)
+        self._sessions.let_go(group, member_id, (asked & partitions) - view.assigned)
         news = self._news(group, view)
-        self._readers.tell(group, view)
+        self._sessions.tell(group, view)
         return news
 
     async def leave(self, group: str, member_id: str) -> None:
         await self._groups.service.leave(group, member_id)
-        self._readers.forget(group, member_id)
+        self._sessions.forget(group, member_id)
 
     def assignment(self, group: str, member_id: str) -> MemberView:
         """What the member may read now; it is told so, which is no sign of life."""
         view = self._groups.service.view(group, member_id)
-        self._readers.tell(group, view)
+        self._sessions.tell(group, view)
         return view
 
     def _news(self, group: str, view: MemberView) -> MemberNews:
-        told = self._readers.told(group, view.member_id)
+        told = self._sessions.told(group, view.member_id)
         unheard = told is None or told.assigned != view.assigned
         return MemberNews(view, unheard or view.state != "complete")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from quiver.groups.assignors import AssignorName, TopicPartition
+from quiver.groups.assignors import AssignorName
 from quiver.groups.live_group import MemberView
 from quiver.groups.member import Member, MemberState, Subscription
 from quiver.groups.service import GroupService
@@ -13,6 +13,7 @@ from quiver.messages.position_offset import position_offset
 from quiver.model.errors import GroupNotEmpty, InvalidRequest, PartitionNotFound, QuiverError
 from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
+from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Partition
 from quiver.queues.depth import PartitionDepth
 from quiver.queues.service import Queues

@@ -10,7 +10,7 @@ class Backoff:
     back together; it needs a `randomness`.
     """
 
-    __slots__ = ("_factor", "_first", "_jitter", "_longest", "_next", "_randomness")
+    __slots__ = ("_factor", "_first", "_jitter", "_longest", "_next", "_randomness", "failures")
 
     def __init__(
         self,
@@ -26,9 +26,12 @@ class Backoff:
         self._first, self._longest, self._factor = first_seconds, longest_seconds, factor
         self._jitter, self._randomness = jitter, randomness
         self._next = min(first_seconds, longest_seconds)
+        self.failures = 0
+        """Attempts that failed since the last one that succeeded."""
 
     def next_seconds(self) -> float:
-        """How long to wait now; the pause after it is longer."""
+        """An attempt failed: how long to wait now. The pause after the next failure is longer."""
+        self.failures += 1
         seconds = self._next
         self._next = min(seconds * self._factor, self._longest)
         if self._randomness is not None:
@@ -37,4 +40,5 @@ class Backoff:
 
     def reset(self) -> None:
         """An attempt succeeded: the next pause is the first again."""
+        self.failures = 0
         self._next = min(self._first, self._longest)

@@ -10,27 +10,23 @@ from quiver.model.errors import InvalidSetting, TopicExists, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.names import TopicId, check_name
 from quiver.model.topic import Topic, TopicConfig, TopicSize
-from quiver.storage.journal import Journal
+from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
 from quiver.topics.events import (
-    Event,
+    CODEC,
     NodeNamed,
-    ProducerEpochGiven,
-    ProducerIdsReserved,
     TopicChanged,
     TopicCreated,
     TopicDeleted,
     TopicFilesRemoved,
 )
+from quiver.topics.producer_ids import ProducerIds
 from quiver.topics.state import CatalogueState
 
 LOG_ID = "internal/metadata"
-_PRODUCER_ID_BLOCK = 1000
-_LAST_EPOCH = 2**31 - 1
 _SNAPSHOT_AFTER_SECONDS = 5.0
-_EVENT = msgspec.json.Decoder(Event)
 
 
 class TopicCatalogue:
@@ -42,27 +38,21 @@ class TopicCatalogue:
         self._defaults = defaults
         self._limits = limits
         self._state = CatalogueState()
-        self._journal: Journal | None = None
+        self._journaled = JournaledState(
+            LOG_ID, self._state, CODEC, clock=clock, snapshot_after_seconds=_SNAPSHOT_AFTER_SECONDS
+        )
         self._change = asyncio.Lock()
-        self._next_producer_id = 0
+        self.producer_ids = ProducerIds(self._state, self._journaled)
 
     async def open(self, storage: Storage, epoch: int) -> None:
-        self._journal = await Journal.open(
-            storage,
-            LOG_ID,
-            epoch=epoch,
-            clock=self._clock,
-            restore=self._state.restore,
-            apply=lambda record: self._state.apply(_EVENT.decode(record)),
-        )
-        self._next_producer_id = self._state.producer_ids_upper
+        """CorruptData stops the start: without topics nothing else can be read."""
+        await self._journaled.open(storage, epoch)
+        self.producer_ids.opened()
         if not self._state.node_id:
-            await self._append(NodeNamed(self._randomness.token(8).hex()))
+            await self._journaled.append(NodeNamed(self._randomness.token(8).hex()))
 
     async def close(self) -> None:
-        if self._journal is not None:
-            await self.snapshot_if_due(after_seconds=0)
-            await self._journal.close()
+        await self._journaled.close()
 
     @property
     def node_id(self) -> str:
@@ -101,7 +91,7 @@ class TopicCatalogue:
                 raise TopicExists(topic=name)
             topic_id = TopicId(max(self._state.next_topic_id, free_id))
             topic = Topic(id=topic_id, name=name, config=config, created_at_ms=self._clock.now_ms())
-            await self._append(TopicCreated(topic))
+            await self._journaled.append(TopicCreated(topic))
             return topic
 
     def altered(self, name: str, settings: Mapping[str, Any]) -> Topic:
@@ -125,45 +115,17 @@ class TopicCatalogue:
         async with self._change:
             topic = self.altered(name, settings)
             if topic != self.topic(name):
-                await self._append(TopicChanged(topic.id, topic.config))
+                await self._journaled.append(TopicChanged(topic.id, topic.config))
             return topic
 
     async def delete(self, name: str) -> Topic:
         async with self._change:
             topic = self.topic(name)
-            await self._append(TopicDeleted(topic.id))
+            await self._journaled.append(TopicDeleted(topic.id))
             return topic
 
     async def files_removed(self, topic_id: TopicId) -> None:
-        await self._append(TopicFilesRemoved(topic_id))
+        await self._journaled.append(TopicFilesRemoved(topic_id))
 
-    async def new_producer_id(self) -> int:
-        """An id that was never given out before, also across restarts; most cost no write."""
-        if self._next_producer_id >= self._state.producer_ids_upper:
-            async with self._change:
-                if self._next_producer_id >= self._state.producer_ids_upper:
-                    await self._append(ProducerIdsReserved(self._next_producer_id + _PRODUCER_ID_BLOCK))
-        self._next_producer_id += 1
-        return self._next_producer_id - 1
-
-    def was_given(self, producer_id: int, epoch: int) -> bool:
-        """Whether a producer without transactions may use an epoch."""
-        is_known = 0 <= producer_id < self._next_producer_id
-        return is_known and 0 <= epoch <= self._state.producer_epochs.get(producer_id, 0)
-
-    async def next_producer_epoch(self, producer_id: int, epoch: int) -> tuple[int, int]:
-        """The epoch after one that was given out; a new id, if it was not, or is forgotten."""
-        async with self._change:
-            if self.was_given(producer_id, epoch) and epoch < _LAST_EPOCH:
-                if not self.was_given(producer_id, epoch + 1):
-                    await self._append(ProducerEpochGiven(producer_id, epoch + 1))
-                return producer_id, epoch + 1
-        return await self.new_producer_id(), 0
-
-    async def snapshot_if_due(self, after_seconds: float = _SNAPSHOT_AFTER_SECONDS) -> None:
-        if self._journal is not None and self._journal.snapshot_due(after_seconds):
-            await self._journal.snapshot(self._state.encode)
-
-    async def _append(self, event: Event) -> None:
-        assert self._journal is not None, "open comes first"
-        await self._journal.append(msgspec.json.encode(event))
+    async def snapshot_if_due(self) -> None:
+        await self._journaled.snapshot_if_due()

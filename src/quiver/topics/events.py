@@ -4,6 +4,7 @@ import msgspec
 
 from quiver.model.names import TopicId
 from quiver.model.topic import Topic, TopicConfig
+from quiver.storage.journaled_state import EventCodec
 
 
 class TopicCreated(msgspec.Struct, frozen=True, tag="topic_created"):
@@ -53,3 +54,5 @@ Event = (
     | ProducerEpochGiven
     | NodeNamed
 )
+
+CODEC: EventCodec[Event] = EventCodec(msgspec.json.encode, msgspec.json.Decoder(Event).decode)

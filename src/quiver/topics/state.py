@@ -78,7 +78,7 @@ class CatalogueState:
     def _note_size(self, topic: Topic) -> None:
         self.sizes[topic.name] = TopicSize(topic.id, topic.config.partitions)
 
-    def encode(self) -> Iterator[bytes]:
+    def snapshot(self) -> Iterator[bytes]:
         topics = list(self.topics.values())
         yield msgspec.json.encode(
             _Snapshot(
@@ -92,14 +92,14 @@ class CatalogueState:
         )
 
     def restore(self, data: bytes) -> None:
-        snapshot = msgspec.json.decode(data, type=_Snapshot)
-        self.topics = {topic.id: topic for topic in snapshot.topics}
-        self.ids = {topic.name: topic.id for topic in snapshot.topics}
+        stored = msgspec.json.decode(data, type=_Snapshot)
+        self.topics = {topic.id: topic for topic in stored.topics}
+        self.ids = {topic.name: topic.id for topic in stored.topics}
         self.sizes = {}
-        for topic in snapshot.topics:
+        for topic in stored.topics:
             self._note_size(topic)
-        self.deleting = snapshot.deleting
-        self.next_topic_id = TopicId(snapshot.next_topic_id)
-        self.producer_ids_upper = snapshot.producer_ids_upper
-        self.node_id = snapshot.node_id
-        self.producer_epochs = snapshot.producer_epochs
+        self.deleting = stored.deleting
+        self.next_topic_id = TopicId(stored.next_topic_id)
+        self.producer_ids_upper = stored.producer_ids_upper
+        self.node_id = stored.node_id
+        self.producer_epochs = stored.producer_epochs

@@ -5,17 +5,20 @@ the broker to carry out.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from quiver.model.errors import CorruptData, InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound
+from quiver.model.errors import InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound
 from quiver.model.times import format_duration
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
-from quiver.storage.journal import Journal
+from quiver.model.transaction import LeasedAcks
+from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
+from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SteadyClock
+from quiver.topics.producer_ids import ProducerIds
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
+    CODEC,
     Completed,
     Decided,
     Ending,
@@ -26,17 +29,14 @@ from quiver.transactions.events import (
     Place,
     Reason,
     Touched,
-    decode_event,
-    encode_event,
 )
 from quiver.transactions.open_transaction import OpenTransaction
-from quiver.transactions.snapshot import encode_state, restore_state
-from quiver.transactions.state import LAST_EPOCH, Producer, TransactionState
+from quiver.transactions.producer import Producer
+from quiver.transactions.state import LAST_EPOCH, TransactionState
 
 LOG_ID = "internal/transactions"
 OPEN_MAX_MS = 15 * 60_000
 _ID_LENGTH = 240
-_SNAPSHOT_AFTER_SECONDS = 300.0
 _NAMED_KEPT_MS = 7 * 86_400_000
 _UNNAMED_KEPT_MS = 86_400_000
 _TURN = 256
@@ -46,20 +46,16 @@ _TURN = 256
 class Coordinator:
     """One event loop. A producer's transaction is ended by one at a time: see `alone`."""
 
-    def __init__(
-        self, *, clock: Clock, new_producer_id: Callable[[], Awaitable[int]], open_max_ms: int = OPEN_MAX_MS
-    ) -> None:
+    def __init__(self, producer_ids: ProducerIds, *, clock: Clock, open_max_ms: int = OPEN_MAX_MS) -> None:
         self._clock = clock
         self._steady_clock = SteadyClock(clock)
         self._open_max_ms = open_max_ms
         """No transaction is open for longer, whatever its producer says: committed readers wait for it."""
-        self._new_producer_id = new_producer_id
+        self._producer_ids = producer_ids
         self._state = TransactionState()
-        self.problem: CorruptData | None = None
-        """Why nothing is known of transactions: their journal is damaged. Whatever is asked is answered with it."""
+        self.journaled = JournaledState(LOG_ID, self._state, CODEC, clock=clock)
         self.open: dict[int, OpenTransaction] = {}
         """By producer id; only ever of the producer's own epoch."""
-        self._journal: Journal | None = None
         self._locks: dict[int | str, tuple[asyncio.Lock, int]] = {}
         self._last_decision = 0
         self._completed: list[int] = []
@@ -69,34 +65,23 @@ class Coordinator:
 
     async def start(self, storage: Storage, epoch: int) -> None:
         """CorruptData is a problem from then on."""
-        state = self._state
-        try:
-            self._journal = await Journal.open(
-                storage,
-                LOG_ID,
-                epoch=epoch,
-                clock=self._clock,
-                restore=lambda data: restore_state(data, state),
-                apply=lambda record: state.apply(decode_event(record)),
-            )
-        except CorruptData as error:
-            self.problem = error
-            raise
+        await self.journaled.open(storage, epoch)
+
+    @property
+    def problem(self) -> QuiverError | None:
+        """Why nothing is known of transactions. Whatever is asked is answered with it."""
+        return self.journaled.problem
 
     @property
     def state(self) -> TransactionState:
-        if self.problem is not None:
-            raise self.problem
+        self.journaled.check()
         return self._state
 
     async def close(self) -> None:
         self._closing = True
-        if self._journal is not None:
-            if self._completed:
-                await self._journal.append(encode_event(Completed(self._completed)))
-            if self._journal.snapshot_due(0):
-                await self._journal.snapshot(lambda: encode_state(self.state))
-            await self._journal.close()
+        if self._completed:
+            await self.journaled.append(Completed(self._completed))
+        await self.journaled.close()
 
     @asynccontextmanager
     async def alone(self, *keys: int | str) -> AsyncIterator[None]:
@@ -128,7 +113,7 @@ class Coordinator:
 
     async def initialize(self, transactional_id: str | None, timeout_ms: int) -> ProducerKey:
         """A new producer."""
-        key = ProducerKey(await self._new_producer_id(), 0)
+        key = ProducerKey(await self._producer_ids.new(), 0)
         return await self.initialize_at(key, transactional_id, timeout_ms, is_new=True)
 
     async def initialize_at(
@@ -144,7 +129,7 @@ class Coordinator:
     async def _following(self, producer_id: int, epoch: int) -> ProducerKey:
         if epoch < LAST_EPOCH:
             return ProducerKey(producer_id, epoch + 1)
-        return ProducerKey(await self._new_producer_id(), 0)
+        return ProducerKey(await self._producer_ids.new(), 0)
 
     def check_init(self, transactional_id: str | None, timeout_ms: int) -> None:
         """InvalidRequest says what a producer cannot have."""
@@ -318,15 +303,12 @@ class Coordinator:
         silent += self.state.silent_since(now_ms - _UNNAMED_KEPT_MS, named=False)
         if gone := [producer_id for producer_id in silent if producer_id not in self.open]:
             await self._append(Forgotten(gone))
-        assert self._journal is not None, "start comes first"
-        if self._journal.snapshot_due(_SNAPSHOT_AFTER_SECONDS):
-            await self._journal.snapshot(lambda: encode_state(self.state))
+        await self.journaled.snapshot_if_due()
 
     async def _append(self, event: Event) -> None:
         if self._closing:
             raise ShuttingDown()
-        assert self._journal is not None, "start comes first"
-        await self._journal.append(encode_event(event))
+        await self.journaled.append(event)
 
 
 async def _give_way(number: int) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Iterator, Sequence
 import msgspec
 
 from quiver.delays.service import Delays
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.service import GroupService
 from quiver.model.errors import (
     Closed,
@@ -21,11 +20,12 @@ from quiver.model.errors import (
     SettleInOrder,
     TopicNotFound,
 )
+from quiver.model.settlement import ACK, SettleRequest
+from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Partition
-from quiver.protocol.queue_messages import ACK, SettlePart
 from quiver.protocol.transaction_messages import GroupOffsets
 from quiver.queues.service import Queues
-from quiver.queues.settling import TransactionAcks
+from quiver.queues.settle import TransactionAcks
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 from quiver.transactions.coordinator import Coordinator
@@ -188,7 +188,7 @@ class Finishing:
             self._queues.check_open(part.topic_id, part.partition)
         settlements = await self._queues.settle(
             [
-                SettlePart(part.topic_id, part.partition, part.group_id, part.lease_id, ACK, part.runs)
+                SettleRequest(part.topic_id, part.partition, part.group_id, part.lease_id, ACK, part.runs)
                 for part in decided.acks
             ]
         )

@@ -4,7 +4,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks
+from quiver.model.transaction import LeasedAcks
+from quiver.protocol.transaction_messages import GroupOffsets
+from quiver.storage.journaled_state import EventCodec
 
 Reason = Literal["request", "timeout", "fenced", "restart"]
 """Why a transaction ended: its producer (or somebody in its place) asked for it; it took too long; another instance
@@ -87,13 +89,4 @@ class Forgotten(msgspec.Struct, frozen=True, array_like=True, tag=5):
 
 Event = Initialized | Touched | Decided | MarkersLeft | Completed | Forgotten
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
-
-
-def encode_event(event: Event) -> bytes:
-    return _encoder.encode(event)
-
-
-def decode_event(record: bytes) -> Event:
-    return _decoder.decode(record)
+CODEC: EventCodec[Event] = EventCodec(msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(Event).decode)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from quiver.model.errors import InvalidRequest
-from quiver.protocol.transaction_messages import MOST_PRODUCERS, GroupOffsets, LeasedAcks, ProducerKey
+from quiver.model.transaction import LeasedAcks
+from quiver.protocol.transaction_messages import MOST_PRODUCERS, GroupOffsets, ProducerKey
 from quiver.transactions.commit_key import CommitKey
 
 _MOST_OFFSETS = 10_000

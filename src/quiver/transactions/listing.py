@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, TransactionInfo
+from quiver.model.transaction import LeasedAcks
+from quiver.protocol.transaction_messages import GroupOffsets, TransactionInfo
 from quiver.streams.service import Groups
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.events import Decided, Ending, Place

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 import msgspec
 
 from quiver.model.errors import InvalidRequest, TransactionConflict
+from quiver.model.transaction import LeasedAcks
 from quiver.partition.partition import Appended
 from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks
+from quiver.protocol.transaction_messages import GroupOffsets
 from quiver.transactions.events import Place
 from quiver.transactions.sent_sequences import SentSequences
 

@@ -5,19 +5,14 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from quiver.groups.assignors import TopicPartition
 from quiver.messages.publish import Publish, Published
 from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
 from quiver.model.message import NewMessage
-from quiver.protocol.transaction_messages import (
-    DEFAULT_TIMEOUT_MS,
-    GroupOffsets,
-    LeasedAcks,
-    ProducerKey,
-    TransactionInfo,
-)
+from quiver.model.topic_partition import TopicPartition
+from quiver.model.transaction import LeasedAcks
+from quiver.protocol.transaction_messages import DEFAULT_TIMEOUT_MS, GroupOffsets, ProducerKey, TransactionInfo
 from quiver.queues.service import Queues
-from quiver.queues.settling import TransactionAcks
+from quiver.queues.settle import TransactionAcks
 from quiver.storage.port import Storage
 from quiver.streams.service import Groups
 from quiver.system.clock import Clock
@@ -32,9 +27,9 @@ from quiver.transactions.events import Decided, Place, Reason
 from quiver.transactions.limits import check_offset_count, check_producers, check_runs, commit_key
 from quiver.transactions.listing import describe, list_transactions
 from quiver.transactions.open_transaction import OpenTransaction, by_group
+from quiver.transactions.producer import Answer
 from quiver.transactions.publishing import TransactionPublishing
 from quiver.transactions.recovery import recover
-from quiver.transactions.state import Answer
 from quiver.transactions.timeouts import TransactionTimeouts
 
 logger = logging.getLogger(__name__)
@@ -98,9 +93,9 @@ class Transactions:
         """Why there are no transactions."""
         return self._coordinator.problem
 
-    def refuse(self, problem: CorruptData) -> None:
+    def refuse(self, problem: QuiverError) -> None:
         """In place of `start`: something that transactions need is damaged."""
-        self._coordinator.problem = problem
+        self._coordinator.journaled.refuse(problem)
 
     # producers
 
@@ -124,7 +119,7 @@ class Transactions:
         While nothing is known of transactions, it gets a new id.
         """
         if self._coordinator.problem is not None:
-            return ProducerKey(await self._catalogue.new_producer_id(), 0)
+            return ProducerKey(await self._catalogue.producer_ids.new(), 0)
         known = self._coordinator.state.producers.get(producer_id)
         if known is None:
             return None

@@ -1,15 +1,18 @@
-"""A snapshot of the state of transactions, in pieces of bounded size."""
+"""A snapshot of the state of transactions, in chunks of bounded size."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from quiver.storage.image_pieces import piece, pieces
+from quiver.storage.snapshot_chunks import chunk, chunks
 from quiver.transactions.events import Decided
-from quiver.transactions.state import KeyedAnswer, Producer, TransactionState
+from quiver.transactions.producer import KeyedAnswer, Producer
 
-_IN_A_PIECE = 1_000
+if TYPE_CHECKING:
+    from quiver.transactions.state import TransactionState
+
+_CHUNK_ITEMS = 1_000
 
 
 class Numbers(msgspec.Struct, frozen=True, array_like=True, tag=0):
@@ -33,22 +36,22 @@ class Keys(msgspec.Struct, frozen=True, array_like=True, tag=3):
 _decoder = msgspec.msgpack.Decoder(Numbers | Producers | Unfinished | Keys)
 
 
-def encode_state(state: TransactionState) -> Iterator[bytes]:
-    """Nothing may change until the last piece is taken."""
-    yield piece(Numbers(state.last_decision, state.commits, state.aborts))
+def encode_state(state: "TransactionState") -> Iterator[bytes]:
+    """Nothing may change until the last chunk is taken."""
+    yield chunk(Numbers(state.last_decision, state.commits, state.aborts))
     for part in _parts(list(state.producers.items())):
-        yield piece(Producers(part))
+        yield chunk(Producers(part))
     for part in _parts(list(state.unfinished.values())):
-        yield piece(Unfinished(part))
+        yield chunk(Unfinished(part))
     for part in _parts(list(state.keys.items())):
-        yield piece(Keys(part))
+        yield chunk(Keys(part))
 
 
-def restore_state(data: bytes, state: TransactionState) -> None:
-    """Takes the place of whatever the state held."""
+def restore_state(data: bytes, state: "TransactionState") -> None:
+    """Replaces whatever the state held."""
     for table in (state.producers, state.ids, state.unfinished, state.keys):
         table.clear()
-    for stored in pieces(data):
+    for stored in chunks(data):
         match _decoder.decode(stored):
             case Numbers(last_decision, commits, aborts):
                 state.last_decision, state.commits, state.aborts = last_decision, commits, aborts
@@ -64,5 +67,5 @@ def restore_state(data: bytes, state: TransactionState) -> None:
 
 
 def _parts(items: Sequence[Any]) -> Iterator[list[Any]]:
-    for at in range(0, len(items), _IN_A_PIECE):
-        yield list(items[at : at + _IN_A_PIECE])
+    for at in range(0, len(items), _CHUNK_ITEMS):
+        yield list(items[at : at + _CHUNK_ITEMS])

@@ -4,8 +4,7 @@ The epoch of a producer rises with every decision, so a request that names an ep
 open is not here: it is forgotten when the broker stops, and aborted when it starts again.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -22,47 +21,14 @@ from quiver.transactions.events import (
     MarkersLeft,
     Touched,
 )
+from quiver.transactions.producer import Answer, KeyedAnswer, LastEnd, Producer
+from quiver.transactions.snapshot import encode_state, restore_state
 
 LAST_EPOCH = 2**31 - 2
 """Markers make the next epoch current in a partition, and that must be one too."""
 KEYS_REMEMBERED = 100_000
 KEYS_REMEMBERED_MS = 7 * 86_400_000
 _NO_EPOCH = 2**62
-
-
-class LastEnd(msgspec.Struct, frozen=True, array_like=True):
-    """How a producer's last transaction ended, for whoever asks again."""
-
-    decision: int
-    epoch: int
-    commit: bool
-    next: ProducerKey
-    at_ms: int
-
-
-class Producer(msgspec.Struct, array_like=True):
-    epoch: int
-    """The one that may be used now."""
-    transactional_id: str | None
-    timeout_ms: int
-    used_at_ms: int
-    is_touched: bool = False
-    """Its transaction has offsets or acks."""
-    last: LastEnd | None = None
-
-
-class Answer(NamedTuple):
-    """To a commit or abort."""
-
-    commit: bool
-    producers: list[ProducerKey]
-    is_repeat: bool = False
-
-
-class KeyedAnswer(msgspec.Struct, frozen=True, array_like=True):
-    at_ms: int
-    producers: list[ProducerKey]
-    description: str | None = None
 
 
 class TransactionState:
@@ -77,6 +43,12 @@ class TransactionState:
         self.aborts = 0
         self.keys: dict[str, KeyedAnswer] = {}
         """The oldest first."""
+
+    def snapshot(self) -> Iterator[bytes]:
+        return encode_state(self)
+
+    def restore(self, data: bytes) -> None:
+        restore_state(data, self)
 
     # questions
 

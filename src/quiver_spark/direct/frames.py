@@ -7,9 +7,9 @@ from quiver.log.segment.frame_scan import FrameFile
 from quiver.log.segment_view import Extent
 from quiver.model.errors import CorruptData
 from quiver.model.limits import KIB, MIB
+from quiver.records.aborted_frames import AbortedFrames
 from quiver.records.header import FrameHeader
 from quiver_spark.direct.log import DirectLog
-from quiver_spark.source.committed_frames import committed_filter
 from quiver_spark.source.data_loss import lost
 from quiver_spark.source.frames import StoredFrame
 from quiver_spark.source.options import ReadOptions
@@ -42,7 +42,7 @@ class _SliceScan:
         self._fails = options.fail_on_data_loss
         self._log = log
         self._wants_body = wants_body
-        self._counts = committed_filter(piece.aborted) if options.committed else _has_messages
+        self._left_out = AbortedFrames(piece.aborted if options.committed else ())
         self._offset = piece.start
 
     def frames(self) -> Iterator[StoredFrame]:
@@ -96,14 +96,10 @@ class _SliceScan:
             if header is None or header.base_offset >= self._piece.stop:
                 self._offset = self._offset if header is None else self._piece.stop
                 return
-            counts, is_new = self._counts(header), header.next_offset > self._offset
+            is_left_out, is_new = self._left_out.hides(header), header.next_offset > self._offset
             self._offset = max(self._offset, header.next_offset)
-            if counts and is_new:
+            if is_new and not is_left_out:
                 if self._wants_body(header):
                     yield StoredFrame(bodies.bytes_at(position, header.frame_bytes), 0, header)
                 else:
                     yield StoredFrame(headers.bytes_at(position, 0), 0, header)
-
-
-def _has_messages(header: FrameHeader) -> bool:
-    return not header.is_control

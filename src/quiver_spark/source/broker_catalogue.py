@@ -7,7 +7,6 @@ from quiver.client._sync.connection.reconnecting import ReconnectingConnection
 from quiver.client._sync.read.offsets import find_offsets
 from quiver.model.errors import ConnectionLost
 from quiver.model.position import LATEST, Position
-from quiver.protocol.messages import TopicInfo
 from quiver_spark.broker_link import broker_link
 from quiver_spark.source.catalogue import TopicExtent
 from quiver_spark.source.options import ReadOptions
@@ -32,15 +31,14 @@ class BrokerCatalogue:
             earliest = [first for first, _ in topic.offsets]
             latest = [behind for _, behind in topic.offsets]
             if self._committed:
-                info = TopicInfo(topic.id, name, len(latest), 0)
-                stable = find_offsets(self._link, info, dict.fromkeys(range(len(latest)), LATEST))
+                stable = find_offsets(self._link, topic.id, dict.fromkeys(range(len(latest)), LATEST))
                 latest = [stable[number] for number in range(len(latest))]
         except ConnectionLost as error:
             raise _unreachable(error) from None
         return TopicExtent(name, topic.id, earliest, latest, topic.size_bytes)
 
     def find(self, topic: TopicExtent, positions: Mapping[int, Position]) -> dict[int, int]:
-        return find_offsets(self._link, TopicInfo(topic.id, topic.name, len(topic.earliest), 0), positions)
+        return find_offsets(self._link, topic.id, positions)
 
     def completed(self, piece: Slice) -> Slice:
         return piece

@@ -29,10 +29,9 @@ from quiver.protocol.messages import (
     OffsetPart,
     Offsets,
 )
-from quiver.records.header import FrameHeader
+from quiver.records.aborted_frames import AbortedFrames
 from quiver.records.read import split_frames
 from quiver_spark.broker_link import broker_link
-from quiver_spark.source.committed_frames import committed_filter
 from quiver_spark.source.data_loss import lost
 from quiver_spark.source.frames import StoredFrame
 from quiver_spark.source.options import ReadOptions
@@ -121,15 +120,15 @@ class _SliceFetch:
             self._found_nothing(part)
             return []
         self._made_progress()
-        counts = committed_filter(part.aborted) if self._options.committed else _has_messages
+        left_out = AbortedFrames(part.aborted if self._options.committed else ())
         frames: list[StoredFrame] = []
         begun_at = self._offset
         try:
             for position, header in split_frames(payload):
                 if header.next_offset <= self._offset:
-                    counts(header)
+                    left_out.hides(header)
                     continue
-                if counts(header) and header.base_offset < self._piece.stop:
+                if not left_out.hides(header) and header.base_offset < self._piece.stop:
                     frames.append(StoredFrame(payload, position, header))
                 self._offset = header.next_offset
         except InvalidFrame as error:
@@ -192,7 +191,3 @@ def _error_of(answer: Answer | QuiverError) -> QuiverError | None:
     if isinstance(answer, Failure):
         return error_from_wire(answer.code, answer.message, answer.retryable)
     return None
-
-
-def _has_messages(header: FrameHeader) -> bool:
-    return not header.is_control

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from quiver.groups.topic_pattern import check_pattern, matching
 from quiver.model.errors import OffsetOutOfRange
 from quiver.model.position import LATEST, Position
+from quiver.structures.name_pattern import check_pattern, matching
 from quiver_spark.source.data_loss import lost
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice, cut

@@ -29,7 +29,7 @@ def test_list_and_show(shared_broker: BrokerProcess, cli: Cli) -> None:
     assert lines[1].startswith("0:0 ")
     assert re.search(r"rejected +workers +1 +shown-0@0 +k +not an", lines[1])
     assert len(lines) == 5
-    found = re.fullmatch(r"2 of 3; go on with --after (\S+)", lines[-1])
+    found = re.fullmatch(r"2 of 3; continue with --after (\S+)", lines[-1])
     assert found is not None
     rest = json.loads(cli("dlq", "list", "shown", "--after", found[1], "-o", "json").stdout)
     assert [letter["value"] for letter in rest["messages"]] == ["and more"]
@@ -48,7 +48,7 @@ def test_redrive_and_purge(shared_broker: BrokerProcess, cli: Cli) -> None:
     work.kill_off("a", "b", "c", "d", key="k")
     work.wait_for_letters(4)
     assert cli("dlq", "redrive", "moved", "--dry-run").stdout == b"4 would be redriven\n"
-    assert cli("dlq", "redrive", "moved", "0:0", "0:7").stdout == b"1 redriven\n0:7 is not there\n"
+    assert cli("dlq", "redrive", "moved", "0:0", "0:7").stdout == b"1 redriven\n0:7 was not found\n"
     answer = json.loads(cli("dlq", "purge", "moved", "--contains", "b", "-o", "json").stdout)
     assert answer == {"purged": 1, "dry_run": False, "ids": ["0:1"], "not_found": []}
     assert b"--all" in cli("dlq", "purge", "moved", fails=True).stderr

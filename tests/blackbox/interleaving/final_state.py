@@ -49,18 +49,21 @@ def read_final_state(call: HttpCaller) -> FinalState:
     return state
 
 
-def is_settled(call: HttpCaller, group: Group) -> bool:
-    """Whether the group has nothing left to do."""
+def unsettled(call: HttpCaller, group: Group) -> str:
+    """What the group has left to do, in numbers that change with every step of it; nothing when it is done."""
     if group.kind == "queue":
         answer = call("GET", f"/topics/{group.topic}/queues/{group.name}")
-        return answer.status == 200 and not any(answer.body[what] for what in ("ready", "leased", "retrying"))
+        if answer.status != 200:
+            return str(answer)
+        counts = [answer.body[what] for what in ("ready", "leased", "retrying")]
+        return str(counts) if any(counts) else ""
     committed = _get(call, f"/groups/{group.name}/offsets?topic={group.topic}")["offsets"].get(group.topic, {})
     partitions = range(_get(call, f"/topics/{group.topic}")["partitions"])
-    return all(
-        int(committed.get(str(partition), 0)) > stored[-1].offset
+    is_done = all(
+        not _has_messages(call, group.topic, partition, int(committed.get(str(partition), 0)))
         for partition in partitions
-        if (stored := _stored(call, group.topic, partition))
     )
+    return "" if is_done else str(committed)
 
 
 def depth(call: HttpCaller, group: Group) -> str:
@@ -68,6 +71,15 @@ def depth(call: HttpCaller, group: Group) -> str:
     if group.kind == "queue":
         return str(call("GET", f"/topics/{group.topic}/queues/{group.name}").body)
     return str(call("GET", f"/groups/{group.name}").body) + str(call("GET", f"/groups/{group.name}/offsets").body)
+
+
+def _has_messages(call: HttpCaller, topic: str, partition: int, offset: int) -> bool:
+    """Whether there is a message at an offset or after it."""
+    while True:
+        page = _get(call, f"/topics/{topic}/partitions/{partition}/messages?offset={offset}&limit=1")
+        if page["messages"] or page["next_offset"] == offset:
+            return bool(page["messages"])
+        offset = page["next_offset"]
 
 
 def _stored(call: HttpCaller, topic: str, partition: int) -> list[Stored]:

@@ -29,7 +29,7 @@ from blackbox.interleaving.actors import transactions as tx
 from blackbox.interleaving.actors.kills import Trouble
 from blackbox.interleaving.checks.evidence import Evidence
 from blackbox.interleaving.crew import Crew
-from blackbox.interleaving.final_state import depth, is_settled, read_final_state
+from blackbox.interleaving.final_state import depth, read_final_state, unsettled
 from blackbox.interleaving.history import Recorder, read_events
 from blackbox.interleaving.report import report, summary, violations
 from blackbox.processes.broker_process import BrokerProcess, free_port
@@ -40,7 +40,8 @@ ROUNDS = int(os.environ.get("QUIVER_INTERLEAVE_ROUNDS", "11" if LONG else "1"))
 SEED = int(os.environ.get("QUIVER_INTERLEAVE_SEED", "0")) or (
     random.SystemRandom().randrange(1, 2**31) if LONG else 1
 )
-DRAIN_SECONDS = 120.0
+STANDSTILL_SECONDS = 60.0
+"""Without any progress for this long, what is left is stuck."""
 FILE = Path(__file__).relative_to(Path(__file__).parents[3])
 
 
@@ -89,13 +90,16 @@ def start_lookers(crew: Crew, world: plan.World) -> None:
 
 
 def drain(call: HttpCaller, world: plan.World) -> list[str]:
-    """Waits until every group has nothing left; says of those that have something for too long how they stand."""
-    deadline = time.monotonic() + DRAIN_SECONDS
-    open_groups = list(plan.GROUPS)
-    while open_groups and time.monotonic() < deadline:
-        open_groups = [group for group in open_groups if not is_settled(call, group)]
+    """Waits until every group has nothing left; says of those that make no progress any more how they stand."""
+    deadline = time.monotonic() + STANDSTILL_SECONDS
+    left = dict.fromkeys(plan.GROUPS, "unknown")
+    while left and time.monotonic() < deadline:
+        now = {group: rest for group in left if (rest := unsettled(call, group))}
+        if now != left:
+            deadline = time.monotonic() + STANDSTILL_SECONDS
+        left = now
         world.rest(0.3)
-    return [f"{group.name} is not drained: {depth(call, group)}" for group in open_groups]
+    return [f"{group.name} is not drained: {depth(call, group)}" for group in left]
 
 
 def make_topics(broker: BrokerProcess) -> None:

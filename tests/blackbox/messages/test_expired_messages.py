@@ -166,10 +166,10 @@ def test_the_command_line(shared_broker: BrokerProcess, q, topic):
     cli = Cli(shared_broker.address)
     shown = cli("consume", topic)
     assert shown.stdout.split() == [b"b"]
-    assert b"2 messages past their time to live were left out" in shown.stderr
+    assert b"2 expired messages were left out" in shown.stderr
     assert cli("consume", topic, "--include-expired").stdout.split() == [b"A", b"b", b"C"]
     shown = cli("consume", topic, "--group", f"g-{topic}")
     assert shown.stdout.split() == [b"b"]
-    assert b"2 messages past their time to live were left out" in shown.stderr
+    assert b"2 expired messages were left out" in shown.stderr
     assert q.groups.describe(f"g-{topic}").partitions[0].committed == 3
     cli("consume", topic, "--group", f"g-{topic}", "--include-expired", fails=True)

@@ -11,6 +11,7 @@ import quiver
 from blackbox.callers.native_wire import NativeWire
 from blackbox.processes.broker_process import BrokerProcess, wait_until
 from quiver.model.errors import GroupNotFound
+from quiver.model.settlement import ACK, NACK, SettleRequest
 from quiver.protocol import messages as m
 from quiver.protocol import queue_messages as q
 from quiver.protocol.packet import decode_answer
@@ -49,9 +50,9 @@ class Consumer(NativeWire):
         assert isinstance(answer, q.Received), answer
         return Runs(answer.runs, packet.payload)
 
-    def settle(self, runs: "Runs", action: int = q.ACK, **options: object) -> list[q.SettledPart]:
+    def settle(self, runs: "Runs", action: int = ACK, **options: object) -> list[q.SettledPart]:
         parts = [
-            q.SettlePart(
+            SettleRequest(
                 run.topic_id,
                 run.partition,
                 run.group_id,
@@ -130,7 +131,7 @@ def test_parts_of_a_frame_keep_their_offsets(consumers: Callable[[], Consumer], 
     rest = one.receive(topic_id, group)
     assert (first.values, rest.values) == ([b"0", b"1", b"2", b"3"], [b"%d" % number for number in range(4, 10)])
     assert list(open_frame(rest.frames[0]).offsets()) == list(range(4, 10))
-    one.settle(first, q.NACK, delay_ms=0, reason="again")
+    one.settle(first, NACK, delay_ms=0, reason="again")
     back = one.receive(topic_id, group)
     assert (back.values, back.attempts, back.runs[0].last_error) == (first.values, {2}, "again")
 
@@ -236,7 +237,7 @@ def test_depths_and_groups_show_what_there_is(
     one.produce(topic_id, *(b"%d" % number for number in range(10)), priority=1)
     one.produce(topic_id, b"later", partition=1)
     held = one.receive(topic_id, group, consumer="me", max_messages=4, priority=1)
-    one.settle(Runs(held.runs[:1], held.frames[0]), q.NACK, delay_ms=LONG_MS)
+    one.settle(Runs(held.runs[:1], held.frames[0]), NACK, delay_ms=LONG_MS)
     one.receive(topic_id, group, consumer="me", max_messages=2, priority=1)
     with quiver.connect(shared_broker.address) as client:
         depth = client.queues.depth(name, group)

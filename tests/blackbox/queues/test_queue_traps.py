@@ -9,8 +9,9 @@ import pytest
 from blackbox.callers.http_queue import HttpQueue, values
 from blackbox.callers.native_wire import NativeWire
 from blackbox.processes.broker_process import BrokerProcess, wait_until
+from quiver.model.settlement import ACK, NACK, SettleRequest
 from quiver.protocol import messages as m
-from quiver.protocol.queue_messages import ACK, NACK, Receive, Received, Settle, Settled, SettlePart
+from quiver.protocol.queue_messages import Receive, Received, Settle, Settled
 
 SECONDS = 30.0
 
@@ -187,7 +188,7 @@ def test_a_nack_is_not_swallowed_by_an_ack_of_the_same_call(queue: HttpQueue) ->
         assert isinstance(received, Received)
         [run] = received.runs
         part = (topic_id, run.partition, run.group_id, run.lease_id)
-        settled = wire.ask(Settle([SettlePart(*part, NACK, [(2, 3)], 0), SettlePart(*part, ACK, [(0, 5)])]))
+        settled = wire.ask(Settle([SettleRequest(*part, NACK, [(2, 3)], 0), SettleRequest(*part, ACK, [(0, 5)])]))
     assert isinstance(settled, Settled)
     given_back, acked = settled.parts
     assert given_back.refused == []

@@ -118,7 +118,7 @@ def test_a_second_signal_ends_it_at_once(shared_broker: BrokerProcess, place: Pa
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=SECONDS)
         assert process.returncode in (128 + signal.SIGTERM, 128 + signal.SIGINT)
-        assert b"given up" in errors
+        assert b"abandoned" in errors
 
 
 def test_a_terminal_shows_a_status_line(shared_broker: BrokerProcess, place: Path):
@@ -138,7 +138,7 @@ def test_a_terminal_shows_a_status_line(shared_broker: BrokerProcess, place: Pat
         assert process.wait(SECONDS) == 0
     os.close(ours)
     assert b"cli on cli-status" in shown
-    assert b"in hand" in shown
+    assert b"in flight" in shown
 
 
 def test_what_cannot_be_run_is_said_in_one_sentence(shared_broker: BrokerProcess, place: Path):

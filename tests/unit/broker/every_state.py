@@ -11,19 +11,18 @@ from typing import Any
 import msgspec
 
 from quiver.broker.broker import Broker
-from quiver.delays.snapshot import encode_image
 from quiver.model.errors import ProducerFenced
 from quiver.model.message import NewMessage
+from quiver.model.receive import ReceiveRequest
 from quiver.model.schedule import Schedule
+from quiver.model.settlement import ACK, NACK, REJECT, SettleRequest
 from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.queue_messages import ACK, NACK, REJECT, SettlePart
 from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
 from quiver.records.build import build_frame
 from quiver.storage.local.log import LocalLog
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
 from quiver.system.files import Files
-from quiver.transactions.snapshot import encode_state
 
 START_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
@@ -123,11 +122,11 @@ class Running:
 
     async def _work(self, number: int) -> None:
         queues = self.broker.queues
-        found = await queues.receive(["work"], "workers", consumer="c", max_messages=4)
-        offsets = [(one, offset) for one in found for offset in range(one.delivery.start, one.delivery.end)]
+        found = await queues.receive(ReceiveRequest(["work"], "workers", consumer="c", max_messages=4))
+        offsets = [(one, offset) for one in found for offset in range(one.run.start, one.run.end)]
         for (one, offset), action in zip(offsets, (ACK, NACK, REJECT), strict=False):
-            run = one.delivery
-            part = SettlePart(
+            run = one.run
+            part = SettleRequest(
                 one.topic.id, 0, run.group_id, run.lease_id, action, [(offset, offset + 1)], DAY_MS, True, f"{number}"
             )
             await queues.settle([part])
@@ -143,14 +142,14 @@ class Running:
         """A snapshot of everything."""
         broker = self.broker
         groups, coordinator = broker.groups.service, broker.transactions._coordinator
-        await broker._catalogue.snapshot_if_due(after_seconds=0)
+        await broker._catalogue._journaled.snapshot_if_due(after_seconds=0)
         await groups._journal.snapshot(groups._table.encode)  # type: ignore[union-attr]
-        await coordinator._journal.snapshot(lambda: encode_state(coordinator.state))  # type: ignore[union-attr]
-        await broker.schedules._snapshot_if_due(after_seconds=0)
+        await coordinator.journaled.snapshot()
+        await broker.schedules._journaled.snapshot_if_due(after_seconds=0)
         for partition in broker._partitions.all():
             await partition.saved_state.save()
-        for delivery in broker.queues._deliveries.all():
-            await delivery._journal._journal.snapshot_beside(delivery._journal._image)
+        for partition_queue in broker.queues._partition_queues.all():
+            await partition_queue._journal._journal.snapshot_concurrently(partition_queue._journal._snapshot)
         for delays in broker.delays._partitions.all():
             await delays.schedule.saved_state.save()
             await delays._trim()
@@ -172,16 +171,16 @@ class Running:
             )
             for name, each in partitions.items()
         }
-        known["internal/metadata"] = b"".join(broker._catalogue._state.encode())
+        known["internal/metadata"] = b"".join(broker._catalogue._state.snapshot())
         with contextlib.suppress(Exception):
             known["internal/groups"] = b"".join(broker.groups.service._table.encode())
-            known["internal/transactions"] = b"".join(encode_state(broker.transactions._coordinator._state))
-            known["internal/schedules"] = b"".join(broker.schedules._table.encode())
-        for delivery in broker.queues._deliveries.all():
-            name = f"topics/{delivery.topic_id}/{delivery.number}-delivery"
-            known[name] = b"".join(delivery._journal._image())
+            known["internal/transactions"] = b"".join(broker.transactions._coordinator._state.snapshot())
+            known["internal/schedules"] = b"".join(broker.schedules._table.snapshot())
+        for partition_queue in broker.queues._partition_queues.all():
+            name = f"topics/{partition_queue.topic_id}/{partition_queue.number}-delivery"
+            known[name] = b"".join(partition_queue._journal._snapshot())
         for delays in broker.delays._partitions.all():
-            known[f"topics/{delays.topic_id}/{delays.number}-timers"] = b"".join(encode_image(delays.state))
+            known[f"topics/{delays.topic_id}/{delays.number}-timers"] = b"".join(delays.state.snapshot())
         return known
 
     async def is_fenced(self, key: ProducerKey) -> bool:

@@ -12,8 +12,9 @@ from quiver.groups.member import Subscription
 from quiver.groups.state import Membership
 from quiver.model.errors import MemberFenced
 from quiver.model.message import NewMessage
+from quiver.model.receive import ReceiveRequest
 from quiver.partition.partition import Partition
-from quiver.queues.partition.partition_queue import PartitionDelivery
+from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.records.build import build_frame
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.telemetry import supervised_task
@@ -68,10 +69,10 @@ async def test_upkeep_goes_on_with_the_other_partitions(broker: Broker, monkeypa
 
 
 async def test_leases_end_after_an_error_at_the_end_of_one(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = fail_once(monkeypatch, PartitionDelivery, "expire")
+    left = fail_once(monkeypatch, PartitionQueue, "expire")
     await broker.publish("jobs", [NewMessage(value=b"x", partition=0)])
-    assert await broker.queues.receive(["jobs"], "g", consumer="dies", visibility_ms=1)
-    again = await broker.queues.receive(["jobs"], "g", consumer="other", wait_ms=SECONDS * 1000)
+    assert await broker.queues.receive(ReceiveRequest(["jobs"], "g", consumer="dies", visibility_ms=1))
+    again = await broker.queues.receive(ReceiveRequest(["jobs"], "g", consumer="other", wait_ms=SECONDS * 1000))
     assert (len(again), left) == (1, [])
     assert "task deliveries" in broker.problems()
 

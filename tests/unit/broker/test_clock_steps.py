@@ -7,7 +7,7 @@ import pytest
 
 from quiver.broker.broker import Broker
 from quiver.groups.member import Subscription
-from quiver.protocol.queue_messages import EXTEND, NACK
+from quiver.model.settlement import EXTEND, NACK
 from quiver.telemetry.failures import Failures
 from unit.queues.queue_broker import START_MS, QueueBroker
 
@@ -36,7 +36,7 @@ class SteppedBroker(QueueBroker):
 
     async def wait(self, milliseconds: int) -> None:
         self.stepped.passed_ms += milliseconds
-        await self.broker.queues.attend_to_times()
+        await self.broker.queues.expire_due()
 
     async def restart(self) -> None:
         await self.broker.stop()
@@ -93,8 +93,8 @@ async def test_a_lease_that_was_begun_by_a_clock_ahead_is_bounded_after_a_restar
     elif how == "extended":
         await queue.settle(got, EXTEND, delay_ms=4_000)
     if saved:
-        for delivery in queue.broker.queues.known_deliveries(queue.broker.topic("jobs").id).values():
-            await delivery.journal.snapshot()
+        for partition_queue in queue.broker.queues.partition_queues(queue.broker.topic("jobs").id).values():
+            await partition_queue.journal.snapshot()
     queue.stepped.step_ms = 0
     with caplog.at_level(logging.WARNING):
         await queue.kill()
@@ -109,7 +109,7 @@ async def test_times_are_shown_by_the_wall_clock(queue: SteppedBroker) -> None:
     await queue.publish("jobs", b"x")
     (got,) = await queue.receive("jobs", visibility_ms=5_000)
     now_ms = queue.stepped.now_ms()
-    assert (got.delivery.deadline_ms, got.delivery.first_delivered_ms) == (now_ms + 5_000, now_ms)
+    assert (got.run.deadline_ms, got.run.first_delivered_ms) == (now_ms + 5_000, now_ms)
     (settled,) = await queue.settle([got], NACK, delay_ms=7_000)
     assert settled.until_ms == now_ms + 7_000
 

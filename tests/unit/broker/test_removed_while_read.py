@@ -9,6 +9,7 @@ from quiver.messages.fetch import FetchPart
 from quiver.messages.stored_rows import read_rows
 from quiver.model.errors import OffsetOutOfRange
 from quiver.model.message import NewMessage
+from quiver.model.receive import ReceiveRequest
 from quiver.partition.partition import Partition
 from quiver.protocol.transaction_messages import ProducerKey
 from quiver.records.read import open_frame, split_frames
@@ -47,8 +48,8 @@ async def fetch(broker: Broker) -> list[bytes | None]:
 
 
 async def receive(broker: Broker) -> list[bytes | None]:
-    received = await broker.queues.receive(["t"], "g", consumer="c", wait_ms=2_000)
-    return [value for one in received for value in open_frame(one.delivery.frame).values()]
+    received = await broker.queues.receive(ReceiveRequest(["t"], "g", consumer="c", wait_ms=2_000))
+    return [value for one in received for value in open_frame(one.run.frame).values()]
 
 
 @pytest.fixture

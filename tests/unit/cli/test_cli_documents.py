@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from quiver.app.config import SETTINGS, Config, load_config, shown_values
 from quiver.cli import main
-from quiver.cli.config_options import parse_assignments
+from quiver.cli.options.config import parse_assignments
 from quiver.model.topic import SETTING_NAMES
 
 DOCS = Path(__file__).parents[3] / "docs"

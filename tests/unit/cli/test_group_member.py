@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from quiver.cli.formats.message_format import parse_format
 from quiver.cli.group_member import GroupReading, Stop, Stopped, _is_finished, _print
-from quiver.cli.message_format import parse_format
 from quiver.model.errors import ConnectionLost
 from quiver.protocol.group_messages import GroupDescription, GroupMember
 

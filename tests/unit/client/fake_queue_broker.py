@@ -6,23 +6,11 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from quiver.model.errors import LeaseLost, SettleInOrder
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT, SettleRequest
 from quiver.protocol.group_messages import DescribeGroup, GroupDescription
 from quiver.protocol.messages import Answer, Failure, Request
 from quiver.protocol.packet import encode_packet
-from quiver.protocol.queue_messages import (
-    ACK,
-    EXTEND,
-    NACK,
-    REJECT,
-    Receive,
-    Received,
-    ReceivedRun,
-    RefusedRun,
-    Settle,
-    Settled,
-    SettledPart,
-    SettlePart,
-)
+from quiver.protocol.queue_messages import Receive, Received, ReceivedRun, RefusedRun, Settle, Settled, SettledPart
 from quiver.records.columns import KEY, OFFSET_DELTA, VALUE
 from quiver.records.header import FrameHeader, body_crc, header_crc, pack_header, unpack_header
 from quiver.records.seal import seal
@@ -51,7 +39,7 @@ class FakeQueueBroker(FakeBroker):
         self.messages: list[FakeMessage] = []
         self.visibility_ms = visibility_ms
         self.ordering = ordering
-        self.settled: list[SettlePart] = []
+        self.settled: list[SettleRequest] = []
         self.busy_settles = 0
         """So many parts are refused for now."""
         self._lease = 0
@@ -76,7 +64,7 @@ class FakeQueueBroker(FakeBroker):
         with self._mutex:
             return [message.value for message in self.messages if message.state == state]
 
-    def parts(self, action: int) -> list[SettlePart]:
+    def parts(self, action: int) -> list[SettleRequest]:
         return [part for part in self.settled if part.action == action]
 
     def _take(self, sock: socket.socket, correlation: int, request: Request, payload: memoryview) -> bool:
@@ -140,7 +128,7 @@ class FakeQueueBroker(FakeBroker):
         )  # fmt: skip
         return run, frame
 
-    def _settle(self, part: SettlePart) -> SettledPart:
+    def _settle(self, part: SettleRequest) -> SettledPart:
         refused: list[RefusedRun] = []
         if self.busy_settles:
             self.busy_settles -= 1
@@ -164,7 +152,7 @@ class FakeQueueBroker(FakeBroker):
                 return other.offset
         return None
 
-    def _change(self, message: FakeMessage, part: SettlePart) -> None:
+    def _change(self, message: FakeMessage, part: SettleRequest) -> None:
         if part.action == ACK:
             message.state = "done"
         elif part.action == REJECT:

@@ -10,9 +10,10 @@ from typing import Any
 
 from quiver.broker.broker import Broker
 from quiver.dead_letters.search import Search
-from quiver.model.dead_letter import LetterFilter
+from quiver.model.dead_letter import DeadLetterFilter
 from quiver.model.message import NewMessage
-from quiver.protocol.queue_messages import ACK, REJECT, SettlePart
+from quiver.model.receive import ReceiveRequest
+from quiver.model.settlement import ACK, REJECT, SettleRequest
 from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.clock import SystemClock
@@ -20,7 +21,7 @@ from quiver.system.files import Buffer, Files
 
 VALUES = [b"a", b"b", b"c", b"d"]
 HOUR_MS = 3_600_000
-ALL = Search(LetterFilter())
+ALL = Search(DeadLetterFilter())
 
 
 class CopyingFiles(Files):
@@ -97,28 +98,28 @@ class Running:
     async def settle_all(self, action: int) -> list[bytes | None]:
         """Receives whatever there is and settles it; returns the values."""
         values: list[bytes | None] = []
-        await self.broker.queues.attend_to_times()
-        while received := await self.broker.queues.receive(["work"], "g", consumer="c", max_messages=100):
+        await self.broker.queues.expire_due()
+        while received := await self.broker.queues.receive(
+            ReceiveRequest(["work"], "g", consumer="c", max_messages=100)
+        ):
             parts = []
             for one in received:
-                delivery = one.delivery
-                runs = [(delivery.start, delivery.end)]
-                parts.append(
-                    SettlePart(one.topic.id, delivery.partition, delivery.group_id, delivery.lease_id, action, runs)
-                )
+                run = one.run
+                runs = [(run.start, run.end)]
+                parts.append(SettleRequest(one.topic.id, run.partition, run.group_id, run.lease_id, action, runs))
             outcomes = await self.broker.queues.settle(parts)
             assert not any(outcome.refused for outcome in outcomes)
             page = await self.broker.read_messages("work", 0, limit=1000)
             by_offset = {message.offset: message.value for message in page.messages}
-            values += [by_offset[n] for one in received for n in range(one.delivery.start, one.delivery.end)]
+            values += [by_offset[n] for one in received for n in range(one.run.start, one.run.end)]
         return values
 
     async def letters(self) -> list[bytes | None]:
         """The values of the letters, once all moves are done."""
         while any(
-            delivery.outbox.open
+            run.outbox.open
             for topic in self.broker.topics()
-            for delivery in self.broker.queues.known_deliveries(topic.id).values()
+            for run in self.broker.queues.partition_queues(topic.id).values()
         ):
             await asyncio.sleep(0)
         page = await self.broker.dead_letters.page("work", ALL)

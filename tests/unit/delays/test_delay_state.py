@@ -10,14 +10,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from quiver.delays import due_times
 from quiver.delays.events import (
+    CODEC,
     Cancelled,
     MoveContent,
     MoveDone,
     Purged,
-    decode_event,
-    encode_event,
 )
-from quiver.delays.snapshot import decode_image, encode_image
 from quiver.delays.state import DelayState
 from quiver.outbox.outbox import Target
 
@@ -55,7 +53,7 @@ class Machine(RuleBasedStateMachine):
         self.dropped_below = 0
 
     def write(self, event) -> None:
-        self.journal.append(encode_event(event))
+        self.journal.append(CODEC.encode(event))
 
     # coming
 
@@ -179,7 +177,7 @@ class Machine(RuleBasedStateMachine):
     def take_snapshot(self, data):
         """Messages come and are cancelled before its last piece is made; what is noted of them comes behind it."""
         offset = len(self.journal)
-        pieces = encode_image(self.state)
+        pieces = self.state.snapshot()
         image = next(pieces)
         self.cancel(data, True)
         self.schedule([5, 10_000], 1)
@@ -191,9 +189,9 @@ class Machine(RuleBasedStateMachine):
         offset = 0
         if self.snapshot is not None:
             offset, image = self.snapshot
-            decode_image(image, restored)
+            restored.restore(image)
         for record in self.journal[offset:]:
-            restored.apply(decode_event(record))
+            restored.apply(CODEC.decode(record))
         for base, times, priority in self.log:
             restored.schedule(np.arange(base, base + len(times)), np.array(times, np.int64), priority)
         restored.seen_up_to(self.end)

@@ -46,7 +46,7 @@ async def test_nothing_comes_before_its_time(bench: Bench) -> None:
     await bench.pass_time(1000)
     assert await bench.values() == [b"sooner", b"later"]
     assert bench.delays.next_time_ms() is None
-    assert bench.delays.state.totals.image() == [2, 2, 0, 0, 0]
+    assert bench.delays.state.totals.numbers() == [2, 2, 0, 0, 0]
 
 
 async def test_a_message_keeps_what_it_came_with(bench: Bench) -> None:
@@ -134,7 +134,7 @@ async def test_everything_survives_a_restart(bench: Bench) -> None:
     bench.delays, bench.target = again.delays, again.target
     await bench.pass_time(10)
     assert await bench.values() == [b"0", b"1", b"2"]
-    assert bench.delays.state.totals.image() == [3, 3, 0, 0, 0]
+    assert bench.delays.state.totals.numbers() == [3, 3, 0, 0, 0]
 
 
 async def test_a_clock_that_goes_back_and_forth_delivers_once(bench: Bench) -> None:
@@ -258,7 +258,7 @@ async def test_a_topic_in_memory_forgets_its_delays_with_the_rest(tmp_path: Path
 
 async def test_a_full_disk_puts_messages_off(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [await bench.schedule(b"%d" % number, 1000) for number in range(3)]
-    journal = bench.delays._journal
+    journal = bench.delays._journaled.journal
 
     async def full(record: bytes, *, sync: bool) -> None:
         raise DiskFull(problem="it is full")
@@ -273,4 +273,4 @@ async def test_a_full_disk_puts_messages_off(bench: Bench, monkeypatch: pytest.M
     assert await bench.values() == []
     await bench.pass_time(10_000)
     assert await bench.values() == [b"0", b"1", b"2"]
-    assert bench.delays.state.totals.image() == [3, 3, 0, 0, 0]
+    assert bench.delays.state.totals.numbers() == [3, 3, 0, 0, 0]

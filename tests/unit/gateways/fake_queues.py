@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from quiver.model.errors import LeaseLost, QuiverError
 from quiver.model.receipt import Receipt
+from quiver.model.receive import ReceiveRequest
 from quiver.model.topic import Topic
 from quiver.records.build import build_frame
 from quiver.records.header import stamp, unpack_header
@@ -13,7 +14,7 @@ from quiver.records.header import stamp, unpack_header
 NOW_MS = 1_800_000_000_000
 
 
-class Delivery(NamedTuple):
+class DeliveredRun(NamedTuple):
     partition: int
     group_id: int
     lease_id: int
@@ -29,7 +30,7 @@ class Delivery(NamedTuple):
 class Received(NamedTuple):
     topic: Topic
     visibility_ms: int
-    delivery: Delivery
+    run: DeliveredRun
 
 
 class ReceiptOutcome(NamedTuple):
@@ -50,7 +51,7 @@ def received(topic: Topic, start: int, values: Sequence[bytes], **options: Any) 
     built = build_frame(values, timestamp_ms=NOW_MS, **options)
     _, head, body = stamp(built, unpack_header(built), base_offset=start, leader_epoch=1, append_time_ms=NOW_MS)
     run = (start, start + len(values), attempt, NOW_MS + 30_000, NOW_MS, error)
-    return Received(topic, 30_000, Delivery(0, 7, 2**32 + 5, *run, bytes(head) + bytes(body)))
+    return Received(topic, 30_000, DeliveredRun(0, 7, 2**32 + 5, *run, bytes(head) + bytes(body)))
 
 
 class FakeQueues:
@@ -58,7 +59,7 @@ class FakeQueues:
 
     def __init__(self) -> None:
         self.waiting: list[Received] = []
-        self.asked: dict[str, Any] = {}
+        self.asked: ReceiveRequest | None = None
         self.returned: list[Received] = []
         self.settled: list[tuple[int, list[Receipt], dict[str, Any]]] = []
         self.lost: set[int] = set()
@@ -66,10 +67,10 @@ class FakeQueues:
         self.arrived = asyncio.Event()
         self.answers = asyncio.Event()
 
-    async def receive(self, topics: Sequence[str], group: str, **options: Any) -> list[Received]:
-        self.asked = {"topics": topics, "group": group, **options}
+    async def receive(self, request: ReceiveRequest) -> list[Received]:
+        self.asked = request
         self.arrived.set()
-        if options["wait_ms"]:
+        if request.wait_ms:
             await self.answers.wait()
         found, self.waiting = self.waiting, []
         return found

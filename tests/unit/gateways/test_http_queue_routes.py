@@ -11,7 +11,8 @@ from quiver.gateways.http.routes.queues.receive import ReceiveRoute, receive_rou
 from quiver.model.errors import Overloaded
 from quiver.model.position import Position
 from quiver.model.priority import Priority
-from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
+from quiver.model.receive import ReceiveRequest
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
 from quiver.system.memory_budget import MemoryBudget
 from unit.gateways.fake_queues import FakeQueues, received
 
@@ -75,23 +76,21 @@ async def test_a_received_message_has_all_its_fields(client, broker, queues):
 
 async def test_what_is_asked_of_the_queues(client, queues):
     assert (await client.post("/topics/orders/receive", json={"group": "g"})).json() == {"messages": []}
-    defaults = {"max_messages": 10, "wait_ms": 0, "visibility_ms": None, "ordering": None}
-    defaults |= {"priority": None, "start": None}
-    assert queues.asked == {"topics": ["orders"], "group": "g", "consumer": "127.0.0.1:123", **defaults}
+    assert queues.asked == ReceiveRequest(["orders"], "g", "127.0.0.1:123", max_messages=10)
     body = {"group": "g", "consumer": "me", "max_messages": 99_999, "visibility": "2m", "ordering": "key"}
     queues.answers.set()
     await client.post("/topics/orders/receive", json=body | {"wait": "1h", "priority": "low", "start": "latest"})
-    assert queues.asked == {
-        "topics": ["orders"],
-        "group": "g",
-        "consumer": "me",
-        "max_messages": 10_000,
-        "wait_ms": 300_000,
-        "visibility_ms": 120_000,
-        "ordering": "key",
-        "priority": Priority.LOW,
-        "start": Position("latest"),
-    }
+    assert queues.asked == ReceiveRequest(
+        ["orders"],
+        "g",
+        "me",
+        max_messages=10_000,
+        wait_ms=300_000,
+        visibility_ms=120_000,
+        ordering="key",
+        priority=Priority.LOW,
+        start=Position("latest"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +116,7 @@ async def test_what_is_asked_of_the_queues(client, queues):
 async def test_receives_that_make_no_sense_ask_for_nothing(client, queues, fields):
     answer = await client.post("/topics/orders/receive", json={"group": "g", **fields})
     assert (answer.status_code, answer.json()["status"]) == (400, 400)
-    assert queues.asked == {}
+    assert queues.asked is None
 
 
 @pytest.mark.parametrize("accept", ["application/json", "application/msgpack"])
@@ -188,7 +187,7 @@ async def test_an_answer_there_is_no_memory_for_is_given_back(broker, queues):
     beyond.take(300_000)
     with pytest.raises(Overloaded):
         await ReceiveRoute(broker).receive(request_of({"group": "g"}, asyncio.Event(), budget))
-    assert [one.delivery.start for one in queues.returned] == [0]
+    assert [one.run.start for one in queues.returned] == [0]
 
 
 RECEIPT = "orders:1:42:3:7-100000005"

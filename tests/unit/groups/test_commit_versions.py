@@ -2,9 +2,9 @@
 
 import msgspec
 
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.events import Committed, GroupCreated, OffsetsCommitted
 from quiver.groups.table import Group, GroupTable
+from quiver.model.topic_partition import TopicPartition
 from quiver.queues.journal.events import Began, Event, Rewound, SettledBelow
 
 PLACE = TopicPartition(1, 0)

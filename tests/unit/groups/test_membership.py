@@ -5,11 +5,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.member import REVOCATION_MS, Subscription
 from quiver.groups.state import Membership, Topics
 from quiver.model.errors import GenerationMismatch, GroupProtocolMismatch, MemberFenced, MemberNotFound
 from quiver.model.topic import TopicSize
+from quiver.model.topic_partition import TopicPartition
 
 ORDERS: Topics = {"orders": TopicSize(1, 6)}
 BOTH: Topics = {**ORDERS, "emails": TopicSize(2, 3)}

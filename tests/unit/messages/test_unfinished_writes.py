@@ -7,7 +7,7 @@ import pytest
 
 from quiver.messages.fetch import FetchPart
 from quiver.model.receipt import Receipt
-from quiver.protocol.queue_messages import ACK
+from quiver.model.settlement import ACK
 from quiver.testing.held_storage import HeldStorage, Hold
 from unit.queues.queue_broker import QueueBroker, values
 
@@ -40,7 +40,7 @@ async def ack_one(queue: QueueBroker) -> object:
     """As HTTP does: the answer says how far the group is."""
     await queue.broker.queues.give_back(await queue.receive("jobs"))
     [one] = await queue.receive("jobs", count=1)
-    run = one.delivery
+    run = one.run
     receipt = Receipt("jobs", 0, run.start, run.attempt, run.group_id, run.lease_id)
     [outcome] = await queue.broker.queues.settle_receipts(ACK, [receipt])
     assert (outcome.error, outcome.committed_offset, outcome.offset_advanced) == (None, 2, True)

@@ -1,6 +1,6 @@
 import pytest
 
-from quiver.model.dead_letter import parse_letter_cursor, parse_letter_id
+from quiver.model.dead_letter import parse_dead_letter_cursor, parse_dead_letter_id
 from quiver.model.delayed import parse_delayed_id
 from quiver.model.errors import InvalidRequest, InvalidSetting
 from quiver.model.numbers import HIGHEST, shown, whole_number
@@ -34,8 +34,8 @@ def test_texts_that_look_like_numbers_are_refused_with_a_sentence_of_bounded_len
         lambda: parse_duration_ms(text),
         lambda: parse_duration_ms(text + "s"),
         lambda: parse_position(text, 0),
-        lambda: parse_letter_id(f"0:{text}"),
-        lambda: parse_letter_cursor(f"0:{text}:1"),
+        lambda: parse_dead_letter_id(f"0:{text}"),
+        lambda: parse_dead_letter_cursor(f"0:{text}:1"),
         lambda: parse_delayed_id(f"{text}:0"),
         lambda: TopicConfig().changed({"partitions": text}),
     ):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.model.errors import InvalidRequest, Overloaded
-from quiver.model.limits import Limits
+from quiver.model.limits import SEQUENCE_LIMIT, Limits
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
@@ -16,7 +16,6 @@ from quiver.outbox.outbox import Move, Outbox, Target, mover_id
 from quiver.outbox.packing import FRAME_BYTES, FRAME_MESSAGES, Placed, packed
 from quiver.outbox.relay import Carrier
 from quiver.partition.partition import Partition, PartitionSettings, log_options
-from quiver.partition.producers import SEQUENCE_LIMIT
 from quiver.records.read import OpenFrame, open_frame, split_frames
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.clock import SystemClock

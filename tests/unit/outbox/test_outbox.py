@@ -6,8 +6,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quiver.model.limits import SEQUENCE_LIMIT
 from quiver.outbox.outbox import Move, Outbox, Target, mover_id
-from quiver.partition.producers import FIRST_RELAY_ID, SEQUENCE_LIMIT
+from quiver.partition.producers import FIRST_RELAY_ID
 
 TARGETS = [Target(0, 0), Target(0, 1), Target(7, 0)]
 

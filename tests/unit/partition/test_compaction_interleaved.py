@@ -12,7 +12,6 @@ from typing import NamedTuple
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from quiver.client.read.aborted import Aborted
 from quiver.log.compaction.job import Job, Report
 from quiver.log.compaction.segment_pass import run_pass
 from quiver.log.compaction.source import BadFrame
@@ -22,6 +21,7 @@ from quiver.model.limits import Limits
 from quiver.model.topic import TopicConfig
 from quiver.partition.compaction import compact
 from quiver.partition.partition import Partition, PartitionSettings, log_options
+from quiver.records.aborted_frames import AbortedFrames
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
 from quiver.records.read import open_frame, split_frames
@@ -137,7 +137,7 @@ class Reader:
     def __init__(self) -> None:
         self.position = 0
         self.seen: list[tuple[int, bytes | None, bytes | None]] = []
-        self._held: tuple[FrameSlice, Aborted] | None = None
+        self._held: tuple[FrameSlice, AbortedFrames] | None = None
 
     async def find(self, partition: Partition, max_bytes: int) -> None:
         if self._held is not None:
@@ -153,7 +153,7 @@ class Reader:
             self.position = max(self.position, partition.committed.last_stable)
             return
         found = partition.committed.aborted_in(self.position, piece.length)
-        self._held = piece, Aborted([(each.producer_id, each.first_offset) for each in found])
+        self._held = piece, AbortedFrames([(each.producer_id, each.first_offset) for each in found])
 
     async def look(self) -> None:
         if self._held is None:

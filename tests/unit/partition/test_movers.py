@@ -3,14 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.partition.producers import (
-    EXPIRY_MS,
-    FIRST_RELAY_ID,
-    FRAMES_REMEMBERED,
-    PRODUCERS_REMEMBERED,
-    SEQUENCE_LIMIT,
-    ProducerTable,
-)
+from quiver.model.limits import FRAMES_REMEMBERED, SEQUENCE_LIMIT
+from quiver.partition.producers import EXPIRY_MS, FIRST_RELAY_ID, PRODUCERS_REMEMBERED, ProducerTable
 from quiver.records.build import build_frame
 from quiver.records.header import FrameHeader, unpack_header
 

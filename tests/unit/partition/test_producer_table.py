@@ -5,13 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.model.errors import OutOfSequence, ProducerFenced, UnknownProducer
-from quiver.partition.producers import (
-    EXPIRY_MS,
-    FRAMES_REMEMBERED,
-    PRODUCERS_REMEMBERED,
-    SEQUENCE_LIMIT,
-    ProducerTable,
-)
+from quiver.model.limits import FRAMES_REMEMBERED, SEQUENCE_LIMIT
+from quiver.partition.producers import EXPIRY_MS, PRODUCERS_REMEMBERED, ProducerTable
 from quiver.records.header import FrameHeader
 
 

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.model.dead_letter import DeadLetter, LetterCursor, LetterFilter, Original
+from quiver.model.dead_letter import DeadLetter, DeadLetterCursor, DeadLetterFilter, Original
 from quiver.model.delayed import DelayedMessage
 from quiver.model.errors import CATALOGUE, ProtocolError, QuiverError, TopicNotFound
 from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.model.priority import Priority
 from quiver.model.schedule import ScheduleChanges
+from quiver.model.settlement import ACK, NACK, SettleRequest
 from quiver.protocol import compaction_messages as c
 from quiver.protocol import dead_letter_messages as d
 from quiver.protocol import delay_messages as y
@@ -118,8 +119,8 @@ REQUESTS += [
     (
         q.Settle(
             [
-                q.SettlePart(7, 0, 1, 1 << 32 | 5, q.ACK, [(3, 9)]),
-                q.SettlePart(7, 1, 1, 6, q.NACK, [(3, 4)], 500, False, "no"),
+                SettleRequest(7, 0, 1, 1 << 32 | 5, ACK, [(3, 9)]),
+                SettleRequest(7, 1, 1, 6, NACK, [(3, 4)], 500, False, "no"),
             ]
         ),
         "92299299070001cf00000001000000050091920309c0c3a099070101060191920304cd01f4c2a26e6f",
@@ -143,31 +144,31 @@ ANSWERS += [
 ]
 
 
-_FILTER = LetterFilter(
+_FILTER = DeadLetterFilter(
     ids=[(0, 1)], partition=2, group="g", reason="r", key=b"k", contains=b"c", from_time_ms=3, to_time_ms=4
 )
 REQUESTS += [
-    (d.ListLetters("t", LetterFilter()), "9732a17498c0c0c0c0c0c0c0c0cd03e800c0c2"),
+    (d.ListDeadLetters("t", DeadLetterFilter()), "9732a17498c0c0c0c0c0c0c0c0cd03e800c0c2"),
     (
-        d.ListLetters("t", _FILTER, 10, 1, LetterCursor(9, 0, 5), True),
+        d.ListDeadLetters("t", _FILTER, 10, 1, DeadLetterCursor(9, 0, 5), True),
         "9732a174989192000102a167a172c4016bc4016303040a0193090005c3",
     ),
     (
-        d.RedriveLetters("t", LetterFilter(), 5, "u", True, LetterCursor(9, 0, 5)),
+        d.RedriveDeadLetters("t", DeadLetterFilter(), 5, "u", True, DeadLetterCursor(9, 0, 5)),
         "9733a17498c0c0c0c0c0c0c0c005a175c393090005",
     ),
-    (d.PurgeLetters("t", LetterFilter()), "9634a17498c0c0c0c0c0c0c0c0c0c2c0"),
-    (d.ListRemovedLetters("t", (1, 7)), "9335a174920107"),
+    (d.PurgeDeadLetters("t", DeadLetterFilter()), "9634a17498c0c0c0c0c0c0c0c0c0c2c0"),
+    (d.ListRemovedDeadLetters("t", (1, 7)), "9335a174920107"),
 ]
 _ORIGINAL = Original("t", 0, 7, 8, None)
 _LETTER = DeadLetter(0, 1, 2, 3, None, b"v", {"a": b"b"}, Priority.LOW, "rejected", "e", 2, "g", _ORIGINAL)
 ANSWERS += [
     (
-        d.Letters([_LETTER], 1, LetterCursor(3, 0, 1)),
+        d.Letters([_LETTER], 1, DeadLetterCursor(3, 0, 1)),
         "94cc96919d00010203c0c4017681a161c4016203a872656a6563746564a16502a16795a174000708c00193030001",
     ),
-    (d.TakenLetters(1, [(0, 1)], [(0, 2)], None, 5), "96cc97019192000191920002c005"),
-    (d.RemovedLetters([(0, 1, 3)], (0, 3)), "93cc989193000103920003"),
+    (d.TakenDeadLetters(1, [(0, 1)], [(0, 2)], None, 5), "96cc97019192000191920002c005"),
+    (d.RemovedDeadLetters([(0, 1, 3)], (0, 3)), "93cc989193000103920003"),
 ]
 
 

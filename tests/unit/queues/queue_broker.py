@@ -6,7 +6,8 @@ from typing import Any
 from quiver.broker.broker import Broker
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
-from quiver.protocol.queue_messages import ACK, SettlePart
+from quiver.model.receive import ReceiveRequest
+from quiver.model.settlement import ACK, SettleRequest
 from quiver.queues.service import Received
 from quiver.queues.state.port import Settlement
 from quiver.records.build import build_frame
@@ -45,7 +46,7 @@ class QueueBroker:
 
     async def wait(self, milliseconds: int) -> None:
         self.clock.ms += milliseconds
-        await self.broker.queues.attend_to_times()
+        await self.broker.queues.expire_due()
 
     async def publish(
         self, topic: str, *values: bytes, partition: int = 0, priority: int = 2, keys: Sequence[bytes] | None = None
@@ -61,20 +62,18 @@ class QueueBroker:
         self, *topics: str, group: str = "g", consumer: str = "c", count: int = 100, **options: Any
     ) -> list[Received]:
         return await self.broker.queues.receive(
-            topics,
-            group,
-            consumer=consumer,
-            max_messages=count,
-            **options,
+            ReceiveRequest(topics, group, consumer, max_messages=count, **options)
         )
 
     async def settle(self, received: Sequence[Received], action: int = ACK, **options: Any) -> list[Settlement]:
         return await self.broker.queues.settle([part_of(one, action, **options) for one in received])
 
 
-def part_of(one: Received, action: int, *, runs: list[tuple[int, int]] | None = None, **options: Any) -> SettlePart:
-    run = one.delivery
-    return SettlePart(
+def part_of(
+    one: Received, action: int, *, runs: list[tuple[int, int]] | None = None, **options: Any
+) -> SettleRequest:
+    run = one.run
+    return SettleRequest(
         one.topic.id,
         run.partition,
         run.group_id,
@@ -86,7 +85,7 @@ def part_of(one: Received, action: int, *, runs: list[tuple[int, int]] | None = 
 
 
 def values(received: Sequence[Received]) -> list[bytes]:
-    return [value or b"" for one in received for value in open_frame(one.delivery.frame).values()]
+    return [value or b"" for one in received for value in open_frame(one.run.frame).values()]
 
 
 def numbered(count: int, word: str = "m") -> list[bytes]:

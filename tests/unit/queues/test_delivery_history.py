@@ -33,7 +33,7 @@ async def start_of_journal(history: History) -> int:
         await queue.publish("jobs", *numbered(30))
         for _ in range(10):
             await queue.settle(await queue.receive("jobs", count=3))
-        await (await queue.broker.queues.delivery(topic, 0)).journal.snapshot()
+        await (await queue.broker.queues.partition_queue(topic, 0)).journal.snapshot()
         await queue.wait(DAY_MS)
     log = await queue.storage.open_log(f"topics/{topic.id}/0-delivery", LogOptions())
     await queue.broker.stop()

@@ -24,7 +24,7 @@ async def served(queue: QueueBroker, messages: int, count: int) -> Counter[int]:
         received = await queue.receive("jobs", count=count)
         assert received
         for one in received:
-            found[unpack_header(bytes(one.delivery.frame[:88])).priority] += len(values([one]))
+            found[unpack_header(bytes(one.run.frame[:88])).priority] += len(values([one]))
         await queue.settle(received)
     return found
 
@@ -66,7 +66,7 @@ async def test_partitions_take_turns(queue: QueueBroker) -> None:
     turns = []
     for _ in range(8):
         [received] = await queue.receive("jobs", count=10)
-        turns.append(received.delivery.partition)
+        turns.append(received.run.partition)
     assert sorted(turns[:4]) == [0, 1, 2, 3]
     assert turns[:4] == turns[4:]
 
@@ -79,7 +79,7 @@ async def test_small_partitions_are_gathered_in_one_answer_in_order(queue: Queue
     assert len(values(received)) == 25
     by_partition: dict[int, list[int]] = {}
     for one in received:
-        by_partition.setdefault(one.delivery.partition, []).append(one.delivery.start)
+        by_partition.setdefault(one.run.partition, []).append(one.run.start)
     assert all(starts == sorted(starts) for starts in by_partition.values())
     assert len(values(await queue.receive("jobs"))) == 5
 
@@ -100,7 +100,7 @@ async def test_idle_partitions_have_no_state_and_are_not_read(
         await queue.publish("jobs", *numbered(5), partition=number)
     for _ in range(12):
         await queue.receive("jobs", count=1)
-    assert set(queue.broker.queues.known_deliveries(topic.id)) == {0, 7, 190}
+    assert set(queue.broker.queues.partition_queues(topic.id)) == {0, 7, 190}
     assert set(reads) <= {7, 190}
     logs = await queue.storage.list_logs(f"topics/{topic.id}/")
     assert sorted(name for name in logs if name.endswith("-delivery")) == [

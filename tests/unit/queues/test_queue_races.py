@@ -16,8 +16,8 @@ async def test_a_message_that_comes_during_a_search_is_delivered() -> None:
     await queue.publish("jobs", LARGE, LARGE)
     # After a restart nobody knows how far a priority goes: the log is searched for more of it.
     await queue.restart()
-    delivery = await queue.broker.queues.delivery(queue.broker.topic("jobs"), 0)
-    log: Any = delivery.partition.log
+    partition_queue = await queue.broker.queues.partition_queue(queue.broker.topic("jobs"), 0)
+    log: Any = partition_queue.partition.log
     search, came = log.find_priority, []
 
     async def search_slowly(offset: int, priorities: int) -> int | None:

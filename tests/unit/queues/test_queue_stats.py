@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
 from quiver.queues.stats import Settled
 from unit.queues.queue_broker import QueueBroker, numbered, part_of
 

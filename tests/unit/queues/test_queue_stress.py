@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from quiver.model.queue import Ordering
-from quiver.protocol.queue_messages import ACK, NACK, SettlePart
+from quiver.model.settlement import ACK, NACK, SettleRequest
 from quiver.queues.service import Received
 from unit.queues.queue_broker import QueueBroker, part_of, values
 
@@ -64,7 +64,7 @@ class Stress:
                 received = await receiving
             except asyncio.CancelledError:
                 continue
-            assert all(one.delivery.attempt < 10_000 for one in received)
+            assert all(one.run.attempt < 10_000 for one in received)
             if self.ordering == "key":
                 await self.settle_leases(received)
             else:
@@ -73,7 +73,7 @@ class Stress:
 
     async def settle_parts(self, one: Received) -> None:
         """The first messages of a run are acked, the others given back."""
-        run = one.delivery
+        run = one.run
         cut = self.chance.randrange(run.start, run.end + 1) if self.chance.random() < 0.5 else run.end
         for action, start, end in [(ACK, run.start, cut), (NACK, cut, run.end)]:
             if start < end:
@@ -84,14 +84,14 @@ class Stress:
         """A lease is acked or given back as a whole."""
         leases: dict[int, list[Received]] = {}
         for one in received:
-            leases.setdefault(one.delivery.lease_id, []).append(one)
+            leases.setdefault(one.run.lease_id, []).append(one)
         for lease in leases.values():
             action = ACK if self.chance.random() < 0.7 else NACK
-            runs = [(one.delivery.start, one.delivery.end) for one in lease]
+            runs = [(one.run.start, one.run.end) for one in lease]
             await self.settle(part_of(lease[0], action, runs=runs, delay_ms=0))
             self.note_acked(values(lease) if action == ACK else [])
 
-    async def settle(self, part: SettlePart) -> None:
+    async def settle(self, part: SettleRequest) -> None:
         [settlement] = await self.queue.broker.queues.settle([part])
         assert settlement.refused == []
 

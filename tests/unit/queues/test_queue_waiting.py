@@ -7,7 +7,7 @@ import pytest
 
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, ShuttingDown, TopicNotFound
 from quiver.model.priority import Priority
-from quiver.protocol.queue_messages import ACK, NACK
+from quiver.model.settlement import ACK, NACK
 from quiver.queues.service import Received
 from unit.queues.queue_broker import QueueBroker, numbered, part_of, values
 
@@ -127,9 +127,7 @@ async def test_a_consumer_that_holds_too_much_waits_and_others_go_on(queue: Queu
     greedy = await waiters.add(consumer="greedy")
     assert len(values(await queue.receive("jobs", consumer="modest"))) == 4
     assert not greedy.done()
-    await queue.broker.queues.settle(
-        [part_of(held[0], ACK, runs=[(held[0].delivery.start, held[0].delivery.start + 1)])]
-    )
+    await queue.broker.queues.settle([part_of(held[0], ACK, runs=[(held[0].run.start, held[0].run.start + 1)])])
     assert len(values(await within(greedy))) == 1
 
 
@@ -159,7 +157,7 @@ async def test_who_gives_up_while_waiting_leaves_the_message_to_others(queue: Qu
     await settle_down()
     await queue.publish("jobs", b"a")
     [received] = await within(stays)
-    assert (values([received]), received.delivery.attempt) == ([b"a"], 1)
+    assert (values([received]), received.run.attempt) == ([b"a"], 1)
 
 
 @pytest.mark.parametrize("turns", range(12))
@@ -177,7 +175,7 @@ async def test_whenever_a_receive_is_given_up_nothing_is_lost_or_counted(queue: 
     while len(values(found)) < 15:
         found += await asyncio.wait_for(queue.receive("jobs", wait_ms=LONG_MS), 10)
     assert sorted(values(found)) == sorted(numbered(5) * 3)
-    assert {one.delivery.attempt for one in found} == {1}
+    assert {one.run.attempt for one in found} == {1}
 
 
 async def test_a_deleted_topic_ends_the_waiting(queue: QueueBroker, waiters: Waiters) -> None:
@@ -216,7 +214,7 @@ async def test_a_group_that_is_waited_in_is_not_deleted(queue: QueueBroker, wait
         await queue.broker.queues.depth("jobs", "g")
     assert [refused.error.code for refused in (await queue.settle(received))[0].refused] == ["lease_lost"]
     [anew] = await queue.receive("jobs")
-    assert (anew.delivery.attempt, anew.delivery.group_id) == (1, received[0].delivery.group_id + 1)
+    assert (anew.run.attempt, anew.run.group_id) == (1, received[0].run.group_id + 1)
 
 
 async def test_a_stop_ends_the_waiting(queue: QueueBroker, waiters: Waiters) -> None:

@@ -17,7 +17,7 @@ from quiver.model.errors import (
 from quiver.model.position import LATEST, Position
 from quiver.model.priority import Priority
 from quiver.model.receipt import Receipt
-from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT, SettlePart
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT, SettleRequest
 from unit.queues.queue_broker import QueueBroker, numbered, part_of, values
 
 
@@ -34,7 +34,7 @@ async def test_messages_are_leased_once_and_settled(queue: QueueBroker) -> None:
     await queue.publish("jobs", *numbered(5), partition=1)
     received = await queue.receive("jobs", count=3)
     assert values(received) == numbered(5)[:3]
-    [run] = [one.delivery for one in received]
+    [run] = [one.run for one in received]
     assert (run.partition, run.start, run.end, run.attempt, run.last_error) == (1, 0, 3, 1, "")
     assert (run.first_delivered_ms, run.deadline_ms) == (queue.clock.ms, queue.clock.ms + 30_000)
     assert received[0].visibility_ms == 30_000
@@ -53,9 +53,9 @@ async def test_a_lease_that_ends_is_delivered_again_and_counted(queue: QueueBrok
     assert await queue.receive("jobs") == []
     await queue.wait(1_001)
     second = await queue.receive("jobs", consumer="other")
-    assert (values(second), second[0].delivery.attempt) == ([b"a"], 2)
-    assert second[0].delivery.first_delivered_ms == first[0].delivery.first_delivered_ms
-    assert second[0].delivery.last_error == "the lease expired"
+    assert (values(second), second[0].run.attempt) == ([b"a"], 2)
+    assert second[0].run.first_delivered_ms == first[0].run.first_delivered_ms
+    assert second[0].run.last_error == "the lease expired"
     [late] = await queue.settle(first)
     assert [refused.error.code for refused in late.refused] == ["lease_lost"]
     assert (await queue.settle(second))[0].refused == []
@@ -80,24 +80,28 @@ async def test_nacked_messages_come_back_when_they_are_due(queue: QueueBroker) -
     assert await queue.receive("jobs") == []
     await queue.wait(5_001)
     [again] = await queue.receive("jobs")
-    assert (values([again]), again.delivery.attempt, again.delivery.last_error) == ([b"m1"], 2, "not now")
+    assert (values([again]), again.run.attempt, again.run.last_error) == (
+        [b"m1"],
+        2,
+        "not now",
+    )
 
 
 async def test_a_nack_without_delay_can_be_had_at_once_and_may_not_count(queue: QueueBroker) -> None:
     await queue.publish("jobs", b"a")
     for _ in range(10):
         [received] = await queue.receive("jobs")
-        assert received.delivery.attempt == 1
+        assert received.run.attempt == 1
         await queue.settle([received], NACK, delay_ms=0, is_counted=False)
     [received] = await queue.receive("jobs")
     await queue.settle([received], NACK, delay_ms=0)
-    assert (await queue.receive("jobs"))[0].delivery.attempt == 2
+    assert (await queue.receive("jobs"))[0].run.attempt == 2
 
 
 async def test_an_extended_lease_lasts_longer(queue: QueueBroker) -> None:
     await queue.publish("jobs", b"a")
     received = await queue.receive("jobs", visibility_ms=1_000)
-    assert received[0].delivery.deadline_ms == queue.clock.ms + 1_000
+    assert received[0].run.deadline_ms == queue.clock.ms + 1_000
     [settlement] = await queue.settle(received, EXTEND, delay_ms=10_000)
     assert settlement.until_ms == queue.clock.ms + 10_000
     await queue.wait(9_000)
@@ -193,10 +197,10 @@ async def test_bad_settlements_are_refused_and_spoil_nothing(queue: QueueBroker)
         part_of(received, ACK, runs=[(2, 2)]),
         part_of(received, ACK, runs=[(-1, 2)]),
         part_of(received, NACK, delay_ms=-5),
-        SettlePart(999, 0, 1, 1, ACK, [(0, 1)]),
-        SettlePart(good.topic_id, 99, 1, 1, ACK, [(0, 1)]),
-        SettlePart(good.topic_id, 0, 99, 1, ACK, [(0, 1)]),
-        SettlePart(good.topic_id, 0, good.group_id, 12345, ACK, [(0, 3)]),
+        SettleRequest(999, 0, 1, 1, ACK, [(0, 1)]),
+        SettleRequest(good.topic_id, 99, 1, 1, ACK, [(0, 1)]),
+        SettleRequest(good.topic_id, 0, 99, 1, ACK, [(0, 1)]),
+        SettleRequest(good.topic_id, 0, good.group_id, 12345, ACK, [(0, 3)]),
     ]
     settlements = await queue.broker.queues.settle([*bad, good])
     codes = [[refused.error.code for refused in settlement.refused] for settlement in settlements]
@@ -219,7 +223,7 @@ async def test_an_ack_never_swallows_a_nack_of_the_same_call(queue: QueueBroker)
 async def test_receipts_are_settled_each_for_itself(queue: QueueBroker) -> None:
     await queue.publish("jobs", *numbered(4))
     [received] = await queue.receive("jobs")
-    run = received.delivery
+    run = received.run
 
     def receipt(offset: int, **changes: int | str) -> Receipt:
         return Receipt("jobs", 0, offset, 1, run.group_id, run.lease_id)._replace(**changes)
@@ -259,7 +263,7 @@ async def test_out_of_attempts_a_message_is_dead(queue: QueueBroker) -> None:
     await queue.publish("jobs", b"a")
     for attempt in (1, 2):
         [received] = await queue.receive("jobs")
-        assert received.delivery.attempt == attempt
+        assert received.run.attempt == attempt
         [settlement] = await queue.settle([received], NACK, delay_ms=0, reason="no")
     assert [(dead.reason, dead.error) for dead in settlement.dead] == [("max_attempts", "no")]
     assert await queue.receive("jobs") == []
@@ -291,8 +295,8 @@ async def test_max_bytes_bound_an_answer(queue: QueueBroker) -> None:
         await queue.publish("jobs", *(bytes([partition]) * 10_000 for _ in range(10)), partition=partition)
     seen = []
     while received := await queue.receive("jobs", max_bytes=25_000):
-        assert sum(len(one.delivery.frame) for one in received) <= 25_000 + 11_000  # one message more at most
-        assert all(one.delivery.attempt == 1 for one in received)
+        assert sum(len(one.run.frame) for one in received) <= 25_000 + 11_000  # one message more at most
+        assert all(one.run.attempt == 1 for one in received)
         seen += values(received)
         await queue.settle(received)
         await queue.wait(0)
@@ -321,7 +325,7 @@ async def test_state_outlives_a_restart(queue: QueueBroker) -> None:
     await queue.wait(30_001)
     again = await queue.receive("jobs")
     assert len(values(again)) == 18
-    assert {one.delivery.attempt for one in again} == {2}
+    assert {one.run.attempt for one in again} == {2}
 
 
 async def test_a_stopped_broker_says_so(queue: QueueBroker) -> None:

@@ -2,7 +2,7 @@
 
 from quiver.model.schedule import Schedule, ScheduleChanges
 from quiver.outbox.outbox import Target
-from quiver.schedules.events import EVENT, EVENT_ENCODER, Event, Fired, FiringEnded, Turn
+from quiver.schedules.events import CODEC, Event, Fired, FiringEnded, Turn
 from quiver.schedules.events import ScheduleRemoved as Removed
 from quiver.schedules.events import ScheduleSet as Set
 from quiver.schedules.state import ScheduleTable
@@ -21,8 +21,8 @@ class Replayed:
 
     def apply(self, *events: Event) -> ScheduleTable:
         for event in events:
-            self.records.append(EVENT_ENCODER.encode(event))
-            self.table.apply(EVENT.decode(self.records[-1]))
+            self.records.append(CODEC.encode(event))
+            self.table.apply(CODEC.decode(self.records[-1]))
         return self.table
 
 
@@ -75,7 +75,7 @@ def test_a_snapshot_keeps_everything() -> None:
         Set(schedule("a", headers={"h": b"\0"}, key=b"k", is_paused=True), None), Fired([Turn("a", 100, 200)], [move])
     )
     copy = ScheduleTable()
-    copy.restore(b"".join(table.encode()))
+    copy.restore(b"".join(table.snapshot()))
     assert copy.states == table.states
     assert copy.outbox.open == table.outbox.open
     assert copy.outbox.begin(Target(3, 1), 1, []).sequence == 1

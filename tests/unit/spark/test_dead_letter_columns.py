@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.dead_letters.headers import read_letter
+from quiver.dead_letters.headers import read_dead_letter
 from quiver.messages.stored_rows import StoredRow
 from quiver.model.message import NewMessage
 from quiver.structures.interval_set import IntervalSet
@@ -74,7 +74,7 @@ def test_letters_are_what_the_broker_takes_them_for(headers: list[Headers], cut:
     """In a batch that is part of another, too."""
     for row in letter_batch(messages(headers).slice(cut)).to_pylist():
         message = NewMessage(value=b"v", key=b"k", headers=headers[row["letter_offset"]])
-        letter = read_letter(1, StoredRow(row["letter_offset"], round(AT.timestamp() * 1000), 0, message))
+        letter = read_dead_letter(1, StoredRow(row["letter_offset"], round(AT.timestamp() * 1000), 0, message))
         assert (row["letter_topic"], row["id"]) == ("orders.dlq", str(letter.id))
         texts = (letter.group, letter.reason, letter.last_error)
         assert tuple(row[name] or "" for name in ("group", "reason", "error")) == texts

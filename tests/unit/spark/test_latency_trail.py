@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
 from quiver.partition.partition import log_options
-from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
 from quiver.queues.journal.events import Acked, Died, Extended, Leased, LeasedRun, Returned, ReturnedRun, SettledBelow
 from quiver.queues.journal.recorder import decode_record
 from quiver.queues.state.port import Dead
@@ -221,7 +221,7 @@ async def test_a_real_journal_tells_what_consumers_saw(seed: int, ordering: str)
     settled = {n: (fact.at_ms, fact.delivered_ms) for fact in facts if isinstance(fact, Settled) for n in _each(fact)}
     assert settled == world.acked
     dead = sum(fact.messages for fact in facts if isinstance(fact, Buried))
-    assert dead == world.queue.delivery.tallies[GROUP].dead > 0
+    assert dead == world.queue.partition_queue.counters_by_group[GROUP].dead > 0
     assert dead + len(settled) == len(world.published)
     check_samples(samples, world)
 

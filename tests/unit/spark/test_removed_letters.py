@@ -7,7 +7,7 @@ import pytest
 import quiver
 from quiver.broker.broker import Broker
 from quiver.dead_letters.search import Search
-from quiver.model.dead_letter import LetterFilter, LetterId
+from quiver.model.dead_letter import DeadLetterFilter, DeadLetterId
 from quiver.model.errors import CorruptData
 from quiver.model.message import NewMessage
 from quiver.storage.local.settings import LocalSettings
@@ -22,7 +22,7 @@ LETTERS = 40
 
 
 def purge(client: quiver.Client, offsets: dict[int, list[int]]) -> None:
-    ids = [LetterId(partition, offset) for partition, chosen in offsets.items() for offset in chosen]
+    ids = [DeadLetterId(partition, offset) for partition, chosen in offsets.items() for offset in chosen]
     assert client.dead_letters.purge("work", ids=ids).letter_count == len(ids)
 
 
@@ -62,10 +62,10 @@ async def test_a_snapshot_and_what_came_behind_it(tmp_path: Path) -> None:
     expected = IntervalSet()
     for first in (3, 10, 20):
         ids = [(0, first), (0, first + 1)]
-        await broker.dead_letters.purge("work.dlq", Search(LetterFilter(ids=ids)))
+        await broker.dead_letters.purge("work.dlq", Search(DeadLetterFilter(ids=ids)))
         expected.add(first, first + 2)
         assert removed_in_files(str(tmp_path), log_name) == expected
-        await broker.queues.known_deliveries(topic.id)[0].journal.snapshot()
+        await broker.queues.partition_queues(topic.id)[0].journal.snapshot()
         assert removed_in_files(str(tmp_path), log_name) == expected
     await broker.stop()
     await storage.close()

@@ -61,7 +61,7 @@ class Owner:
             await self.journal.write(RECORD, sync=False)
 
     async def snapshot(self) -> None:
-        await self.journal.snapshot_beside(self._encode)
+        await self.journal.snapshot_concurrently(self._encode)
 
     def _encode(self) -> Iterator[bytes]:
         yield str(self.count).encode()

@@ -101,7 +101,7 @@ async def test_what_is_written_while_a_snapshot_is_taken_is_there_afterwards(tmp
     await owner.open(storage)
     for number in range(8):
         await owner.note(f"before{number}")
-    saving = asyncio.create_task(owner.journal.snapshot_beside(owner.encode))
+    saving = asyncio.create_task(owner.journal.snapshot_concurrently(owner.encode))
     while not saving.done():
         await owner.note(f"beside{len(owner.records)}", sync=False)
         await asyncio.sleep(0)

@@ -81,7 +81,7 @@ class Owner:
 
     async def save(self) -> None:
         if self.writes:
-            await self.journal.snapshot_beside(self.encode)
+            await self.journal.snapshot_concurrently(self.encode)
         else:
             await self.journal.snapshot(self.encode)
 

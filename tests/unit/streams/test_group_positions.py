@@ -6,17 +6,18 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.member import Subscription
 from quiver.groups.service import LOG_ID as GROUP_JOURNAL
 from quiver.model.errors import DiskFull, GroupNotEmpty, PartitionOffline
 from quiver.model.message import NewMessage
 from quiver.model.position import EARLIEST
 from quiver.model.receipt import Receipt
+from quiver.model.settlement import ACK
+from quiver.model.topic_partition import TopicPartition
+from quiver.model.transaction import LeasedAcks
 from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.queue_messages import ACK
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
-from quiver.queues.settling import ReceiptOutcome
+from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
+from quiver.queues.settle import ReceiptOutcome
 from quiver.streams.poll.poll import PolledPartition
 from quiver.testing.held_storage import HeldStorage
 from quiver.transactions.coordinator import LOG_ID as TRANSACTION_JOURNAL
@@ -58,7 +59,7 @@ async def poll(broker: Broker, member: str, limit: int = 100) -> list[Receipt]:
 
 
 def receipts(polled: Sequence[PolledPartition]) -> list[Receipt]:
-    runs = [received.delivery for part in polled for received in part.received]
+    runs = [received.run for part in polled for received in part.received]
     return [
         Receipt("t", run.partition, offset, run.attempt, run.group_id, run.lease_id)
         for run in runs

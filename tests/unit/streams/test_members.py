@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.member import Subscription
 from quiver.model.errors import GroupNotFound, MemberNotFound, ShuttingDown
 from quiver.model.message import NewMessage
+from quiver.model.topic_partition import TopicPartition
 from quiver.records.read import open_frame
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.streams.poll.poll import PolledPartition
@@ -31,7 +31,7 @@ async def fill(broker: Broker, count: int, partition: int = 0) -> None:
 
 
 def values(polled: list[PolledPartition]) -> list[bytes | None]:
-    frames = [open_frame(received.delivery.frame) for part in polled for received in part.received]
+    frames = [open_frame(received.run.frame) for part in polled for received in part.received]
     return [value for frame in frames for value in frame.values()]
 
 
@@ -98,9 +98,9 @@ async def test_nothing_is_remembered_of_members_and_groups_that_are_gone(broker:
         member = (await broker.members.join(f"g{number}", WANTS)).view.member_id
         await broker.poll.poll(f"g{number}", member, timeout_ms=0, limit=1)
         await broker.members.leave(f"g{number}", member)
-        assert broker.poll.readers.told(f"g{number}", member) is None
+        assert broker.poll.sessions.told(f"g{number}", member) is None
         await broker.groups.service.delete(f"g{number}")
-    assert len(broker.poll.readers._by_group) <= 64
+    assert len(broker.poll.sessions._by_group) <= 64
     for act in (broker.members.leave("no", "m"), broker.groups.service.delete("no")):
         with pytest.raises(GroupNotFound):
             await act

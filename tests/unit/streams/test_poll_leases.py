@@ -9,7 +9,7 @@ from quiver.broker.broker import Broker
 from quiver.groups.member import Subscription
 from quiver.model.message import NewMessage
 from quiver.model.receipt import Receipt
-from quiver.protocol.queue_messages import ACK, NACK
+from quiver.model.settlement import ACK, NACK
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.streams.poll.poll import PolledPartition
 
@@ -39,7 +39,7 @@ async def poll(broker: Broker, member: str, timeout_ms: int = 0, limit: int = 10
 
 
 def receipts(polled: Sequence[PolledPartition]) -> list[Receipt]:
-    runs = [received.delivery for part in polled for received in part.received]
+    runs = [received.run for part in polled for received in part.received]
     return [
         Receipt("orders", run.partition, offset, run.attempt, run.group_id, run.lease_id)
         for run in runs
@@ -51,7 +51,7 @@ async def test_a_partition_with_nothing_to_read_costs_nothing(broker: Broker) ->
     await fill(broker, 2, partition=1)
     member = await join(broker)
     assert len(await poll(broker, member)) == 2
-    assert list(broker.queues.known_deliveries(broker.topic("orders").id)) == [1]
+    assert list(broker.queues.partition_queues(broker.topic("orders").id)) == [1]
     assert broker.groups.committed("g") == {}
 
 
@@ -85,8 +85,8 @@ async def test_a_poll_that_fails_in_one_partition_gives_the_others(broker: Broke
         await fill(broker, 1, partition)
     member = await join(broker)
     broken = broker.topic("orders"), 1
-    delivery = await broker.queues.delivery(*broken)
-    await delivery.close()
+    partition_queue = await broker.queues.partition_queue(*broken)
+    await partition_queue.close()
     assert {receipt.partition for receipt in await poll(broker, member)} >= {0, 2}
 
 

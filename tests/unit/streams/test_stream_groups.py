@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.member import Subscription
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, InvalidRequest, InvalidSetting, MemberNotFound
 from quiver.model.message import NewMessage
 from quiver.model.position import EARLIEST, LATEST, Position
+from quiver.model.topic_partition import TopicPartition
 from quiver.records.read import open_frame
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.streams.poll.poll import PolledPartition
@@ -34,7 +34,7 @@ async def fill(broker: Broker, count: int, partition: int = 0) -> None:
 
 
 def values(polled: list[PolledPartition]) -> list[bytes | None]:
-    frames = [open_frame(received.delivery.frame) for part in polled for received in part.received]
+    frames = [open_frame(received.run.frame) for part in polled for received in part.received]
     return [value for frame in frames for value in frame.values()]
 
 

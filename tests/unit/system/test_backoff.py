@@ -19,7 +19,9 @@ class Chance:
 def test_pauses_grow_up_to_the_longest_and_begin_again() -> None:
     backoff = Backoff(1.0, 10.0, factor=3.0)
     assert [backoff.next_seconds() for _ in range(4)] == [1.0, 3.0, 9.0, 10.0]
+    assert backoff.failures == 4
     backoff.reset()
+    assert backoff.failures == 0
     assert backoff.next_seconds() == 1.0
 
 

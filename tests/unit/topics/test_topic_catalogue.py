@@ -69,7 +69,7 @@ async def test_producer_ids_are_never_given_out_twice() -> None:
     seen: list[int] = []
     for _ in range(3):
         service = await service_on(storage)
-        seen += await asyncio.gather(*(service.new_producer_id() for _ in range(1500)))
+        seen += await asyncio.gather(*(service.producer_ids.new() for _ in range(1500)))
     assert len(set(seen)) == len(seen)
 
 

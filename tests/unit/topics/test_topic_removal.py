@@ -10,6 +10,7 @@ import pytest
 from quiver.broker.broker import Broker
 from quiver.model.errors import TopicNotFound
 from quiver.model.message import NewMessage
+from quiver.model.receive import ReceiveRequest
 from quiver.partition.partition import Partition
 from quiver.storage.local.log import LocalLog
 from quiver.storage.local.settings import LocalSystem
@@ -87,7 +88,7 @@ async def test_nobody_finds_a_topic_whose_files_are_still_there(tmp_path: Path) 
     for attempt in (
         host.broker.publish("old", [NewMessage(value=b"x")]),
         host.broker.describe("old"),
-        host.broker.queues.receive(["old"], "g", consumer="c"),
+        host.broker.queues.receive(ReceiveRequest(["old"], "g", consumer="c")),
         host.broker.delete_topic("old"),
     ):
         with pytest.raises(TopicNotFound):

@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 from tests.unit.broker.crashing_storage import CrashingStorage
 
 from quiver.broker.broker import Broker
-from quiver.groups.assignors import TopicPartition
 from quiver.model.errors import LeaseLost, ProducerFenced, QuiverError, UnknownProducer
 from quiver.model.message import NewMessage
+from quiver.model.receive import ReceiveRequest
+from quiver.model.settlement import ACK, SettleRequest
+from quiver.model.topic_partition import TopicPartition
+from quiver.model.transaction import LeasedAcks
 from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.queue_messages import ACK, SettlePart
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
+from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
 from quiver.queues.service import Received
-from quiver.transactions.snapshot import encode_state
 from unit.queues.queue_broker import StandingClock
 
 WORKERS = 3
@@ -161,7 +162,7 @@ class Run:
         assert worker.now is not None
         visibility_ms = self.chance.choice((500, 600_000, 600_000))
         worker.now.jobs += await self.broker.queues.receive(
-            ["jobs"], "workers", consumer=worker.id, max_messages=1, visibility_ms=visibility_ms
+            ReceiveRequest(["jobs"], "workers", consumer=worker.id, max_messages=1, visibility_ms=visibility_ms)
         )
 
     async def commit(self, worker: Worker) -> None:
@@ -184,7 +185,7 @@ class Run:
         offsets = []
         if now.offset is not None:
             offsets.append(GroupOffsets("g", [CommitPart(self.broker.topic("in").id, worker.number, now.offset)]))
-        runs = [(job.topic.id, job.delivery) for job in now.jobs]
+        runs = [(job.topic.id, job.run) for job in now.jobs]
         acks = [LeasedAcks(id, 0, run.group_id, run.lease_id, [(run.start, run.end)]) for id, run in runs]
         key = now.name if self.chance.random() < 0.3 else None
         return await self.broker.transactions.commit([now.key], key=key, offsets=offsets, acks=acks)
@@ -209,17 +210,17 @@ class Run:
     async def pass_time(self) -> None:
         self.clock.ms += self.chance.choice((100, 1_000, 10_000, 61_000))
         self.broker.transactions._timeouts.begin()
-        await self.broker.queues.attend_to_times()
+        await self.broker.queues.expire_due()
 
     async def save(self) -> None:
         groups, coordinator = self.broker.groups.service, self.broker.transactions._coordinator
         works: list[Coroutine[Any, Any, None]] = [
             groups._journal.snapshot(groups._table.encode),  # type: ignore[union-attr]
-            coordinator._journal.snapshot(lambda: encode_state(coordinator.state)),  # type: ignore[union-attr]
+            coordinator.journaled.snapshot(),
             *(partition.saved_state.save() for partition in self.broker._partitions.all()),
         ]
         self.clock.ms += 301_000 if self.chance.random() < 0.5 else 0
-        works += [delivery.snapshot_if_due() for delivery in self.broker.queues._deliveries.all()]
+        works += [partition_queue.snapshot_if_due() for partition_queue in self.broker.queues._partition_queues.all()]
         await asyncio.gather(*works)
 
     async def keep_up(self) -> None:
@@ -237,7 +238,7 @@ class Run:
             committed = [each for each in worker.all if self.is_visible(each)]
             offsets = [each.offset for each in committed if each.offset is not None]
             assert self.offset_of(worker) == (offsets[-1] if offsets else None)
-            runs = [job.delivery for each in committed for job in each.jobs]
+            runs = [job.run for each in committed for job in each.jobs]
             acked |= {offset for run in runs for offset in range(run.start, run.end)}
         assert self.visible <= {value for worker in self.workers for each in worker.all for value in each.values}
         left = await self.drain()
@@ -272,13 +273,15 @@ class Run:
 
     async def drain(self) -> Counter[int]:
         """Every job that is left, acknowledged."""
-        await self.broker.queues.attend_to_times()
+        await self.broker.queues.expire_due()
         found: Counter[int] = Counter()
-        while jobs := await self.broker.queues.receive(["jobs"], "workers", consumer="last", max_messages=100):
+        while jobs := await self.broker.queues.receive(
+            ReceiveRequest(["jobs"], "workers", consumer="last", max_messages=100)
+        ):
             for job in jobs:
-                run = job.delivery
+                run = job.run
                 found.update(range(run.start, run.end))
-                part = SettlePart(job.topic.id, 0, run.group_id, run.lease_id, ACK, [(run.start, run.end)])
+                part = SettleRequest(job.topic.id, 0, run.group_id, run.lease_id, ACK, [(run.start, run.end)])
                 [settled] = await self.broker.queues.settle([part])
                 assert not settled.refused
         return found

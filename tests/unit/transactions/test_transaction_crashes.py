@@ -14,11 +14,13 @@ import pytest
 from tests.unit.dead_letters.test_dead_letter_crashes import HOUR_MS, CopyingFiles, Later
 
 from quiver.broker.broker import Broker
-from quiver.groups.assignors import TopicPartition
 from quiver.model.errors import ProducerFenced
 from quiver.model.message import NewMessage
+from quiver.model.receive import ReceiveRequest
+from quiver.model.topic_partition import TopicPartition
+from quiver.model.transaction import LeasedAcks
 from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
+from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
 from quiver.storage.local.settings import LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.files import Buffer, Files
@@ -55,8 +57,8 @@ async def look(broker: Broker) -> Seen:
         pages = [await broker.read_messages(topic, n) for n in range(broker.topic(topic).config.partitions)]
         return [message.value for page in pages for message in page.messages]
 
-    await broker.queues.attend_to_times()
-    jobs = await broker.queues.receive(["jobs"], "workers", consumer="after")
+    await broker.queues.expire_due()
+    jobs = await broker.queues.receive(ReceiveRequest(["jobs"], "workers", consumer="after"))
     groups = broker.groups.service.groups()
     committed = groups["g"].offsets.get(TopicPartition(broker.topic("in").id, 0)) if "g" in groups else None
     return Seen(
@@ -64,7 +66,7 @@ async def look(broker: Broker) -> Seen:
         await read("more"),
         (await broker.delays.page("more", skip=0, limit=10)).total,
         None if committed is None else committed.offset,
-        [offset for one in jobs for offset in range(one.delivery.start, one.delivery.end)],
+        [offset for one in jobs for offset in range(one.run.start, one.run.end)],
     )
 
 
@@ -151,7 +153,7 @@ async def run_to_the_end(
         await broker.create_topic(name, {"partitions": PARTITIONS if name == "out" else 1})
     await broker.publish("in", [NewMessage(value=b"in")])
     await broker.publish("jobs", [NewMessage(value=b"job")])
-    [job] = await broker.queues.receive(["jobs"], "workers", consumer="c")
+    [job] = await broker.queues.receive(ReceiveRequest(["jobs"], "workers", consumer="c"))
     key = await broker.transactions.init("id")
     copies.mkdir()
     files.copies = copies
@@ -162,7 +164,7 @@ async def run_to_the_end(
     far = NewMessage(value=b"4", deliver_at_ms=broker.clock.now_ms() + 30 * 86_400_000)
     await broker.transactions.publish(key.producer_id, key.epoch, "more", far)
     sent = files.count
-    run = job.delivery
+    run = job.run
     acks = [LeasedAcks(job.topic.id, 0, run.group_id, run.lease_id, [(run.start, run.end)])]
     offsets = [GroupOffsets("g", [CommitPart(broker.topic("in").id, 0, 1)])]
     if commit:

@@ -8,7 +8,9 @@ from tests.unit.transactions.test_transaction_chaos import JOBS, Run
 
 from quiver.model.errors import ProducerFenced, TransactionConflict
 from quiver.model.message import NewMessage
-from quiver.protocol.transaction_messages import LeasedAcks, ProducerKey
+from quiver.model.receive import ReceiveRequest
+from quiver.model.transaction import LeasedAcks
+from quiver.protocol.transaction_messages import ProducerKey
 
 
 async def begun(run: Run) -> ProducerKey:
@@ -28,8 +30,8 @@ async def restart_on_a_full_disk(run: Run) -> None:
 async def test_acks_of_a_decision_are_repeated_until_they_are_written() -> None:
     run = Run(0)
     key = await begun(run)
-    [job] = await run.broker.queues.receive(["jobs"], "workers", consumer="c", max_messages=1)
-    lease = job.delivery
+    [job] = await run.broker.queues.receive(ReceiveRequest(["jobs"], "workers", consumer="c", max_messages=1))
+    lease = job.run
     acks = [LeasedAcks(job.topic.id, 0, lease.group_id, lease.lease_id, [(lease.start, lease.end)])]
 
     async def never(*_: Any) -> None:

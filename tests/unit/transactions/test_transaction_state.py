@@ -10,6 +10,7 @@ from quiver.model.errors import CommitKeyConflict, ProducerFenced, UnknownProduc
 from quiver.protocol.transaction_messages import ProducerKey
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
+    CODEC,
     Completed,
     Decided,
     Ending,
@@ -19,10 +20,7 @@ from quiver.transactions.events import (
     MarkersLeft,
     Place,
     Touched,
-    decode_event,
-    encode_event,
 )
-from quiver.transactions.snapshot import encode_state, restore_state
 from quiver.transactions.state import KEYS_REMEMBERED_MS, LAST_EPOCH, TransactionState
 
 PRODUCERS = st.integers(1, 3)
@@ -51,7 +49,7 @@ class StateAgainstHistory(RuleBasedStateMachine):
 
     def happen(self, event: Event) -> None:
         self.history.append(event)
-        self.state.apply(decode_event(encode_event(event)))
+        self.state.apply(CODEC.decode(CODEC.encode(event)))
 
     def epoch(self, producer: int) -> int | None:
         """What the last event that says so says."""
@@ -117,7 +115,7 @@ class StateAgainstHistory(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         again = TransactionState()
-        restore_state(b"".join(encode_state(self.state)), again)
+        again.restore(b"".join(self.state.snapshot()))
         self.state = again
 
     @rule(producer=PRODUCERS, epoch=EPOCHS)
@@ -191,7 +189,7 @@ def test_a_key_stands_for_what_it_was_described_as() -> None:
     state.apply(msgspec.structs.replace(decided(1, (1, 0), key="batch"), description="2 rows"))
     state.apply(decided(2, (1, 1), key="plain"))
     again = TransactionState()
-    restore_state(b"".join(encode_state(state)), again)
+    again.restore(b"".join(state.snapshot()))
     for each in (state, again):
         for same in (CommitKey("batch"), CommitKey("batch", "2 rows"), CommitKey("plain", "5 rows")):
             answer = each.keyed(same)
@@ -205,8 +203,8 @@ def test_a_key_stands_for_what_it_was_described_as() -> None:
 
 def test_a_decision_of_before_descriptions() -> None:
     """A journal may hold records without the last field."""
-    record = msgspec.msgpack.encode(msgspec.msgpack.decode(encode_event(decided(1, (1, 0), key="batch")))[:-1])
-    assert decode_event(record) == decided(1, (1, 0), key="batch")
+    record = msgspec.msgpack.encode(msgspec.msgpack.decode(CODEC.encode(decided(1, (1, 0), key="batch")))[:-1])
+    assert CODEC.decode(record) == decided(1, (1, 0), key="batch")
 
 
 def test_when_the_epochs_are_used_up_the_producer_goes_on_under_another_id() -> None:

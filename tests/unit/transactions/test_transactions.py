@@ -8,7 +8,6 @@ import pytest
 import pytest_asyncio
 from tests.unit.queues.queue_broker import QueueBroker
 
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.member import Subscription
 from quiver.messages.fetch import FetchPart
 from quiver.model.errors import (
@@ -27,9 +26,11 @@ from quiver.model.errors import (
 )
 from quiver.model.message import NewMessage
 from quiver.model.position import LATEST
+from quiver.model.topic_partition import TopicPartition
+from quiver.model.transaction import LeasedAcks
 from quiver.partition.partition import Partition
 from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets, LeasedAcks, ProducerKey
+from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
 from quiver.queues.service import Received
 from quiver.records.build import build_frame
 from quiver.records.read import open_frame
@@ -87,12 +88,12 @@ def acks_of(received: list[Received]) -> list[LeasedAcks]:
     return [
         LeasedAcks(one.topic.id, run.partition, run.group_id, run.lease_id, [(run.start, run.end)])
         for one in received
-        for run in [one.delivery]
+        for run in [one.run]
     ]
 
 
 def values_of(received: list[Received]) -> list[bytes | None]:
-    return [value for one in received for value in open_frame(one.delivery.frame).values()]
+    return [value for one in received for value in open_frame(one.run.frame).values()]
 
 
 @pytest_asyncio.fixture

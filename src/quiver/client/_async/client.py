@@ -12,8 +12,10 @@ from quiver.client._async.admin.queues import AsyncQueues
 from quiver.client._async.admin.schedules import AsyncSchedules
 from quiver.client._async.admin.topics import AsyncTopics
 from quiver.client._async.admin.transactions import AsyncTransactions
+from quiver.client._async.connection.environment import REAL_ENVIRONMENT, AsyncEnvironment
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, Target
 from quiver.client._async.produce.producer import AsyncProducer
+from quiver.client._async.read.frames import AsyncFrames
 from quiver.client._async.read.offsets import find_offsets
 from quiver.client._async.read.reader import AsyncReader
 from quiver.client._async.stream.stream import AsyncStream
@@ -23,7 +25,13 @@ from quiver.client._async.transaction.transactional import AsyncTransactional
 from quiver.client._async.work.work import AsyncWork
 from quiver.client._async.work.worker_pool import AsyncWorkerPool
 from quiver.client._backend_async import Lock
-from quiver.client.produce.options import ProducerConfig, SendOptions, producer_config
+from quiver.client.produce.options import (
+    TRANSACTION_BATCH_BYTES,
+    ProducerConfig,
+    SendOptions,
+    producer_config,
+    transaction_config,
+)
 from quiver.client.produce.published import Published
 from quiver.client.read.isolation import READ_COMMITTED, is_committed
 from quiver.client.read.options import reader_config
@@ -38,8 +46,6 @@ from quiver.model.position import parse_position
 from quiver.model.sizes import Size
 from quiver.model.times import Duration, parse_duration_ms, parse_seconds, wait_seconds
 from quiver.protocol.transaction_messages import ProducerKey
-from quiver.system.clock import Clock
-from quiver.system.randomness import Randomness
 
 _Handler = TypeVar("_Handler", bound=Handler)
 _PUBLISHERS_KEPT = 1000
@@ -57,14 +63,15 @@ class AsyncClient:
         target: Target,
         *,
         timeout: Duration = 30,
-        clock: Clock | None = None,
-        randomness: Randomness | None = None,
+        client_id: str = "quiver-python",
+        environment: AsyncEnvironment = REAL_ENVIRONMENT,
     ) -> None:
         seconds = parse_seconds(timeout)
-        self._connection = AsyncReconnectingConnection(target, timeout=seconds, clock=clock, randomness=randomness)
-        self._fetch_connection = AsyncReconnectingConnection(
-            target, timeout=seconds, clock=clock, randomness=randomness
-        )
+
+        def connection() -> AsyncReconnectingConnection:
+            return AsyncReconnectingConnection(target, timeout=seconds, client_id=client_id, environment=environment)
+
+        self._connection, self._fetch_connection = connection(), connection()
         self._publishers: dict[str, AsyncProducer] = {}
         self._publishing = Lock()
         self._producers: list[AsyncProducer] = []
@@ -72,9 +79,7 @@ class AsyncClient:
         self._is_closed = False
         self._has_failed = False
         """Whoever used the client ended with an error: messages at hand were not processed."""
-        self._workers = AsyncWorkerPool(
-            lambda: AsyncReconnectingConnection(target, timeout=seconds, clock=clock, randomness=randomness)
-        )
+        self._workers = AsyncWorkerPool(connection)
         self.topics = AsyncTopics(self._connection)
         self.groups = AsyncGroups(self._connection)
         self.queues = AsyncQueues(self._connection)
@@ -82,7 +87,13 @@ class AsyncClient:
         self.delayed = AsyncDelayed(self._connection)
         self.schedules = AsyncSchedules(self._connection)
         self.transactions = AsyncTransactions(self._connection)
+        self.frames = AsyncFrames(self._fetch_connection)
         self._transactionals = AsyncTransactionPool(self._connection)
+
+    @property
+    def address(self) -> str:
+        """Where the broker is looked for."""
+        return self._connection.address
 
     async def connect(self, timeout: Duration | None = None) -> "AsyncClient":
         """Makes sure that the broker answers; ConnectionLost when it does not, with a `timeout` until then."""
@@ -263,9 +274,25 @@ class AsyncClient:
         timeout_ms = parse_duration_ms(timeout, "timeout")
         return AsyncTransaction(lambda: self._transactionals.choose(transactional_id, timeout_ms))
 
-    def transactional(self, transactional_id: str | None = None, *, timeout: Duration = "60s") -> AsyncTransactional:
-        """Begins transactions by hand: `begin`, `commit`, `abort`. With an id, it is what `transaction` uses."""
-        return self._transactionals.get(transactional_id, parse_duration_ms(timeout, "timeout"))
+    def transactional(
+        self,
+        transactional_id: str | None = None,
+        *,
+        timeout: Duration = "60s",
+        batch_bytes: Size = TRANSACTION_BATCH_BYTES,
+        compression: str = "none",
+        delivery_timeout: Duration | None = None,
+    ) -> AsyncTransactional:
+        """Begins transactions by hand: `begin`, `commit`, `abort`. With an id, it is what `transaction` uses.
+
+        `batch_bytes`, `compression` and `delivery_timeout` (by default the timeout, and at most two minutes) say how
+        its messages are sent, see `producer`; they hold for topics that it has not sent to before.
+        """
+        timeout_ms = parse_duration_ms(timeout, "timeout")
+        sending = transaction_config(
+            timeout_ms, batch_bytes=batch_bytes, compression=compression, delivery_timeout=delivery_timeout
+        )
+        return self._transactionals.get(transactional_id, timeout_ms, sending)
 
     async def commit_transactions(
         self,
@@ -305,7 +332,9 @@ class AsyncClient:
             if not 0 <= number < info.partitions:
                 raise PartitionNotFound(topic=topic, count=info.partitions, partition=number)
         positions = dict.fromkeys(numbers, position)
-        return await find_offsets(self._connection, info, positions, read_committed=read_committed) if numbers else {}
+        return (
+            await find_offsets(self._connection, info.id, positions, read_committed=read_committed) if numbers else {}
+        )
 
     async def close(self, timeout: Duration | None = None) -> None:
         """Closes streams, producers and connections. Producers are flushed first, for at most `timeout`.

@@ -14,8 +14,10 @@ from quiver.client._sync.admin.queues import Queues
 from quiver.client._sync.admin.schedules import Schedules
 from quiver.client._sync.admin.topics import Topics
 from quiver.client._sync.admin.transactions import Transactions
+from quiver.client._sync.connection.environment import REAL_ENVIRONMENT, Environment
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, Target
 from quiver.client._sync.produce.producer import Producer
+from quiver.client._sync.read.frames import Frames
 from quiver.client._sync.read.offsets import find_offsets
 from quiver.client._sync.read.reader import Reader
 from quiver.client._sync.stream.stream import Stream
@@ -24,7 +26,13 @@ from quiver.client._sync.transaction.transaction import Transaction
 from quiver.client._sync.transaction.transactional import Transactional
 from quiver.client._sync.work.work import Work
 from quiver.client._sync.work.worker_pool import WorkerPool
-from quiver.client.produce.options import ProducerConfig, SendOptions, producer_config
+from quiver.client.produce.options import (
+    TRANSACTION_BATCH_BYTES,
+    ProducerConfig,
+    SendOptions,
+    producer_config,
+    transaction_config,
+)
 from quiver.client.produce.published import Published
 from quiver.client.read.isolation import READ_COMMITTED, is_committed
 from quiver.client.read.options import reader_config
@@ -39,8 +47,6 @@ from quiver.model.position import parse_position
 from quiver.model.sizes import Size
 from quiver.model.times import Duration, parse_duration_ms, parse_seconds, wait_seconds
 from quiver.protocol.transaction_messages import ProducerKey
-from quiver.system.clock import Clock
-from quiver.system.randomness import Randomness
 
 _Handler = TypeVar("_Handler", bound=Handler)
 _PUBLISHERS_KEPT = 1000
@@ -58,12 +64,15 @@ class Client:
         target: Target,
         *,
         timeout: Duration = 30,
-        clock: Clock | None = None,
-        randomness: Randomness | None = None,
+        client_id: str = "quiver-python",
+        environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
         seconds = parse_seconds(timeout)
-        self._connection = ReconnectingConnection(target, timeout=seconds, clock=clock, randomness=randomness)
-        self._fetch_connection = ReconnectingConnection(target, timeout=seconds, clock=clock, randomness=randomness)
+
+        def connection() -> ReconnectingConnection:
+            return ReconnectingConnection(target, timeout=seconds, client_id=client_id, environment=environment)
+
+        self._connection, self._fetch_connection = connection(), connection()
         self._publishers: dict[str, Producer] = {}
         self._publishing = Lock()
         self._producers: list[Producer] = []
@@ -71,9 +80,7 @@ class Client:
         self._is_closed = False
         self._has_failed = False
         """Whoever used the client ended with an error: messages at hand were not processed."""
-        self._workers = WorkerPool(
-            lambda: ReconnectingConnection(target, timeout=seconds, clock=clock, randomness=randomness)
-        )
+        self._workers = WorkerPool(connection)
         self.topics = Topics(self._connection)
         self.groups = Groups(self._connection)
         self.queues = Queues(self._connection)
@@ -81,7 +88,13 @@ class Client:
         self.delayed = Delayed(self._connection)
         self.schedules = Schedules(self._connection)
         self.transactions = Transactions(self._connection)
+        self.frames = Frames(self._fetch_connection)
         self._transactionals = TransactionPool(self._connection)
+
+    @property
+    def address(self) -> str:
+        """Where the broker is looked for."""
+        return self._connection.address
 
     def connect(self, timeout: Duration | None = None) -> "Client":
         """Makes sure that the broker answers; ConnectionLost when it does not, with a `timeout` until then."""
@@ -259,9 +272,25 @@ class Client:
         timeout_ms = parse_duration_ms(timeout, "timeout")
         return Transaction(lambda: self._transactionals.choose(transactional_id, timeout_ms))
 
-    def transactional(self, transactional_id: str | None = None, *, timeout: Duration = "60s") -> Transactional:
-        """Begins transactions by hand: `begin`, `commit`, `abort`. With an id, it is what `transaction` uses."""
-        return self._transactionals.get(transactional_id, parse_duration_ms(timeout, "timeout"))
+    def transactional(
+        self,
+        transactional_id: str | None = None,
+        *,
+        timeout: Duration = "60s",
+        batch_bytes: Size = TRANSACTION_BATCH_BYTES,
+        compression: str = "none",
+        delivery_timeout: Duration | None = None,
+    ) -> Transactional:
+        """Begins transactions by hand: `begin`, `commit`, `abort`. With an id, it is what `transaction` uses.
+
+        `batch_bytes`, `compression` and `delivery_timeout` (by default the timeout, and at most two minutes) say how
+        its messages are sent, see `producer`; they hold for topics that it has not sent to before.
+        """
+        timeout_ms = parse_duration_ms(timeout, "timeout")
+        sending = transaction_config(
+            timeout_ms, batch_bytes=batch_bytes, compression=compression, delivery_timeout=delivery_timeout
+        )
+        return self._transactionals.get(transactional_id, timeout_ms, sending)
 
     def commit_transactions(
         self,
@@ -301,7 +330,7 @@ class Client:
             if not 0 <= number < info.partitions:
                 raise PartitionNotFound(topic=topic, count=info.partitions, partition=number)
         positions = dict.fromkeys(numbers, position)
-        return find_offsets(self._connection, info, positions, read_committed=read_committed) if numbers else {}
+        return find_offsets(self._connection, info.id, positions, read_committed=read_committed) if numbers else {}
 
     def close(self, timeout: Duration | None = None) -> None:
         """Closes streams, producers and connections. Producers are flushed first, for at most `timeout`.

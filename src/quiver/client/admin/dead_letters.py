@@ -7,12 +7,18 @@ from typing import Any, NamedTuple, TypedDict
 import msgspec
 
 from quiver.client.produce.payload import key_bytes
-from quiver.model.dead_letter import DeadLetter, LetterCursor, LetterFilter, LetterId, parse_letter_id
+from quiver.model.dead_letter import (
+    DeadLetter,
+    DeadLetterCursor,
+    DeadLetterFilter,
+    DeadLetterId,
+    parse_dead_letter_id,
+)
 from quiver.model.errors import InvalidRequest
 from quiver.model.position import parse_position
 from quiver.model.times import Time, parse_time_ms
 
-DeadLetterRef = DeadLetter | LetterId | str
+DeadLetterRef = DeadLetter | DeadLetterId | str
 
 
 class DeadLetterOptions(TypedDict, total=False):
@@ -57,7 +63,7 @@ class TakenDeadLetters(NamedTuple):
     """Asked for by id, and not there (any more)."""
 
 
-def dead_letter_filter(options: DeadLetterOptions, now_ms: int) -> LetterFilter:
+def dead_letter_filter(options: DeadLetterOptions, now_ms: int) -> DeadLetterFilter:
     """InvalidRequest names the option that is not valid."""
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     unknown = given.keys() - DeadLetterOptions.__annotations__.keys()
@@ -71,20 +77,20 @@ def dead_letter_filter(options: DeadLetterOptions, now_ms: int) -> LetterFilter:
     for name in ("from_time", "to_time"):
         if name in given:
             given[f"{name}_ms"] = _time_ms(given.pop(name), now_ms, name)
-    return LetterFilter(**given)
+    return DeadLetterFilter(**given)
 
 
-def cursor_text(cursor: LetterCursor | None) -> str | None:
+def cursor_text(cursor: DeadLetterCursor | None) -> str | None:
     return None if cursor is None else str(cursor)
 
 
 def id_texts(ids: Iterable[tuple[int, int]]) -> list[str]:
-    return [str(LetterId(*id)) for id in ids]
+    return [str(DeadLetterId(*id)) for id in ids]
 
 
-def _ids(ids: Any) -> list[LetterId]:
-    names = [ids] if isinstance(ids, DeadLetter | LetterId | str) else list(ids)
-    return [name.id if isinstance(name, DeadLetter) else parse_letter_id(str(name)) for name in names]
+def _ids(ids: Any) -> list[DeadLetterId]:
+    names = [ids] if isinstance(ids, DeadLetter | DeadLetterId | str) else list(ids)
+    return [name.id if isinstance(name, DeadLetter) else parse_dead_letter_id(str(name)) for name in names]
 
 
 def _time_ms(value: Any, now_ms: int, what: str) -> int:

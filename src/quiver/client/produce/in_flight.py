@@ -4,9 +4,8 @@ Pure but for a mutex.
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from quiver.client.backoff import backoff_seconds
 from quiver.client.produce.options import IN_FLIGHT_PER_PARTITION
 from quiver.client.produce.send_outcome import Batch, SendQueueKey
 from quiver.client.produce.send_queue import PartitionSendQueue
@@ -18,6 +17,7 @@ from quiver.model.errors import (
     TopicNotFound,
     UnknownProducer,
 )
+from quiver.system.backoff import Backoff
 
 _WRITE_BYTES = 4 * 1024 * 1024
 _WRITE_BATCHES = 256
@@ -27,7 +27,10 @@ InFlightBatch = tuple[PartitionSendQueue, Batch]
 
 
 class InFlightBatches:
-    def __init__(self, *, idempotent: bool, is_transactional: bool = False) -> None:
+    def __init__(
+        self, new_backoff: Callable[[], Backoff], *, idempotent: bool, is_transactional: bool = False
+    ) -> None:
+        self._new_backoff = new_backoff
         self._idempotent = idempotent
         self._is_transactional = is_transactional
         """There is no new epoch within a transaction: numbers that cannot be repaired end it."""
@@ -63,7 +66,7 @@ class InFlightBatches:
                 queue = self._queues.get(batch.queue_key)
                 if queue is None:
                     queue = self._queues[batch.queue_key] = PartitionSendQueue(
-                        batch.queue_key, IN_FLIGHT_PER_PARTITION
+                        batch.queue_key, IN_FLIGHT_PER_PARTITION, self._new_backoff()
                     )
                 self._serial += 1
                 batch.serial = self._serial
@@ -107,7 +110,6 @@ class InFlightBatches:
         error: QuiverError,
         *,
         now: float,
-        jitter: float,
         was_sent: bool,
     ) -> bool:
         """The batch was not stored; True when it failed for good and is the caller's to settle."""
@@ -124,7 +126,7 @@ class InFlightBatches:
                 return False
             elif error.retryable:
                 batch.is_uncertain |= was_sent and isinstance(error, ConnectionLost)
-                queue.return_for_retry(batch, now + backoff_seconds(queue.failures, jitter))
+                queue.return_for_retry(batch, now)
             else:
                 queue.dropped(batch)
                 return True

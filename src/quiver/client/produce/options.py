@@ -73,8 +73,6 @@ def producer_config(
     """The options in users' words, checked."""
     if acks not in _ACKS:
         raise InvalidRequest(problem=f"acks {acks!r} is not one of {', '.join(_ACKS)}")
-    if compression not in CODECS:
-        raise InvalidRequest(problem=f"compression {compression!r} is not one of {', '.join(CODECS)}")
     _check_number("batch_messages", batch_messages, 1, 1_000_000)
     return ProducerConfig(
         linger_seconds=parse_duration_ms(linger, "linger") / 1000,
@@ -84,9 +82,42 @@ def producer_config(
         timeout_seconds=parse_duration_ms(timeout, "timeout") / 1000,
         delivery_seconds=parse_duration_ms(delivery_timeout, "delivery_timeout") / 1000,
         acks=_ACKS[acks],
-        compression=compression,
+        compression=_check_compression(compression),
         idempotent=idempotent and acks != "none",
     )
+
+
+TRANSACTION_BATCH_BYTES = 256 * KIB
+"""Less than producers have, so that the broker writes the first frames while the next ones are built."""
+_TRANSACTION_DELIVERY_SECONDS = 120.0
+"""How long a message of a transaction is tried at most, unless something else is asked for."""
+
+
+def transaction_config(
+    timeout_ms: int,
+    *,
+    batch_bytes: Size = TRANSACTION_BATCH_BYTES,
+    compression: str = "none",
+    delivery_timeout: object = None,
+) -> ProducerConfig:
+    """How the messages of transactions are sent, in users' words, checked."""
+    if delivery_timeout is None:
+        seconds = min(timeout_ms / 1000, _TRANSACTION_DELIVERY_SECONDS)
+    else:
+        seconds = parse_duration_ms(delivery_timeout, "delivery_timeout") / 1000
+    return ProducerConfig(
+        batch_bytes=size_option("batch_bytes", batch_bytes, 1, 8 * MIB),
+        compression=_check_compression(compression),
+        delivery_seconds=seconds,
+        timeout_seconds=seconds,
+        is_transactional=True,
+    )
+
+
+def _check_compression(name: str) -> str:
+    if name not in CODECS:
+        raise InvalidRequest(problem=f"compression {name!r} is not one of {', '.join(CODECS)}")
+    return name
 
 
 def _check_number(name: str, value: object, low: int, high: int) -> None:

@@ -10,13 +10,13 @@ which the batches are numbered from 0.
 from collections import deque
 
 from quiver.client.produce.send_outcome import UNNUMBERED, Batch, SendQueueKey
-
-SEQUENCE_LIMIT = 2**31
+from quiver.model.limits import SEQUENCE_LIMIT
+from quiver.system.backoff import Backoff
 
 
 class PartitionSendQueue:
     __slots__ = (
-        "failures",
+        "backoff",
         "identity",
         "in_flight",
         "is_backing_off",
@@ -29,7 +29,7 @@ class PartitionSendQueue:
         "window",
     )
 
-    def __init__(self, key: SendQueueKey, window: int) -> None:
+    def __init__(self, key: SendQueueKey, window: int, backoff: Backoff) -> None:
         self.key = key
         self.window = window
         self.waiting: deque[Batch] = deque()
@@ -39,8 +39,8 @@ class PartitionSendQueue:
         self.next_sequence = 0
         self.needs_epoch = False
         self.retry_at = 0.0
-        self.failures = 0
-        """Rounds in a row in which something came back."""
+        self.backoff = backoff
+        """A failure is a round in which something came back."""
         self.is_backing_off = False
 
     @property
@@ -49,7 +49,7 @@ class PartitionSendQueue:
 
     @property
     def is_failing(self) -> bool:
-        return bool(self.returned or self.needs_epoch or self.failures)
+        return bool(self.returned or self.needs_epoch or self.backoff.failures)
 
     @property
     def wants_epoch(self) -> bool:
@@ -75,21 +75,21 @@ class PartitionSendQueue:
 
     def acked(self, batch: Batch) -> None:
         self.in_flight.discard(batch)
-        self.failures = 0
-        self.retry_at = 0.0
+        if self.backoff.failures:
+            self.backoff.reset()
+            self.retry_at = 0.0
 
     def dropped(self, batch: Batch) -> None:
         """Refused for good, or sent elsewhere."""
         self.in_flight.discard(batch)
 
-    def return_for_retry(self, batch: Batch, retry_at: float) -> None:
-        """To be sent again, not before a time."""
+    def return_for_retry(self, batch: Batch, now: float) -> None:
+        """To be sent again after a pause."""
         self.in_flight.discard(batch)
         self.returned.append(batch)
         if not self.is_backing_off:
             self.is_backing_off = True
-            self.failures += 1
-            self.retry_at = retry_at
+            self.retry_at = now + self.backoff.next_seconds()
 
     def out_of_sequence(self, batch: Batch) -> None:
         """The broker expected another number. That is no news when something in front of it is still open."""

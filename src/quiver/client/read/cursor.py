@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quiver.client.read.aborted import Aborted
 from quiver.client.read.expiry import Expiry
 from quiver.model.errors import CorruptData, InvalidFrame
 from quiver.model.limits import Limits
 from quiver.protocol.messages import FetchedPart
+from quiver.records.aborted_frames import AbortedFrames
 from quiver.records.expiry import Past, may_be_past, past_rows
 from quiver.records.header import FrameHeader
 from quiver.records.read import OpenFrame, open_frame, split_frames
@@ -113,7 +113,7 @@ class Cursor:
         """
         self.note_end(answer, read_committed=read_committed)
         begun_at = self.offset
-        aborted = Aborted(answer.aborted)
+        aborted = AbortedFrames(answer.aborted)
         last: StoredFrame | None = None
         try:
             for position, header in split_frames(payload):

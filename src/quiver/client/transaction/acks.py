@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from quiver.client.work.held_run import LeaseKey
 from quiver.client.work.settlement import Span
-from quiver.protocol.transaction_messages import LeasedAcks
+from quiver.model.transaction import LeasedAcks
 
 ABORTED = "its transaction was aborted"
 """The last error of messages whose holder left them to a transaction that came to nothing."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.settlement import Decision, Part, Span
-from quiver.protocol.queue_messages import EXTEND
+from quiver.model.settlement import EXTEND
 
 _EARLY = 0.25
 """Leases whose renewal is due within this part of the time between two are renewed along with others."""

@@ -3,8 +3,9 @@
 import logging
 
 from quiver.client.work.settlement import Part
+from quiver.model.settlement import NACK, REJECT
 from quiver.model.times import format_time
-from quiver.protocol.queue_messages import NACK, REJECT, SettledPart
+from quiver.protocol.queue_messages import SettledPart
 
 logger = logging.getLogger("quiver.client")
 

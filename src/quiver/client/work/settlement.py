@@ -5,7 +5,8 @@ from typing import Any, NamedTuple, Protocol
 
 from quiver.client.work.held_run import HeldRun, LeaseKey
 from quiver.model.errors import LeaseLost, QuiverError, error_from_wire
-from quiver.protocol.queue_messages import ACK, SettledPart, SettlePart
+from quiver.model.settlement import ACK, SettleRequest
+from quiver.protocol.queue_messages import SettledPart
 
 REASON_CHARS = 2_000
 """What is kept of an error or a reason."""
@@ -85,11 +86,11 @@ class Part:
             and own.is_counted == other.is_counted
         )
 
-    def request(self) -> SettlePart:
+    def request(self) -> SettleRequest:
         said = self.decision
         runs = [(start, end) for _, start, end, _ in self.spans]
         lease = self.spans[0][0].lease
-        return SettlePart(*lease, said.action, runs, said.delay_ms, said.is_counted, said.reason)
+        return SettleRequest(*lease, said.action, runs, said.delay_ms, said.is_counted, said.reason)
 
 
 class Refusal(NamedTuple):

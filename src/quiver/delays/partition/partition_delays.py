@@ -11,14 +11,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from quiver.delays.events import (
-    Cancelled,
-    DelayEvent,
-    MoveDone,
-    Purged,
-    decode_event,
-    encode_event,
-)
+from quiver.delays.events import CODEC, Cancelled, MoveDone, Purged
 from quiver.delays.partition.due_messages import Departure, departure
 from quiver.delays.partition.due_relay import Transit
 from quiver.delays.partition.intake import Arrivals
@@ -26,7 +19,6 @@ from quiver.delays.partition.log_rewrite import COPIED_AT_ONCE, COPIED_BYTES, co
 from quiver.delays.partition.read_ahead import MemoryShare, ReadAhead
 from quiver.delays.partition.schedule_log import FRAME_BYTES, read_rows, scan
 from quiver.delays.pending import Delayed
-from quiver.delays.snapshot import decode_image, encode_image
 from quiver.delays.state import DelayState
 from quiver.model.delayed import DelayedStatus
 from quiver.model.errors import QuiverError
@@ -34,7 +26,7 @@ from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.topic import TopicConfig
 from quiver.outbox.outbox import Move, Target
 from quiver.partition.partition import Partition, PartitionSettings, log_options
-from quiver.storage.journal import OPTIONS_FOR_WRITE, Journal
+from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 
@@ -43,7 +35,6 @@ logger = logging.getLogger(__name__)
 _SEGMENT_BYTES = 16 * MIB
 _TAKEN_AT_ONCE = 500
 _READ_BYTES = 8 * MIB
-_SNAPSHOT_SECONDS = 300.0
 _SNAPSHOT_MESSAGES = 100_000
 _UNSAVED_AT_CLOSE = 100
 _REPLAY_AT_CLOSE_BYTES = 32 * KIB
@@ -96,7 +87,9 @@ class PartitionDelays:
         self._target = target
         self._clock = clock
         self._on_news = on_news
-        self._journal: Journal
+        self._journaled = JournaledState(
+            timers_log_id(topic_id, number), self.state, CODEC, clock=clock, changes_first=True
+        )
         self._turn = asyncio.Lock()
         """Held by whoever begins moves, copies messages or takes a snapshot."""
         self._cancelling = 0
@@ -137,20 +130,8 @@ class PartitionDelays:
 
     async def _recover(self, storage: Storage) -> None:
         state, log = self.state, self.schedule.log
-
-        def restore(data: bytes) -> None:
-            decode_image(data, state)
-            self._changes_at_snapshot = state.totals.changes
-
-        self._journal = await Journal.open(
-            storage,
-            timers_log_id(self.topic_id, self.number),
-            epoch=self.schedule.leader_epoch,
-            clock=self._clock,
-            restore=restore,
-            apply=lambda record: state.apply(decode_event(record)),
-            options=OPTIONS_FOR_WRITE,
-        )
+        await self._journaled.open(storage, self.schedule.leader_epoch)
+        self._changes_at_snapshot = state.restored_changes
         async for frame in scan(log, state.known_below):
             self.arrivals.add(frame)
         waits_from = self.arrivals.waits_from()
@@ -211,14 +192,14 @@ class PartitionDelays:
         words = leaving.moved, leaving.expired, leaving.lost
         left = self.state.leave(self.transit.target, *words)
         try:
-            await self._write(left, sync=True)
+            await self._journaled.write(left, sync=True)
         except Exception:
             self.state.stay(left, *words)
             raise
         self.transit.submit(left.moves, leaving.parts)
 
     async def _note_done(self, move: Move) -> None:
-        await self._write(MoveDone(move.id), sync=False)
+        await self._journaled.write(MoveDone(move.id), sync=False)
         self._on_news()
 
     async def cancel(self, ids: Sequence[int]) -> set[int]:
@@ -229,7 +210,7 @@ class PartitionDelays:
         done = [message.id for message in cancelled]
         self._cancelling += 1
         try:
-            await self._write(Cancelled(done), sync=True)
+            await self._journaled.write(Cancelled(done), sync=True)
         except Exception:
             self.state.uncancel(cancelled)
             self._on_news()
@@ -256,7 +237,7 @@ class PartitionDelays:
         """Removes every message that waits. What is on its way arrives."""
         async with self._turn:
             purged = Purged(self.schedule.log.end_offset)
-            await self._write(purged, sync=True)
+            await self._journaled.write(purged, sync=True)
             self.state.apply(purged)
             await self._trim()
 
@@ -272,7 +253,7 @@ class PartitionDelays:
                 return
             await self._trim()
             is_much = self.unsaved_messages >= max(_SNAPSHOT_MESSAGES, len(self.state.pending) // 2)
-            if is_much or self._journal.snapshot_due(_SNAPSHOT_SECONDS):
+            if is_much or self._journaled.is_snapshot_due():
                 await self._snapshot()
 
     @property
@@ -310,14 +291,14 @@ class PartitionDelays:
             places = await copy_rows(self.schedule, [rows[message.place] for message in there])
             await self.schedule.log.sync()
             event = self.state.relocation(there, places)
-            await self._write(event, sync=True)
+            await self._journaled.write(event, sync=True)
             self.state.apply(event)
             await self._trim()
             return True
 
     async def _snapshot(self) -> None:
         self._changes_at_snapshot = self.state.totals.changes
-        await self._journal.snapshot_beside(lambda: encode_image(self.state))
+        await self._journaled.snapshot()
 
     def hold(self) -> None:
         """From now on nothing more is sent on its way."""
@@ -336,12 +317,12 @@ class PartitionDelays:
             except (QuiverError, OSError) as error:
                 logger.warning("no snapshot of the delays of %s: %s", self._target.name, error)
             await self.schedule.close()
-            await self._journal.close()
+            await self._journaled.close(with_snapshot=False)
 
     @property
     def _is_worth_saving(self) -> bool:
         """Whether the next start would have much to go through, or a log without what was counted at its front."""
-        unsaved, replay_bytes = self.unsaved_messages, self._journal.replay_bytes
+        unsaved, replay_bytes = self.unsaved_messages, self._journaled.journal.replay_bytes
         if unsaved > _UNSAVED_AT_CLOSE or replay_bytes > _REPLAY_AT_CLOSE_BYTES:
             return True
         return bool(unsaved or replay_bytes) and self.schedule.log.start_offset > 0
@@ -354,6 +335,3 @@ class PartitionDelays:
             await self._ahead.close()
             await self.transit.close()
             await self.arrivals.finish()
-
-    async def _write(self, event: DelayEvent, *, sync: bool) -> None:
-        await self._journal.write(encode_event(event), sync=sync)

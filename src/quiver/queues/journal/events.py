@@ -105,7 +105,7 @@ class WrittenAt(msgspec.Struct, frozen=True, array_like=True, tag=11):
     now_ms: int
 
 
-class LettersRemoved(msgspec.Struct, frozen=True, array_like=True, tag=10):
+class DeadLettersRemoved(msgspec.Struct, frozen=True, array_like=True, tag=10):
     """In a dead-letter topic: these were sent back, or purged (without moves)."""
 
     runs: list[Run]
@@ -123,6 +123,6 @@ Event = (
     | Rewound
     | Forgotten
     | MoveDone
-    | LettersRemoved
+    | DeadLettersRemoved
     | WrittenAt
 )

@@ -10,13 +10,13 @@ from quiver.model.dead_letter import is_dead_letter_topic
 from quiver.model.errors import QuiverError
 from quiver.outbox.outbox import Move, Outbox
 from quiver.outbox.relay import Carrier
-from quiver.queues.journal import snapshot as delivery_image
+from quiver.queues.journal import snapshot as queue_snapshot
 from quiver.queues.journal.events import (
     Began,
+    DeadLettersRemoved,
     Died,
     Event,
     Forgotten,
-    LettersRemoved,
     MoveDone,
     Rewound,
     SettledBelow,
@@ -41,7 +41,7 @@ _LONGEST_PAUSE_SECONDS = 30.0
 _WORTH_A_WARNING_MS = 1_000
 
 
-class DeliveryJournal:
+class QueueJournal:
     """Its owner changes groups, outbox and removed letters, and puts what it did in the order in which it did it."""
 
     def __init__(self, name: str, number: int) -> None:
@@ -136,11 +136,11 @@ class DeliveryJournal:
 
     # moves
 
-    def bury(self, group: QueueGroup, dead: Sequence[Dead]) -> list[Died]:
+    def move_to_dlq(self, group: QueueGroup, dead: Sequence[Dead]) -> list[Died]:
         """The events for messages that a group has given up, with the moves that carry them away."""
         if not dead:
             return []
-        group.tally.dead += sum(each.end - each.start for each in dead)
+        group.counters.dead += sum(each.end - each.start for each in dead)
         if self._is_last_stop:
             return [Died(group.id, list(dead), [])]
         return begin_moves(group.id, dead, self.outbox, self._number)
@@ -199,7 +199,7 @@ class DeliveryJournal:
     async def snapshot(self) -> None:
         """Unless the groups hold something that may be taken back."""
         if not self._held:
-            await self._journal.snapshot_beside(self._image)
+            await self._journal.snapshot_concurrently(self._snapshot)
 
     async def abandon(self) -> None:
         """Ends all work; the log is about to be removed."""
@@ -220,12 +220,12 @@ class DeliveryJournal:
         finally:
             await self._journal.close()
 
-    def _image(self) -> Iterator[bytes]:
+    def _snapshot(self) -> Iterator[bytes]:
         now_ms = self._clock.now_ms()
-        return delivery_image.image(self.removed, self.groups, self.outbox, now_ms=now_ms)
+        return queue_snapshot.snapshot(self.removed, self.groups, self.outbox, now_ms=now_ms)
 
     def _restore(self, data: bytes) -> None:
-        self.removed, self.groups, self.outbox = delivery_image.restored(data, self._times)
+        self.removed, self.groups, self.outbox = queue_snapshot.restored(data, self._times)
 
     def _apply(self, record: bytes) -> None:
         for event in decode_record(record):
@@ -238,7 +238,7 @@ class DeliveryJournal:
                     self.groups.pop(event.group, None)
                 case MoveDone():
                     self.outbox.done(event.move_id)
-                case LettersRemoved():
+                case DeadLettersRemoved():
                     for start, end in event.runs:
                         self.removed.add(start, end)
                     self._apply_moves(event.moves)
@@ -247,7 +247,7 @@ class DeliveryJournal:
                     if isinstance(event, Died):
                         count = self._apply_moves(event.moves)
                         if group is not None:
-                            group.tally.dead += count
+                            group.counters.dead += count
                     if group is not None:
                         group.state.apply(self._times.bounded(event))
                         if isinstance(event, SettledBelow | Rewound) and event.version is not None:

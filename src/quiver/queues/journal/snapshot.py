@@ -13,15 +13,15 @@ from quiver.model.queue import Ordering
 from quiver.outbox.outbox import Outbox
 from quiver.queues.journal.replayed_times import ReplayedTimes
 from quiver.queues.partition.queue_group import QueueGroup
-from quiver.storage.image_pieces import piece, pieces
+from quiver.storage.snapshot_chunks import chunk, chunks
 from quiver.structures.interval_set import IntervalSet
 
 
-class RemovedImage(msgspec.Struct, frozen=True, array_like=True, tag=0):
+class RemovedChunk(msgspec.Struct, frozen=True, array_like=True, tag=0):
     numbers: list[int]
 
 
-class GroupImage(msgspec.Struct, frozen=True, array_like=True, tag=1):
+class GroupChunk(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """The pieces of its state follow."""
 
     group: int
@@ -30,17 +30,17 @@ class GroupImage(msgspec.Struct, frozen=True, array_like=True, tag=1):
     version: int = 0
 
 
-class StatePiece(msgspec.Struct, frozen=True, array_like=True, tag=2):
+class StateChunk(msgspec.Struct, frozen=True, array_like=True, tag=2):
     data: bytes
 
 
-class OutboxImage(msgspec.Struct, frozen=True, array_like=True, tag=3):
+class OutboxChunk(msgspec.Struct, frozen=True, array_like=True, tag=3):
     content: Any
     dead: dict[int, int]
     """By group, the dead letters so far: those of the moves that the outbox has seen."""
 
 
-class TimeImage(msgspec.Struct, frozen=True, array_like=True, tag=4):
+class TimeChunk(msgspec.Struct, frozen=True, array_like=True, tag=4):
     """The time by the clock of leases when the snapshot was begun."""
 
     now_ms: int
@@ -53,17 +53,19 @@ class Restored(NamedTuple):
 
 
 _EVER = 2**63
-_decoder = msgspec.msgpack.Decoder(RemovedImage | GroupImage | StatePiece | OutboxImage | TimeImage)
+_decoder = msgspec.msgpack.Decoder(RemovedChunk | GroupChunk | StateChunk | OutboxChunk | TimeChunk)
 
 
-def image(removed: IntervalSet, groups: Mapping[int, QueueGroup], outbox: Outbox, *, now_ms: int) -> Iterator[bytes]:
-    yield piece(TimeImage(now_ms))
-    yield piece(RemovedImage(removed.encode()))
+def snapshot(
+    removed: IntervalSet, groups: Mapping[int, QueueGroup], outbox: Outbox, *, now_ms: int
+) -> Iterator[bytes]:
+    yield chunk(TimeChunk(now_ms))
+    yield chunk(RemovedChunk(removed.encode()))
     for group in list(groups.values()):
-        yield piece(GroupImage(group.id, group.ordering, group.in_offset_order, group.version))
-        for part in group.state.image():
-            yield piece(StatePiece(part))
-    yield piece(OutboxImage(outbox.image(), {group.id: group.tally.dead for group in groups.values()}))
+        yield chunk(GroupChunk(group.id, group.ordering, group.in_offset_order, group.version))
+        for part in group.state.snapshot():
+            yield chunk(StateChunk(part))
+    yield chunk(OutboxChunk(outbox.image(), {group.id: group.counters.dead for group in groups.values()}))
 
 
 def restored(data: bytes, times: ReplayedTimes | None = None) -> Restored:
@@ -73,14 +75,14 @@ def restored(data: bytes, times: ReplayedTimes | None = None) -> Restored:
     groups: dict[int, QueueGroup] = {}
     states: dict[int, list[bytes]] = {}
     held: list[bytes] = []
-    for stored in pieces(data):
+    for stored in chunks(data):
         part = _decoder.decode(stored)
         match part:
-            case TimeImage():
+            case TimeChunk():
                 times.written_at(part.now_ms)
-            case RemovedImage():
+            case RemovedChunk():
                 removed = IntervalSet.decode(part.numbers)
-            case GroupImage():
+            case GroupChunk():
                 groups[part.group] = QueueGroup(
                     part.group,
                     ordering=part.ordering,
@@ -89,12 +91,12 @@ def restored(data: bytes, times: ReplayedTimes | None = None) -> Restored:
                     version=part.version,
                 )
                 held = states[part.group] = []
-            case StatePiece():
+            case StateChunk():
                 held.append(part.data)
-            case OutboxImage():
+            case OutboxChunk():
                 outbox.restore(part.content)
                 for group_id in part.dead.keys() & groups.keys():
-                    groups[group_id].tally.dead = part.dead[group_id]
+                    groups[group_id].counters.dead = part.dead[group_id]
     for group_id, group in groups.items():
         group.state.restore(states.pop(group_id), times.ahead_ms)
     return Restored(removed, groups, outbox)

@@ -11,15 +11,15 @@ from quiver.model.errors import LeaseLost
 from quiver.model.queue import Ordering, QueueSettings
 from quiver.outbox.outbox import Move, Outbox
 from quiver.partition.partition import Partition
-from quiver.queues.journal.events import Began, Forgotten, LettersRemoved, Rewound, SettledBelow
-from quiver.queues.journal.journal import DeliveryJournal
+from quiver.queues.journal.events import Began, DeadLettersRemoved, Forgotten, Rewound, SettledBelow
+from quiver.queues.journal.journal import QueueJournal
 from quiver.queues.lease_ids import LeaseIds
-from quiver.queues.partition.dispatch import Delivery, Dispatch
 from quiver.queues.partition.frame_cache import FrameCache
+from quiver.queues.partition.lease_issuer import DeliveredRun, LeaseIssuer
+from quiver.queues.partition.lease_settler import LeaseSettler, PreparedAcks
 from quiver.queues.partition.queue_group import QueueGroup
 from quiver.queues.partition.settled_offset import settled_offset, settled_with
-from quiver.queues.partition.settling import PreparedAcks, Settling
-from quiver.queues.state.counters import Tally
+from quiver.queues.state.counters import Counters
 from quiver.queues.state.port import LEVELS, GroupState, Refused, Run, Settlement, Taken
 from quiver.queues.state.settle_below import settle_below
 from quiver.storage.history import NO_HISTORY, History
@@ -29,19 +29,19 @@ from quiver.system.clock import Clock
 from quiver.system.pace import paced
 from quiver.system.randomness import Randomness
 
-__all__ = ["Bury", "Delivery", "PartitionDelivery", "Tally"]
+__all__ = ["Counters", "DeliveredRun", "MoveToDlq", "PartitionQueue"]
 
-_BURIED_WITHIN_SECONDS = 5.0
+_ARRIVED_WITHIN_SECONDS = 5.0
 _ALL_LEVELS = (1 << LEVELS) - 1
 
 
-class PartitionDelivery:
+class PartitionQueue:
     """Belongs to one event loop. A group that is not known has nothing, and nothing of it can be settled."""
 
     def __init__(
         self,
         partition: Partition,
-        journal: DeliveryJournal,
+        journal: QueueJournal,
         *,
         topic_id: int,
         number: int,
@@ -58,8 +58,8 @@ class PartitionDelivery:
         self._clock, self._lease_clock = clock, lease_clock
         self._groups = journal.groups
         self._frames = frames
-        self._dispatch = Dispatch(partition, number, journal, frames, clock=clock, lease_clock=lease_clock)
-        self._settling = Settling(journal, lease_clock, randomness)
+        self._issuer = LeaseIssuer(partition, number, journal, frames, clock=clock, lease_clock=lease_clock)
+        self._settler = LeaseSettler(journal, lease_clock, randomness)
         self._lease_ids = lease_ids
 
     @classmethod
@@ -74,25 +74,25 @@ class PartitionDelivery:
         clock: Clock,
         randomness: Randomness,
         frames: FrameCache,
-        bury: "Bury",
+        move_to_dlq: "MoveToDlq",
         lease_clock: Clock | None = None,
         lease_ids: LeaseIds | None = None,
         history: History = NO_HISTORY,
-    ) -> "PartitionDelivery":
+    ) -> "PartitionQueue":
         """All times of leases and retries are those of `lease_clock`; without one, of the wall clock.
 
         `bury` carries out a move, maybe more than once for the same one; `resume` begins with those left open."""
-        journal = DeliveryJournal(partition.name, number)
+        journal = QueueJournal(partition.name, number)
 
         async def carry(move: Move) -> None:
-            await bury(delivery, move)
+            await move_to_dlq(queue, move)
 
         lease_clock = lease_clock or clock
         log_id = f"topics/{topic_id}/{number}-delivery"
         await journal.open(
             storage, log_id, epoch=epoch, clock=clock, lease_clock=lease_clock, carry=carry, history=history
         )
-        delivery = cls(
+        queue = cls(
             partition,
             journal,
             topic_id=topic_id,
@@ -103,14 +103,14 @@ class PartitionDelivery:
             randomness=randomness,
             frames=frames,
         )
-        return delivery
+        return queue
 
     def resume(self) -> None:
         """Goes on with the moves that were open when the broker stopped."""
         self._journal.resume()
 
     @property
-    def journal(self) -> DeliveryJournal:
+    def journal(self) -> QueueJournal:
         return self._journal
 
     async def snapshot_if_due(self) -> None:
@@ -142,12 +142,12 @@ class PartitionDelivery:
         return set(self._groups)
 
     @property
-    def tallies(self) -> dict[int, Tally]:
-        return {group_id: group.tally for group_id, group in self._groups.items()}
+    def counters_by_group(self) -> dict[int, Counters]:
+        return {group_id: group.counters for group_id, group in self._groups.items()}
 
-    def tally(self, group_id: int) -> Tally | None:
+    def counters(self, group_id: int) -> Counters | None:
         group = self._groups.get(group_id)
-        return None if group is None else group.tally
+        return None if group is None else group.counters
 
     def state(self, group_id: int) -> GroupState | None:
         """To be looked at; changes go through here."""
@@ -267,7 +267,7 @@ class PartitionDelivery:
         While something cannot be written to the journal, nothing new is read: that error is raised.
         """
         group = self._groups.get(group_id)
-        return [0] * LEVELS if group is None else await self._dispatch.read_ahead(group, count, levels)
+        return [0] * LEVELS if group is None else await self._issuer.read_ahead(group, count, levels)
 
     def new_lease_id(self) -> int:
         return self._lease_ids.next()
@@ -280,7 +280,7 @@ class PartitionDelivery:
         group = self._groups.get(group_id)
         if group is None:
             return []
-        return self._dispatch.take(group, level, count, lease=lease, consumer=consumer, deadline_ms=deadline_ms)
+        return self._issuer.take(group, level, count, lease=lease, consumer=consumer, deadline_ms=deadline_ms)
 
     async def deliver(
         self,
@@ -291,7 +291,7 @@ class PartitionDelivery:
         ttl_ms: int | None,
         settings: QueueSettings,
         max_bytes: int,
-    ) -> list[Delivery]:
+    ) -> list[DeliveredRun]:
         """The messages of a lease in the order in which they were taken, once the lease is on the journal.
 
         What is past its time dies instead, what the log has no more is settled, and what does not fit can be had
@@ -300,9 +300,7 @@ class PartitionDelivery:
         group = self._groups.get(group_id)
         if group is None:
             return []
-        return await self._dispatch.deliver(
-            group, lease, taken, ttl_ms=ttl_ms, settings=settings, max_bytes=max_bytes
-        )
+        return await self._issuer.deliver(group, lease, taken, ttl_ms=ttl_ms, settings=settings, max_bytes=max_bytes)
 
     # settling
 
@@ -323,7 +321,7 @@ class PartitionDelivery:
         if group is None:
             lost = LeaseLost(message=self.partition.name)
             return Settlement([Refused(start, end, lost) for start, end in runs])
-        return await self._settling.settle(
+        return await self._settler.settle(
             group,
             lease,
             action,
@@ -346,19 +344,19 @@ class PartitionDelivery:
         group = self._groups.get(group_id)
         if group is None:
             raise LeaseLost(message=self.partition.name)
-        return self._settling.prepare_acks(group, lease, runs)
+        return self._settler.prepare_acks(group, lease, runs)
 
     async def finish_acks(self, prepared: PreparedAcks) -> None:
         """The transaction is committed. On disk on return; after an error it is called again."""
-        await self._settling.finish_acks(prepared)
+        await self._settler.finish_acks(prepared)
 
     def take_back_acks(self, prepared: PreparedAcks) -> None:
         """It is not: the messages are leased as before."""
-        self._settling.take_back_acks(prepared)
+        self._settler.take_back_acks(prepared)
 
-    async def buried(self, settlement: Settlement) -> bool:
+    async def dead_letters_arrived(self, settlement: Settlement) -> bool:
         """Waits until the dead of a settlement have arrived, for 5 s at most; whether they have."""
-        return await self._journal.arrived(settlement.moves, within_seconds=_BURIED_WITHIN_SECONDS)
+        return await self._journal.arrived(settlement.moves, within_seconds=_ARRIVED_WITHIN_SECONDS)
 
     async def expire(self, settings_of: Callable[[int], QueueSettings]) -> list[int]:
         """Ends leases whose time is over, and finds retries that are due; returns the groups that may have some."""
@@ -366,13 +364,13 @@ class PartitionDelivery:
         async for group_id, group in paced(list(self._groups.items())):
             next_ms = group.state.next_time_ms()
             if next_ms is not None and next_ms <= now_ms:
-                await self._settling.expire(group, settings_of(group_id))
+                await self._settler.expire(group, settings_of(group_id))
             elif not any(group.state.available(now_ms)):
                 continue
             concerned.append(group_id)
         return concerned
 
-    async def remove_letters(self, runs: Sequence[Run], moves: Sequence[Move]) -> None:
+    async def remove_dead_letters(self, runs: Sequence[Run], moves: Sequence[Move]) -> None:
         """Nobody gets these any more. The moves were begun in `outbox` just now, and are carried out."""
         fresh = [gap for start, end in runs for gap in self.removed.gaps(start, end)]
         for start, end in fresh:
@@ -383,10 +381,10 @@ class PartitionDelivery:
             for start, end in fresh:
                 self.removed.remove(start, end)
 
-        self._journal.put_event(LettersRemoved(list(runs), list(moves)), undo)
+        self._journal.put_event(DeadLettersRemoved(list(runs), list(moves)), undo)
         self._journal.carry(moves)
         await self._journal.durable()
 
 
-Bury = Callable[[PartitionDelivery, Move], Awaitable[None]]
+MoveToDlq = Callable[[PartitionQueue, Move], Awaitable[None]]
 """Carries out a move of a partition's outbox."""

@@ -4,7 +4,7 @@ import asyncio
 
 from quiver.model.queue import Ordering
 from quiver.queues.partition.pending_acks import PendingAcks
-from quiver.queues.state.counters import Tally
+from quiver.queues.state.counters import Counters
 from quiver.queues.state.keyed.state import LaneState
 from quiver.queues.state.port import LEVELS, GroupState
 from quiver.queues.state.unordered.state import UnorderedState
@@ -19,7 +19,7 @@ class QueueGroup:
         self.version = version
         """Of the group's commits in this partition, the last that the state has followed: see `Committed.version`."""
         self.pending_acks = PendingAcks()
-        self.tally = Tally()
+        self.counters = Counters()
         self.reading = asyncio.Lock()
         self.log_start = 0
         """Everything below is known to be gone from the log."""

@@ -9,7 +9,7 @@ from quiver.partition.partition import Partition
 from quiver.queues.partition.frame_cache import FrameCache
 from quiver.queues.partition.queue_group import QueueGroup
 from quiver.queues.partition.stored_frame import StoredFrame
-from quiver.queues.state.port import LEVELS, Piece
+from quiver.queues.state.port import LEVELS, StoredRun
 from quiver.structures.interval_set import IntervalSet
 
 logger = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ LOOK_AHEAD = 100_000
 """Messages of groups in order that are read ahead in search of a level that is not at hand."""
 
 
-class Reading:
+class ReadAhead:
     """Belongs to a partition. `removed` are offsets that nobody gets any more."""
 
     def __init__(self, partition: Partition, frames: FrameCache, removed: IntervalSet) -> None:
@@ -101,8 +101,8 @@ class Reading:
             at = max(at, found)
         return await self._frames.load(self._partition, at) or None
 
-    def _pieces(self, group: QueueGroup, level: int, at: int, frames: Sequence[StoredFrame]) -> list[Piece]:
-        pieces: list[Piece] = []
+    def _pieces(self, group: QueueGroup, level: int, at: int, frames: Sequence[StoredFrame]) -> list[StoredRun]:
+        pieces: list[StoredRun] = []
         with_keys = group.ordering == "key"
         for frame in frames:
             if not self._partition.committed.is_visible(frame.header):
@@ -114,7 +114,7 @@ class Reading:
                     self._note_damage(group, max(at, frame.start), frame.end, error)
         return _without(pieces, self._removed) if len(self._removed) else pieces
 
-    def _feed(self, group: QueueGroup, level: int, at: int, pieces: list[Piece], position: int) -> bool:
+    def _feed(self, group: QueueGroup, level: int, at: int, pieces: list[StoredRun], position: int) -> bool:
         state = group.state
         if state.position(level) != at:
             return True  # it began anew meanwhile
@@ -124,15 +124,15 @@ class Reading:
     def _note_damage(self, group: QueueGroup, start: int, end: int, error: Exception) -> None:
         if end not in group.known_damage:
             group.known_damage.add(end)
-            group.tally.lost += end - start
+            group.counters.lost += end - start
             name = self._partition.name
             logger.warning("%s: offsets %d to %d are damaged and passed over: %s", name, start, end - 1, error)
 
 
-def _without(pieces: list[Piece], removed: IntervalSet) -> list[Piece]:
-    left: list[Piece] = []
+def _without(pieces: list[StoredRun], removed: IntervalSet) -> list[StoredRun]:
+    left: list[StoredRun] = []
     for piece in pieces:
         for start, end in removed.gaps(piece.start, piece.end):
             keys = piece.keys[start - piece.start : end - piece.start] if piece.keys else ()
-            left.append(Piece(start, end, piece.level, keys))
+            left.append(StoredRun(start, end, piece.level, keys))
     return left

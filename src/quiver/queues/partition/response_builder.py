@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 _TURN_SECONDS = 0.005
 
 
-class PackedRun(NamedTuple):
+class ResponseRun(NamedTuple):
     taken: Taken
     start: int
     end: int
@@ -26,11 +26,11 @@ class PackedRun(NamedTuple):
     frame: bytes | memoryview
 
 
-class Parcel:
+class BuiltResponse:
     """Filled in the order of what was taken. Once something does not fit, nothing behind it is packed."""
 
     def __init__(self, max_bytes: int) -> None:
-        self.runs: list[PackedRun] = []
+        self.runs: list[ResponseRun] = []
         self.expired: list[Run] = []
         self.lost: list[Run] = []
         """Removed by retention, or damaged."""
@@ -46,12 +46,12 @@ class Parcel:
         if start < stop:
             data = frame.cut(start, stop)
             self._room_bytes -= len(data)
-            self.runs.append(PackedRun(taken, start, stop, frame.header.append_time_ms, data))
+            self.runs.append(ResponseRun(taken, start, stop, frame.header.append_time_ms, data))
         if stop < end:
             self.unfit.append((stop, end))
 
 
-class Packing:
+class ResponseBuilder:
     """Belongs to a partition."""
 
     def __init__(self, partition: Partition, frames: FrameCache, removed: IntervalSet, clock: Clock) -> None:
@@ -60,36 +60,36 @@ class Packing:
         self._removed = removed
         self._clock = clock
 
-    async def pack(self, taken: Sequence[Taken], *, ttl_ms: int | None, max_bytes: int) -> Parcel:
-        parcel = Parcel(max_bytes)
+    async def build(self, taken: Sequence[Taken], *, ttl_ms: int | None, max_bytes: int) -> BuiltResponse:
+        response = BuiltResponse(max_bytes)
         now_ms = self._clock.now_ms()
         turn_ends_at = self._clock.monotonic() + _TURN_SECONDS
         for run in taken:
             at = run.start
             while at < run.end:
-                if parcel.unfit:
-                    parcel.unfit.append((at, run.end))
+                if response.unfit:
+                    response.unfit.append((at, run.end))
                     break
-                at = await self._pack_frame(parcel, run, at, ttl_ms, now_ms)
+                at = await self._add_frame(response, run, at, ttl_ms, now_ms)
                 if self._clock.monotonic() >= turn_ends_at:
                     await asyncio.sleep(0)
                     turn_ends_at = self._clock.monotonic() + _TURN_SECONDS
-        return parcel
+        return response
 
-    async def _pack_frame(self, parcel: Parcel, run: Taken, at: int, ttl_ms: int | None, now_ms: int) -> int:
+    async def _add_frame(self, response: BuiltResponse, run: Taken, at: int, ttl_ms: int | None, now_ms: int) -> int:
         """Packs what one frame has of a run from `at` on; returns where the run goes on."""
         start, frame, is_lost = await self._find(at, run.end)
         if frame is None or start > at:
-            (parcel.lost if is_lost else parcel.removed).append((at, start))
+            (response.lost if is_lost else response.removed).append((at, start))
             return start
         end = min(run.end, frame.end)
         try:
             frame.opened()
         except (FrameTooLarge, InvalidFrame) as error:
             logger.warning("%s: offsets %d to %d cannot be delivered: %s", self._partition.name, at, end - 1, error)
-            parcel.lost.append((at, end))
+            response.lost.append((at, end))
             return end
-        self._divide(parcel, run, frame, start, end, ttl_ms, now_ms)
+        self._divide(response, run, frame, start, end, ttl_ms, now_ms)
         return end
 
     async def _find(self, at: int, end: int) -> tuple[int, StoredFrame | None, bool]:
@@ -116,26 +116,40 @@ class Packing:
         return max(at, frame.start), frame, is_lost
 
     def _divide(
-        self, parcel: Parcel, run: Taken, frame: StoredFrame, start: int, end: int, ttl_ms: int | None, now_ms: int
+        self,
+        response: BuiltResponse,
+        run: Taken,
+        frame: StoredFrame,
+        start: int,
+        end: int,
+        ttl_ms: int | None,
+        now_ms: int,
     ) -> None:
         stored = frame.stored(start, end)
         if stored != [(start, end)]:
-            parcel.removed += IntervalSet(stored).gaps(start, end)
+            response.removed += IntervalSet(stored).gaps(start, end)
         for first, last in stored:
-            self._divide_stored(parcel, run, frame, first, last, ttl_ms, now_ms)
+            self._divide_stored(response, run, frame, first, last, ttl_ms, now_ms)
 
     def _divide_stored(
-        self, parcel: Parcel, run: Taken, frame: StoredFrame, start: int, end: int, ttl_ms: int | None, now_ms: int
+        self,
+        response: BuiltResponse,
+        run: Taken,
+        frame: StoredFrame,
+        start: int,
+        end: int,
+        ttl_ms: int | None,
+        now_ms: int,
     ) -> None:
         expired = frame.expired(start, end, now_ms, ttl_ms)
         removed = list(self._removed.within(start, end)) if len(self._removed) else []
         if not expired and not removed:
-            parcel.add(run, frame, start, end)
+            response.add(run, frame, start, end)
             return
         gone = IntervalSet(removed)
-        parcel.removed += removed
-        parcel.expired += [gap for each in expired for gap in gone.gaps(*each)]
+        response.removed += removed
+        response.expired += [gap for each in expired for gap in gone.gaps(*each)]
         for first, last in expired:
             gone.add(first, last)
         for first, last in gone.gaps(start, end):
-            parcel.add(run, frame, first, last)
+            response.add(run, frame, first, last)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quiver.queues.state.port import Piece, Run
+from quiver.queues.state.port import Run, StoredRun
 from quiver.records.columns import HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, layout_for
 from quiver.records.expiry import may_be_past, past_rows
 from quiver.records.header import HEADER_BYTES, FrameHeader, stamp, unpack_header
@@ -58,14 +58,14 @@ class StoredFrame:
         base = self.header.base_offset
         return [(base + int(first), base + int(last) + 1) for first, last in zip(firsts, lasts, strict=True)]
 
-    def pieces(self, offset: int, *, with_keys: bool) -> list[Piece]:
+    def pieces(self, offset: int, *, with_keys: bool) -> list[StoredRun]:
         """Its messages from an offset on, as a group is fed with them."""
         level = self.header.priority
         found = [(max(start, offset), end) for start, end in self.runs() if end > offset]
         if not with_keys:
-            return [Piece(start, end, level) for start, end in found]
+            return [StoredRun(start, end, level) for start, end in found]
         keys = self.opened().keys()
-        return [Piece(start, end, level, keys[self._row(start) : self._row(end)]) for start, end in found]
+        return [StoredRun(start, end, level, keys[self._row(start) : self._row(end)]) for start, end in found]
 
     def expired(self, start: int, end: int, now_ms: int, ttl_ms: int | None) -> list[Run]:
         """Which of these messages, without a hole between them, are past their time."""

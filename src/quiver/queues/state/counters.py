@@ -9,7 +9,7 @@ def _per_level() -> list[int]:
     return [0] * LEVELS
 
 
-class Tally(msgspec.Struct):
+class Counters(msgspec.Struct):
     """Messages, if it does not say otherwise."""
 
     acks: int = 0

@@ -17,13 +17,14 @@ import msgspec
 from quiver.model.errors import QuiverError
 from quiver.model.queue import QueueSettings
 from quiver.outbox.outbox import Move
+from quiver.queues.state.retry_policy import RetryPolicy
 
 LEVELS = 5
 Run = tuple[int, int]
 """Offsets, half open."""
 
 
-class Piece(NamedTuple):
+class StoredRun(NamedTuple):
     """Stored messages without a hole between them, as the shell found them in the log."""
 
     start: int
@@ -91,7 +92,7 @@ class GroupState(Protocol):
         """Where the shell reads on for a level. The same for all levels in groups that are read in offset order."""
         ...
 
-    def feed(self, level: int, pieces: Sequence[Piece], position: int) -> None:
+    def feed(self, level: int, pieces: Sequence[StoredRun], position: int) -> None:
         """What the log holds of a level from its position up to the new one, without gaps, in order."""
         ...
 
@@ -123,19 +124,8 @@ class GroupState(Protocol):
 
     def ack(self, lease: int, runs: Sequence[Run]) -> Settlement: ...
 
-    def nack(
-        self,
-        lease: int,
-        runs: Sequence[Run],
-        *,
-        now_ms: int,
-        delay_ms: int | None,
-        is_counted: bool,
-        error: str,
-        settings: QueueSettings,
-        jitter: float,
-    ) -> Settlement:
-        """Gives back. Without a delay the group's backoff holds, times `jitter` (0.5 to 1). Out of attempts: dead."""
+    def nack(self, lease: int, runs: Sequence[Run], policy: RetryPolicy) -> Settlement:
+        """Gives back, to be delivered again or, out of attempts, dead."""
         ...
 
     def reject(self, lease: int, runs: Sequence[Run], reason: str) -> Settlement: ...
@@ -191,7 +181,7 @@ class GroupState(Protocol):
         """An event from the journal, at start-up."""
         ...
 
-    def image(self) -> Iterator[bytes]:
+    def snapshot(self) -> Iterator[bytes]:
         """The state for a snapshot, in pieces of bounded size; changes may happen between them."""
         ...
 

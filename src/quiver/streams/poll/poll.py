@@ -8,16 +8,16 @@ advance the group over what is settled without a gap, and what is neither commit
 import asyncio
 from typing import NamedTuple
 
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.live_group import MemberView
 from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.limits import MIB
 from quiver.model.topic import Topic
-from quiver.queues.partition.partition_queue import PartitionDelivery
-from quiver.queues.receiver import Received
+from quiver.model.topic_partition import TopicPartition
+from quiver.queues.partition.partition_queue import PartitionQueue
+from quiver.queues.receive_call import Received
 from quiver.queues.service import Queues
 from quiver.queues.state.port import GroupState
-from quiver.streams.poll.sessions import Reader, Readers
+from quiver.streams.poll.sessions import PollSession, PollSessions
 from quiver.streams.service import Groups
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
@@ -50,7 +50,7 @@ class Poll:
         self._metadata = metadata
         self._partitions = partitions
         self._clock = clock
-        self.readers = Readers(groups.service)
+        self.sessions = PollSessions(groups.service)
 
     async def poll(self, group: str, member_id: str, *, timeout_ms: int, limit: int) -> list[PolledPartition]:
         """Messages after those this member holds, waiting for some; counts as a sign of life all the while.
@@ -70,7 +70,7 @@ class Poll:
                 view, found = await self._read(group, member_id, limit)
                 remaining = deadline - self._clock.monotonic()
                 if found or remaining <= 0:
-                    self.readers.tell(group, view)
+                    self.sessions.tell(group, view)
                     return found
                 pause = min(remaining, self._pause_seconds(group, member_id), self._seconds_to_retry(group, view))
                 await _first_of(news, changed, pause)
@@ -91,12 +91,12 @@ class Poll:
 
     async def _read(self, group: str, member_id: str, limit: int) -> tuple[MemberView, list[PolledPartition]]:
         """One poll of a member at a time; one that is given up gives back what it took."""
-        reader = self.readers.of(group, member_id)
-        async with reader.lock:
+        session = self.sessions.of(group, member_id)
+        async with session.lock:
             view = self._groups.service.view(group, member_id)
             found: list[PolledPartition] = []
             try:
-                problem = await self._take(group, view, reader, limit, found)
+                problem = await self._take(group, view, session, limit, found)
             except BaseException:
                 await asyncio.shield(self.give_back(found))
                 raise
@@ -105,51 +105,54 @@ class Poll:
             return view, found
 
     async def _take(
-        self, group: str, view: MemberView, reader: Reader, limit: int, found: list[PolledPartition]
+        self, group: str, view: MemberView, session: PollSession, limit: int, found: list[PolledPartition]
     ) -> QuiverError | None:
         """Adds to what was found. A partition that cannot be read does not keep the others from being read."""
         problem: QuiverError | None = None
         size = 0
-        async for partition in paced(reader.in_turn(view.assigned)):
+        async for partition in paced(session.in_turn(view.assigned)):
             if limit <= 0 or size >= _POLL_BYTES:
                 break
             try:
-                received = await self._take_from(group, view.member_id, reader, partition, limit, _POLL_BYTES - size)
+                received = await self._take_from(group, view.member_id, session, partition, limit, _POLL_BYTES - size)
             except QuiverError as error:
                 if self._groups.topic_name(partition.topic_id) is not None:
                     problem = error
                 continue
             if received:
-                reader.served(partition)
+                session.served(partition)
                 found.append(self._polled(partition, received))
-                limit -= sum(one.delivery.end - one.delivery.start for one in received)
-                size += sum(len(one.delivery.frame) for one in received)
+                limit -= sum(one.run.end - one.run.start for one in received)
+                size += sum(len(one.run.frame) for one in received)
         return problem
 
     async def _take_from(
-        self, group: str, member_id: str, reader: Reader, partition: TopicPartition, limit: int, max_bytes: int
+        self, group: str, member_id: str, session: PollSession, partition: TopicPartition, limit: int, max_bytes: int
     ) -> list[Received]:
         topic = self._metadata.topic_by_id(partition.topic_id)
         if not self._may_have_some(group, partition):
             return []
-        delivery = await self._take_over(group, member_id, reader, partition)
+        queue = await self._take_over(group, member_id, session, partition)
         group_id, settings = self._groups.service.group(group).id, self._queues.settings_of(topic.id, group)
-        if not (await delivery.read_ahead(group_id, count=limit))[_LEVEL]:
+        if not (await queue.read_ahead(group_id, count=limit))[_LEVEL]:
             return []
         if partition not in self._groups.service.view(group, member_id).assigned:
             return []  # it went to somebody else meanwhile; from here to the lease there is no await
-        lease, deadline_ms = delivery.new_lease_id(), self._queues.lease_clock.now_ms() + settings.visibility_ms
-        taken = delivery.take(group_id, _LEVEL, limit, lease=lease, consumer=member_id, deadline_ms=deadline_ms)
-        self._queues.note_time(delivery, deadline_ms)
-        given = await delivery.deliver(
+        lease, deadline_ms = (
+            queue.new_lease_id(),
+            self._queues.lease_clock.now_ms() + settings.visibility_ms,
+        )
+        taken = queue.take(group_id, _LEVEL, limit, lease=lease, consumer=member_id, deadline_ms=deadline_ms)
+        self._queues.note_time(queue, deadline_ms)
+        given = await queue.deliver(
             group_id, lease, taken, ttl_ms=topic.config.ttl_ms, settings=settings, max_bytes=max_bytes
         )
         return [Received(topic, settings.visibility_ms, one) for one in given]
 
     def _polled(self, partition: TopicPartition, received: list[Received]) -> PolledPartition:
-        runs = [(one.delivery.start, one.delivery.end) for one in received]
-        delivery = self._queues.known_deliveries(partition.topic_id).get(partition.partition)
-        settled = None if delivery is None else delivery.settled_with(received[0].delivery.group_id, runs)
+        runs = [(one.run.start, one.run.end) for one in received]
+        queue = self._queues.partition_queues(partition.topic_id).get(partition.partition)
+        settled = None if queue is None else queue.settled_with(received[0].run.group_id, runs)
         end = max(end for _, end in runs)
         return PolledPartition(
             received[0].topic, partition.partition, received, None if settled is None else min(settled, end)
@@ -157,38 +160,38 @@ class Poll:
 
     def _may_have_some(self, group: str, partition: TopicPartition) -> bool:
         """Whether there is anything to read or to deliver again: a partition that was never used costs nothing."""
-        delivery = self._queues.known_deliveries(partition.topic_id).get(partition.partition)
-        if delivery is not None and delivery.state(self._groups.service.group(group).id) is not None:
+        queue = self._queues.partition_queues(partition.topic_id).get(partition.partition)
+        if queue is not None and queue.state(self._groups.service.group(group).id) is not None:
             return True
         return self._groups.next_offset(group, partition) < self._partitions.get(*partition).committed.high_watermark
 
     async def _take_over(
-        self, group: str, member_id: str, reader: Reader, partition: TopicPartition
-    ) -> PartitionDelivery:
+        self, group: str, member_id: str, session: PollSession, partition: TopicPartition
+    ) -> PartitionQueue:
         """The group's state in a partition that the member owns: nobody else holds anything."""
         topic = self._metadata.topic_by_id(partition.topic_id)
-        delivery = await self._queues.delivery(topic, partition.partition)
+        queue = await self._queues.partition_queue(topic, partition.partition)
         known = self._groups.service.group(group)
-        group_id, state = known.id, delivery.state(known.id)
+        group_id, state = known.id, queue.state(known.id)
         if state is None or partition not in known.offsets:
-            state = await self._begin(group, partition, delivery)
+            state = await self._begin(group, partition, queue)
         for holder in state.held_by():
-            if holder != member_id or partition in reader.let_go:
-                await delivery.end_leases(group_id, holder)
-        reader.let_go.discard(partition)
+            if holder != member_id or partition in session.let_go:
+                await queue.end_leases(group_id, holder)
+        session.let_go.discard(partition)
         now_ms = self._queues.lease_clock.now_ms()
         if (state.next_time_ms() or now_ms) < now_ms:
-            await self._queues.attend(delivery)
-        return delivery
+            await self._queues.expire(queue)
+        return queue
 
-    async def _begin(self, group: str, partition: TopicPartition, delivery: PartitionDelivery) -> GroupState:
+    async def _begin(self, group: str, partition: TopicPartition, queue: PartitionQueue) -> GroupState:
         """The first poll there, where the group is. It is in the group journal first: commits come behind it."""
         start = self._groups.next_offset(group, partition)
         await self._groups.service.begin_at(group, {partition: start}, is_told=False)
         known = self._groups.service.group(group)
         if partition not in known.offsets:
             raise TopicNotFound(topic=f"topic id {partition.topic_id}")  # it was deleted meanwhile
-        return await delivery.begin(
+        return await queue.begin(
             known.id,
             ordering="none",
             start=self._groups.next_offset(group, partition),
@@ -204,8 +207,8 @@ class Poll:
         """Until a message that the member holds may come again."""
         group_id, nearest_ms = self._groups.service.group(group).id, None
         for topic_id, number in view.assigned:
-            delivery = self._queues.known_deliveries(topic_id).get(number)
-            state = None if delivery is None else delivery.state(group_id)
+            queue = self._queues.partition_queues(topic_id).get(number)
+            state = None if queue is None else queue.state(group_id)
             time_ms = None if state is None else state.next_time_ms()
             if time_ms is not None and (nearest_ms is None or time_ms < nearest_ms):
                 nearest_ms = time_ms

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Iterable
 
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.live_group import MemberView
 from quiver.groups.service import GroupService
+from quiver.model.topic_partition import TopicPartition
 
 _FIRST_SWEEP_GROUPS = 64
 
 
-class Reader:
+class PollSession:
     """What a member was told last, and whose turn it is among its partitions. In memory only."""
 
     __slots__ = ("_served", "let_go", "lock", "told")
@@ -33,29 +33,29 @@ class Reader:
         self._served[partition] = None
 
 
-class Readers:
+class PollSessions:
     def __init__(self, service: GroupService) -> None:
         self._service = service
-        self._by_group: dict[str, dict[str, Reader]] = {}
+        self._by_group: dict[str, dict[str, PollSession]] = {}
         self._sweep_at = _FIRST_SWEEP_GROUPS
 
-    def of(self, group: str, member_id: str) -> Reader:
-        """The reader of a member that is in the group now."""
-        readers = self._by_group.get(group)
-        if readers is None:
+    def of(self, group: str, member_id: str) -> PollSession:
+        """The session of a member that is in the group now."""
+        sessions = self._by_group.get(group)
+        if sessions is None:
             self._sweep()
-            readers = self._by_group[group] = {}
-        reader = readers.get(member_id)
-        if reader is None:
+            sessions = self._by_group[group] = {}
+        session = sessions.get(member_id)
+        if session is None:
             members = self._service.group(group).membership.members
-            for gone in readers.keys() - members.keys():
-                del readers[gone]
-            reader = readers[member_id] = Reader()
-        return reader
+            for gone in sessions.keys() - members.keys():
+                del sessions[gone]
+            session = sessions[member_id] = PollSession()
+        return session
 
     def told(self, group: str, member_id: str) -> MemberView | None:
-        reader = self._by_group.get(group, {}).get(member_id)
-        return None if reader is None else reader.told
+        session = self._by_group.get(group, {}).get(member_id)
+        return None if session is None else session.told
 
     def tell(self, group: str, view: MemberView) -> None:
         """The member learns of this view with the answer that is on its way."""
@@ -71,5 +71,5 @@ class Readers:
     def _sweep(self) -> None:
         if len(self._by_group) >= self._sweep_at:
             groups = self._service.groups()
-            self._by_group = {name: readers for name, readers in self._by_group.items() if name in groups}
+            self._by_group = {name: sessions for name, sessions in self._by_group.items() if name in groups}
             self._sweep_at = max(_FIRST_SWEEP_GROUPS, 2 * len(self._by_group))

@@ -8,7 +8,7 @@ import msgspec
 
 from quiver.client._sync.admin.dead_letters import DeadLetters
 from quiver.client.admin.dead_letters import TakenDeadLetters
-from quiver.model.dead_letter import LetterId
+from quiver.model.dead_letter import DeadLetterId
 from quiver.model.limits import MIB
 from quiver.structures.interval_set import IntervalSet
 from quiver_spark.broker_link import broker_link
@@ -34,7 +34,7 @@ class Batch(NamedTuple):
     """Letters of one partition, in order."""
 
     topic: str
-    ids: list[LetterId]
+    ids: list[DeadLetterId]
 
 
 class Redriven(msgspec.Struct):
@@ -90,10 +90,10 @@ def batch_size(bytes_each: float, rate: int | None) -> int:
 def batches(selected: Selected, size: int) -> Iterator[Batch]:
     """All letters, topic by topic and partition by partition. Pure."""
     for (topic, partition), offsets in sorted(selected.items(), key=lambda item: item[0]):
-        ids: list[LetterId] = []
+        ids: list[DeadLetterId] = []
         for start, stop in offsets:
             for offset in range(start, stop):
-                ids.append(LetterId(partition, offset))
+                ids.append(DeadLetterId(partition, offset))
                 if len(ids) == size:
                     yield Batch(topic, ids)
                     ids = []

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from quiver.client._sync.admin.dead_letters import DeadLetters
-from quiver.groups.topic_pattern import check_pattern, matching
 from quiver.model.dead_letter import SUFFIX, dead_letter_topic, is_dead_letter_topic
 from quiver.model.errors import TopicNotFound
 from quiver.model.position import EARLIEST, LATEST, Position
-from quiver.queues.journal.events import LettersRemoved
+from quiver.queues.journal.events import DeadLettersRemoved
 from quiver.queues.journal.recorder import decode_record
 from quiver.queues.journal.snapshot import restored
 from quiver.structures.interval_set import IntervalSet
+from quiver.structures.name_pattern import check_pattern, matching
 from quiver_spark.broker_link import broker_link
 from quiver_spark.direct.frames import LOGS
 from quiver_spark.direct.journal import replay_journal
@@ -142,7 +142,7 @@ def removed_in_files(path: str, log_name: str) -> IntervalSet:
 
 def _apply(removed: IntervalSet, record: bytes) -> None:
     for event in decode_record(record):
-        if isinstance(event, LettersRemoved):
+        if isinstance(event, DeadLettersRemoved):
             for start, stop in event.runs:
                 removed.add(start, stop)
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 from quiver.queues.journal.events import (
     Acked,
     Began,
+    DeadLettersRemoved,
     Died,
     Event,
     Extended,
     Forgotten,
     Leased,
-    LettersRemoved,
     MoveDone,
     Returned,
     Rewound,
@@ -122,7 +122,7 @@ class DeliveryTrail:
 
     def apply(self, at_ms: int, events: Iterable[Event]) -> None:
         for event in events:
-            if isinstance(event, MoveDone | LettersRemoved | WrittenAt):
+            if isinstance(event, MoveDone | DeadLettersRemoved | WrittenAt):
                 continue
             if self._wanted is None or event.group in self._wanted:
                 held = self._held.get(event.group)

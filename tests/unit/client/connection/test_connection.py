@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import quiver
-from quiver.client.backoff import backoff_seconds
+from quiver.client.backoff import retry_backoff
 from quiver.client.connection.address import Address, parse_address, parse_bootstrap
 from quiver.model.errors import Closed, ConnectionLost, ForkRefused, InvalidRequest, ProtocolError, TopicExists
 from quiver.protocol.messages import CreateTopic, Failure, GetMetadata, Hello
@@ -49,6 +49,17 @@ def test_what_is_no_list_of_addresses(value):
         parse_bootstrap(value)
 
 
+class Chance:
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def token(self, byte_count: int) -> bytes:
+        return bytes(byte_count)
+
+    def jitter(self) -> float:
+        return self.value
+
+
 def test_the_first_address_that_answers_is_used(broker):
     nobody = "127.0.0.1:1"
     with quiver.connect([nobody, broker.address]) as q:
@@ -58,9 +69,11 @@ def test_the_first_address_that_answers_is_used(broker):
 
 
 def test_backoff_grows_to_a_second():
-    waits = [backoff_seconds(failures, 1.0) for failures in range(20)]
+    longest, shortest = retry_backoff(Chance(0.0)), retry_backoff(Chance(1.0))
+    waits = [longest.next_seconds() for _ in range(20)]
     assert waits == sorted(waits)
-    assert (waits[0], waits[-1], backoff_seconds(50, 0.0)) == (0.02, 1.0, 0.5)
+    assert (waits[0], waits[-1]) == (0.02, 1.0)
+    assert [shortest.next_seconds() for _ in range(20)] == [wait / 2 for wait in waits]
 
 
 def test_nobody_there_is_said_at_once():

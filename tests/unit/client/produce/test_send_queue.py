@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from quiver.client.produce.rows import Rows
 from quiver.client.produce.send_outcome import Batch, SendOutcome
-from quiver.client.produce.send_queue import SEQUENCE_LIMIT, PartitionSendQueue
+from quiver.client.produce.send_queue import PartitionSendQueue
 from quiver.model.errors import OutOfSequence, QuiverError, UnknownProducer
+from quiver.model.limits import SEQUENCE_LIMIT
 from quiver.partition.producers import ProducerTable
 from quiver.records.header import FrameHeader
+from quiver.system.backoff import Backoff
 
 _EMPTY_HEADER = FrameHeader(*([0] * 18))
 
@@ -23,8 +25,8 @@ def make_batch(serial: int, count: int = 1) -> Batch:
     return batch
 
 
-def make_queue(count: int, window: int = 16) -> PartitionSendQueue:
-    queue = PartitionSendQueue((0, False), window)
+def make_queue(count: int, window: int = 16, pause: float = 0.0) -> PartitionSendQueue:
+    queue = PartitionSendQueue((0, False), window, Backoff(pause, pause))
     queue.identity = (7, 0)
     queue.waiting.extend(make_batch(serial) for serial in range(count))
     return queue
@@ -42,7 +44,7 @@ def test_window_bounds_what_flies():
 def test_returned_batches_wait_for_the_rest_and_keep_their_numbers():
     queue = make_queue(4)
     batches = [queue.take(0.0) for _ in range(3)]
-    queue.return_for_retry(batches[0], retry_at=0.0)
+    queue.return_for_retry(batches[0], now=0.0)
     assert queue.take(1.0) is None
     queue.out_of_sequence(batches[2])
     queue.out_of_sequence(batches[1])
@@ -52,8 +54,8 @@ def test_returned_batches_wait_for_the_rest_and_keep_their_numbers():
 
 
 def test_nothing_goes_before_its_time():
-    queue = make_queue(1)
-    queue.return_for_retry(queue.take(0.0), retry_at=5.0)
+    queue = make_queue(1, pause=5.0)
+    queue.return_for_retry(queue.take(0.0), now=0.0)
     assert queue.take(4.9) is None
     assert queue.take(5.0) is not None
 
@@ -70,7 +72,7 @@ def test_a_head_out_of_sequence_asks_for_an_epoch_and_is_numbered_anew():
 
 
 def test_sequences_wrap():
-    queue = PartitionSendQueue((0, False), 16)
+    queue = make_queue(0)
     queue.next_sequence = SEQUENCE_LIMIT - 2
     queue.waiting.extend([make_batch(0, count=3), make_batch(1)])
     assert [queue.take(0.0).sequence for _ in range(2)] == [SEQUENCE_LIMIT - 2, 1]
@@ -103,10 +105,10 @@ class Broker:
 def deliver(broker: Broker, queue: PartitionSendQueue, batch: Batch, fate: str) -> None:
     """One flight: it arrives or not, and its answer arrives or not."""
     if fate == "lost":
-        queue.return_for_retry(batch, retry_at=0.0)
+        queue.return_for_retry(batch, now=0.0)
         return
     if fate == "refused":
-        queue.return_for_retry(batch, retry_at=0.0)
+        queue.return_for_retry(batch, now=0.0)
         return
     try:
         broker.receive(queue, batch)
@@ -115,7 +117,7 @@ def deliver(broker: Broker, queue: PartitionSendQueue, batch: Batch, fate: str) 
         return
     if fate == "answer lost":
         batch.is_uncertain = True
-        queue.return_for_retry(batch, retry_at=0.0)
+        queue.return_for_retry(batch, now=0.0)
     else:
         queue.acked(batch)
 

@@ -20,10 +20,11 @@ from quiver.model.errors import (
     StalePartitionCount,
     UnknownProducer,
 )
+from quiver.model.transaction import LeasedAcks
 from quiver.protocol.queue_messages import ReceivedRun
-from quiver.protocol.transaction_messages import LeasedAcks
 from quiver.records.build import build_frame
 from quiver.records.header import unpack_header
+from quiver.system.backoff import Backoff
 
 ME = (7, 3)
 
@@ -36,13 +37,13 @@ def batch(count: int = 2, *, hashed: bool = True, partition: int = 0) -> Batch:
 
 
 def in_flight_with(*batches: Batch) -> InFlightBatches:
-    in_flight = InFlightBatches(idempotent=True, is_transactional=True)
+    in_flight = InFlightBatches(lambda: Backoff(0.0, 0.0), idempotent=True, is_transactional=True)
     in_flight.enqueue(batches)
     return in_flight
 
 
 def refuse(in_flight: InFlightBatches, sent, error) -> bool:
-    return in_flight.refused(*sent, error, now=0.0, jitter=0.0, was_sent=True)
+    return in_flight.refused(*sent, error, now=0.0, was_sent=True)
 
 
 def test_frames_carry_the_transaction():

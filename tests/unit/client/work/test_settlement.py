@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.settlement import Decision, gather, refusals
 from quiver.model.errors import LeaseLost, SettleInOrder
-from quiver.protocol.queue_messages import ACK, NACK, REJECT, ReceivedRun, RefusedRun, SettledPart
+from quiver.model.settlement import ACK, NACK, REJECT
+from quiver.protocol.queue_messages import ReceivedRun, RefusedRun, SettledPart
 from quiver.records.build import build_frame
 
 COUNT = 20

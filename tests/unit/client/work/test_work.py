@@ -9,8 +9,9 @@ import pytest
 import quiver
 from quiver.client import Client, Job, Work
 from quiver.model.errors import Closed, InvalidRequest, LeaseLost, QuiverError, SettleInOrder, TopicNotFound
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
 from quiver.protocol.messages import Failure
-from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT, Receive, Settle
+from quiver.protocol.queue_messages import Receive, Settle
 from unit.client.fake_queue_broker import FakeQueueBroker
 
 SECONDS = 10.0
@@ -135,7 +136,7 @@ def test_a_refused_ack_is_raised_at_the_next_job(broker: FakeQueueBroker, q: Cli
         with next(jobs):
             broker.messages[0].lease = -1
         until(lambda: broker.parts(ACK))
-        until(lambda: work._errors)
+        until(lambda: work._state.errors)
         with pytest.raises(LeaseLost, match="jobs-0 offset 0"):
             work.next_job()
         assert work.next_job().value == b"b"
@@ -189,7 +190,7 @@ def test_a_lease_that_is_known_to_be_lost_raises_on_leaving_and_no_ack_is_sent()
         assert broker.parts(ACK) == []
 
 
-def test_what_was_lost_on_the_shelf_is_not_handed_out():
+def test_what_was_lost_in_the_buffer_is_not_handed_out():
     with FakeQueueBroker(visibility_ms=300) as broker, quiver.connect(broker.address) as q:
         broker.add(b"a", b"b", b"c")
         with q.work("jobs", group="g", prefetch=3) as work:

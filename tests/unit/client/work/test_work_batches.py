@@ -7,7 +7,7 @@ import pytest
 import quiver
 from quiver.client import Client, JobBatch
 from quiver.model.errors import LeaseLost
-from quiver.protocol.queue_messages import ACK, NACK, REJECT
+from quiver.model.settlement import ACK, NACK, REJECT
 from unit.client.fake_queue_broker import FakeQueueBroker
 
 

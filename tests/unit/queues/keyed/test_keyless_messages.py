@@ -2,14 +2,14 @@
 
 from quiver.model.queue import QueueSettings
 from quiver.queues.state.keyed.state import LaneState
-from quiver.queues.state.port import Piece
+from quiver.queues.state.port import StoredRun
 
 NORMAL = 2
 
 
 def test_the_rest_of_an_expired_run_can_be_had_while_its_first_message_is_held() -> None:
     state = LaneState(1, 0)
-    state.feed(NORMAL, [Piece(0, 4, NORMAL, [None] * 4)], 4)
+    state.feed(NORMAL, [StoredRun(0, 4, NORMAL, [None] * 4)], 4)
     assert state.take(NORMAL, 4, lease=1, consumer="a", now_ms=0, deadline_ms=10)
     state.lease_taken(1)
     assert state.expire(20, QueueSettings()) == []

@@ -5,7 +5,8 @@ import msgspec
 from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Event, Leased, LeasedRun, Rewound
 from quiver.queues.state.keyed.state import LaneState
-from quiver.queues.state.port import Piece, Settlement
+from quiver.queues.state.port import Settlement, StoredRun
+from quiver.queues.state.retry_policy import RetryPolicy
 
 GROUP = 3
 NOW_MS = 10_000
@@ -24,7 +25,7 @@ class Lanes:
 
     def feed(self, *keys: bytes | None, level: int = 2) -> None:
         start = self.state.position(0)
-        self.state.feed(0, [Piece(start, start + len(keys), level, list(keys))], start + len(keys))
+        self.state.feed(0, [StoredRun(start, start + len(keys), level, list(keys))], start + len(keys))
 
     def take(self, count: int = 100, level: int = 2, now_ms: int = NOW_MS) -> list[int]:
         return [offset for offset, _ in self.take_attempts(count, level, now_ms)]
@@ -45,12 +46,14 @@ class Lanes:
         return self.state.nack(
             self.lease,
             [(offset, offset + 1) for offset in offsets],
-            now_ms=NOW_MS,
-            delay_ms=delay_ms,
-            is_counted=is_counted,
-            error=error,
-            settings=SETTINGS,
-            jitter=1.0,
+            RetryPolicy(
+                now_ms=NOW_MS,
+                delay_ms=delay_ms,
+                is_counted=is_counted,
+                error=error,
+                settings=SETTINGS,
+                jitter=1.0,
+            ),
         )
 
     def available(self, now_ms: int = NOW_MS) -> int:
@@ -234,15 +237,15 @@ def test_reading_ahead_stops_at_the_limit_and_goes_on_when_there_is_room() -> No
     lanes = Lanes(b"stuck", read_ahead_limit=10)
     lanes.take()
     keys = [b"stuck"] * 25
-    lanes.state.feed(0, [Piece(1, 26, 2, keys)], 26)
+    lanes.state.feed(0, [StoredRun(1, 26, 2, keys)], 26)
     assert lanes.state.position(0) == 11
     assert lanes.state.counts().read_ahead == 10
     assert lanes.state.blocked_keys(NOW_MS, 5) == [(b"stuck", 10)]
-    lanes.state.feed(0, [Piece(11, 26, 2, keys[10:])], 26)
+    lanes.state.feed(0, [StoredRun(11, 26, 2, keys[10:])], 26)
     assert lanes.state.position(0) == 11
     lanes.ack(0)
     assert lanes.take(4) == [1, 2, 3, 4]
-    lanes.state.feed(0, [Piece(11, 26, 2, keys[10:])], 26)
+    lanes.state.feed(0, [StoredRun(11, 26, 2, keys[10:])], 26)
     assert lanes.state.position(0) == 15
 
 
@@ -288,7 +291,7 @@ def test_a_snapshot_does_not_know_of_leases_that_are_on_no_event() -> None:
     lanes.take(1)
     lanes.state.take(2, 2, lease=9, consumer="bob", now_ms=NOW_MS, deadline_ms=NOW_MS + 1)
     other = Lanes()
-    other.state.restore(list(lanes.state.image()))
+    other.state.restore(list(lanes.state.snapshot()))
     assert other.state.position(0) == 1
     other.feed(b"b", None, b"b")
     assert other.take() == [1, 2, 3]
@@ -298,23 +301,25 @@ def test_a_snapshot_does_not_know_of_leases_that_are_on_no_event() -> None:
 def test_a_snapshot_that_is_taken_while_leases_change_ends_where_the_group_was() -> None:
     lanes = Lanes(*[b"%d" % number for number in range(1_200)])
     lanes.take(1_200)
-    image = lanes.state.image()
+    snapshot = lanes.state.snapshot()
     lanes.state.events.clear()
-    pieces = [next(image), next(image)]
+    pieces = [next(snapshot), next(snapshot)]
     lanes.state.ack(1, [(0, 10), (1_100, 1_200)])
     lanes.state.nack(
         1,
         [(10, 20), (1_000, 1_010)],
-        now_ms=NOW_MS,
-        delay_ms=0,
-        is_counted=True,
-        error="boom",
-        settings=SETTINGS,
-        jitter=1.0,
+        RetryPolicy(
+            now_ms=NOW_MS,
+            delay_ms=0,
+            is_counted=True,
+            error="boom",
+            settings=SETTINGS,
+            jitter=1.0,
+        ),
     )
     lanes.take(5)
     other = Lanes()
-    other.state.restore([*pieces, *image])
+    other.state.restore([*pieces, *snapshot])
     for event in lanes.state.events:
         other.state.apply(event)
     assert other.state.counts() == lanes.state.counts()

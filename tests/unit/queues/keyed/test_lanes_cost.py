@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from quiver.model.queue import QueueSettings
 from quiver.queues.state.keyed.state import LaneState
-from quiver.queues.state.port import Piece
+from quiver.queues.state.port import StoredRun
+from quiver.queues.state.retry_policy import RetryPolicy
 
 NOW_MS = 10_000
 FRAME = 10_000
@@ -34,7 +35,7 @@ def growth() -> Iterator[Grown]:
 
 def feed(state: LaneState, keys: list[bytes | None]) -> None:
     start = state.position(0)
-    state.feed(0, [Piece(start, start + len(keys), 2, keys)], start + len(keys))
+    state.feed(0, [StoredRun(start, start + len(keys), 2, keys)], start + len(keys))
 
 
 def take(state: LaneState, count: int, lease: int) -> int:
@@ -102,12 +103,14 @@ def test_a_group_that_is_forgotten_leaves_nothing() -> None:
         state.nack(
             1,
             [(0, 100)],
-            now_ms=NOW_MS,
-            delay_ms=None,
-            is_counted=True,
-            error="boom",
-            settings=QueueSettings(),
-            jitter=1.0,
+            RetryPolicy(
+                now_ms=NOW_MS,
+                delay_ms=None,
+                is_counted=True,
+                error="boom",
+                settings=QueueSettings(),
+                jitter=1.0,
+            ),
         )
         del state
     assert grown.bytes < 20_000
@@ -121,12 +124,12 @@ def test_pieces_of_a_snapshot_are_small_however_much_there_is() -> None:
         feed(state, [b"hot"] * FRAME)
         feed(state, [b"key %d" % number for number in range(turn * FRAME, (turn + 1) * FRAME)])
     assert take(state, 5 * FRAME, 2) == 5 * FRAME
-    pieces = list(state.image())
+    pieces = list(state.snapshot())
     assert max(map(len, pieces)) < 200_000
     again = LaneState(1, 0)
     again.restore(pieces)
     assert again.counts().leased == 5 * FRAME + 1
     assert again.position(0) == 1
-    again.feed(0, [Piece(1, FRAME + 1, 2, [b"hot"] * FRAME)], FRAME + 1)
+    again.feed(0, [StoredRun(1, FRAME + 1, 2, [b"hot"] * FRAME)], FRAME + 1)
     assert again.position(0) == 2 * FRAME + 1
     assert again.counts().read_ahead == FRAME

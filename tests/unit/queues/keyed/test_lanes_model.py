@@ -12,7 +12,8 @@ from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Died, Event, Rewound
 from quiver.queues.state.keyed import snapshot as lanes_image
 from quiver.queues.state.keyed.state import LaneState
-from quiver.queues.state.port import Dead, Piece, Run, Settlement
+from quiver.queues.state.port import Dead, Run, Settlement, StoredRun
+from quiver.queues.state.retry_policy import RetryPolicy
 from unit.queues.keyed.lane_model import DELIVERED, WAITING, LaneModel, Outcome
 
 GROUP = 7
@@ -54,7 +55,7 @@ class Lanes(RuleBasedStateMachine):
         self.now_ms = 1_000
         self.last_lease = 0
         self.snapshot: tuple[int, list[bytes]] | None = None
-        self.image: tuple[int, list[bytes], Iterator[bytes]] | None = None
+        self.snapshot: tuple[int, list[bytes], Iterator[bytes]] | None = None
 
     # the log
 
@@ -81,7 +82,7 @@ class Lanes(RuleBasedStateMachine):
         for offset in range(start, end):
             message = self.model.log.get(offset)
             if message is not None:
-                pieces.append(Piece(offset, offset + 1, message.level, [message.key]))
+                pieces.append(StoredRun(offset, offset + 1, message.level, [message.key]))
         self.state.feed(0, joined(pieces), end)
         self.model.feed(end)
 
@@ -115,12 +116,14 @@ class Lanes(RuleBasedStateMachine):
         settlement = self.state.nack(
             lease,
             runs_of(offsets),
-            now_ms=self.now_ms,
-            delay_ms=delay_ms,
-            is_counted=is_counted,
-            error=f"error {lease}",
-            settings=SETTINGS,
-            jitter=0.5,
+            RetryPolicy(
+                now_ms=self.now_ms,
+                delay_ms=delay_ms,
+                is_counted=is_counted,
+                error=f"error {lease}",
+                settings=SETTINGS,
+                jitter=0.5,
+            ),
         )
         outcome = self.model.nack(
             lease,
@@ -168,12 +171,14 @@ class Lanes(RuleBasedStateMachine):
                 settlement = state.nack(
                     lease,
                     runs,
-                    now_ms=self.now_ms,
-                    delay_ms=None,
-                    is_counted=True,
-                    error="never heard of",
-                    settings=SETTINGS,
-                    jitter=1.0,
+                    RetryPolicy(
+                        now_ms=self.now_ms,
+                        delay_ms=None,
+                        is_counted=True,
+                        error="never heard of",
+                        settings=SETTINGS,
+                        jitter=1.0,
+                    ),
                 )
             case "reject":
                 settlement = state.reject(lease, runs, "never heard of")
@@ -219,20 +224,20 @@ class Lanes(RuleBasedStateMachine):
 
     # snapshots and restarts
 
-    @precondition(lambda self: self.image is None)
+    @precondition(lambda self: self.snapshot is None)
     @rule()
     def begin_snapshot(self) -> None:
-        self.image = (len(self.journal), [], self.state.image())
+        self.snapshot = (len(self.journal), [], self.state.snapshot())
 
-    @precondition(lambda self: self.image is not None)
+    @precondition(lambda self: self.snapshot is not None)
     @rule(count=st.integers(1, 6))
     def go_on_with_snapshot(self, count: int) -> None:
-        assert self.image is not None
-        place, pieces, rest = self.image
+        assert self.snapshot is not None
+        place, pieces, rest = self.snapshot
         for _ in range(count):
             piece = next(rest, None)
             if piece is None:
-                self.snapshot, self.image = (place, pieces), None
+                self.snapshot, self.snapshot = (place, pieces), None
                 return
             pieces.append(piece)
 
@@ -240,7 +245,7 @@ class Lanes(RuleBasedStateMachine):
     def restart(self) -> None:
         """What expires meanwhile would be the same a moment later."""
         self.expire(True)
-        floor, self.image = self.model.floor(), None
+        floor, self.snapshot = self.model.floor(), None
         self.state = LaneState(GROUP, 0)
         first = 0
         if self.snapshot is not None:
@@ -297,13 +302,13 @@ class Lanes(RuleBasedStateMachine):
         self.journal += [msgspec.msgpack.encode(event) for event in events]
 
 
-def joined(pieces: list[Piece]) -> list[Piece]:
+def joined(pieces: list[StoredRun]) -> list[StoredRun]:
     """Neighbours of a level as one, as frames have them."""
-    found: list[Piece] = []
+    found: list[StoredRun] = []
     for piece in pieces:
         if found and found[-1].end == piece.start and found[-1].level == piece.level:
             last = found.pop()
-            piece = Piece(last.start, piece.end, piece.level, [*last.keys, *piece.keys])
+            piece = StoredRun(last.start, piece.end, piece.level, [*last.keys, *piece.keys])
         found.append(piece)
     return found
 

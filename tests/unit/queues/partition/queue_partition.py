@@ -7,12 +7,12 @@ from typing import Any
 from quiver.model.errors import DiskFull
 from quiver.model.limits import Limits
 from quiver.model.queue import QueueSettings
+from quiver.model.settlement import ACK
 from quiver.model.topic import TopicConfig
 from quiver.outbox.outbox import Move
 from quiver.partition.partition import Appended, Partition, PartitionSettings, log_options
-from quiver.protocol.queue_messages import ACK
 from quiver.queues.partition.frame_cache import FrameCache
-from quiver.queues.partition.partition_queue import Delivery, PartitionDelivery
+from quiver.queues.partition.partition_queue import DeliveredRun, PartitionQueue
 from quiver.queues.state.port import Settlement
 from quiver.records.build import build_frame
 from quiver.records.header import unpack_header
@@ -108,7 +108,7 @@ class QueuePartition:
             f"{self.topic}-0", log, PartitionSettings(self.config, Limits()), leader_epoch=epoch, clock=self.clock
         )
         await self.partition.recover()
-        self.delivery = await PartitionDelivery.open(
+        self.partition_queue = await PartitionQueue.open(
             self.storage,
             self.partition,
             topic_id=1,
@@ -117,12 +117,12 @@ class QueuePartition:
             clock=self.clock,
             randomness=NoChance(),
             frames=self.cache,
-            bury=self._bury,
+            move_to_dlq=self._bury,
         )
-        self.delivery.resume()
+        self.partition_queue.resume()
 
     async def close(self) -> None:
-        await self.delivery.close()
+        await self.partition_queue.close()
         await self.partition.close()
 
     async def restart(self) -> None:
@@ -141,9 +141,9 @@ class QueuePartition:
 
     @staticmethod
     def _is_of_delivery(task: "asyncio.Task[Any]") -> bool:
-        return any(name in repr(task.get_coro()) for name in ("Carrier", "DeliveryJournal"))
+        return any(name in repr(task.get_coro()) for name in ("Carrier", "QueueJournal"))
 
-    async def _bury(self, delivery: PartitionDelivery, move: Move) -> None:
+    async def _bury(self, partition_queue: PartitionQueue, move: Move) -> None:
         await asyncio.sleep(0)
         if self.bury_fails:
             self.bury_fails -= 1
@@ -162,7 +162,7 @@ class QueuePartition:
         ]
 
     async def begin(self, group: int = GROUP, **options: Any) -> None:
-        await self.delivery.begin(group, **{"ordering": "none", "start": 0, **options})
+        await self.partition_queue.begin(group, **{"ordering": "none", "start": 0, **options})
 
     async def publish(self, *values: bytes, **options: Any) -> Appended:
         frame = build_frame(list(values), timestamp_ms=self.clock.ms, **options)
@@ -178,20 +178,20 @@ class QueuePartition:
         visibility_ms: int = 30_000,
         ttl_ms: int | None = None,
         max_bytes: int = MAX_BYTES,
-    ) -> list[Delivery]:
-        await self.delivery.read_ahead(group, count=count, levels=1 << level)
-        lease = self.delivery.new_lease_id()
-        taken = self.delivery.take(
+    ) -> list[DeliveredRun]:
+        await self.partition_queue.read_ahead(group, count=count, levels=1 << level)
+        lease = self.partition_queue.new_lease_id()
+        taken = self.partition_queue.take(
             group, level, count, lease=lease, consumer=consumer, deadline_ms=self.clock.ms + visibility_ms
         )
-        return await self.delivery.deliver(
+        return await self.partition_queue.deliver(
             group, lease, taken, ttl_ms=ttl_ms, settings=self.settings, max_bytes=max_bytes
         )
 
     async def settle(
-        self, run: Delivery, action: int = ACK, runs: Sequence[tuple[int, int]] | None = None, **options: Any
+        self, run: DeliveredRun, action: int = ACK, runs: Sequence[tuple[int, int]] | None = None, **options: Any
     ) -> Settlement:
-        return await self.delivery.settle(
+        return await self.partition_queue.settle(
             run.group_id,
             run.lease_id,
             action,
@@ -202,14 +202,14 @@ class QueuePartition:
 
     async def wait(self, milliseconds: int) -> None:
         self.clock.ms += milliseconds
-        await self.delivery.expire(lambda _: self.settings)
+        await self.partition_queue.expire(lambda _: self.settings)
 
 
-def values(received: Sequence[Delivery]) -> list[bytes]:
+def values(received: Sequence[DeliveredRun]) -> list[bytes]:
     return [value or b"" for run in received for value in open_frame(run.frame).values()]
 
 
-def offsets(received: Sequence[Delivery]) -> list[int]:
+def offsets(received: Sequence[DeliveredRun]) -> list[int]:
     for run in received:
         assert list(open_frame(run.frame).offsets()) == list(range(run.start, run.end))
     return [offset for run in received for offset in range(run.start, run.end)]

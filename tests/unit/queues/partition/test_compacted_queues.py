@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.model.errors import SettleInOrder
+from quiver.model.settlement import ACK, NACK, REJECT
 from quiver.partition.compaction import compact
-from quiver.protocol.queue_messages import ACK, NACK, REJECT
 from quiver.queues.partition.frame_cache import FrameCache
 from quiver.records.build import build_frame
 from quiver.records.header import unpack_header
 from quiver.records.read import open_frame
 from quiver.structures.interval_set import IntervalSet
-from unit.queues.partition.queue_partition import GROUP, Delivery, QueuePartition, numbered, offsets
+from unit.queues.partition.queue_partition import GROUP, DeliveredRun, QueuePartition, numbered, offsets
 
 KEYS = 10
 
@@ -37,7 +37,7 @@ async def compacted(jobs: QueuePartition) -> None:
     jobs.cache.forget(jobs.partition)
 
 
-def rows(received: list[Delivery]) -> list[tuple[int, bytes | None]]:
+def rows(received: list[DeliveredRun]) -> list[tuple[int, bytes | None]]:
     return [
         (offset, value)
         for run in received
@@ -63,8 +63,8 @@ async def test_what_goes_under_a_lease_is_settled_when_it_comes_back(jobs: Queue
             seen += rows([run])
             assert (await jobs.settle(run, ACK)).refused == []
     assert sorted(seen) == [(offset, b"%d" % offset) for offset in range(25, 35)]
-    assert jobs.delivery.tallies[GROUP].lost == 0
-    state = jobs.delivery.state(GROUP)
+    assert jobs.partition_queue.counters_by_group[GROUP].lost == 0
+    state = jobs.partition_queue.state(GROUP)
     assert state is not None
     assert (state.lowest_unsettled(), sum(state.counts()[:3])) == (35, 0)
 
@@ -72,11 +72,11 @@ async def test_what_goes_under_a_lease_is_settled_when_it_comes_back(jobs: Queue
 async def test_what_was_read_ahead_and_goes_before_it_is_delivered(jobs: QueuePartition) -> None:
     await jobs.begin()
     await publish(jobs, 35)
-    await jobs.delivery.read_ahead(GROUP, count=100, levels=1 << 2)
+    await jobs.partition_queue.read_ahead(GROUP, count=100, levels=1 << 2)
     await compacted(jobs)
     received = await jobs.receive(100)
     assert rows(received) == [(offset, b"%d" % offset) for offset in range(25, 35)]
-    assert jobs.delivery.tallies[GROUP].lost == 0
+    assert jobs.partition_queue.counters_by_group[GROUP].lost == 0
 
 
 async def test_a_lease_outlives_its_messages(jobs: QueuePartition) -> None:
@@ -90,7 +90,7 @@ async def test_a_lease_outlives_its_messages(jobs: QueuePartition) -> None:
     await jobs.wait(30_001)
     assert offsets(expired) == [5, 6, 7, 8, 9]
     assert rows(await jobs.receive(100)) == [(offset, b"%d" % offset) for offset in range(25, 35)]
-    assert jobs.delivery.tallies[GROUP].lost == 0
+    assert jobs.partition_queue.counters_by_group[GROUP].lost == 0
 
 
 async def test_it_is_settled_after_a_restart_too(jobs: QueuePartition) -> None:
@@ -102,7 +102,7 @@ async def test_it_is_settled_after_a_restart_too(jobs: QueuePartition) -> None:
     jobs.cache = FrameCache()
     await jobs.wait(1_001)
     assert rows(await jobs.receive(100)) == [(offset, b"%d" % offset) for offset in range(25, 35)]
-    assert jobs.delivery.tallies[GROUP].lost == 0
+    assert jobs.partition_queue.counters_by_group[GROUP].lost == 0
 
 
 async def test_what_was_aborted_is_not_given_out_when_it_is_forgotten(jobs: QueuePartition) -> None:
@@ -126,7 +126,7 @@ async def test_expired_and_removed_messages_between_holes(jobs: QueuePartition) 
     keys = [b"key %d" % (number % KEYS) for number in range(30)]
     frame = build_frame(numbered(30), keys=keys, timestamp_ms=jobs.clock.ms, expires_at_ms=times)
     await jobs.partition.append(frame, unpack_header(frame))
-    await jobs.delivery.read_ahead(GROUP, count=100, levels=1 << 2)
+    await jobs.partition_queue.read_ahead(GROUP, count=100, levels=1 << 2)
     await compacted(jobs)
     await jobs.wait(100)
     assert rows(await jobs.receive(100)) == [(offset, b"%d" % offset) for offset in range(20, 30, 2)]
@@ -138,7 +138,7 @@ class History:
     def __init__(self, jobs: QueuePartition, chance: random.Random) -> None:
         self._jobs = jobs
         self._chance = chance
-        self.held: list[Delivery] = []
+        self.held: list[DeliveredRun] = []
         self.acked: set[int] = set()
         self.published = 0
 
@@ -153,7 +153,7 @@ class History:
         assert all(value == b"%d" % offset for offset, value in rows(received))
         self.held += received
 
-    async def settle(self, run: Delivery, action: int) -> None:
+    async def settle(self, run: DeliveredRun, action: int) -> None:
         self.held.remove(run)
         options = {} if action == ACK else {"delay_ms": 0, "is_counted": False}
         settled = await self._jobs.settle(run, action, **options)
@@ -165,7 +165,7 @@ class History:
 
     async def finish(self) -> None:
         """Everything is acked, the oldest first."""
-        state = self._jobs.delivery.state(GROUP)
+        state = self._jobs.partition_queue.state(GROUP)
         assert state is not None
         for _ in range(3 * self.published):
             for run in sorted(self.held, key=lambda each: each.start):
@@ -196,4 +196,4 @@ async def test_random_histories(jobs: QueuePartition, ordering: str, seed: int) 
             await compacted(jobs)
     await history.finish()
     assert set(range(max(0, history.published - KEYS), history.published)) <= history.acked
-    assert jobs.delivery.tallies[GROUP].lost == 0
+    assert jobs.partition_queue.counters_by_group[GROUP].lost == 0

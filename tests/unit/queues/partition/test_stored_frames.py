@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from quiver.model.errors import InvalidFrame
 from quiver.queues.partition.frame_cache import READ_BYTES, FrameCache
 from quiver.queues.partition.stored_frame import StoredFrame
-from quiver.queues.state.port import Piece
+from quiver.queues.state.port import StoredRun
 from quiver.records.build import build_frame
 from quiver.records.columns import KEY, OFFSET_DELTA, VALUE
 from quiver.records.header import HEADER_BYTES, body_crc, pack_header, stamp, unpack_header
@@ -64,8 +64,8 @@ def test_a_compacted_frame_has_runs() -> None:
     frame = compacted(100)
     assert frame.runs() == [(100, 103), (105, 106), (107, 109), (112, 113)]
     pieces = frame.pieces(101, with_keys=True)
-    assert pieces[0] == Piece(101, 103, 2, [b"k1", b"k2"])
-    assert pieces[2] == Piece(107, 109, 2, [b"k7", b"k8"])
+    assert pieces[0] == StoredRun(101, 103, 2, [b"k1", b"k2"])
+    assert pieces[2] == StoredRun(107, 109, 2, [b"k7", b"k8"])
     cut = open_frame(frame.cut(107, 109))
     assert (list(cut.offsets()), cut.values(), cut.keys()) == ([107, 108], [b"v7", b"v8"], [b"k7", b"k8"])
 
@@ -107,10 +107,10 @@ async def test_a_damaged_frame_is_passed_over_and_counted(tmp_path: Path) -> Non
     path.write_bytes(data)
     received = await jobs.receive(10)
     assert offsets(received) == [0, 1, 2, 6, 7, 8, 9]
-    assert jobs.delivery.tallies[GROUP].lost == 3
+    assert jobs.partition_queue.counters_by_group[GROUP].lost == 3
     await jobs.begin(8, ordering="key")
     assert offsets(await jobs.receive(group=8)) == [0, 1, 2, *range(6, 12)]
-    assert jobs.delivery.tallies[8].lost == 3
+    assert jobs.partition_queue.counters_by_group[8].lost == 3
     await jobs.close()
     await storage.close()
 
@@ -131,7 +131,7 @@ async def test_a_damaged_header_is_passed_over_and_counted(tmp_path: Path) -> No
     path.write_bytes(data)
     await jobs.begin(8, in_offset_order=True)
     assert offsets(await jobs.receive(20, group=8, level=0)) == [0, 1, 2, 3, 4, 5, 9, 10, 11]
-    assert jobs.delivery.tallies[8].lost == 3
+    assert jobs.partition_queue.counters_by_group[8].lost == 3
     assert offsets(await jobs.receive(20)) == [0, 1, 2, 3, 4, 5, 9, 10, 11]
     await jobs.close()
     await storage.close()
@@ -212,7 +212,7 @@ async def test_the_cache_keeps_to_its_limit_and_the_log_has_the_rest() -> None:
     await jobs.begin(8)
     for number in range(100):
         await jobs.publish(*([b"%04d" % number + bytes(10_000)] * 2))
-    assert await jobs.delivery.read_ahead(GROUP, count=1_000) == [0, 0, 200, 0, 0]
+    assert await jobs.partition_queue.read_ahead(GROUP, count=1_000) == [0, 0, 200, 0, 0]
     assert jobs.cache.size_bytes <= 300 * 1024 + READ_BYTES
     for group in (GROUP, 8):
         received = await jobs.receive(1_000, group=group, max_bytes=1 << 24)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Died, Event, Rewound
-from quiver.queues.state.port import Dead, Piece, Settlement
+from quiver.queues.state.port import Dead, Settlement, StoredRun
+from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.queues.state.unordered import unsettled
 from quiver.queues.state.unordered.state import UnorderedState
 from unit.queues.unordered.unordered_model import LEVELS, READY, SETTLED, UNREAD, Message, Outcome, UnorderedModel
@@ -67,7 +68,7 @@ class Machine:
         getattr(self, self.chance.choice(names))()
         self.check()
 
-    def lines(self) -> range:
+    def ready_queues(self) -> range:
         return range(1 if self.in_offset_order else LEVELS)
 
     # what may happen
@@ -80,15 +81,17 @@ class Machine:
         self.end += self.chance.choice((0, 0, 3))
 
     def do_feed(self) -> None:
-        for line in self.lines():
-            position = self.chance.randint(self.model.positions[line], max(self.end, self.model.positions[line]))
-            pieces: list[Piece] = []
-            for offset, level in self.model.feed(line, position):
+        for ready_queue in self.ready_queues():
+            position = self.chance.randint(
+                self.model.positions[ready_queue], max(self.end, self.model.positions[ready_queue])
+            )
+            pieces: list[StoredRun] = []
+            for offset, level in self.model.feed(ready_queue, position):
                 if pieces and pieces[-1].end == offset and pieces[-1].level == level and self.chance.random() < 0.7:
                     pieces[-1] = pieces[-1]._replace(end=offset + 1)
                 else:
-                    pieces.append(Piece(offset, offset + 1, level))
-            self.state.feed(line, pieces, position)
+                    pieces.append(StoredRun(offset, offset + 1, level))
+            self.state.feed(ready_queue, pieces, position)
 
     def do_take(self) -> None:
         self.lease += 1
@@ -99,13 +102,13 @@ class Machine:
             "deadline_ms": self.now_ms + self.chance.randint(1, 60),
         }
         for _ in range(self.chance.randint(1, 3)):
-            line, count = self.chance.choice(self.lines()), self.chance.randint(1, 15)
+            ready_queue, count = self.chance.choice(self.ready_queues()), self.chance.randint(1, 15)
             taken = [
                 (offset, run.level, run.attempt, run.first_delivered_ms, run.last_error)
-                for run in self.state.take(line, count, **how)
+                for run in self.state.take(ready_queue, count, **how)
                 for offset in range(run.start, run.end)
             ]
-            assert taken == self.model.take(line, count, **how)
+            assert taken == self.model.take(ready_queue, count, **how)
             if self.chance.random() < 0.5:
                 self.state.lease_taken(self.lease)
                 self.write()
@@ -155,7 +158,7 @@ class Machine:
             backoff_max_ms=SETTINGS.backoff_max_ms,
             **how,
         )
-        self.settle(self.state.nack(lease, runs, settings=SETTINGS, **how), outcome)
+        self.settle(self.state.nack(lease, runs, RetryPolicy(SETTINGS, **how)), outcome)
 
     def do_reject(self) -> None:
         lease, runs, offsets = self.some_runs()
@@ -181,7 +184,7 @@ class Machine:
                 lambda: self.state.ack(lease, runs),
                 lambda: self.state.reject(lease, runs, "bad"),
                 lambda: self.state.extend(lease, runs, self.now_ms + 5),
-                lambda: self.state.nack(lease, runs, settings=SETTINGS, **how),
+                lambda: self.state.nack(lease, runs, RetryPolicy(SETTINGS, **how)),
             )
         )
         settlement = change()
@@ -227,10 +230,10 @@ class Machine:
     def do_go_on_with_image(self) -> None:
         """A snapshot is made piece by piece, with changes in between."""
         if self.imaging is None:
-            self.imaging = (len(self.journal), [], self.state.image())
-        at, pieces, image = self.imaging
+            self.imaging = (len(self.journal), [], self.state.snapshot())
+        at, pieces, snapshot = self.imaging
         for _ in range(self.chance.randint(1, 2)):
-            piece = next(image, None)
+            piece = next(snapshot, None)
             if piece is None:
                 self.snapshot, self.imaging = (at, pieces), None
                 return
@@ -254,12 +257,12 @@ class Machine:
                 self.state.apply(event)
         assert self.state.events == []
         self.model.restart()
-        for line in self.lines():
-            position = self.state.position(line)
-            assert not [offset for offset, _ in self.model.of_line(line, UNREAD) if offset < position]
-            self.model.positions[line] = position
+        for ready_queue in self.ready_queues():
+            position = self.state.position(ready_queue)
+            assert not [offset for offset, _ in self.model.of_line(ready_queue, UNREAD) if offset < position]
+            self.model.positions[ready_queue] = position
             for offset, message in self.model.log.items():
-                if self.model.line_of(message) == line and offset >= position:
+                if self.model.queue_of_level(message) == ready_queue and offset >= position:
                     assert message.state in (UNREAD, SETTLED)
                     message.state = UNREAD if message.state != SETTLED else SETTLED
 
@@ -269,8 +272,8 @@ class Machine:
         assert state.held_by() == model.held_by()
         assert state.available(self.now_ms) == model.available(self.now_ms)
         lowest = [
-            min([offset for offset, _ in model.of_line(line, READY)], default=model.positions[line])
-            for line in self.lines()
+            min([offset for offset, _ in model.of_line(ready_queue, READY)], default=model.positions[ready_queue])
+            for ready_queue in self.ready_queues()
         ]
         unsettled = [offset for offset, m in model.log.items() if m.state not in (UNREAD, READY, SETTLED)]
         assert state.lowest_unsettled() == min(lowest + unsettled)

@@ -11,12 +11,12 @@ from quiver.outbox.outbox import Outbox, Target
 from quiver.queues.journal.moves import MOVE_MESSAGES, begin_moves, moves_of
 from quiver.queues.state.port import Dead
 from quiver.queues.state.unordered import unsettled
-from quiver.queues.state.unordered.in_flight_run import LEASED, Entry
+from quiver.queues.state.unordered.in_flight_run import LEASED, InFlightRun
 from quiver.queues.state.unordered.unsettled import Unsettled
 
 
-def entry(start: int, end: int) -> Entry:
-    return Entry(start, end, 2, 1, 0, LEASED, 0, 1, "ada")
+def entry(start: int, end: int) -> InFlightRun:
+    return InFlightRun(start, end, 2, 1, 0, LEASED, 0, 1, "ada")
 
 
 @pytest.mark.parametrize("block", [4, 5, 512])
@@ -25,7 +25,7 @@ def test_the_list_is_what_a_plain_one_is(block: int, seed: int) -> None:
     chance = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unsettled, "_BLOCK", block)
-        found, plain = Unsettled(), list[Entry]()
+        found, plain = Unsettled(), list[InFlightRun]()
         for _ in range(120):
             start = chance.randrange(200)
             end = start + chance.randint(1, 6)

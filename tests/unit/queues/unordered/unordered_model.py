@@ -34,36 +34,39 @@ class UnorderedModel:
         """By offset; there are holes."""
         self.positions = [0] * LEVELS
 
-    def line_of(self, message: Message) -> int:
+    def queue_of_level(self, message: Message) -> int:
         return 0 if self.in_offset_order else message.level
 
-    def of_line(self, line: int, *states: str) -> list[tuple[int, Message]]:
+    def of_line(self, ready_queue: int, *states: str) -> list[tuple[int, Message]]:
         return [
             (offset, message)
             for offset, message in sorted(self.log.items())
-            if self.line_of(message) == line and message.state in states
+            if self.queue_of_level(message) == ready_queue and message.state in states
         ]
 
-    def feed(self, line: int, position: int) -> list[tuple[int, int]]:
+    def feed(self, ready_queue: int, position: int) -> list[tuple[int, int]]:
         """What was read: offset and level."""
-        read = [(offset, message) for offset, message in self.of_line(line, UNREAD) if offset < position]
+        read = [(offset, message) for offset, message in self.of_line(ready_queue, UNREAD) if offset < position]
         for _, message in read:
             message.state = READY
-        self.positions[line] = position
+        self.positions[ready_queue] = position
         return [(offset, message.level) for offset, message in read]
 
-    def due(self, line: int, now_ms: int) -> list[tuple[int, Message]]:
-        waiting = self.of_line(line, EXPIRED, WAITING)
+    def due(self, ready_queue: int, now_ms: int) -> list[tuple[int, Message]]:
+        waiting = self.of_line(ready_queue, EXPIRED, WAITING)
         due = [pair for pair in waiting if pair[1].state == EXPIRED or pair[1].time_ms <= now_ms]
         return sorted(due, key=lambda pair: (0 if self.in_offset_order else pair[1].time_ms, pair[0]))
 
     def available(self, now_ms: int) -> list[int]:
-        return [len(self.due(line, now_ms)) + len(self.of_line(line, READY)) for line in range(LEVELS)]
+        return [
+            len(self.due(ready_queue, now_ms)) + len(self.of_line(ready_queue, READY))
+            for ready_queue in range(LEVELS)
+        ]
 
     def take(
-        self, line: int, count: int, *, lease: int, consumer: str, now_ms: int, deadline_ms: int
+        self, ready_queue: int, count: int, *, lease: int, consumer: str, now_ms: int, deadline_ms: int
     ) -> list[tuple[int, int, int, int, str]]:
-        taken = (self.due(line, now_ms) + self.of_line(line, READY))[:count]
+        taken = (self.due(ready_queue, now_ms) + self.of_line(ready_queue, READY))[:count]
         for _, message in taken:
             if message.state == EXPIRED:
                 message.error = message.error or "the lease expired"
@@ -112,7 +115,7 @@ class UnorderedModel:
                 continue
             message.attempts -= 0 if is_counted else 1
             backoff = min(backoff_ms * 2 ** max(message.attempts - 1, 0), backoff_max_ms)
-            message.time_ms = now_ms + (int(backoff * jitter) if delay_ms is None else delay_ms)
+            message.time_ms = now_ms + (round(backoff * jitter) if delay_ms is None else delay_ms)
             message.state, message.error = WAITING, error or message.error
             dues.append(message.time_ms)
         outcome.until_ms = min(dues, default=None)

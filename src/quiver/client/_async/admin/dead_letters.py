@@ -16,13 +16,15 @@ from quiver.client.admin.dead_letters import (
     dead_letter_filter,
     id_texts,
 )
-from quiver.model.dead_letter import DeadLetter, LetterCursor, LetterFilter, parse_letter_cursor
+from quiver.model.dead_letter import DeadLetter, DeadLetterCursor, DeadLetterFilter, parse_dead_letter_cursor
 from quiver.model.errors import DeadLetterNotFound
 from quiver.model.names import check_name
 from quiver.protocol import dead_letter_messages as messages
 from quiver.structures.interval_set import IntervalSet
 
-_Request = Callable[[LetterFilter, int | None, LetterCursor | None], messages.RedriveLetters | messages.PurgeLetters]
+_Request = Callable[
+    [DeadLetterFilter, int | None, DeadLetterCursor | None], messages.RedriveDeadLetters | messages.PurgeDeadLetters
+]
 
 _SLICE = 5000
 """Letters that one request takes: a long redrive is many short requests."""
@@ -48,12 +50,12 @@ class AsyncDeadLetters:
         Looked for by: ids, partition, group, reason, key, contains, from_time, to_time. A page may be shorter than
         `limit`; `after` is its `next` for the page behind it.
         """
-        request = messages.ListLetters(
+        request = messages.ListDeadLetters(
             check_name(topic),
             dead_letter_filter(options, self._broker.clock.now_ms()),
             limit,
             skip,
-            None if after is None else parse_letter_cursor(after),
+            None if after is None else parse_dead_letter_cursor(after),
             newest_first,
         )
         answer = (await self._broker.call(request)).answer
@@ -85,7 +87,7 @@ class AsyncDeadLetters:
 
         name = check_name(topic)
         return await self._take(
-            lambda chosen, count, after: messages.RedriveLetters(name, chosen, count, to, dry_run, after),
+            lambda chosen, count, after: messages.RedriveDeadLetters(name, chosen, count, to, dry_run, after),
             options,
             limit,
         )
@@ -96,7 +98,9 @@ class AsyncDeadLetters:
         """Removes letters for good: all that are there now, or those that fit (see `list`)."""
         name = check_name(topic)
         return await self._take(
-            lambda chosen, count, after: messages.PurgeLetters(name, chosen, count, dry_run, after), options, limit
+            lambda chosen, count, after: messages.PurgeDeadLetters(name, chosen, count, dry_run, after),
+            options,
+            limit,
         )
 
     async def removed(self, topic: str) -> dict[int, IntervalSet]:
@@ -107,8 +111,8 @@ class AsyncDeadLetters:
         name, start = check_name(topic), (0, 0)
         found: defaultdict[int, IntervalSet] = defaultdict(IntervalSet)
         while True:
-            answer = (await self._broker.call(messages.ListRemovedLetters(name, start))).answer
-            if not isinstance(answer, messages.RemovedLetters):
+            answer = (await self._broker.call(messages.ListRemovedDeadLetters(name, start))).answer
+            if not isinstance(answer, messages.RemovedDeadLetters):
                 raise unexpected(answer)
             for partition, first, behind in answer.runs:
                 found[partition].add(first, behind)
@@ -120,13 +124,13 @@ class AsyncDeadLetters:
         """Slice by slice. What dies meanwhile is left alone: a letter that dies again would go round for ever."""
         chosen = dead_letter_filter(options, self._broker.clock.now_ms())
         taken = TakenDeadLetters(0, [], [])
-        after: LetterCursor | None = None
+        after: DeadLetterCursor | None = None
         while True:
             left = None if limit is None else limit - taken.letter_count
             count = left if chosen.ids is not None else _SLICE if left is None else min(left, _SLICE)
             # A repeat of a request that has a limit could take more than that.
             answer = (await self._broker.call(request(chosen, count, after), repeatable=limit is None)).answer
-            if not isinstance(answer, messages.TakenLetters):
+            if not isinstance(answer, messages.TakenDeadLetters):
                 raise unexpected(answer)
             taken = TakenDeadLetters(
                 taken.letter_count + answer.count,

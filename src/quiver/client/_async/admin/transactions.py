@@ -7,6 +7,7 @@ from quiver.client._async.transaction.transactional import ask, producer_keys
 from quiver.client.admin.transaction_list import TransactionList
 from quiver.model.errors import InvalidRequest, ProducerFenced
 from quiver.protocol import transaction_messages as messages
+from quiver.protocol.messages import ProducerIdentity
 from quiver.protocol.transaction_messages import ProducerKey, TransactionInfo, TransactionStats
 
 
@@ -40,6 +41,16 @@ class AsyncTransactions:
             raise InvalidRequest(problem=f"{problem}: only one that is open can be aborted")
         await ask(self._broker, messages.AbortTransaction([ProducerKey(found.producer_id, found.epoch)]))
         return found
+
+    async def init(self, transactional_id: str) -> ProducerKey:
+        """Takes a transactional id over: aborts what it has open, and fences whoever used it.
+
+        Returns the producer id and epoch of its next transaction, which has nothing in it yet.
+        """
+        answer = await ask(self._broker, messages.InitTransactions(transactional_id))
+        if not isinstance(answer, ProducerIdentity):
+            raise unexpected(answer)
+        return ProducerKey(answer.producer_id, answer.epoch)
 
     async def stats(self) -> TransactionStats:
         """How many are open, were committed and aborted, and how long they took."""

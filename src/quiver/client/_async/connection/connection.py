@@ -80,13 +80,13 @@ class AsyncConnection:
         self._task: Task | None = None
         watch_forks(self)
 
-    async def open(self, client: str, timeout: float) -> None:
+    async def open(self, client_id: str, timeout: float) -> None:
         """Shakes hands; ConnectionLost, or the broker's own refusal."""
         self._stream.set_no_delay()
         self._task = Task(self._receive, "quiver-connection")
         try:
             await self._stream.send([PREFACE])
-            hello = Hello([PROTOCOL_VERSION], list(CODECS), list(ENCODINGS), client)
+            hello = Hello([PROTOCOL_VERSION], list(CODECS), list(ENCODINGS), client_id)
             answer = (await self.call(hello, timeout)).answer
             if not isinstance(answer, Welcome):
                 raise ProtocolError(problem=f"the broker answered the handshake with {type(answer).__name__}")

@@ -5,15 +5,12 @@ from typing import Any
 
 import msgspec
 
-from quiver.client._backend_async import Waiter
+from quiver.client._backend_async import Waiter, monotonic
 from quiver.client.connection.fork import current_pid
 from quiver.client.produce.published import Published, Span
 from quiver.client.produce.send_outcome import SendOutcome, fresh
 from quiver.model.errors import ForkRefused, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
-from quiver.system.clock import SystemClock
-
-_clock = SystemClock()
 
 
 class AsyncSendFuture(msgspec.Struct, gc=False, eq=False):
@@ -74,7 +71,7 @@ class AsyncBulkSendFuture:
 
 async def wait_until(is_known: Callable[[], bool], outcome: SendOutcome, timeout: Duration | None) -> None:
     seconds = wait_seconds(timeout)
-    deadline = None if seconds is None else _clock.monotonic() + seconds
+    deadline = None if seconds is None else monotonic() + seconds
     while not is_known():
         if outcome.pid != current_pid():
             raise ForkRefused(pid=outcome.pid)
@@ -83,6 +80,6 @@ async def wait_until(is_known: Callable[[], bool], outcome: SendOutcome, timeout
         if is_known():
             return
         try:
-            await waiter.wait(None if deadline is None else deadline - _clock.monotonic())
+            await waiter.wait(None if deadline is None else deadline - monotonic())
         except TimeoutError:
             raise RequestTimeout(seconds=seconds) from None

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from quiver.client._async.connection.connection import AsyncConnection, Outbound
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client._backend_async import Signal, sleep
-from quiver.client.backoff import backoff_seconds
 from quiver.client.read.cursor import Cursor, StoredFrame
 from quiver.client.read.expiry import expiry_of
 from quiver.client.read.partition_source import PartitionSource
@@ -62,7 +61,7 @@ class AsyncFetcher:
         self._connection: AsyncConnection | None = None
         self._unread_count = 0
         self._silent_since = 0.0
-        self._failures = 0
+        self._backoff = broker.new_backoff()
         self._deadline: float | None = None
         self._error: QuiverError | None = None
         self.lost_count = 0
@@ -164,7 +163,7 @@ class AsyncFetcher:
             return []
         if not isinstance(answer, Fetched) or len(answer.parts) != len(asked):
             raise unexpected(answer)
-        self._failures = 0
+        self._backoff.reset()
         frames: list[FetchedFrame] = []
         position = 0
         for (source, cursor), part in zip(asked, answer.parts, strict=True):
@@ -212,7 +211,6 @@ class AsyncFetcher:
     async def _pause_after(self, error: QuiverError) -> None:
         if not error.retryable or self._broker.is_closed:
             raise error
-        wait = backoff_seconds(self._failures, self._broker.randomness.jitter())
-        self._failures += 1
-        self._broker.log.retrying("fetching", error, self._failures, wait)
+        wait = self._backoff.next_seconds()
+        self._broker.log.retrying("fetching", error, self._backoff.failures, wait)
         await sleep(self._within(wait))

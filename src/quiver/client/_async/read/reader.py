@@ -164,7 +164,7 @@ class AsyncReader:
         if asked:
             found |= await find_offsets(
                 self._broker,
-                info,
+                info.id,
                 asked,
                 read_committed=self._options.read_committed,
                 timeout=self._wait_limit.left,

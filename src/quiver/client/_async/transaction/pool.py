@@ -5,6 +5,7 @@ from weakref import WeakSet
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
 from quiver.client._async.transaction.transactional import AsyncTransactional
+from quiver.client.produce.options import ProducerConfig
 
 
 class AsyncTransactionPool:
@@ -19,18 +20,23 @@ class AsyncTransactionPool:
         self._handed_out: WeakSet[AsyncTransactional] = WeakSet()
         """Without an id, and somebody's own."""
 
-    def get(self, transactional_id: str | None, timeout_ms: int) -> AsyncTransactional:
-        """The one of an id; without an id, a new one."""
+    def get(
+        self, transactional_id: str | None, timeout_ms: int, sending: ProducerConfig | None = None
+    ) -> AsyncTransactional:
+        """The one of an id, unless that was closed; without an id, a new one."""
         self._broker.check_fork()
         with self._mutex:
             if transactional_id is None:
-                own = AsyncTransactional(self._broker, None, timeout_ms)
+                own = AsyncTransactional(self._broker, None, timeout_ms, sending)
                 self._handed_out.add(own)
                 return own
+            self._named = {name: each for name, each in self._named.items() if not each.is_closed}
             found = self._named.get(transactional_id)
             if found is None:
-                found = self._named[transactional_id] = AsyncTransactional(self._broker, transactional_id, timeout_ms)
+                found = AsyncTransactional(self._broker, transactional_id, timeout_ms, sending)
+                self._named[transactional_id] = found
             found.set_timeout(timeout_ms)
+            found.sending = sending or found.sending
             return found
 
     def choose(self, transactional_id: str | None, timeout_ms: int) -> AsyncTransactional:

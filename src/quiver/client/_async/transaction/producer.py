@@ -1,13 +1,7 @@
 """The messages of transactions to one topic."""
 
-from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
 from quiver.client._async.produce.producer import AsyncProducer
-from quiver.client.produce.options import ProducerConfig
 from quiver.model.errors import Closed, QuiverError
-from quiver.model.limits import KIB
-
-_BATCH_BYTES = 256 * KIB
-"""Less than producers have, so that the broker writes the first frames while the next ones are built."""
 
 
 class AsyncTransactionProducer(AsyncProducer):
@@ -15,15 +9,6 @@ class AsyncTransactionProducer(AsyncProducer):
 
     Between two of them nothing is on its way: the first has ended with `flush` or `give_up`.
     """
-
-    def __init__(self, broker: AsyncReconnectingConnection, topic: str, *, timeout_seconds: float) -> None:
-        options = ProducerConfig(
-            batch_bytes=_BATCH_BYTES,
-            delivery_seconds=timeout_seconds,
-            timeout_seconds=timeout_seconds,
-            is_transactional=True,
-        )
-        super().__init__(broker, topic, options)
 
     def begin(self, identity: tuple[int, int]) -> None:
         """What comes now belongs to the transaction of this producer id and epoch."""

@@ -12,8 +12,8 @@ from quiver.client.work.reject import Reject
 from quiver.client.work.settlement import Decision
 from quiver.model.errors import LeaseLost, QuiverError
 from quiver.model.receipt import Receipt
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
 from quiver.model.times import Duration, parse_duration_ms
-from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
 from quiver.records.read import OpenFrame
 
 OPEN, DECIDED, GIVEN_BACK, ENLISTED, LEFT = 0, 1, 2, 3, 4

@@ -1,29 +1,20 @@
 """Takes jobs from the prefetch buffer: opened, and only those this consumer still holds."""
 
+from quiver.client._async.work.consumer_state import AsyncConsumerState
 from quiver.client._async.work.opened_run import AsyncOpenedRun, jobs_of
 from quiver.client._async.work.settler import AsyncSettler
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.prefetch_buffer import PrefetchBuffer, Slice
 from quiver.client.work.window import PrefetchWindow
 from quiver.model.errors import QuiverError
-from quiver.model.limits import Limits
 
 
 class AsyncJobSelector:
-    def __init__(
-        self,
-        buffer: PrefetchBuffer[AsyncOpenedRun],
-        settler: AsyncSettler,
-        window: PrefetchWindow,
-        limits: Limits,
-        *,
-        is_ordered: bool,
-    ) -> None:
-        self._buffer = buffer
+    def __init__(self, state: AsyncConsumerState, settler: AsyncSettler, window: PrefetchWindow) -> None:
+        self._state = state
+        self._buffer: PrefetchBuffer[AsyncOpenedRun] = state.buffer
         self._settler = settler
         self._window = window
-        self._limits = limits
-        self.is_ordered = is_ordered
 
     def take(self, limit: int) -> Slice[AsyncOpenedRun] | None:
         """Up to `limit` rows of the run whose turn it is; CorruptData when its bytes are damaged."""
@@ -50,7 +41,8 @@ class AsyncJobSelector:
 
     def _open(self, run: HeldRun) -> AsyncOpenedRun:
         try:
-            return AsyncOpenedRun(run, self._limits, self._settler, self._buffer if self.is_ordered else None)
+            ordered = self._buffer if self._state.is_ordered else None
+            return AsyncOpenedRun(run, self._state.config.limits, self._settler, ordered)
         except QuiverError:
             self._buffer.drop(run)
             self._settler.leases.drop(run)

@@ -2,17 +2,13 @@
 
 import math
 import threading
-from collections.abc import Callable
-from typing import Any
 
 from quiver.client._async.connection.connection import AsyncConnection, Outbound
-from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
+from quiver.client._async.connection.reconnecting import unexpected
+from quiver.client._async.work.consumer_state import AsyncConsumerState
 from quiver.client._backend_async import Lock
-from quiver.client.backoff import backoff_seconds
 from quiver.client.work.held_run import HeldRun
-from quiver.client.work.leases import Leases
-from quiver.client.work.options import MOST_PER_RECEIVE, WorkConfig
-from quiver.client.work.prefetch_buffer import PrefetchBuffer
+from quiver.client.work.options import MOST_PER_RECEIVE
 from quiver.client.work.window import PrefetchWindow
 from quiver.model.errors import ConnectionLost, QuiverError, TopicNotFound, error_from_wire
 from quiver.protocol.messages import Answer, Failure
@@ -27,36 +23,23 @@ _EMPTY_SECONDS = 0.01
 
 
 class AsyncReceiver:
-    """One request is in flight while the buffer has room, so urgent messages arrive as soon as possible.
+    """One request is in flight while the buffer has room, so urgent messages arrive as soon as possible."""
 
-    `on_news` is called when messages have come, or none will; `on_error` with messages that are damaged.
-    """
-
-    def __init__(
-        self,
-        broker: AsyncReconnectingConnection,
-        options: WorkConfig,
-        leases: Leases,
-        buffer: PrefetchBuffer[Any],
-        *,
-        on_news: Callable[[], None],
-        on_error: Callable[[QuiverError], None],
-    ) -> None:
-        self._broker = broker
-        self._options = options
-        self._leases = leases
-        self._buffer = buffer
-        self._on_news = on_news
-        self._on_error = on_error
+    def __init__(self, state: AsyncConsumerState) -> None:
+        self._state = state
+        self._broker = state.broker
+        self._config = config = state.config
+        self._leases = state.leases
+        self._buffer = state.buffer
         self._mutex = threading.Lock()
         self._sending = Lock()
         self._topics: dict[int, str] = {}
         self._asked = 0
         self._asked_at = 0.0
         self._retry_at = 0.0
-        self._failures = 0
+        self._backoff = state.broker.new_backoff()
         self._connection: AsyncConnection | None = None
-        self.window = PrefetchWindow(fixed=options.prefetch, floor=options.concurrency)
+        self.window = PrefetchWindow(fixed=config.prefetch, floor=config.concurrency)
         self.is_wanted = False
         """Somebody waits for a message."""
         self.was_full = False
@@ -68,7 +51,7 @@ class AsyncReceiver:
 
     async def open(self, timeout: float | None = None) -> None:
         """Finds the topics; TopicNotFound."""
-        self._topics = {(await self._broker.topic(name, timeout)).id: name for name in self._options.topics}
+        self._topics = {(await self._broker.topic(name, timeout)).id: name for name in self._config.topics}
 
     @property
     def is_begun(self) -> bool:
@@ -118,18 +101,18 @@ class AsyncReceiver:
         self._is_paused = False
 
     def _request(self, count: int) -> Receive:
-        options = self._options
+        config = self._config
         return Receive(
             list(self._topics),
-            options.group,
-            options.consumer,
+            config.group,
+            config.consumer,
             count,
-            options.max_bytes,
+            config.max_bytes,
             _WAIT_MS,
-            options.visibility_ms,
-            options.ordering,
-            options.priority,
-            options.start,
+            config.visibility_ms,
+            config.ordering,
+            config.priority,
+            config.start,
         )
 
     def check_silence(self) -> None:
@@ -140,7 +123,7 @@ class AsyncReceiver:
             self._connection.fail(ConnectionLost(address=self._broker.address, problem=problem))
 
     def _room(self) -> int:
-        if self._buffer.size_bytes >= self._options.max_bytes:
+        if self._buffer.size_bytes >= self._config.max_bytes:
             return 0
         waiting = self._buffer.count
         return max(self.window.size - waiting, 1 if self.is_wanted and not waiting else 0)
@@ -166,9 +149,9 @@ class AsyncReceiver:
         elif not isinstance(answer, Received):
             self._failed(unexpected(answer))
         else:
-            self._failures = 0
+            self._backoff.reset()
             self._take(answer, payload)
-            self._on_news()
+            self._state.note_received()
 
     def _take(self, answer: Received, payload: memoryview) -> None:
         now = self._broker.clock.monotonic()
@@ -180,7 +163,7 @@ class AsyncReceiver:
             try:
                 runs.append(HeldRun(run, self._topics.get(run.topic_id, str(run.topic_id)), frame, now))
             except QuiverError as error:
-                self._on_error(error)
+                self._state.note_refused(error)
         self._leases.add(runs)
         self._buffer.add(runs, now)
         with self._mutex:
@@ -196,9 +179,10 @@ class AsyncReceiver:
                 self._topics = {}  # it may have been made anew under another id
             elif not error.retryable:
                 self.error = error
-            wait = backoff_seconds(self._failures, self._broker.randomness.jitter())
+            wait = self._backoff.next_seconds()
             self._retry_at = self._broker.clock.monotonic() + wait
-            self._failures += 1
         if self.error is None and not self.is_stopped and not self._broker.is_closed:
-            self._broker.log.retrying(f"receiving for group {self._options.group}", error, self._failures, wait)
-        self._on_news()
+            self._broker.log.retrying(
+                f"receiving for group {self._config.group}", error, self._backoff.failures, wait
+            )
+        self._state.note_received()

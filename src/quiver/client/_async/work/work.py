@@ -2,23 +2,22 @@
 
 import contextlib
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator
 from types import TracebackType
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
 from quiver.client._async.work.consumer_loop import AsyncConsumerLoop
+from quiver.client._async.work.consumer_state import AsyncConsumerState
 from quiver.client._async.work.job import AsyncJob
 from quiver.client._async.work.job_batch import AsyncJobBatch
 from quiver.client._async.work.job_selector import AsyncJobSelector
 from quiver.client._async.work.opened_run import AsyncOpenedRun, jobs_of
 from quiver.client._async.work.receiver import AsyncReceiver
 from quiver.client._async.work.settler import AsyncSettler
-from quiver.client._backend_async import Lock, Signal, acquire, flatten, sleep
+from quiver.client._backend_async import Lock, acquire, flatten, sleep
 from quiver.client.connection.fork import watch_forks
 from quiver.client.raise_once import RaiseOnce
 from quiver.client.wait_limit import WaitLimit
-from quiver.client.work.leases import Leases
 from quiver.client.work.options import WorkConfig
 from quiver.client.work.prefetch_buffer import PrefetchBuffer, Slice
 from quiver.model.errors import Closed, GroupNotFound, MessageTimeout, QuiverError
@@ -31,7 +30,6 @@ _SLICE_JOBS = 256
 """Jobs handed out in a row before acks are sent and new messages are looked for."""
 _LOOK_SECONDS = 5.0
 _LAST_SECONDS = 5.0
-_ERRORS_KEPT = 100
 
 
 class AsyncWork:
@@ -42,52 +40,19 @@ class AsyncWork:
     first job asked for, and may be shared by threads (synchronous) or tasks.
     """
 
-    def __init__(self, broker: AsyncReconnectingConnection, options: WorkConfig) -> None:
+    def __init__(self, broker: AsyncReconnectingConnection, config: WorkConfig) -> None:
         self._broker = broker
-        self._options = options
-        self._leases = Leases()
-        self._buffer: PrefetchBuffer[AsyncOpenedRun] = PrefetchBuffer()
-        self._wake = Signal()
-        self._news = Signal()
-        self._settler = AsyncSettler(
-            broker,
-            self._leases,
-            wake=self._wake.set,
-            on_refused=self._on_refused,
-            on_lost=self._buffer.return_current,
-            on_progress=lambda: self._loop.note_progress(),
-        )
-        self._receiver = AsyncReceiver(
-            broker,
-            options,
-            self._leases,
-            self._buffer,
-            on_news=lambda: self._loop.note_news(),
-            on_error=self._on_refused,
-        )
-        self._selector = AsyncJobSelector(
-            self._buffer,
-            self._settler,
-            self._receiver.window,
-            options.limits,
-            is_ordered=options.ordering == "key",
-        )
+        self._config = config
+        self._state = state = AsyncConsumerState(broker, config)
+        self._buffer: PrefetchBuffer[AsyncOpenedRun] = state.buffer
+        self._settler = AsyncSettler(state)
+        self._receiver = AsyncReceiver(state)
+        self._selector = AsyncJobSelector(state, self._settler, self._receiver.window)
+        self._loop = AsyncConsumerLoop(state, self._settler, self._receiver)
         self._opening = Lock()
-        self._taking = Lock()
-        self._loop = AsyncConsumerLoop(
-            broker,
-            self._settler,
-            self._receiver,
-            self._leases,
-            self._buffer,
-            taking=self._taking,
-            wake=self._wake,
-            news=self._news,
-        )
         self._current: Iterator[AsyncJob] = iter(())
         self._handed_out = 0
         """Since acks were last sent from here; the loop does it too, only a little later."""
-        self._errors: deque[QuiverError] = deque(maxlen=_ERRORS_KEPT)
         self.is_stopped = False
         self.is_closed = False
         watch_forks(self)
@@ -97,7 +62,7 @@ class AsyncWork:
         self._broker.check_fork()
         if self.is_closed:
             raise Closed(what="the work")
-        await self._open(self._options.timeout_seconds)
+        await self._open(self._config.timeout_seconds)
         return self
 
     async def _open(self, timeout: float | None) -> None:
@@ -106,7 +71,7 @@ class AsyncWork:
                 await self._receiver.open(timeout)
                 await self._learn_ordering(timeout)
                 self._loop.start()
-                _logger.info("group %s: works on %s", self.group, ", ".join(self._options.topics))
+                _logger.info("group %s: works on %s", self.group, ", ".join(self._config.topics))
 
     def __aiter__(self) -> AsyncIterator[AsyncJob]:
         return flatten(self._job_groups())
@@ -135,7 +100,7 @@ class AsyncWork:
         await self._begin_taking(limit)
         try:
             slices: list[Slice[AsyncOpenedRun]] = []
-            left = self._options.max_messages
+            left = self._config.max_messages
             taken = await self._next_slice(left, limit)
             while taken is not None:
                 slices.append(taken)
@@ -145,17 +110,17 @@ class AsyncWork:
                     self._buffer.give_back(taken)
                     break
         finally:
-            self._taking.release()
+            self._state.taking.release()
         return AsyncJobBatch(self._settler, slices) if slices else None
 
     @property
     def group(self) -> str:
-        return self._options.group
+        return self._config.group
 
     @property
     def is_ordered(self) -> bool:
         """Whether messages of a key come in order, one lease at a time."""
-        return self._selector.is_ordered
+        return self._state.is_ordered
 
     def stop(self) -> None:
         """Hands out nothing more, and gives back what was not handed out. Jobs that are worked on stay leased."""
@@ -164,8 +129,8 @@ class AsyncWork:
             return
         self._receiver.stop()
         self._buffer.return_current()
-        self._news.set()
-        self._wake.set()
+        self._state.news.set()
+        self._state.loop_wake.set()
 
     def give_back(self, jobs: Iterable[AsyncJob]) -> None:
         """Returns jobs that were not begun: others get them at once, and the delivery does not count."""
@@ -191,8 +156,8 @@ class AsyncWork:
             await self._loop.end()
             await self._broker.close()
             self._settler.close(Closed(what="the work"))
-        if self._errors:
-            raise self._errors.popleft()
+        if self._state.errors:
+            raise self._state.errors.popleft()
 
     def check_fork(self) -> None:
         self._broker.check_fork()
@@ -200,7 +165,7 @@ class AsyncWork:
     def after_fork(self, parent_pid: int) -> None:
         """The child is handed nothing: every job is the parent's."""
         self._buffer.after_fork()
-        self._leases.after_fork()
+        self._state.leases.after_fork()
         for _ in self._current:
             pass
 
@@ -256,15 +221,15 @@ class AsyncWork:
             self._current = current
             return True
         finally:
-            self._taking.release()
+            self._state.taking.release()
 
     def _wait_limit(self, timeout: Duration | None) -> WaitLimit:
-        seconds = self._options.timeout_seconds if timeout is None else wait_seconds(timeout)
+        seconds = self._config.timeout_seconds if timeout is None else wait_seconds(timeout)
         return WaitLimit(self._broker.clock, self._broker.log, seconds)
 
     async def _begin_taking(self, limit: WaitLimit) -> None:
         """One caller takes from the buffer at a time, even while it is empty."""
-        if not await acquire(self._taking, limit.left):
+        if not await acquire(self._state.taking, limit.left):
             raise limit.error()
 
     async def _next_slice(self, max_count: int, limit: WaitLimit) -> Slice[AsyncOpenedRun] | None:
@@ -275,9 +240,9 @@ class AsyncWork:
             await self._open(limit.left)
         await sleep(0)  # lets answers in, however busy the consumer is
         while not self.is_stopped:
-            if self._errors:
-                raise self._errors.popleft()
-            self._news.clear()
+            if self._state.errors:
+                raise self._state.errors.popleft()
+            self._state.news.clear()
             taken = self._selector.take(max_count)
             if taken is None or 2 * self._handed_out >= self._receiver.window.size:
                 self._handed_out = 0
@@ -307,7 +272,7 @@ class AsyncWork:
         receiver.is_wanted = True
         try:
             await receiver.ask(limit.left)
-            await self._news.wait(limit.most(_LOOK_SECONDS))
+            await self._state.news.wait(limit.most(_LOOK_SECONDS))
         finally:
             receiver.is_wanted = False
 
@@ -315,20 +280,14 @@ class AsyncWork:
         """After a long pause of this process nobody knows whether what lies here is still ours: asks the broker."""
         if limit.is_over:
             raise limit.error()
-        self._leases.make_due()
+        self._state.leases.make_due()
         await self._settler.pump(is_urgent=True, timeout=limit.left)
-        await self._news.wait(limit.most(_LOOK_SECONDS))
-
-    def _on_refused(self, error: QuiverError) -> None:
-        self._errors.append(error)
-        self._buffer.return_current()
-        self._news.set()
+        await self._state.news.wait(limit.most(_LOOK_SECONDS))
 
     async def _learn_ordering(self, timeout: float | None) -> None:
         """A group that is there already has its ordering, whether or not it was named here."""
-        if self._options.ordering is None:
+        if self._config.ordering is None:
             with contextlib.suppress(GroupNotFound):
-                answer = (await self._broker.call(DescribeGroup(self._options.group), timeout=timeout)).answer
+                answer = (await self._broker.call(DescribeGroup(self._config.group), timeout=timeout)).answer
                 if isinstance(answer, GroupDescription):
-                    self._selector.is_ordered = answer.settings.get("ordering") == "key"
-        self._settler.is_ordered = self._selector.is_ordered
+                    self._state.is_ordered = answer.settings.get("ordering") == "key"

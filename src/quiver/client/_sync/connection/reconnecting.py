@@ -4,9 +4,10 @@
 import socket
 from collections.abc import Callable
 
-from quiver.client._backend_sync import Lock, acquire, dial, sleep
+from quiver.client._backend_sync import Lock, acquire, sleep
 from quiver.client._sync.connection.connection import Connection, Reply
-from quiver.client.backoff import backoff_seconds
+from quiver.client._sync.connection.environment import REAL_ENVIRONMENT, Environment
+from quiver.client.backoff import retry_backoff
 from quiver.client.connection.address import Address, Bootstrap
 from quiver.client.connection.fork import watch_forks
 from quiver.client.connection.retry_log import RetryLog
@@ -22,8 +23,7 @@ from quiver.model.errors import (
 )
 from quiver.model.names import check_name
 from quiver.protocol.messages import Failure, GetMetadata, Message, Metadata, TopicInfo
-from quiver.system.clock import Clock, SystemClock
-from quiver.system.randomness import Randomness, SystemRandomness
+from quiver.system.backoff import Backoff
 
 Target = Bootstrap | Callable[[], socket.socket]
 """Addresses to dial, or what gives a connected socket (the embedded broker)."""
@@ -37,19 +37,19 @@ class ReconnectingConnection:
         target: Target,
         *,
         timeout: float,
-        client: str = "quiver-python",
-        clock: Clock | None = None,
-        randomness: Randomness | None = None,
+        client_id: str = "quiver-python",
+        environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
-        self.clock = clock or SystemClock()
-        self.randomness = randomness or SystemRandomness()
+        self.clock = environment.clock
+        self.randomness = environment.randomness
+        self._network = environment.network
         self.timeout = timeout
         self.address = str(target) if isinstance(target, Bootstrap) else "the embedded broker"
         self._target = target
         self._chosen = 0
         """Which of the addresses answered last."""
         self.log = RetryLog(self.clock)
-        self._client = client
+        self._client_id = client_id
         self._connection: Connection | None = None
         self._connecting = Lock()
         self.is_closed = False
@@ -80,20 +80,23 @@ class ReconnectingConnection:
         finally:
             self._connecting.release()
 
+    def new_backoff(self) -> Backoff:
+        """For one thing that is tried again."""
+        return retry_backoff(self.randomness)
+
     def reach(self, timeout: float) -> None:
         """Connects, and tries again until the timeout; ConnectionLost."""
         deadline = self.clock.monotonic() + timeout
-        failures = 0
+        backoff = self.new_backoff()
         while True:
             try:
                 self.connection(max(0.001, deadline - self.clock.monotonic()))
                 return
             except (ConnectionLost, ShuttingDown) as error:
-                wait = backoff_seconds(failures, self.randomness.jitter())
+                wait = backoff.next_seconds()
                 if self.clock.monotonic() + wait >= deadline:
                     raise
-                failures += 1
-                self.log.retrying("connecting", error, failures, wait)
+                self.log.retrying("connecting", error, backoff.failures, wait)
             sleep(wait)
 
     def call(self, request: Message, *, repeatable: bool = True, timeout: float | None = None) -> Reply:
@@ -103,7 +106,7 @@ class ReconnectingConnection:
         only if it is `repeatable`.
         """
         deadline = self.clock.monotonic() + (self.timeout if timeout is None else timeout)
-        failures = 0
+        backoff = self.new_backoff()
         while True:
             sent = False
             try:
@@ -114,13 +117,12 @@ class ReconnectingConnection:
                     return reply
                 raise error_from_wire(reply.answer.code, reply.answer.message, reply.answer.retryable)
             except (ConnectionLost, ShuttingDown) as error:
-                wait = backoff_seconds(failures, self.randomness.jitter())
+                wait = backoff.next_seconds()
                 if self.clock.monotonic() + wait >= deadline or self.is_closed:
                     raise
                 if isinstance(error, ConnectionLost) and sent and not repeatable:
                     raise
-                failures += 1
-                self.log.retrying(type(request).__name__, error, failures, wait)
+                self.log.retrying(type(request).__name__, error, backoff.failures, wait)
             sleep(wait)
 
     def topic(self, name: str, timeout: float | None = None) -> TopicInfo:
@@ -184,7 +186,7 @@ class ReconnectingConnection:
 
     def _dial(self, address: Address, deadline: float) -> Connection:
         try:
-            sock = dial(address.host, address.port, self._step_seconds(deadline))
+            sock = self._network.dial(address.host, address.port, self._step_seconds(deadline))
         except TimeoutError:
             raise ConnectionLost(address=address, problem="no answer in time") from None
         except OSError as error:
@@ -199,7 +201,7 @@ class ReconnectingConnection:
 
     def _open(self, sock: socket.socket, address: str, deadline: float) -> Connection:
         connection = Connection(sock, address)
-        connection.open(self._client, self._step_seconds(deadline))
+        connection.open(self._client_id, self._step_seconds(deadline))
         return connection
 
     def _step_seconds(self, deadline: float) -> float:

@@ -6,15 +6,12 @@ from typing import Any
 
 import msgspec
 
-from quiver.client._backend_sync import Waiter
+from quiver.client._backend_sync import Waiter, monotonic
 from quiver.client.connection.fork import current_pid
 from quiver.client.produce.published import Published, Span
 from quiver.client.produce.send_outcome import SendOutcome, fresh
 from quiver.model.errors import ForkRefused, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
-from quiver.system.clock import SystemClock
-
-_clock = SystemClock()
 
 
 class SendFuture(msgspec.Struct, gc=False, eq=False):
@@ -75,7 +72,7 @@ class BulkSendFuture:
 
 def wait_until(is_known: Callable[[], bool], outcome: SendOutcome, timeout: Duration | None) -> None:
     seconds = wait_seconds(timeout)
-    deadline = None if seconds is None else _clock.monotonic() + seconds
+    deadline = None if seconds is None else monotonic() + seconds
     while not is_known():
         if outcome.pid != current_pid():
             raise ForkRefused(pid=outcome.pid)
@@ -84,6 +81,6 @@ def wait_until(is_known: Callable[[], bool], outcome: SendOutcome, timeout: Dura
         if is_known():
             return
         try:
-            waiter.wait(None if deadline is None else deadline - _clock.monotonic())
+            waiter.wait(None if deadline is None else deadline - monotonic())
         except TimeoutError:
             raise RequestTimeout(seconds=seconds) from None

@@ -14,7 +14,6 @@ from functools import partial
 from quiver.client._backend_sync import Lock, acquire
 from quiver.client._sync.connection.connection import Outbound
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
-from quiver.client.backoff import backoff_seconds
 from quiver.client.produce.chunk import PendingRows
 from quiver.client.produce.in_flight import NO_IDENTITY, InFlightBatch, InFlightBatches
 from quiver.client.produce.options import ProducerConfig
@@ -80,11 +79,13 @@ class Sender:
         self._mutex = threading.Lock()
         self._pumping = Lock()
         self._ready: deque[PendingRows] = deque()
-        self._in_flight = InFlightBatches(idempotent=options.idempotent, is_transactional=options.is_transactional)
+        self._in_flight = InFlightBatches(
+            broker.new_backoff, idempotent=options.idempotent, is_transactional=options.is_transactional
+        )
         self._router = Router(topic, int(broker.randomness.jitter() * 1_000_000))
         self._identity = NO_IDENTITY
         self._paused_until = 0.0
-        self._failures = 0
+        self._backoff = broker.new_backoff()
         self._topic_loaded_at = 0.0
         self._failed: list[Batch | SendOutcome] = []
 
@@ -315,7 +316,8 @@ class Sender:
         if batch.is_settled:
             return
         if isinstance(answer, Produced):
-            self._failures = 0
+            if self._backoff.failures:
+                self._backoff.reset()
             if self._in_flight.acked(queue, batch):
                 if answer.duplicates:
                     batch.note_duplicates(answer.duplicates)
@@ -328,8 +330,8 @@ class Sender:
             self._wake()
 
     def _refused(self, queue: PartitionSendQueue, batch: Batch, error: QuiverError, *, was_sent: bool = True) -> None:
-        now, jitter = self._broker.clock.monotonic(), self._broker.randomness.jitter()
-        is_final = self._in_flight.refused(queue, batch, error, now=now, jitter=jitter, was_sent=was_sent)
+        now = self._broker.clock.monotonic()
+        is_final = self._in_flight.refused(queue, batch, error, now=now, was_sent=was_sent)
         if is_final:
             self._settle(batch, error=error)
             if self._options.is_transactional:  # nothing of the transaction can count any more
@@ -339,7 +341,7 @@ class Sender:
             self._fail_everything(self.closed_by)
         elif error.retryable and not isinstance(error, _REPAIRED):
             wait = (self._in_flight.next_retry(now) or now) - now
-            self._broker.log.retrying(f"sending to {self._name}", error, queue.failures, max(0.0, wait))
+            self._broker.log.retrying(f"sending to {self._name}", error, queue.backoff.failures, max(0.0, wait))
 
     # ends
 
@@ -371,10 +373,9 @@ class Sender:
 
     def _pause(self, error: QuiverError) -> None:
         """The broker cannot be reached: tries again a little later."""
-        delay = backoff_seconds(self._failures, self._broker.randomness.jitter())
-        self._failures += 1
+        delay = self._backoff.next_seconds()
         self._paused_until = self._broker.clock.monotonic() + delay
-        self._broker.log.retrying(f"sending to {self._name}", error, self._failures, delay)
+        self._broker.log.retrying(f"sending to {self._name}", error, self._backoff.failures, delay)
         self._in_flight.note_error(error)
         self._wake()
 

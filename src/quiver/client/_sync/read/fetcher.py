@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from quiver.client._backend_sync import Signal, sleep
 from quiver.client._sync.connection.connection import Connection, Outbound
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
-from quiver.client.backoff import backoff_seconds
 from quiver.client.read.cursor import Cursor, StoredFrame
 from quiver.client.read.expiry import expiry_of
 from quiver.client.read.partition_source import PartitionSource
@@ -63,7 +62,7 @@ class Fetcher:
         self._connection: Connection | None = None
         self._unread_count = 0
         self._silent_since = 0.0
-        self._failures = 0
+        self._backoff = broker.new_backoff()
         self._deadline: float | None = None
         self._error: QuiverError | None = None
         self.lost_count = 0
@@ -165,7 +164,7 @@ class Fetcher:
             return []
         if not isinstance(answer, Fetched) or len(answer.parts) != len(asked):
             raise unexpected(answer)
-        self._failures = 0
+        self._backoff.reset()
         frames: list[FetchedFrame] = []
         position = 0
         for (source, cursor), part in zip(asked, answer.parts, strict=True):
@@ -213,7 +212,6 @@ class Fetcher:
     def _pause_after(self, error: QuiverError) -> None:
         if not error.retryable or self._broker.is_closed:
             raise error
-        wait = backoff_seconds(self._failures, self._broker.randomness.jitter())
-        self._failures += 1
-        self._broker.log.retrying("fetching", error, self._failures, wait)
+        wait = self._backoff.next_seconds()
+        self._broker.log.retrying("fetching", error, self._backoff.failures, wait)
         sleep(self._within(wait))

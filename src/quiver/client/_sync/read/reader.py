@@ -165,7 +165,7 @@ class Reader:
         if asked:
             found |= find_offsets(
                 self._broker,
-                info,
+                info.id,
                 asked,
                 read_committed=self._options.read_committed,
                 timeout=self._wait_limit.left,

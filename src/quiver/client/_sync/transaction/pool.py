@@ -6,6 +6,7 @@ from weakref import WeakSet
 
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection
 from quiver.client._sync.transaction.transactional import Transactional
+from quiver.client.produce.options import ProducerConfig
 
 
 class TransactionPool:
@@ -20,18 +21,23 @@ class TransactionPool:
         self._handed_out: WeakSet[Transactional] = WeakSet()
         """Without an id, and somebody's own."""
 
-    def get(self, transactional_id: str | None, timeout_ms: int) -> Transactional:
-        """The one of an id; without an id, a new one."""
+    def get(
+        self, transactional_id: str | None, timeout_ms: int, sending: ProducerConfig | None = None
+    ) -> Transactional:
+        """The one of an id, unless that was closed; without an id, a new one."""
         self._broker.check_fork()
         with self._mutex:
             if transactional_id is None:
-                own = Transactional(self._broker, None, timeout_ms)
+                own = Transactional(self._broker, None, timeout_ms, sending)
                 self._handed_out.add(own)
                 return own
+            self._named = {name: each for name, each in self._named.items() if not each.is_closed}
             found = self._named.get(transactional_id)
             if found is None:
-                found = self._named[transactional_id] = Transactional(self._broker, transactional_id, timeout_ms)
+                found = Transactional(self._broker, transactional_id, timeout_ms, sending)
+                self._named[transactional_id] = found
             found.set_timeout(timeout_ms)
+            found.sending = sending or found.sending
             return found
 
     def choose(self, transactional_id: str | None, timeout_ms: int) -> Transactional:

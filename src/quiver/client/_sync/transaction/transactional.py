@@ -8,7 +8,7 @@ from quiver.client._backend_sync import Lock, sleep
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client._sync.transaction.producer import TransactionProducer
 from quiver.client._sync.transaction.transaction import Transaction
-from quiver.client.backoff import backoff_seconds
+from quiver.client.produce.options import ProducerConfig, transaction_config
 from quiver.client.produce.send_outcome import fresh
 from quiver.model.errors import Closed, InvalidRequest, ProducerFenced, QuiverError, TransactionConflict
 from quiver.model.names import check_name
@@ -22,8 +22,6 @@ from quiver.protocol.transaction_messages import (
 )
 
 _PRODUCERS_KEPT = 64
-_DELIVERY_SECONDS = 120.0
-"""How long a message is tried at most."""
 _IDLE_SECONDS = 3600.0
 """A producer without a transactional id that was idle for longer is left to the broker to forget."""
 
@@ -40,10 +38,13 @@ class Transactional:
         broker: ReconnectingConnection,
         transactional_id: str | None,
         timeout_ms: int,
+        sending: ProducerConfig | None = None,
         on_end: "Callable[[Transactional], None] | None" = None,
     ) -> None:
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
+        self.sending = sending or transaction_config(timeout_ms)
+        """How messages are sent, to topics that are used for the first time."""
         self.is_closed = False
         self.broker = broker
         self._on_end = on_end
@@ -70,6 +71,7 @@ class Transactional:
         """Another timeout is told to the broker before the next transaction begins, by `init`."""
         if timeout_ms != self.timeout_ms:
             self.timeout_ms = timeout_ms
+            self.sending = transaction_config(timeout_ms)
             self._has_new_timeout = True
 
     def begin(self) -> "Transaction":
@@ -127,9 +129,7 @@ class Transactional:
         with self._mutex:
             producer = self._producers.pop(topic, None)
             if producer is None:
-                producer = TransactionProducer(
-                    self.broker, check_name(topic), timeout_seconds=min(self.timeout_ms / 1000, _DELIVERY_SECONDS)
-                )
+                producer = TransactionProducer(self.broker, check_name(topic), self.sending)
             self._producers[topic] = producer
             producer.begin((key.producer_id, key.epoch))
             return producer
@@ -183,15 +183,14 @@ class Transactional:
 def ask(broker: ReconnectingConnection, request: Message, timeout: float | None = None) -> object:
     """The answer; what can be tried again is, until the timeout. All requests about transactions can be repeated."""
     deadline = broker.clock.monotonic() + (broker.timeout if timeout is None else timeout)
-    failures = 0
+    backoff = broker.new_backoff()
     while True:
         try:
             return (broker.call(request, timeout=max(0.001, deadline - broker.clock.monotonic()))).answer
         except QuiverError as error:
-            wait = backoff_seconds(failures, broker.randomness.jitter())
+            wait = backoff.next_seconds()
             if not error.retryable or broker.clock.monotonic() + wait >= deadline:
                 raise
-        failures += 1
         sleep(wait)
 
 

@@ -15,8 +15,8 @@ from quiver.client.work.held_run import ranges_of
 from quiver.client.work.prefetch_buffer import Slice
 from quiver.client.work.reject import Reject
 from quiver.client.work.settlement import Decision, Span
+from quiver.model.settlement import ACK, NACK, REJECT
 from quiver.model.times import Duration, parse_duration_ms
-from quiver.protocol.queue_messages import ACK, NACK, REJECT
 
 
 class JobBatch:

@@ -1,30 +1,21 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
 """Takes jobs from the prefetch buffer: opened, and only those this consumer still holds."""
 
+from quiver.client._sync.work.consumer_state import ConsumerState
 from quiver.client._sync.work.opened_run import OpenedRun, jobs_of
 from quiver.client._sync.work.settler import Settler
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.prefetch_buffer import PrefetchBuffer, Slice
 from quiver.client.work.window import PrefetchWindow
 from quiver.model.errors import QuiverError
-from quiver.model.limits import Limits
 
 
 class JobSelector:
-    def __init__(
-        self,
-        buffer: PrefetchBuffer[OpenedRun],
-        settler: Settler,
-        window: PrefetchWindow,
-        limits: Limits,
-        *,
-        is_ordered: bool,
-    ) -> None:
-        self._buffer = buffer
+    def __init__(self, state: ConsumerState, settler: Settler, window: PrefetchWindow) -> None:
+        self._state = state
+        self._buffer: PrefetchBuffer[OpenedRun] = state.buffer
         self._settler = settler
         self._window = window
-        self._limits = limits
-        self.is_ordered = is_ordered
 
     def take(self, limit: int) -> Slice[OpenedRun] | None:
         """Up to `limit` rows of the run whose turn it is; CorruptData when its bytes are damaged."""
@@ -51,7 +42,8 @@ class JobSelector:
 
     def _open(self, run: HeldRun) -> OpenedRun:
         try:
-            return OpenedRun(run, self._limits, self._settler, self._buffer if self.is_ordered else None)
+            ordered = self._buffer if self._state.is_ordered else None
+            return OpenedRun(run, self._state.config.limits, self._settler, ordered)
         except QuiverError:
             self._buffer.drop(run)
             self._settler.leases.drop(run)

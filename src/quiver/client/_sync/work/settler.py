@@ -2,21 +2,20 @@
 """Sends what is to become of messages, and renews the leases of those that are still worked on."""
 
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from quiver.client._backend_sync import Lock, Waiter
 from quiver.client._sync.connection.connection import Connection, Outbound
-from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
-from quiver.client.backoff import backoff_seconds
+from quiver.client._sync.connection.reconnecting import unexpected
+from quiver.client._sync.work.consumer_state import ConsumerState
 from quiver.client.work.held_run import HeldRun
-from quiver.client.work.leases import Leases
 from quiver.client.work.settled_log import log_settled
 from quiver.client.work.settlement import AckedJob, Decision, Part, Refusal, Span, gather, refusals
 from quiver.model.errors import ConnectionLost, LeaseLost, QuiverError, RequestTimeout, error_from_wire
+from quiver.model.settlement import EXTEND
 from quiver.protocol.messages import Answer, Failure
-from quiver.protocol.queue_messages import EXTEND, Settle, Settled, SettledPart
+from quiver.protocol.queue_messages import Settle, Settled, SettledPart
 
 _MOST_AT_ONCE = 10_000
 """Jobs and decisions in one request, so that it stays well below the size limit of requests."""
@@ -39,33 +38,20 @@ class Settler:
     """Jobs that are done, and other decisions, are appended to `decided`; whoever has a reason pumps.
 
     What nobody waits for goes out in one or two requests at a time, so that acks gather while the last ones are
-    written to disk. `on_refused` is told of refusals that nobody waits for, `on_lost` of leases that are over,
-    `on_progress` of every answer.
+    written to disk.
     """
 
-    def __init__(
-        self,
-        broker: ReconnectingConnection,
-        leases: Leases,
-        *,
-        wake: Callable[[], None],
-        on_refused: Callable[[QuiverError], None],
-        on_lost: Callable[[], None],
-        on_progress: Callable[[], None],
-    ) -> None:
-        self.decided: deque[AckedJob | Decision] = deque()
+    def __init__(self, state: ConsumerState) -> None:
+        broker = state.broker
+        self._state = state
+        self.decided = state.decided
         self.clock = broker.clock
         self.is_asleep = True
         """Nobody looks at `decided` by himself: `wake` must be called."""
         self.is_closed = False
-        self.is_ordered = False
-        """Settled strictly in the order of the decisions: one request at a time."""
-        self.leases = leases
-        self.wake = wake
+        self.leases = state.leases
+        self.wake = state.loop_wake.set
         self._broker = broker
-        self._on_refused = on_refused
-        self._on_lost = on_lost
-        self._on_progress = on_progress
         self._mutex = threading.Lock()
         self._sending = Lock()
         self._in_flight: set[SettleRequest] = set()
@@ -73,14 +59,15 @@ class Settler:
         self._returned: list[SettleRequest] = []
         self._reason_chars = 0
         self._retry_at = 0.0
-        self._failures = 0
+        self._backoff = broker.new_backoff()
         self._trouble: QuiverError | None = None
         """Why the last request has to be sent again."""
         self._connection: Connection | None = None
 
     @property
     def _max_in_flight(self) -> int:
-        return 1 if self.is_ordered else _MAX_IN_FLIGHT
+        """With an order of keys, decisions are settled strictly in their order: one request at a time."""
+        return 1 if self._state.is_ordered else _MAX_IN_FLIGHT
 
     def decide(self, decision: Decision) -> None:
         """To be sent soon; nobody waits for it. A forked child decides nothing."""
@@ -113,7 +100,7 @@ class Settler:
     def acked_elsewhere(self, spans: Sequence[Span]) -> None:
         """A transaction has acknowledged messages: there is nothing to renew."""
         self.leases.close(spans)
-        self._on_progress()
+        self._state.note_settled()
 
     @property
     def is_idle(self) -> bool:
@@ -126,7 +113,7 @@ class Settler:
             return min(request.sent_at for request in list(self._in_flight)) + self._broker.timeout
         if self._returned or self.decided:
             return max(now, self._retry_at)
-        return max(self.leases.renew_at, self._retry_at if self._failures else 0.0)
+        return max(self.leases.renew_at, self._retry_at if self._backoff.failures else 0.0)
 
     def pump(self, *, is_urgent: bool = False, timeout: float | None = None) -> None:
         """Sends what may go now. Never raises: what could not be sent is tried again."""
@@ -175,13 +162,13 @@ class Settler:
         if len(self._in_flight) >= self._max_in_flight or self._sending.locked():
             return False
         now = self.clock.monotonic()
-        if self._failures and now < self._retry_at:
+        if self._backoff.failures and now < self._retry_at:
             return False
         return bool(self.decided or self._returned or now >= self.leases.renew_at)
 
     def _take(self, *, is_urgent: bool) -> SettleRequest | None:
         with self._mutex:
-            if len(self._in_flight) >= self._max_in_flight and not (is_urgent and not self.is_ordered):
+            if len(self._in_flight) >= self._max_in_flight and not (is_urgent and not self._state.is_ordered):
                 return None
             returned, self._returned = sorted(self._returned, key=lambda request: request.number), []
             parts = [part for request in returned for part in request.parts]
@@ -225,12 +212,13 @@ class Settler:
         if isinstance(answer, QuiverError):
             self._failed(request, answer)
             return
-        self._failures, self._trouble = 0, None
+        self._backoff.reset()
+        self._trouble = None
         with self._mutex:
             self._in_flight.discard(request)
         for part, settled in zip(request.parts, answer.parts, strict=True):
             self._settled(part, settled, request.sent_at)
-        self._on_progress()
+        self._state.note_settled()
 
     def _settled(self, part: Part, answer: SettledPart, sent_at: float) -> None:
         if part.is_renewal:
@@ -257,13 +245,13 @@ class Settler:
         run, start, end, decision, error = refusal
         if isinstance(error, LeaseLost):
             self.leases.lose((run, start, end))
-            self._on_lost()
+            self._state.buffer.return_current()
         elif part.decision.action != EXTEND:
             self.leases.reopen((run, start, end))
         if decision is not None:
             decision.error = decision.error or error
         if not part.is_renewal and (decision is None or decision.on_done is None):
-            self._on_refused(error)
+            self._state.note_refused(error)
 
     def _refuse_all(self, part: Part, error: QuiverError) -> None:
         for run, start, end, decision in part.spans:
@@ -279,7 +267,7 @@ class Settler:
             self._trouble = error
             wait = self._back_off()
         if error.retryable and not (self.is_closed or self._broker.is_closed):
-            self._broker.log.retrying("settling messages", error, self._failures, wait)
+            self._broker.log.retrying("settling messages", error, self._backoff.failures, wait)
         for part in request.parts:
             if part.is_renewal:
                 self.leases.renew_again(part, self._retry_at)
@@ -304,7 +292,6 @@ class Settler:
             self.wake()
 
     def _back_off(self) -> float:
-        wait = backoff_seconds(self._failures, self._broker.randomness.jitter())
+        wait = self._backoff.next_seconds()
         self._retry_at = self.clock.monotonic() + wait
-        self._failures += 1
         return wait

@@ -3,13 +3,13 @@
 
 import contextlib
 import logging
-from collections import deque
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 
-from quiver.client._backend_sync import Lock, Signal, acquire, flatten, sleep
+from quiver.client._backend_sync import Lock, acquire, flatten, sleep
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection
 from quiver.client._sync.work.consumer_loop import ConsumerLoop
+from quiver.client._sync.work.consumer_state import ConsumerState
 from quiver.client._sync.work.job import Job
 from quiver.client._sync.work.job_batch import JobBatch
 from quiver.client._sync.work.job_selector import JobSelector
@@ -19,7 +19,6 @@ from quiver.client._sync.work.settler import Settler
 from quiver.client.connection.fork import watch_forks
 from quiver.client.raise_once import RaiseOnce
 from quiver.client.wait_limit import WaitLimit
-from quiver.client.work.leases import Leases
 from quiver.client.work.options import WorkConfig
 from quiver.client.work.prefetch_buffer import PrefetchBuffer, Slice
 from quiver.model.errors import Closed, GroupNotFound, MessageTimeout, QuiverError
@@ -32,7 +31,6 @@ _SLICE_JOBS = 256
 """Jobs handed out in a row before acks are sent and new messages are looked for."""
 _LOOK_SECONDS = 5.0
 _LAST_SECONDS = 5.0
-_ERRORS_KEPT = 100
 
 
 class Work:
@@ -43,52 +41,19 @@ class Work:
     first job asked for, and may be shared by threads (synchronous) or tasks.
     """
 
-    def __init__(self, broker: ReconnectingConnection, options: WorkConfig) -> None:
+    def __init__(self, broker: ReconnectingConnection, config: WorkConfig) -> None:
         self._broker = broker
-        self._options = options
-        self._leases = Leases()
-        self._buffer: PrefetchBuffer[OpenedRun] = PrefetchBuffer()
-        self._wake = Signal()
-        self._news = Signal()
-        self._settler = Settler(
-            broker,
-            self._leases,
-            wake=self._wake.set,
-            on_refused=self._on_refused,
-            on_lost=self._buffer.return_current,
-            on_progress=lambda: self._loop.note_progress(),
-        )
-        self._receiver = Receiver(
-            broker,
-            options,
-            self._leases,
-            self._buffer,
-            on_news=lambda: self._loop.note_news(),
-            on_error=self._on_refused,
-        )
-        self._selector = JobSelector(
-            self._buffer,
-            self._settler,
-            self._receiver.window,
-            options.limits,
-            is_ordered=options.ordering == "key",
-        )
+        self._config = config
+        self._state = state = ConsumerState(broker, config)
+        self._buffer: PrefetchBuffer[OpenedRun] = state.buffer
+        self._settler = Settler(state)
+        self._receiver = Receiver(state)
+        self._selector = JobSelector(state, self._settler, self._receiver.window)
+        self._loop = ConsumerLoop(state, self._settler, self._receiver)
         self._opening = Lock()
-        self._taking = Lock()
-        self._loop = ConsumerLoop(
-            broker,
-            self._settler,
-            self._receiver,
-            self._leases,
-            self._buffer,
-            taking=self._taking,
-            wake=self._wake,
-            news=self._news,
-        )
         self._current: Iterator[Job] = iter(())
         self._handed_out = 0
         """Since acks were last sent from here; the loop does it too, only a little later."""
-        self._errors: deque[QuiverError] = deque(maxlen=_ERRORS_KEPT)
         self.is_stopped = False
         self.is_closed = False
         watch_forks(self)
@@ -98,7 +63,7 @@ class Work:
         self._broker.check_fork()
         if self.is_closed:
             raise Closed(what="the work")
-        self._open(self._options.timeout_seconds)
+        self._open(self._config.timeout_seconds)
         return self
 
     def _open(self, timeout: float | None) -> None:
@@ -107,7 +72,7 @@ class Work:
                 self._receiver.open(timeout)
                 self._learn_ordering(timeout)
                 self._loop.start()
-                _logger.info("group %s: works on %s", self.group, ", ".join(self._options.topics))
+                _logger.info("group %s: works on %s", self.group, ", ".join(self._config.topics))
 
     def __iter__(self) -> Iterator[Job]:
         return flatten(self._job_groups())
@@ -136,7 +101,7 @@ class Work:
         self._begin_taking(limit)
         try:
             slices: list[Slice[OpenedRun]] = []
-            left = self._options.max_messages
+            left = self._config.max_messages
             taken = self._next_slice(left, limit)
             while taken is not None:
                 slices.append(taken)
@@ -146,17 +111,17 @@ class Work:
                     self._buffer.give_back(taken)
                     break
         finally:
-            self._taking.release()
+            self._state.taking.release()
         return JobBatch(self._settler, slices) if slices else None
 
     @property
     def group(self) -> str:
-        return self._options.group
+        return self._config.group
 
     @property
     def is_ordered(self) -> bool:
         """Whether messages of a key come in order, one lease at a time."""
-        return self._selector.is_ordered
+        return self._state.is_ordered
 
     def stop(self) -> None:
         """Hands out nothing more, and gives back what was not handed out. Jobs that are worked on stay leased."""
@@ -165,8 +130,8 @@ class Work:
             return
         self._receiver.stop()
         self._buffer.return_current()
-        self._news.set()
-        self._wake.set()
+        self._state.news.set()
+        self._state.loop_wake.set()
 
     def give_back(self, jobs: Iterable[Job]) -> None:
         """Returns jobs that were not begun: others get them at once, and the delivery does not count."""
@@ -192,8 +157,8 @@ class Work:
             self._loop.end()
             self._broker.close()
             self._settler.close(Closed(what="the work"))
-        if self._errors:
-            raise self._errors.popleft()
+        if self._state.errors:
+            raise self._state.errors.popleft()
 
     def check_fork(self) -> None:
         self._broker.check_fork()
@@ -201,7 +166,7 @@ class Work:
     def after_fork(self, parent_pid: int) -> None:
         """The child is handed nothing: every job is the parent's."""
         self._buffer.after_fork()
-        self._leases.after_fork()
+        self._state.leases.after_fork()
         for _ in self._current:
             pass
 
@@ -257,15 +222,15 @@ class Work:
             self._current = current
             return True
         finally:
-            self._taking.release()
+            self._state.taking.release()
 
     def _wait_limit(self, timeout: Duration | None) -> WaitLimit:
-        seconds = self._options.timeout_seconds if timeout is None else wait_seconds(timeout)
+        seconds = self._config.timeout_seconds if timeout is None else wait_seconds(timeout)
         return WaitLimit(self._broker.clock, self._broker.log, seconds)
 
     def _begin_taking(self, limit: WaitLimit) -> None:
         """One caller takes from the buffer at a time, even while it is empty."""
-        if not acquire(self._taking, limit.left):
+        if not acquire(self._state.taking, limit.left):
             raise limit.error()
 
     def _next_slice(self, max_count: int, limit: WaitLimit) -> Slice[OpenedRun] | None:
@@ -276,9 +241,9 @@ class Work:
             self._open(limit.left)
         sleep(0)  # lets answers in, however busy the consumer is
         while not self.is_stopped:
-            if self._errors:
-                raise self._errors.popleft()
-            self._news.clear()
+            if self._state.errors:
+                raise self._state.errors.popleft()
+            self._state.news.clear()
             taken = self._selector.take(max_count)
             if taken is None or 2 * self._handed_out >= self._receiver.window.size:
                 self._handed_out = 0
@@ -308,7 +273,7 @@ class Work:
         receiver.is_wanted = True
         try:
             receiver.ask(limit.left)
-            self._news.wait(limit.most(_LOOK_SECONDS))
+            self._state.news.wait(limit.most(_LOOK_SECONDS))
         finally:
             receiver.is_wanted = False
 
@@ -316,20 +281,14 @@ class Work:
         """After a long pause of this process nobody knows whether what lies here is still ours: asks the broker."""
         if limit.is_over:
             raise limit.error()
-        self._leases.make_due()
+        self._state.leases.make_due()
         self._settler.pump(is_urgent=True, timeout=limit.left)
-        self._news.wait(limit.most(_LOOK_SECONDS))
-
-    def _on_refused(self, error: QuiverError) -> None:
-        self._errors.append(error)
-        self._buffer.return_current()
-        self._news.set()
+        self._state.news.wait(limit.most(_LOOK_SECONDS))
 
     def _learn_ordering(self, timeout: float | None) -> None:
         """A group that is there already has its ordering, whether or not it was named here."""
-        if self._options.ordering is None:
+        if self._config.ordering is None:
             with contextlib.suppress(GroupNotFound):
-                answer = (self._broker.call(DescribeGroup(self._options.group), timeout=timeout)).answer
+                answer = (self._broker.call(DescribeGroup(self._config.group), timeout=timeout)).answer
                 if isinstance(answer, GroupDescription):
-                    self._selector.is_ordered = answer.settings.get("ordering") == "key"
-        self._settler.is_ordered = self._selector.is_ordered
+                    self._state.is_ordered = answer.settings.get("ordering") == "key"

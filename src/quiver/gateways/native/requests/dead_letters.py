@@ -5,22 +5,22 @@ from typing import Any
 
 from quiver.broker.broker import Broker
 from quiver.dead_letters.search import Search
-from quiver.dead_letters.service import MAX_LIMIT, LettersTaken
-from quiver.model.dead_letter import LetterId
+from quiver.dead_letters.service import MAX_LIMIT, DeadLettersTaken
+from quiver.model.dead_letter import DeadLetterId
 from quiver.model.errors import InvalidRequest
 from quiver.protocol.dead_letter_messages import (
     Letters,
-    ListLetters,
-    ListRemovedLetters,
-    PurgeLetters,
-    RedriveLetters,
-    RemovedLetters,
-    TakenLetters,
+    ListDeadLetters,
+    ListRemovedDeadLetters,
+    PurgeDeadLetters,
+    RedriveDeadLetters,
+    RemovedDeadLetters,
+    TakenDeadLetters,
 )
 from quiver.protocol.message import Message
 
 
-async def _list(broker: Broker, request: ListLetters) -> Message:
+async def _list(broker: Broker, request: ListDeadLetters) -> Message:
     if request.limit < 1 or request.skip < 0:
         raise InvalidRequest(problem="limit is 1 or more, and skip 0 or more")
     page = await broker.dead_letters.page(
@@ -32,7 +32,7 @@ async def _list(broker: Broker, request: ListLetters) -> Message:
     return Letters(page.letters, page.total, page.next)
 
 
-async def _redrive(broker: Broker, request: RedriveLetters) -> Message:
+async def _redrive(broker: Broker, request: RedriveDeadLetters) -> Message:
     _check_limit(request.limit)
     at_ms = broker.clock.now_ms()
     taken = await broker.dead_letters.redrive(
@@ -45,7 +45,7 @@ async def _redrive(broker: Broker, request: RedriveLetters) -> Message:
     return _answer(taken, at_ms)
 
 
-async def _purge(broker: Broker, request: PurgeLetters) -> Message:
+async def _purge(broker: Broker, request: PurgeDeadLetters) -> Message:
     _check_limit(request.limit)
     at_ms = broker.clock.now_ms()
     taken = await broker.dead_letters.purge(
@@ -54,9 +54,9 @@ async def _purge(broker: Broker, request: PurgeLetters) -> Message:
     return _answer(taken, at_ms)
 
 
-async def _list_removed(broker: Broker, request: ListRemovedLetters) -> Message:
-    page = broker.dead_letters.removed(request.topic, LetterId(*request.start))
-    return RemovedLetters(page.runs, page.next)
+async def _list_removed(broker: Broker, request: ListRemovedDeadLetters) -> Message:
+    page = broker.dead_letters.removed(request.topic, DeadLetterId(*request.start))
+    return RemovedDeadLetters(page.runs, page.next)
 
 
 def _check_limit(limit: int | None) -> None:
@@ -64,8 +64,8 @@ def _check_limit(limit: int | None) -> None:
         raise InvalidRequest(problem="limit is 1 or more; leave it out for all")
 
 
-def _answer(taken: LettersTaken, at_ms: int) -> TakenLetters:
-    return TakenLetters(
+def _answer(taken: DeadLettersTaken, at_ms: int) -> TakenDeadLetters:
+    return TakenDeadLetters(
         taken.letter_count,
         [(id.partition, id.offset) for id in taken.ids],
         [(id.partition, id.offset) for id in taken.missing],
@@ -75,8 +75,8 @@ def _answer(taken: LettersTaken, at_ms: int) -> TakenLetters:
 
 
 DEAD_LETTER_ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
-    ListLetters: _list,
-    RedriveLetters: _redrive,
-    PurgeLetters: _purge,
-    ListRemovedLetters: _list_removed,
+    ListDeadLetters: _list,
+    RedriveDeadLetters: _redrive,
+    PurgeDeadLetters: _purge,
+    ListRemovedDeadLetters: _list_removed,
 }

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from quiver.broker.broker import Broker
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.live_group import MemberView
 from quiver.groups.member import Subscription
 from quiver.model.errors import InvalidRequest
+from quiver.model.topic_partition import TopicPartition
 from quiver.protocol.group_messages import (
     AlterGroup,
     AssignedPart,

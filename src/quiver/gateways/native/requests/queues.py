@@ -7,6 +7,7 @@ from quiver.broker.broker import Broker
 from quiver.model.errors import InvalidRequest, TopicNotFound
 from quiver.model.priority import Priority
 from quiver.model.queue import Ordering
+from quiver.model.receive import ReceiveRequest
 from quiver.protocol.message import Message
 from quiver.protocol.queue_messages import (
     DescribeQueues,
@@ -29,18 +30,19 @@ _ORDERINGS: tuple[Ordering, ...] = get_args(Ordering)
 
 async def receive(broker: Broker, request: Receive, connection: str) -> list[Lease]:
     """What the request is given; `connection` stands for a consumer that has no name."""
-    return await broker.queues.receive(
+    wanted = ReceiveRequest(
         [_topic(broker, topic_id) for topic_id in request.topic_ids],
         request.group,
-        consumer=request.consumer or connection,
-        max_messages=request.max_messages,
-        max_bytes=request.max_bytes,
-        wait_ms=request.wait_ms,
-        visibility_ms=request.visibility_ms,
-        ordering=_ordering(request.ordering),
-        priority=_priority(request.priority),
-        start=request.start,
+        request.consumer or connection,
+        request.max_messages,
+        request.max_bytes,
+        request.wait_ms,
+        request.visibility_ms,
+        _ordering(request.ordering),
+        _priority(request.priority),
+        request.start,
     )
+    return await broker.queues.receive(wanted)
 
 
 def received(leases: Sequence[Lease]) -> tuple[Received, Payload]:
@@ -62,7 +64,7 @@ def received(leases: Sequence[Lease]) -> tuple[Received, Payload]:
         )
         for topic, visibility_ms, run in leases
     ]
-    return Received(runs), tuple(lease.delivery.frame for lease in leases)
+    return Received(runs), tuple(lease.run.frame for lease in leases)
 
 
 def _topic(broker: Broker, topic_id: int) -> str:

@@ -18,11 +18,11 @@ _COMPACT_AT = 1_024
 _start = attrgetter("start")
 
 
-class Stretch(msgspec.Struct, eq=False, gc=False):
+class LeasedRange(msgspec.Struct, eq=False, gc=False):
     """Messages of a lane at consecutive offsets that were delivered, with the same history.
 
     There may be millions of these and of lanes, so the garbage collector does not look at them: whoever drops many
-    cuts the ties between them (`LaneBook`).
+    cuts the ties between them (`LaneTable`).
     """
 
     start: int
@@ -40,15 +40,17 @@ class Stretch(msgspec.Struct, eq=False, gc=False):
     """The lease expired, and that was counted as an attempt."""
     is_unwritten: bool = False
     """Delivered for the first time, and on no event yet."""
-    next: "Stretch | None" = None
+    next: "LeasedRange | None" = None
 
     @property
     def end(self) -> int:
         return self.start + self.count
 
-    def split(self, at: int) -> "Stretch":
-        """Cuts the messages from `at` on off; they follow as a stretch of their own, which is returned."""
-        rest = Stretch(at, self.end - at, self.level, self.attempts, self.first_ms, self.lane, self.error, self.lease)
+    def split(self, at: int) -> "LeasedRange":
+        """Cuts the messages from `at` on off; they follow as a range of their own, which is returned."""
+        rest = LeasedRange(
+            at, self.end - at, self.level, self.attempts, self.first_ms, self.lane, self.error, self.lease
+        )
         rest.due_ms, rest.is_expired, rest.is_unwritten = self.due_ms, self.is_expired, self.is_unwritten
         rest.next = self.next
         self.count, self.next = at - self.start, rest
@@ -75,7 +77,7 @@ class Lane(msgspec.Struct, eq=False, gc=False):
     state: int = READY
     offered: int = 0
     """What it adds to the messages that can be had."""
-    head: Stretch | None = None
+    head: LeasedRange | None = None
     deadline_ms: int = 0
     time_ms: int = 0
     """When a lane that is paused or due can be had again."""
@@ -139,15 +141,15 @@ class Lane(msgspec.Struct, eq=False, gc=False):
         first = array("q") if self.front == NOTHING else array("q", (self.front,))
         return first if self.more is None else first + self.more[self.at :]
 
-    def stretches(self) -> list[Stretch]:
+    def ranges(self) -> list[LeasedRange]:
         found, part = [], self.head
         while part is not None:
             found.append(part)
             part = part.next
         return found
 
-    def unlink(self, part: Stretch) -> None:
-        """Takes a stretch out. It leads nowhere then: a long row of them would be freed one inside the other."""
+    def unlink(self, part: LeasedRange) -> None:
+        """Takes a range out. It leads nowhere then: a long row of them would be freed one inside the other."""
         if part is self.head:
             self.head = part.next
         else:
@@ -175,8 +177,8 @@ class Lease(msgspec.Struct, eq=False):
     consumer: str
     deadline_ms: int = 0
     """Of what is on no event yet."""
-    stretches: list[Stretch] = []
-    """By offset. Some may have left: a stretch says itself which lease it is in."""
+    ranges: list[LeasedRange] = []
+    """By offset. Some may have left: a range says itself which lease it is in."""
     open_count: int = 0
     """Messages that are in the lease, also when it has expired."""
     timer_ms: int = 0
@@ -184,15 +186,15 @@ class Lease(msgspec.Struct, eq=False):
     taken: list[LeasedRun] = []
     """What is on no event yet."""
 
-    def add(self, part: Stretch) -> None:
-        insort_right(self.stretches, part, key=_start)
+    def add(self, part: LeasedRange) -> None:
+        insort_right(self.ranges, part, key=_start)
 
     def find(self, offset: int, after: int) -> int:
         """The place of the first stretch that reaches beyond an offset. `after` is a guess: one just before it."""
-        stretches = self.stretches
+        ranges = self.ranges
         place = after + 1
-        if not (place < len(stretches) and stretches[place].start == offset and stretches[place].lease is self):
-            place = bisect_right(stretches, offset, key=_start) - 1
-            if place < 0 or stretches[place].end <= offset:
+        if not (place < len(ranges) and ranges[place].start == offset and ranges[place].lease is self):
+            place = bisect_right(ranges, offset, key=_start) - 1
+            if place < 0 or ranges[place].end <= offset:
                 place += 1
         return place

@@ -8,7 +8,7 @@ from collections import deque
 from heapq import heappop, heappush, nlargest
 from itertools import chain, islice
 
-from quiver.queues.state.keyed.lane import DUE, HELD, LEVEL_MASK, NOTHING, PAUSED, READY, Lane, Lease, Stretch
+from quiver.queues.state.keyed.lane import DUE, HELD, LEVEL_MASK, NOTHING, PAUSED, READY, Lane, Lease, LeasedRange
 from quiver.queues.state.keyed.lane_index import LaneIndex
 from quiver.queues.state.port import LEVELS, Run
 from quiver.structures.ordered_pairs import LOWEST, OrderedPairs
@@ -17,7 +17,7 @@ _WAKE_AT_ONCE = 2_000
 _LOOK_AT = 20_000
 
 
-class LaneBook:
+class LaneTable:
     def __init__(self) -> None:
         self.lanes: dict[bytes, Lane] = {}
         self.loose: dict[Lane, None] = {}
@@ -47,11 +47,11 @@ class LaneBook:
     def __del__(self) -> None:
         """Lanes and what is in them point at each other, and the garbage collector does not see it."""
         for lane in chain(self.lanes.values(), self.loose):
-            for part in lane.stretches():
+            for part in lane.ranges():
                 part.next = None
             lane.head = None
         for lease in self.leases.values():
-            lease.stretches.clear()
+            lease.ranges.clear()
 
     # lanes
 
@@ -150,13 +150,13 @@ class LaneBook:
 
     # what was delivered
 
-    def hold(self, part: Stretch, lease: Lease) -> None:
+    def hold(self, part: LeasedRange, lease: Lease) -> None:
         """Leases what nobody has."""
         part.lease, part.due_ms, part.is_expired = lease, 0, False
         lease.open_count += part.count
         self._count_held(part, lease, part.count)
 
-    def expired(self, part: Stretch, lease: Lease) -> None:
+    def expired(self, part: LeasedRange, lease: Lease) -> None:
         """The lease is over, but nobody else has it yet."""
         self._count_held(part, lease, -part.count)
         self.retrying += part.count
@@ -166,7 +166,7 @@ class LaneBook:
         if lane.state == HELD:
             return
         self.withdraw(lane)
-        for part in lane.stretches():
+        for part in lane.ranges():
             if part.lease is not lease:
                 break
             self.retrying -= part.count
@@ -176,7 +176,7 @@ class LaneBook:
                 part.attempts -= 1
         self.watch(lease, lane.deadline_ms)
 
-    def give_back(self, part: Stretch, due_ms: int = 0) -> None:
+    def give_back(self, part: LeasedRange, due_ms: int = 0) -> None:
         """Ends the lease of what is held."""
         assert part.lease is not None, "it is held"
         self._count_held(part, part.lease, -part.count)
@@ -186,7 +186,7 @@ class LaneBook:
         if part is not part.lane.head:
             self.trailing[part.lane] = None
 
-    def leave(self, part: Stretch) -> None:
+    def leave(self, part: LeasedRange) -> None:
         """Takes it out of the lease it is in, if any."""
         lease = part.lease
         if lease is not None:
@@ -196,7 +196,7 @@ class LaneBook:
                 lease.timer_ms = 0
             part.lease = None
 
-    def remove(self, part: Stretch) -> None:
+    def remove(self, part: LeasedRange) -> None:
         """Settles it. Its lane is to be offered anew if its first message is not held."""
         lane = part.lane
         if part.lease is not None and lane.state == HELD:
@@ -206,7 +206,7 @@ class LaneBook:
         self.leave(part)
         self._unlink(part)
 
-    def insert(self, part: Stretch) -> None:
+    def insert(self, part: LeasedRange) -> None:
         """Puts it in its place in its lane; the caller counts it."""
         lane, before = part.lane, part.lane.head
         if before is None or part.start < before.start:
@@ -219,7 +219,7 @@ class LaneBook:
             before = before.next
         part.next, before.next = before.next, part
 
-    def alone(self, part: Stretch, start: int, end: int) -> Stretch:
+    def alone(self, part: LeasedRange, start: int, end: int) -> LeasedRange:
         """Just these messages as a stretch; without a key, in a lane of its own."""
         if start > part.start:
             part = part.split(start)
@@ -234,7 +234,7 @@ class LaneBook:
             self.insert(part)
         return part
 
-    def _unlink(self, part: Stretch) -> None:
+    def _unlink(self, part: LeasedRange) -> None:
         lane, is_first = part.lane, part is part.lane.head
         lane.unlink(part)
         if is_first:
@@ -260,12 +260,12 @@ class LaneBook:
     def written(self, lease: Lease) -> None:
         """All of a lease is on an event now."""
         lease.taken = []
-        for part in lease.stretches:
+        for part in lease.ranges:
             part.is_unwritten = False
         if not lease.open_count:
             self.leases.pop(lease.id, None)
 
-    def _count_held(self, part: Stretch, lease: Lease, count: int) -> None:
+    def _count_held(self, part: LeasedRange, lease: Lease, count: int) -> None:
         self.leased[part.level] += count
         held = self.held.get(lease.consumer, 0) + count
         if held:
@@ -277,9 +277,9 @@ class LaneBook:
 def _waiting_behind(lane: Lane) -> int:
     """Messages behind those that are leased, or behind the one that waits for its time."""
     if lane.state == HELD:
-        return lane.waiting_count + sum(part.count for part in lane.stretches() if part.lease is None)
+        return lane.waiting_count + sum(part.count for part in lane.ranges() if part.lease is None)
     if lane.state == PAUSED:
-        return lane.waiting_count + sum(part.count for part in lane.stretches()) - 1
+        return lane.waiting_count + sum(part.count for part in lane.ranges()) - 1
     return 0
 
 

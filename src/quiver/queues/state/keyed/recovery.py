@@ -7,15 +7,15 @@ going through all of them ends where the group was.
 from collections.abc import Iterable
 
 import msgspec
-import numpy as np
 from msgspec.structs import replace
 
 from quiver.queues.journal.events import Acked, Died, Extended, Leased, Returned, Rewound, SettledBelow
-from quiver.queues.state.keyed.lane import HELD, PAUSED, Lane, Lease, Stretch
-from quiver.queues.state.keyed.lane_table import LaneBook
+from quiver.queues.state.keyed.lane import HELD, PAUSED, Lane, Lease, LeasedRange
+from quiver.queues.state.keyed.lane_table import LaneTable
 from quiver.queues.state.port import Run
 from quiver.queues.state.unordered.in_flight_run import LEASE_EXPIRED
 from quiver.structures.interval_set import IntervalSet
+from quiver.structures.offset_ranges import merged_many
 
 NO, EXPIRED, COUNTED = 0, 1, 2
 
@@ -73,17 +73,17 @@ class LaneRecovery:
             case _:
                 raise ValueError(f"{type(event).__name__} is no event of lanes")
 
-    def build(self, book: LaneBook) -> tuple[int, IntervalSet]:
+    def build(self, table: LaneTable) -> tuple[int, IntervalSet]:
         """Fills a new book; returns where reading goes on, and what is passed over when it is met there again."""
-        builder = _Builder(book, self.records, self.consumers)
+        builder = _Builder(table, self.records, self.consumers)
         for offset in sorted(offset for offset in self.records if offset >= self.settled_below):
             builder.add(offset)
         builder.finish()
         floor = max(self.floor, self.settled_below)
-        waiting = IntervalSet(_merged(self.waiting))
+        waiting = IntervalSet(merged_many(self.waiting))
         waiting.remove(0, floor)
         read = [(0, floor), *waiting.gaps(floor, max(floor, self.position))]
-        passed = IntervalSet(_merged([*read, *self.delivered]))
+        passed = IntervalSet(merged_many([*read, *self.delivered]))
         position = passed.first_gap(floor)
         passed.remove(0, position)
         return position, passed
@@ -133,11 +133,11 @@ class LaneRecovery:
 class _Builder:
     """Lanes from messages in offset order."""
 
-    def __init__(self, book: LaneBook, records: dict[int, Record], consumers: dict[int, str]) -> None:
-        self._book = book
+    def __init__(self, table: LaneTable, records: dict[int, Record], consumers: dict[int, str]) -> None:
+        self._table = table
         self._records = records
         self._consumers = consumers
-        self._last: dict[bytes | None, Stretch] = {}
+        self._last: dict[bytes | None, LeasedRange] = {}
         """Of each key."""
 
     def add(self, offset: int) -> None:
@@ -147,17 +147,17 @@ class _Builder:
             last.count += 1
             return
         lane = self._lane(record)
-        part = Stretch(offset, 1, record.level, record.attempts, record.first_ms, lane, record.error)
+        part = LeasedRange(offset, 1, record.level, record.attempts, record.first_ms, lane, record.error)
         part.due_ms, part.is_expired = record.due_ms, record.expiry == COUNTED
         if lane.head is None:
             lane.head, lane.deadline_ms = part, record.deadline_ms
             lane.state = HELD if record.lease and record.expiry == NO else PAUSED
-            self._book.unsettled.add(offset, lane)
+            self._table.unsettled.add(offset, lane)
         elif last is not None:
             last.next = part
         if record.lease and self._goes_with(record, self._records[lane.head.start]):
             part.lease = self._lease(record.lease)
-            part.lease.stretches.append(part)
+            part.lease.ranges.append(part)
         self._last[record.key] = part
 
     def _goes_with(self, record: Record, first: Record) -> bool:
@@ -165,52 +165,40 @@ class _Builder:
         return record.lease == first.lease and (record.expiry == NO) == (first.expiry == NO)
 
     def finish(self) -> None:
-        for lane in (*self._book.lanes.values(), *self._book.loose):
+        for lane in (*self._table.lanes.values(), *self._table.loose):
             self._count(lane)
             if lane.head is not None and lane.head.next is not None:
-                self._book.trailing[lane] = None
+                self._table.trailing[lane] = None
             if lane.lease is None:
-                self._book.offer(lane)
+                self._table.offer(lane)
             elif lane.state == PAUSED:
-                self._book.pause(lane, lane.deadline_ms)
-        for lease in self._book.leases.values():
-            self._book.watch(lease, min(part.lane.deadline_ms for part in lease.stretches))
+                self._table.pause(lane, lane.deadline_ms)
+        for lease in self._table.leases.values():
+            self._table.watch(lease, min(part.lane.deadline_ms for part in lease.ranges))
 
     def _count(self, lane: Lane) -> None:
-        for part in lane.stretches():
+        for part in lane.ranges():
             lease, is_expired = part.lease, part.is_expired
             if lease is None:
-                self._book.retrying += part.count
+                self._table.retrying += part.count
                 continue
-            self._book.hold(part, lease)
+            self._table.hold(part, lease)
             if lane.state == PAUSED:
-                self._book.expired(part, lease)
+                self._table.expired(part, lease)
                 part.is_expired = is_expired
 
     def _lane(self, record: Record) -> Lane:
         if record.key is None:
             lane = Lane(None)
-            self._book.loose[lane] = None
+            self._table.loose[lane] = None
             return lane
-        found = self._book.lanes.get(record.key)
+        found = self._table.lanes.get(record.key)
         if found is None:
-            found = self._book.lanes[record.key] = Lane(record.key)
+            found = self._table.lanes[record.key] = Lane(record.key)
         return found
 
     def _lease(self, id: int) -> Lease:
-        lease = self._book.leases.get(id)
+        lease = self._table.leases.get(id)
         if lease is None:
-            lease = self._book.leases[id] = Lease(id, self._consumers.get(id, ""))
+            lease = self._table.leases[id] = Lease(id, self._consumers.get(id, ""))
         return lease
-
-
-def _merged(runs: list[Run]) -> list[Run]:
-    """As `merged`, for very many."""
-    if not runs:
-        return []
-    bounds = np.array(runs, dtype=np.int64)
-    bounds = bounds[np.argsort(bounds[:, 0], kind="stable")]
-    reach = np.maximum.accumulate(bounds[:, 1])
-    first = np.concatenate(([True], bounds[1:, 0] > reach[:-1]))
-    last = np.concatenate((first[1:], [True]))
-    return list(zip(bounds[first, 0].tolist(), reach[last].tolist(), strict=True))

@@ -1,21 +1,8 @@
-"""Runs of offsets, as calls and events name them. Pure."""
+"""Runs of dead messages with the same story as one. Pure."""
 
 from collections.abc import Iterable
 
-from quiver.queues.state.port import Dead, Run
-
-
-def merged(runs: Iterable[Run]) -> list[Run]:
-    """The same offsets in order, in as few runs as can be; empty ones are left out."""
-    found: list[Run] = []
-    for start, end in sorted(runs):
-        if start >= end:
-            continue
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
-        else:
-            found.append((start, end))
-    return found
+from quiver.queues.state.port import Dead
 
 
 def merged_dead(dead: Iterable[Dead]) -> list[Dead]:

@@ -13,8 +13,8 @@ from typing import TypeVar
 import msgspec
 
 from quiver.queues.journal.replayed_times import brought_back
-from quiver.queues.state.keyed.lane import HELD, LEVEL_BITS, Lane, Stretch
-from quiver.queues.state.keyed.lane_table import LaneBook
+from quiver.queues.state.keyed.lane import HELD, LEVEL_BITS, Lane, LeasedRange
+from quiver.queues.state.keyed.lane_table import LaneTable
 from quiver.queues.state.keyed.recovery import COUNTED, EXPIRED, NO, LaneRecovery, Record
 from quiver.queues.state.port import Run
 from quiver.structures.interval_set import IntervalSet
@@ -30,7 +30,7 @@ class _Delivered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     record: Record
 
 
-class _Piece(msgspec.Struct, frozen=True, array_like=True):
+class _Chunk(msgspec.Struct, frozen=True, array_like=True):
     position: int | None = None
     """Only in the first one."""
     passed: list[Run] = []
@@ -40,17 +40,17 @@ class _Piece(msgspec.Struct, frozen=True, array_like=True):
     consumers: dict[int, str] = {}
 
 
-_decoder = msgspec.msgpack.Decoder(_Piece)
+_decoder = msgspec.msgpack.Decoder(_Chunk)
 
 
-def image(book: LaneBook, position: int, passed: IntervalSet) -> Iterator[bytes]:
-    unkeyed = [run for runs in book.unkeyed for run in runs]
-    lanes, loose = list(book.lanes.values()), list(book.loose)
-    yield msgspec.msgpack.encode(_Piece(position))
+def snapshot(table: LaneTable, position: int, passed: IntervalSet) -> Iterator[bytes]:
+    unkeyed = [run for runs in table.unkeyed for run in runs]
+    lanes, loose = list(table.lanes.values()), list(table.loose)
+    yield msgspec.msgpack.encode(_Chunk(position))
     for runs in _slices(passed, _OFFSETS):
-        yield msgspec.msgpack.encode(_Piece(passed=runs))
+        yield msgspec.msgpack.encode(_Chunk(passed=runs))
     for runs in _slices(unkeyed, _OFFSETS):
-        yield msgspec.msgpack.encode(_Piece(waiting=runs))
+        yield msgspec.msgpack.encode(_Chunk(waiting=runs))
     for some in _slices(chain(lanes, loose), _LANES):
         yield from _lane_pieces(some)
 
@@ -79,7 +79,7 @@ def _lane_pieces(lanes: Sequence[Lane]) -> Iterator[bytes]:
     offsets = array("q")
     consumers: dict[int, str] = {}
     for lane in lanes:
-        for part in lane.stretches():
+        for part in lane.ranges():
             if part.is_unwritten:
                 waiting.append((part.start, part.end))
                 continue
@@ -88,14 +88,14 @@ def _lane_pieces(lanes: Sequence[Lane]) -> Iterator[bytes]:
                 consumers[part.lease.id] = part.lease.consumer
         offsets.extend(place >> LEVEL_BITS for place in lane.waiting())
     for at in range(_OFFSETS, len(offsets), _OFFSETS):
-        yield msgspec.msgpack.encode(_Piece(waiting_offsets=offsets[at : at + _OFFSETS].tobytes()))
+        yield msgspec.msgpack.encode(_Chunk(waiting_offsets=offsets[at : at + _OFFSETS].tobytes()))
     first = offsets[:_OFFSETS].tobytes()
     yield msgspec.msgpack.encode(
-        _Piece(waiting=waiting, waiting_offsets=first, delivered=delivered, consumers=consumers)
+        _Chunk(waiting=waiting, waiting_offsets=first, delivered=delivered, consumers=consumers)
     )
 
 
-def _record(lane: Lane, part: Stretch) -> Record:
+def _record(lane: Lane, part: LeasedRange) -> Record:
     lease = 0 if part.lease is None else part.lease.id
     expiry = NO
     if lease and lane.state != HELD:

@@ -14,17 +14,18 @@ import msgspec
 
 from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Acked, Extended, Leased, Returned, ReturnedRun, Rewound, SettledBelow
-from quiver.queues.state.keyed.ending import end_leases, expire, settle_below
-from quiver.queues.state.keyed.feeding import feed
+from quiver.queues.state.keyed.expiry import end_leases, expire, settle_below
+from quiver.queues.state.keyed.feed import feed
 from quiver.queues.state.keyed.lane import NOTHING, Lease
-from quiver.queues.state.keyed.lane_table import LaneBook
+from quiver.queues.state.keyed.lane_settler import LaneSettler, take_back
+from quiver.queues.state.keyed.lane_table import LaneTable
+from quiver.queues.state.keyed.lane_taker import LaneTaker
 from quiver.queues.state.keyed.recovery import LaneRecovery
-from quiver.queues.state.keyed.runs import merged
-from quiver.queues.state.keyed.settling import Backoff, Settling, take_back
-from quiver.queues.state.keyed.snapshot import image, restored
-from quiver.queues.state.keyed.taking import Taking
-from quiver.queues.state.port import Counts, Dead, Piece, Run, Settlement, Taken
+from quiver.queues.state.keyed.snapshot import restored, snapshot
+from quiver.queues.state.port import Counts, Dead, Run, Settlement, StoredRun, Taken
+from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.structures.interval_set import IntervalSet
+from quiver.structures.offset_ranges import merged
 
 
 class LaneState:
@@ -36,11 +37,11 @@ class LaneState:
         self.events: list[msgspec.Struct] = []
         self._read_ahead_limit = read_ahead_limit
         self._recovery: LaneRecovery | None = None
-        self._begin(LaneBook(), start, IntervalSet())
+        self._begin(LaneTable(), start, IntervalSet())
 
-    def _begin(self, book: LaneBook, position: int, passed: IntervalSet) -> None:
+    def _begin(self, table: LaneTable, position: int, passed: IntervalSet) -> None:
         self._recovery = None
-        self._lanes = book
+        self._lanes = table
         self._position = position
         self._settled_below = 0
         self._passed = passed
@@ -48,10 +49,10 @@ class LaneState:
         self._unwritten: dict[int, Lease] = {}
         """Leases with messages that are on no event yet."""
 
-    def _open(self) -> LaneBook:
+    def _open(self) -> LaneTable:
         if self._recovery is not None:
-            book = LaneBook()
-            self._begin(book, *self._recovery.build(book))
+            table = LaneTable()
+            self._begin(table, *self._recovery.build(table))
         return self._lanes
 
     # reading ahead
@@ -60,14 +61,14 @@ class LaneState:
         self._open()
         return self._position
 
-    def feed(self, level: int, pieces: Sequence[Piece], position: int) -> None:
+    def feed(self, level: int, pieces: Sequence[StoredRun], position: int) -> None:
         """Takes no more than there is room for: `position` says how far it came."""
-        book = self._open()
+        table = self._open()
         for piece in pieces:
             for start, end in self._passed.gaps(max(piece.start, self._position), piece.end):
-                stop = min(end, start + max(0, self._read_ahead_limit - book.read_ahead))
+                stop = min(end, start + max(0, self._read_ahead_limit - table.read_ahead))
                 keys = piece.keys[start - piece.start : stop - piece.start] or (None,) * (stop - start)
-                feed(book, start, piece.level, keys)
+                feed(table, start, piece.level, keys)
                 if stop < end:
                     self._position = stop
                     return
@@ -95,11 +96,11 @@ class LaneState:
         deadline_ms: int,
         delivered_ms: int | None = None,
     ) -> list[Taken]:
-        book = self._open()
-        book.wake(now_ms)
-        held = book.leases.get(lease) or Lease(lease, consumer)
+        table = self._open()
+        table.wake(now_ms)
+        held = table.leases.get(lease) or Lease(lease, consumer)
         delivered_ms = now_ms if delivered_ms is None else delivered_ms
-        taken = Taking(book, held, delivered_ms=delivered_ms, deadline_ms=deadline_ms).take(level, count)
+        taken = LaneTaker(table, held, delivered_ms=delivered_ms, deadline_ms=deadline_ms).take(level, count)
         if taken:
             self._unwritten[lease] = held
         return taken
@@ -121,50 +122,39 @@ class LaneState:
     # settling
 
     def ack(self, lease: int, runs: Sequence[Run]) -> Settlement:
-        settling = Settling(self._open(), lease, runs)
-        settling.ack()
-        if settling.done:
-            self.events.append(Acked(self.group_id, lease, merged(settling.done)))
-        return settling.settlement()
+        settler = LaneSettler(self._open(), lease, runs)
+        settler.ack()
+        if settler.done:
+            self.events.append(Acked(self.group_id, lease, merged(settler.done)))
+        return settler.settlement()
 
-    def nack(
-        self,
-        lease: int,
-        runs: Sequence[Run],
-        *,
-        now_ms: int,
-        delay_ms: int | None,
-        is_counted: bool,
-        error: str,
-        settings: QueueSettings,
-        jitter: float,
-    ) -> Settlement:
-        settling = Settling(self._open(), lease, runs)
-        settling.nack(Backoff(now_ms, delay_ms, is_counted, error, settings, jitter))
-        self._returned(lease, settling.returned, error)
-        self._returned(lease, settling.followers, "")
-        return settling.settlement()
+    def nack(self, lease: int, runs: Sequence[Run], policy: RetryPolicy) -> Settlement:
+        settler = LaneSettler(self._open(), lease, runs)
+        settler.nack(policy)
+        self._returned(lease, settler.returned, policy.error)
+        self._returned(lease, settler.followers, "")
+        return settler.settlement()
 
     def reject(self, lease: int, runs: Sequence[Run], reason: str) -> Settlement:
-        settling = Settling(self._open(), lease, runs)
-        settling.reject(reason)
-        return settling.settlement()
+        settler = LaneSettler(self._open(), lease, runs)
+        settler.reject(reason)
+        return settler.settlement()
 
     def extend(self, lease: int, runs: Sequence[Run], deadline_ms: int) -> Settlement:
-        settling = Settling(self._open(), lease, runs)
-        settling.extend(deadline_ms)
-        if settling.done:
-            self.events.append(Extended(self.group_id, lease, merged(settling.done), deadline_ms))
-        return settling.settlement()
+        settler = LaneSettler(self._open(), lease, runs)
+        settler.extend(deadline_ms)
+        if settler.done:
+            self.events.append(Extended(self.group_id, lease, merged(settler.done), deadline_ms))
+        return settler.settlement()
 
     def drop(self, lease: int, runs: Sequence[Run], reason: str) -> list[Dead]:
-        settling = Settling(self._open(), lease, runs)
-        settling.drop(reason)
-        return list(settling.settlement().dead)
+        settler = LaneSettler(self._open(), lease, runs)
+        settler.drop(reason)
+        return list(settler.settlement().dead)
 
     def take_back(self, undo: Any) -> None:
         for saved in reversed(undo):
-            if saved.book is self._lanes and saved.is_above(self._settled_below):
+            if saved.table is self._lanes and saved.is_above(self._settled_below):
                 take_back(saved)
 
     # time
@@ -194,12 +184,12 @@ class LaneState:
     # all below
 
     def settle_below(self, offset: int) -> int:
-        book = self._open()
+        table = self._open()
         if offset <= self._settled_below:
             return 0
         self._settled_below = offset
         self.events.append(SettledBelow(self.group_id, offset))
-        gone = settle_below(book, offset)
+        gone = settle_below(table, offset)
         self._read_up_to(offset)
         return gone
 
@@ -213,8 +203,8 @@ class LaneState:
         return dict(self._open().held)
 
     def counts(self) -> Counts:
-        book = self._open()
-        return Counts(sum(book.leased), book.retrying, book.read_ahead, tuple(book.leased))
+        table = self._open()
+        return Counts(sum(table.leased), table.retrying, table.read_ahead, tuple(table.leased))
 
     def blocked_keys(self, now_ms: int, limit: int) -> list[tuple[bytes, int]]:
         self._open().wake(now_ms)
@@ -224,14 +214,14 @@ class LaneState:
 
     def apply(self, event: msgspec.Struct) -> None:
         if isinstance(event, Rewound):
-            self._begin(LaneBook(), event.offset, IntervalSet())
+            self._begin(LaneTable(), event.offset, IntervalSet())
             return
         if self._recovery is None:
-            self._recovery = restored(list(self.image()))
+            self._recovery = restored(list(self.snapshot()))
         self._recovery.apply(event)
 
-    def image(self) -> Iterator[bytes]:
-        return image(self._open(), self._position, self._passed)
+    def snapshot(self) -> Iterator[bytes]:
+        return snapshot(self._open(), self._position, self._passed)
 
     def restore(self, pieces: Sequence[bytes], ahead_ms: int = 0) -> None:
         self._recovery = restored(pieces, ahead_ms)

@@ -3,22 +3,22 @@
 import numpy as np
 
 from quiver.queues.state.port import LEVELS
-from quiver.queues.state.unordered.in_flight_run import LEASED, RETURNED, WAITING, Entry
-from quiver.queues.state.unordered.ready_queue import Line
+from quiver.queues.state.unordered.in_flight_run import LEASED, RETURNED, WAITING, InFlightRun
+from quiver.queues.state.unordered.ready_queue import ReadyQueue
 from quiver.queues.state.unordered.unsettled import Unsettled
 from quiver.structures.ordered_pairs import LOWEST, OrderedPairs, Pair
 
 _WAKE_AT_ONCE = 2_000
 
 
-class Ledger:
+class InFlight:
     """Entries go in (`put`) and come out (`cut`, whole or in part); what is in is changed here alone."""
 
-    def __init__(self, line_of: tuple[int, ...]) -> None:
-        self._line_of = line_of
+    def __init__(self, queue_of_level: tuple[int, ...]) -> None:
+        self._queue_of_level = queue_of_level
         """The line of each level."""
-        self.lines = [Line() for _ in range(max(line_of) + 1)]
-        self._is_by_offset = len(self.lines) == 1
+        self.ready_queues = [ReadyQueue() for _ in range(max(queue_of_level) + 1)]
+        self._is_by_offset = len(self.ready_queues) == 1
         """In offset order, what comes again comes in offset order: the lowest holds up the committed offset."""
         self.unsettled = Unsettled()
         self.leased = [0] * LEVELS
@@ -29,13 +29,13 @@ class Ledger:
         self._dues = OrderedPairs()
         """Time and start of what waits to be due."""
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: InFlightRun) -> None:
         """Its offsets must be free."""
         self.unsettled.add(entry)
         self._note_time(entry, entry.start)
         self._count(entry, entry.end - entry.start)
 
-    def load(self, entries: list[Entry]) -> None:
+    def load(self, entries: list[InFlightRun]) -> None:
         """Many at once, at start-up: in order, behind all that are in, each leased or waiting to be due."""
         self.unsettled.append(entries)
         for entry in entries:
@@ -45,12 +45,12 @@ class Ledger:
             if pairs:
                 times.extend(*np.array(pairs, np.int64).T)
 
-    def lengthen(self, entry: Entry, end: int) -> None:
+    def lengthen(self, entry: InFlightRun, end: int) -> None:
         """The offsets up to `end` must be free."""
         self._count(entry, end - entry.end)
         entry.end = end
 
-    def cut(self, entry: Entry, start: int, end: int) -> Entry:
+    def cut(self, entry: InFlightRun, start: int, end: int) -> InFlightRun:
         """Takes out what an entry has from `start` up to `end`, which is something; returns it."""
         if start <= entry.start and entry.end <= end:
             self._count(entry, entry.start - entry.end)
@@ -70,12 +70,12 @@ class Ledger:
             self._note_time(entry, part.end)
         return part
 
-    def cut_all(self, start: int, end: int) -> list[Entry]:
+    def cut_all(self, start: int, end: int) -> list[InFlightRun]:
         """Takes out everything from `start` up to `end`, in order."""
         return [self.cut(entry, start, end) for entry in self.unsettled.overlapping(start, end)]
 
-    def first_due(self, line: Line) -> Entry | None:
-        first = _first(line.due)
+    def first_due(self, ready_queue: ReadyQueue) -> InFlightRun | None:
+        first = _first(ready_queue.due)
         return None if first is None else self.unsettled.at(first[1])
 
     def wake(self, now_ms: int) -> None:
@@ -83,7 +83,7 @@ class Ledger:
         for entry in self._until(self._dues, now_ms, _WAKE_AT_ONCE):
             self.change(entry, RETURNED, entry.time_ms)
 
-    def change(self, entry: Entry, state: int, time_ms: int) -> None:
+    def change(self, entry: InFlightRun, state: int, time_ms: int) -> None:
         """An entry that stays in."""
         size = entry.end - entry.start
         self._forget_time(entry)
@@ -92,7 +92,7 @@ class Ledger:
         self._note_time(entry, entry.start)
         self._count(entry, size)
 
-    def expired(self, now_ms: int, limit: int) -> list[Entry]:
+    def expired(self, now_ms: int, limit: int) -> list[InFlightRun]:
         """What has a lease that is over, the earliest first."""
         return self._until(self._deadlines, now_ms, limit)
 
@@ -100,35 +100,35 @@ class Ledger:
         firsts = (_first(self._deadlines), _first(self._dues))
         return min((first[0] for first in firsts if first is not None), default=None)
 
-    def _until(self, times: OrderedPairs, now_ms: int, limit: int) -> list[Entry]:
+    def _until(self, times: OrderedPairs, now_ms: int, limit: int) -> list[InFlightRun]:
         first = _first(times)
         if first is None or first[0] > now_ms:
             return []
         pairs = times.starting_at(LOWEST, LOWEST, limit)
         return [self.unsettled.at(start) for time_ms, start in pairs if time_ms <= now_ms]
 
-    def _note_time(self, entry: Entry, start: int) -> None:
+    def _note_time(self, entry: InFlightRun, start: int) -> None:
         times, time = self._time_of(entry)
         times.add(time, start)
 
-    def _forget_time(self, entry: Entry) -> None:
+    def _forget_time(self, entry: InFlightRun) -> None:
         times, time = self._time_of(entry)
         times.remove(time, entry.start)
 
-    def _time_of(self, entry: Entry) -> tuple[OrderedPairs, int]:
+    def _time_of(self, entry: InFlightRun) -> tuple[OrderedPairs, int]:
         """Where an entry stands by time, and at which."""
         if entry.state == LEASED:
             return self._deadlines, entry.time_ms
         if entry.state == WAITING:
             return self._dues, entry.time_ms
-        due = self.lines[self._line_of[entry.level]].due
+        due = self.ready_queues[self._queue_of_level[entry.level]].due
         return due, 0 if self._is_by_offset else entry.time_ms
 
-    def _count(self, entry: Entry, change: int) -> None:
+    def _count(self, entry: InFlightRun, change: int) -> None:
         if entry.state != LEASED:
             self.retrying += change
             if entry.state != WAITING:
-                self.lines[self._line_of[entry.level]].due_count += change
+                self.ready_queues[self._queue_of_level[entry.level]].due_count += change
             return
         self.leased[entry.level] += change
         held = self.held.get(entry.consumer, 0) + change

@@ -1,10 +1,11 @@
 """Messages that a group has been given and has not settled: a run with one history and one owner."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import msgspec
 
 from quiver.queues.state.port import Dead, Run, Taken
+from quiver.structures.offset_ranges import joined
 
 LEASED, EXPIRED, WAITING, RETURNED = 0, 1, 2, 3
 """Leased; its lease is over but it can still be settled; given back and not due; given back and due."""
@@ -13,7 +14,7 @@ LEASE_EXPIRED = "the lease expired"
 """The last error of a message whose consumer said nothing."""
 
 
-class Entry(msgspec.Struct, array_like=True, gc=False, eq=False):
+class InFlightRun(msgspec.Struct, array_like=True, gc=False, eq=False):
     """Holds nothing that could point back to it, so the garbage collector need not look at millions of these."""
 
     start: int
@@ -39,7 +40,7 @@ class Entry(msgspec.Struct, array_like=True, gc=False, eq=False):
         """As the next delivery shows it. On the journal an expired lease looks like one that still runs."""
         return self.error or (LEASE_EXPIRED if self.can_be_settled else "")
 
-    def goes_on_in(self, other: "Entry") -> bool:
+    def goes_on_in(self, other: "InFlightRun") -> bool:
         """Whether the other one follows in the same lease, with the same history."""
         return (
             self.end == other.start
@@ -55,9 +56,9 @@ class Entry(msgspec.Struct, array_like=True, gc=False, eq=False):
     def dead(self, reason: str, error: str) -> Dead:
         return Dead(self.start, self.end, self.level, self.attempts, self.first_delivered_ms, reason, error)
 
-    def part(self, start: int, end: int) -> "Entry":
+    def part(self, start: int, end: int) -> "InFlightRun":
         """A copy that stands for some of its messages."""
-        return Entry(
+        return InFlightRun(
             start,
             end,
             self.level,
@@ -71,12 +72,6 @@ class Entry(msgspec.Struct, array_like=True, gc=False, eq=False):
         )
 
 
-def joined(entries: Sequence[Entry]) -> list[Run]:
+def runs_of(entries: Iterable[InFlightRun]) -> list[Run]:
     """Their offsets, with those that follow each other as one run."""
-    runs: list[Run] = []
-    for entry in entries:
-        if runs and runs[-1][1] == entry.start:
-            runs[-1] = (runs[-1][0], entry.end)
-        else:
-            runs.append((entry.start, entry.end))
-    return runs
+    return joined((entry.start, entry.end) for entry in entries)

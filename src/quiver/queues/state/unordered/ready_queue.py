@@ -5,7 +5,7 @@ from collections import deque
 from quiver.structures.ordered_pairs import OrderedPairs
 
 
-class Line:
+class ReadyQueue:
     __slots__ = ("due", "due_count", "ready", "ready_count")
 
     def __init__(self) -> None:

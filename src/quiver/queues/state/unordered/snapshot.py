@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from quiver.queues.journal.replayed_times import brought_back
-from quiver.queues.state.unordered.in_flight_run import LEASED, WAITING, Entry
+from quiver.queues.state.unordered.in_flight_run import LEASED, WAITING, InFlightRun
 from quiver.queues.state.unordered.unsettled import Unsettled
 
 _positions = msgspec.msgpack.Decoder(list[int])
-_entries = msgspec.msgpack.Decoder(list[Entry])
+_entries = msgspec.msgpack.Decoder(list[InFlightRun])
 
 
-def image(positions: Sequence[int], line_of: Sequence[int], unsettled: Unsettled) -> Iterator[bytes]:
+def snapshot(positions: Sequence[int], queue_of_level: Sequence[int], unsettled: Unsettled) -> Iterator[bytes]:
     """Positions as they are at the beginning, and the entries below them; there may be changes between the pieces.
 
     What is taken meanwhile is left out: its event comes behind the snapshot, or it never was.
@@ -21,14 +21,16 @@ def image(positions: Sequence[int], line_of: Sequence[int], unsettled: Unsettled
     offset = 0
     while entries := unsettled.following(offset):
         offset = entries[-1].end
-        yield msgspec.msgpack.encode([entry for entry in entries if entry.start < positions[line_of[entry.level]]])
+        yield msgspec.msgpack.encode(
+            [entry for entry in entries if entry.start < positions[queue_of_level[entry.level]]]
+        )
 
 
-def restored(pieces: Sequence[bytes], ahead_ms: int) -> tuple[list[int], Iterator[list[Entry]]]:
+def restored(pieces: Sequence[bytes], ahead_ms: int) -> tuple[list[int], Iterator[list[InFlightRun]]]:
     return _positions.decode(pieces[0]), _restored_entries(pieces[1:], ahead_ms)
 
 
-def _restored_entries(pieces: Sequence[bytes], ahead_ms: int) -> Iterator[list[Entry]]:
+def _restored_entries(pieces: Sequence[bytes], ahead_ms: int) -> Iterator[list[InFlightRun]]:
     """What had expired or was due is so again as soon as somebody looks at the time."""
     texts: dict[str, str] = {}
     for piece in pieces:

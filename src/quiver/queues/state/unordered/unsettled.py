@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from quiver.queues.state.unordered.in_flight_run import Entry
+from quiver.queues.state.unordered.in_flight_run import InFlightRun
 
 _BLOCK = 512
 
@@ -14,7 +14,7 @@ class Unsettled:
     __slots__ = ("_blocks", "_firsts", "_starts")
 
     def __init__(self) -> None:
-        self._blocks: list[list[Entry]] = []
+        self._blocks: list[list[InFlightRun]] = []
         self._starts: list[list[int]] = []
         self._firsts: list[int] = []
         """Where the first entry of each block begins."""
@@ -23,7 +23,7 @@ class Unsettled:
     def lowest(self) -> int | None:
         return self._firsts[0] if self._firsts else None
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: InFlightRun) -> None:
         start = entry.start
         if not self._firsts:
             self._blocks.append([entry])
@@ -40,13 +40,13 @@ class Unsettled:
         if len(block) > _BLOCK:
             self._divide(at, place)
 
-    def append(self, entries: list[Entry]) -> None:
+    def append(self, entries: list[InFlightRun]) -> None:
         """Entries in order, behind all that are in: a block of their own."""
         self._blocks.append(entries)
         self._starts.append([entry.start for entry in entries])
         self._firsts.append(entries[0].start)
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, entry: InFlightRun) -> None:
         at, place = self._find(entry.start)
         block, starts = self._blocks[at], self._starts[at]
         del block[place], starts[place]
@@ -55,19 +55,19 @@ class Unsettled:
         elif place == 0:
             self._firsts[at] = starts[0]
 
-    def begin_at(self, entry: Entry, start: int) -> None:
+    def begin_at(self, entry: InFlightRun, start: int) -> None:
         """The entry loses what is before `start`."""
         at, place = self._find(entry.start)
         entry.start = self._starts[at][place] = start
         if place == 0:
             self._firsts[at] = start
 
-    def at(self, start: int) -> Entry:
+    def at(self, start: int) -> InFlightRun:
         """The entry that begins there."""
         at, place = self._find(start)
         return self._blocks[at][place]
 
-    def overlapping(self, start: int, end: int) -> list[Entry]:
+    def overlapping(self, start: int, end: int) -> list[InFlightRun]:
         """Every entry with a message from `start` up to `end`, in order."""
         firsts = self._firsts
         if not firsts:
@@ -86,7 +86,7 @@ class Unsettled:
             found += self._blocks[at][:last]
         return found
 
-    def following(self, offset: int) -> list[Entry]:
+    def following(self, offset: int) -> list[InFlightRun]:
         """The next entries that begin at or behind an offset, a few hundred at the most; none: there are no more."""
         for at in range(max(0, bisect_right(self._firsts, offset) - 1), len(self._firsts)):
             place = bisect_left(self._starts[at], offset)
@@ -94,7 +94,7 @@ class Unsettled:
                 return self._blocks[at][place:]
         return []
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[InFlightRun]:
         """In order. There must be no change meanwhile."""
         for block in self._blocks:
             yield from block

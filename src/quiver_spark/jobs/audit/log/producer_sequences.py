@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from quiver.partition.producers import FRAMES_REMEMBERED, SEQUENCE_LIMIT
+from quiver.model.limits import FRAMES_REMEMBERED, SEQUENCE_LIMIT
 from quiver.records.header import NO_PRODUCER, FrameHeader
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from quiver.dead_letters.search import letter_size
-from quiver.dead_letters.service import LetterPage
+from quiver.dead_letters.search import dead_letter_size
+from quiver.dead_letters.service import DeadLetterPage
 from quiver.gateways.http.answer import Answer, StreamedAnswer
 from quiver.gateways.http.media import JSON, Media
 from quiver.gateways.http.request import Request
@@ -58,9 +58,9 @@ class LettersAnswer(msgspec.Struct, kw_only=True):
     next: Annotated[str | None, Meta(description="For `after`, to get the next page; null behind the last one.")]
 
 
-def page_answer(request: Request, page: LetterPage, dlq_topic: str) -> Answer | StreamedAnswer:
+def page_answer(request: Request, page: DeadLetterPage, dlq_topic: str) -> Answer | StreamedAnswer:
     following = None if page.next is None else str(page.next)
-    size = sum(map(letter_size, page.letters))
+    size = sum(map(dead_letter_size, page.letters))
     if len(page.letters) <= _RUN_LETTERS and size <= _RUN_BYTES:
         shown = [letter_answer(letter) for letter in page.letters]
         answer = LettersAnswer(
@@ -134,7 +134,7 @@ def _runs(letters: Sequence[DeadLetter]) -> Iterator[list[LetterAnswer]]:
     size = 0
     for letter in letters:
         run.append(letter_answer(letter))
-        size += letter_size(letter)
+        size += dead_letter_size(letter)
         if len(run) >= _RUN_LETTERS or size >= _RUN_BYTES:
             yield run
             run, size = [], 0

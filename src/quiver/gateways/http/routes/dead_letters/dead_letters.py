@@ -6,17 +6,17 @@ import msgspec
 from msgspec import Meta
 
 from quiver.dead_letters.search import Search
-from quiver.dead_letters.service import MAX_LIMIT, LettersTaken
+from quiver.dead_letters.service import MAX_LIMIT, DeadLettersTaken
 from quiver.gateways.http.answer import Answer, StreamedAnswer
 from quiver.gateways.http.field_notes import NAME, note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.routes.dead_letters.answers import LettersAnswer, page_answer
 from quiver.model.dead_letter import (
-    LetterFilter,
+    DeadLetterFilter,
     dead_letter_topic,
-    parse_letter_cursor,
-    parse_letter_id,
+    parse_dead_letter_cursor,
+    parse_dead_letter_id,
 )
 from quiver.model.errors import InvalidName, InvalidRequest, PartitionOffline, TopicNotFound
 from quiver.model.names import check_name
@@ -88,7 +88,7 @@ class DeadLetterRoutes:
     async def list(self, request: Request) -> Answer | StreamedAnswer:
         topic, query = request.topic(), request.query(LetterQuery)
         ids = None if query.ids is None else query.ids.split(",")
-        after = None if query.after is None else parse_letter_cursor(query.after)
+        after = None if query.after is None else parse_dead_letter_cursor(query.after)
         search = Search(_filter(query, ids), after, query.order == "newest")
         page = await self._broker.dead_letters.page(topic, search, limit=min(query.limit, MAX_LIMIT), skip=query.skip)
         return page_answer(request, page, dead_letter_topic(topic))
@@ -155,9 +155,9 @@ def _search(wanted: PurgeRequest) -> Search:
     return Search(_filter(fields, wanted.ids))
 
 
-def _filter(fields: LetterFields, ids: list[str] | None) -> LetterFilter:
-    return LetterFilter(
-        ids=None if ids is None else [parse_letter_id(text.strip()) for text in ids],
+def _filter(fields: LetterFields, ids: list[str] | None) -> DeadLetterFilter:
+    return DeadLetterFilter(
+        ids=None if ids is None else [parse_dead_letter_id(text.strip()) for text in ids],
         partition=fields.partition,
         group=fields.group,
         reason=fields.reason,
@@ -168,7 +168,7 @@ def _filter(fields: LetterFields, ids: list[str] | None) -> LetterFilter:
     )
 
 
-def _shown(topic: str, wanted: PurgeRequest, taken: LettersTaken) -> dict[str, Any]:
+def _shown(topic: str, wanted: PurgeRequest, taken: DeadLettersTaken) -> dict[str, Any]:
     return {
         "dlq_topic": dead_letter_topic(topic),
         "dry_run": bool(wanted.dry_run),

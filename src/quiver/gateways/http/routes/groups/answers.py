@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from quiver.groups.assignors import AssignorName, TopicPartition
+from quiver.groups.assignors import AssignorName
 from quiver.groups.member import MemberState
 from quiver.groups.state import GroupStateName, Protocol
 from quiver.model.times import format_time
+from quiver.model.topic_partition import TopicPartition
 from quiver.system.pace import paced
 
 if TYPE_CHECKING:

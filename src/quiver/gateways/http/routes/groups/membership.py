@@ -26,7 +26,6 @@ from quiver.gateways.http.routes.groups.member_bodies import (
     MemberQuery,
     RevokeRequest,
 )
-from quiver.groups.assignors import TopicPartition
 from quiver.groups.member import Subscription
 from quiver.groups.state import Protocol
 from quiver.model.errors import (
@@ -42,6 +41,7 @@ from quiver.model.errors import (
 from quiver.model.names import check_name
 from quiver.model.position import EARLIEST, parse_position
 from quiver.model.times import parse_duration_ms
+from quiver.model.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker

@@ -115,7 +115,7 @@ class PollRoute:
                 offsets.setdefault(part.topic.name, {})[str(part.partition)] = part.next_offset
                 if numbers[part.partition] == 1:
                     next_offsets[str(part.partition)] = part.next_offset
-        told = self._broker.poll.readers.told(group, member_id)
+        told = self._broker.poll.sessions.told(group, member_id)
         refs = [] if told is None else partition_refs(self._broker, told.assigned)
         return {
             "next_offset": next_offsets,

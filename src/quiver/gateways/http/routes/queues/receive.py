@@ -1,7 +1,7 @@
 """POST /topics/{topic}/receive: leases messages for a consumer of a queue group, waiting for some."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
@@ -25,14 +25,13 @@ from quiver.model.names import check_name
 from quiver.model.position import parse_position
 from quiver.model.priority import parse_priority
 from quiver.model.queue import QUEUE_SETTINGS, Ordering
+from quiver.model.receive import MAX_MESSAGES, MAX_WAIT_MS
+from quiver.model.receive import ReceiveRequest as QueueRequest
 from quiver.model.times import parse_duration_ms
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
     from quiver.queues.service import Received
-
-MAX_MESSAGES = 10_000
-MAX_WAIT_MS = 300_000
 
 
 class ReceiveRequest(msgspec.Struct, kw_only=True):
@@ -84,8 +83,8 @@ class ReceiveRoute:
 
     async def _wait(self, request: Request, topic: str, wanted: ReceiveRequest) -> "list[Received]":
         """Receives while the client is there: what nobody hears of must not count as delivered."""
-        options = _options(wanted, request.connection, self._broker.clock.now_ms())
-        receiving = asyncio.ensure_future(self._broker.queues.receive([topic], **options))
+        asked = _asked(topic, wanted, request.connection, self._broker.clock.now_ms())
+        receiving = asyncio.ensure_future(self._broker.queues.receive(asked))
         leaving = asyncio.ensure_future(request.client_gone())
         try:
             await asyncio.wait((receiving, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -114,20 +113,20 @@ def receive_routes(broker: "Broker") -> Routes:
     return {"/topics/{topic}/receive": {"POST": operation}}
 
 
-def _options(wanted: ReceiveRequest, connection: str, now_ms: int) -> dict[str, Any]:
-    """What the broker's receive takes besides the topic."""
+def _asked(topic: str, wanted: ReceiveRequest, connection: str, now_ms: int) -> QueueRequest:
     if wanted.group is None:
         raise InvalidRequest(problem='the body needs "group": the queue group to receive for')
-    return {
-        "group": check_name(wanted.group, "group"),
-        "consumer": wanted.consumer or connection,
-        "max_messages": min(wanted.max_messages or 10, MAX_MESSAGES),
-        "wait_ms": 0 if wanted.wait is None else min(parse_duration_ms(wanted.wait, "wait"), MAX_WAIT_MS),
-        "visibility_ms": None if wanted.visibility is None else _visibility_ms(wanted.visibility),
-        "ordering": wanted.ordering,
-        "priority": None if wanted.priority is None else parse_priority(wanted.priority),
-        "start": None if wanted.start is None else parse_position(wanted.start, now_ms),
-    }
+    return QueueRequest(
+        [topic],
+        check_name(wanted.group, "group"),
+        wanted.consumer or connection,
+        max_messages=min(wanted.max_messages or 10, MAX_MESSAGES),
+        wait_ms=0 if wanted.wait is None else min(parse_duration_ms(wanted.wait, "wait"), MAX_WAIT_MS),
+        visibility_ms=None if wanted.visibility is None else _visibility_ms(wanted.visibility),
+        ordering=wanted.ordering,
+        priority=None if wanted.priority is None else parse_priority(wanted.priority),
+        start=None if wanted.start is None else parse_position(wanted.start, now_ms),
+    )
 
 
 def _visibility_ms(value: object) -> int:

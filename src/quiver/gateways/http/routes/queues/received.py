@@ -35,7 +35,7 @@ class Size:
     """How much an answer will hold: frames, messages, and bytes of their content."""
 
     def __init__(self, received: "Sequence[Received]") -> None:
-        headers = [unpack_header(one.delivery.frame) for one in received]
+        headers = [unpack_header(one.run.frame) for one in received]
         self.frames = len(headers)
         self.messages = sum(header.record_count for header in headers)
         self.bytes = sum(header.uncompressed_length or header.frame_bytes for header in headers)
@@ -64,12 +64,12 @@ def shown_runs(received: "Sequence[Received]") -> Iterator[list[ReceivedMessage]
 
 
 def _messages(received: "Received") -> Iterator[StoredMessage]:
-    frame = open_frame(received.delivery.frame)
+    frame = open_frame(received.run.frame)
     priority = Priority(frame.header.priority)
     columns = zip(frame.offsets(), frame.timestamps(), frame.keys(), frame.values(), frame.headers(), strict=True)
     for offset, timestamp_ms, key, value, headers in columns:
         yield StoredMessage(
-            partition=received.delivery.partition,
+            partition=received.run.partition,
             offset=offset,
             timestamp_ms=timestamp_ms,
             append_time_ms=frame.header.append_time_ms,
@@ -81,10 +81,8 @@ def _messages(received: "Received") -> Iterator[StoredMessage]:
 
 
 def _shown(received: "Received", message: StoredMessage) -> ReceivedMessage:
-    topic, delivery = received.topic.name, received.delivery
-    receipt = Receipt(
-        topic, delivery.partition, message.offset, delivery.attempt, delivery.group_id, delivery.lease_id
-    )
+    topic, run = received.topic.name, received.run
+    receipt = Receipt(topic, run.partition, message.offset, run.attempt, run.group_id, run.lease_id)
     shown = ReceivedMessage(
         topic=topic,
         partition=message.partition,
@@ -93,10 +91,10 @@ def _shown(received: "Received", message: StoredMessage) -> ReceivedMessage:
         appended_at=shown_time(message.append_time_ms),
         priority=NAMES[message.priority],
         receipt_handle=str(receipt),
-        attempt=delivery.attempt,
-        first_delivered=shown_time(delivery.first_delivered_ms),
-        deadline=shown_time(delivery.deadline_ms),
-        last_error=delivery.last_error or UNSET,
+        attempt=run.attempt,
+        first_delivered=shown_time(run.first_delivered_ms),
+        deadline=shown_time(run.deadline_ms),
+        last_error=run.last_error or UNSET,
     )
     show_content(shown, message)
     return shown

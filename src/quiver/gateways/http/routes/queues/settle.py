@@ -20,15 +20,15 @@ from quiver.model.errors import (
     SettleInOrder,
 )
 from quiver.model.receipt import Receipt, parse_receipt
+from quiver.model.settlement import ACK, EXTEND, MAX_DELAY_MS, NACK, REJECT
 from quiver.model.times import format_time, parse_duration_ms
-from quiver.protocol.queue_messages import ACK, EXTEND, NACK, REJECT
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
     from quiver.queues.service import ReceiptOutcome
 
 MAX_RECEIPTS = 10_000
-MAX_DELAY_MS = 3650 * 86_400_000
+
 
 Done = Literal["acked", "requeued", "dlq", "rejected", "discarded", "extended"]
 

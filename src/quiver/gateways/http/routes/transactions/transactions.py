@@ -42,8 +42,9 @@ from quiver.model.errors import (
 from quiver.model.names import check_name
 from quiver.model.numbers import shown, whole_number
 from quiver.model.receipt import parse_receipt
+from quiver.model.transaction import LeasedAcks
 from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import DEFAULT_TIMEOUT_MS, GroupOffsets, LeasedAcks, ProducerKey
+from quiver.protocol.transaction_messages import DEFAULT_TIMEOUT_MS, GroupOffsets, ProducerKey
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker

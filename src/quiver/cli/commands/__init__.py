@@ -1,0 +1,1 @@
+"""The subcommands of `quiver`: one module per command or group of commands."""

@@ -1,0 +1,1 @@
+"""What `quiver work` runs: the handler, the threads, the status line."""

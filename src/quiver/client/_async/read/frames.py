@@ -1,0 +1,122 @@
+"""Stored frames and offsets by topic id: `q.frames`. For programs that decode frames, such as the Spark source."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from quiver.client._async.connection.connection import Outbound
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
+from quiver.client._async.read.offsets import find_offsets
+from quiver.client._backend_async import Waiter
+from quiver.client.read.fetched_frames import FetchedFrames
+from quiver.client.read.isolation import READ_COMMITTED, is_committed
+from quiver.client.size_option import size_option
+from quiver.model.errors import QuiverError, RequestTimeout, error_from_wire
+from quiver.model.limits import MIB, Limits
+from quiver.model.position import parse_position
+from quiver.model.sizes import Size
+from quiver.model.times import Duration, parse_duration_ms, wait_seconds
+from quiver.protocol.messages import Answer, Failure, Fetch, Fetched, FetchPart
+
+_Answered = tuple[Answer | QuiverError, memoryview]
+_NO_BYTES = memoryview(b"")
+
+
+class AsyncPendingFetch:
+    """A fetch that was sent. Whatever goes wrong is raised by `result`."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._waiter: Waiter[_Answered] = Waiter()
+
+    def answered(self, answer: Answer | QuiverError, payload: memoryview) -> None:
+        self._waiter.set((answer, payload))
+
+    async def result(self, timeout: Duration | None = None) -> FetchedFrames:
+        """The frames, or the error in their place; RequestTimeout when there was no answer in time."""
+        seconds = wait_seconds(timeout)
+        try:
+            got = await self._waiter.wait(seconds)
+        except TimeoutError:
+            raise RequestTimeout(f"the broker at {self._address} did not answer within {seconds:g} s") from None
+        assert got is not None
+        return _frames_of(*got)
+
+
+class AsyncFrames:
+    """Topics are named by their id: a topic that was deleted and created again is another one."""
+
+    def __init__(self, broker: AsyncReconnectingConnection) -> None:
+        self._broker = broker
+
+    async def fetch(
+        self,
+        topic_id: int,
+        partition: int,
+        offset: int,
+        *,
+        max_bytes: Size = 8 * MIB,
+        max_wait: Duration = 0,
+        isolation: str = READ_COMMITTED,
+    ) -> FetchedFrames:
+        """Frames of a partition from the one that holds `offset` on, after at most `max_wait` without any.
+
+        A lost connection is retried within the client's timeout. Errors of the broker are raised: OffsetOutOfRange,
+        TopicNotFound, PartitionNotFound, CorruptData.
+        """
+        request = _request(topic_id, partition, offset, max_bytes, max_wait, isolation)
+        reply = await self._broker.call(request)
+        return _frames_of(reply.answer, reply.payload)
+
+    async def begin_fetch(
+        self,
+        topic_id: int,
+        partition: int,
+        offset: int,
+        *,
+        max_bytes: Size = 8 * MIB,
+        max_wait: Duration = 0,
+        isolation: str = READ_COMMITTED,
+    ) -> AsyncPendingFetch:
+        """Sends a fetch without waiting for its answer, so that one is under way while the last one is decoded.
+
+        Nothing is retried, and nothing but a wrong argument is raised here: see `AsyncPendingFetch.result`.
+        """
+        request = _request(topic_id, partition, offset, max_bytes, max_wait, isolation)
+        pending = AsyncPendingFetch(self._broker.address)
+        try:
+            connection = await self._broker.connection()
+        except QuiverError as error:
+            pending.answered(error, _NO_BYTES)
+        else:
+            await connection.send([Outbound(request, None, pending.answered)])
+        return pending
+
+    async def offsets(
+        self, topic_id: int, positions: Mapping[int, Any], *, isolation: str = READ_COMMITTED
+    ) -> dict[int, int]:
+        """By partition the offset that its position means now: earliest, latest, or a time.
+
+        The latest is the next to be written or, with read_committed, where the first open transaction begins.
+        """
+        now_ms = self._broker.clock.now_ms()
+        wanted = {partition: parse_position(at, now_ms, "at") for partition, at in positions.items()}
+        return await find_offsets(self._broker, topic_id, wanted, read_committed=is_committed(isolation))
+
+
+def _request(
+    topic_id: int, partition: int, offset: int, max_bytes: Size, max_wait: Duration, isolation: str
+) -> Fetch:
+    size = size_option("max_bytes", max_bytes, 1, Limits().fetch_bytes)
+    part = FetchPart(topic_id, partition, offset, size)
+    return Fetch([part], parse_duration_ms(max_wait, "max_wait"), 1, size, is_committed(isolation))
+
+
+def _frames_of(answer: Answer | QuiverError, payload: memoryview) -> FetchedFrames:
+    if isinstance(answer, Fetched) and len(answer.parts) == 1:
+        [part] = answer.parts
+        if part.error is None:
+            return FetchedFrames(payload, part.log_start, part.high_watermark, part.last_stable, part.aborted)
+        answer = part.error
+    if isinstance(answer, Failure):
+        raise error_from_wire(answer.code, answer.message, answer.retryable)
+    raise answer if isinstance(answer, QuiverError) else unexpected(answer)

@@ -1,0 +1,53 @@
+"""What the parts of a consumer share: what it holds, what was refused, and who is to be woken."""
+
+from collections import deque
+from typing import Any
+
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
+from quiver.client._backend_async import Lock, Signal
+from quiver.client.work.leases import Leases
+from quiver.client.work.options import WorkConfig
+from quiver.client.work.prefetch_buffer import PrefetchBuffer
+from quiver.client.work.settlement import AckedJob, Decision
+from quiver.model.errors import QuiverError
+
+_ERRORS_KEPT = 100
+
+
+class AsyncConsumerState:
+    """Used by the caller who takes jobs, by the background loop, and where answers arrive."""
+
+    def __init__(self, broker: AsyncReconnectingConnection, config: WorkConfig) -> None:
+        self.broker = broker
+        self.config = config
+        self.is_ordered = config.ordering == "key"
+        """Whether messages of a key come in order, one lease at a time."""
+        self.leases = Leases()
+        self.buffer: PrefetchBuffer[Any] = PrefetchBuffer()
+        self.decided: deque[AckedJob | Decision] = deque()
+        """Jobs that are done, and other decisions, to be sent in this order."""
+        self.errors: deque[QuiverError] = deque(maxlen=_ERRORS_KEPT)
+        """Refusals that nobody waited for: whoever asks for the next job gets them."""
+        self.taking = Lock()
+        """Held by whoever takes messages from the buffer."""
+        self.loop_wake = Signal()
+        self.loop_sleeps_until = 0.0
+        self.news = Signal()
+        """Wakes whoever waits for jobs or for answers."""
+
+    def note_received(self) -> None:
+        """Messages have come, or will not."""
+        self.news.set()
+        self.loop_wake.set()
+
+    def note_settled(self) -> None:
+        """Something was settled or renewed."""
+        self.news.set()
+        if self.decided or self.leases.renew_at < self.loop_sleeps_until:
+            self.loop_wake.set()
+
+    def note_refused(self, error: QuiverError) -> None:
+        """Something was refused that nobody waits for, or messages are damaged."""
+        self.errors.append(error)
+        self.buffer.return_current()
+        self.news.set()

@@ -1,0 +1,163 @@
+"""The way of messages to consumers: read ahead, taken under a lease, delivered once the lease is on the journal."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from quiver.model.queue import QueueSettings
+from quiver.partition.partition import Partition
+from quiver.queues.journal.events import Died
+from quiver.queues.journal.journal import QueueJournal
+from quiver.queues.journal.moves import moves_of
+from quiver.queues.partition.frame_cache import FrameCache
+from quiver.queues.partition.queue_group import QueueGroup
+from quiver.queues.partition.read_ahead import ReadAhead
+from quiver.queues.partition.response_builder import BuiltResponse, ResponseBuilder
+from quiver.queues.state.counters import Counters
+from quiver.queues.state.port import Run, Taken
+from quiver.queues.state.retry_policy import RetryPolicy
+from quiver.queues.state.settle_below import settle_below
+from quiver.system.clock import Clock
+
+
+class DeliveredRun(NamedTuple):
+    """One run of messages on its way to a consumer."""
+
+    partition: int
+    group_id: int
+    lease_id: int
+    start: int
+    end: int
+    attempt: int
+    deadline_ms: int
+    """By the wall clock."""
+    first_delivered_ms: int
+    last_error: str
+    frame: bytes | memoryview
+    """A stamped frame with exactly these messages: as it is stored when they are all of it."""
+
+
+class LeaseIssuer:
+    def __init__(
+        self,
+        partition: Partition,
+        number: int,
+        journal: QueueJournal,
+        frames: FrameCache,
+        *,
+        clock: Clock,
+        lease_clock: Clock,
+    ) -> None:
+        self._log = partition.log
+        self._number = number
+        self._journal = journal
+        self._clock = clock
+        self._lease_clock = lease_clock
+        self._read_ahead = ReadAhead(partition, frames, journal.removed)
+        self._response_builder = ResponseBuilder(partition, frames, journal.removed, clock)
+        self._deadlines: dict[int, int] = {}
+        """Of leases that were taken and not delivered yet."""
+
+    async def read_ahead(self, group: QueueGroup, count: int, levels: int) -> list[int]:
+        if self._journal.is_stuck:
+            await self._journal.written()
+        if self._log.start_offset > group.log_start:
+            await self._pass_over_lost(group)
+        available = await self._read_ahead.read_ahead(group, count, levels, self._lease_clock.now_ms())
+        if group.state.events:
+            self._journal.put(group)
+        return available
+
+    def take(
+        self, group: QueueGroup, level: int, count: int, *, lease: int, consumer: str, deadline_ms: int
+    ) -> list[Taken]:
+        taken = group.state.take(
+            level,
+            count,
+            lease=lease,
+            consumer=consumer,
+            now_ms=self._lease_clock.now_ms(),
+            deadline_ms=deadline_ms,
+            delivered_ms=self._clock.now_ms(),
+        )
+        if taken:
+            self._deadlines.setdefault(lease, deadline_ms)
+            # At once: the position on an event goes beyond all that was taken, so events come in the order of takes.
+            group.state.lease_taken(lease)
+            self._journal.put(group)
+        return taken
+
+    async def deliver(
+        self,
+        group: QueueGroup,
+        lease: int,
+        taken: Sequence[Taken],
+        *,
+        ttl_ms: int | None,
+        settings: QueueSettings,
+        max_bytes: int,
+    ) -> list[DeliveredRun]:
+        deadline_ms = self._deadlines.pop(lease, 0)
+        try:
+            response = await self._response_builder.build(taken, ttl_ms=ttl_ms, max_bytes=max_bytes)
+            died = self._leave_out(group, lease, response, settings)
+            await (self._journal.durable() if died else self._journal.written())
+        except BaseException:
+            self._give_back(group, lease, [(run.start, run.end) for run in taken], settings)
+            self._journal.put(group)
+            raise
+        self._note_delivered(group.counters, response)
+        shown_ms = deadline_ms + self._clock.now_ms() - self._lease_clock.now_ms()
+        return [
+            DeliveredRun(
+                self._number,
+                group.id,
+                lease,
+                run.start,
+                run.end,
+                run.taken.attempt,
+                shown_ms,
+                run.taken.first_delivered_ms,
+                run.taken.last_error,
+                run.frame,
+            )
+            for run in response.runs
+        ]
+
+    def _leave_out(self, group: QueueGroup, lease: int, response: BuiltResponse, settings: QueueSettings) -> bool:
+        """Settles what is not delivered, and gives back what does not fit; whether there is a death to be synced."""
+        events: list[Died] = []
+        gone = response.lost + response.removed
+        if gone:
+            events.append(Died(group.id, group.state.drop(lease, gone, "lost"), []))
+            group.counters.lost += sum(end - start for start, end in response.lost)
+        expired = self._journal.move_to_dlq(group, group.state.drop(lease, response.expired, "expired"))
+        if response.unfit:
+            self._give_back(group, lease, response.unfit, settings)
+        if gone or expired or response.unfit:
+            self._journal.put(group, [*events, *expired])
+        if expired:
+            group.pending_acks.add_unsynced(min(response.expired)[0], self._journal.changes)
+        self._journal.carry(moves_of(expired))
+        return bool(expired)
+
+    def _give_back(self, group: QueueGroup, lease: int, runs: Sequence[Run], settings: QueueSettings) -> None:
+        """As if they had not been taken."""
+        policy = RetryPolicy(settings, self._lease_clock.now_ms(), delay_ms=0, is_counted=False)
+        group.state.nack(lease, runs, policy)
+
+    def _note_delivered(self, counters: Counters, response: BuiltResponse) -> None:
+        now_ms = self._clock.now_ms()
+        for run in response.runs:
+            count, level = run.end - run.start, run.taken.level
+            counters.delivered += count
+            counters.delivered_by_level[level] += count
+            counters.waited_ms_by_level[level] += count * max(0, now_ms - run.append_time_ms)
+            counters.last_served_ms_by_level[level] = now_ms
+
+    async def _pass_over_lost(self, group: QueueGroup) -> None:
+        """Retention has removed what the group had not settled, or not even read."""
+        start = group.log_start = self._log.start_offset
+        if group.state.lowest_unsettled() < start:
+            unread = self._log.removed_count(group.highest_position())
+            group.counters.lost += unread + await settle_below(group, start)
+            self._journal.put(group)

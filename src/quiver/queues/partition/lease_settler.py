@@ -1,0 +1,201 @@
+"""What becomes of messages that consumers hold: settled by them, or by time."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from quiver.model.errors import InvalidRequest, LeaseLost
+from quiver.model.queue import QueueSettings
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
+from quiver.queues.journal.journal import QueueJournal
+from quiver.queues.journal.moves import moves_of
+from quiver.queues.partition.queue_group import QueueGroup
+from quiver.queues.state.counters import Counters
+from quiver.queues.state.port import Counts, Refused, Run, Settlement
+from quiver.queues.state.retry_policy import RetryPolicy
+from quiver.system.clock import Clock
+from quiver.system.randomness import Randomness
+
+_RUNS_AT_ONCE = 1_000
+_ERROR_LENGTH = 2_000
+
+
+class PreparedAcks(NamedTuple):
+    """Acknowledged in memory, as part of a transaction that is being decided on."""
+
+    group: QueueGroup
+    events: list[msgspec.Struct]
+    """Empty when nothing was acknowledged, and once they are on their way: until then snapshots are held back."""
+    take_back: Callable[[], None]
+    token: int
+    """What `PendingAcks` knows them by."""
+
+
+class LeaseSettler:
+    def __init__(self, journal: QueueJournal, clock: Clock, randomness: Randomness) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._randomness = randomness
+
+    async def settle(
+        self,
+        group: QueueGroup,
+        lease: int,
+        action: int,
+        runs: Sequence[Run],
+        *,
+        delay_ms: int | None,
+        is_counted: bool,
+        reason: str,
+        settings: QueueSettings,
+    ) -> Settlement:
+        change = self._change(group, lease, action, delay_ms, is_counted, reason[:_ERROR_LENGTH], settings)
+        ordered = sorted(runs) if len(runs) > 1 else runs
+        parts: list[Settlement] = []
+        for at in range(0, len(ordered), _RUNS_AT_ONCE):
+            if at:
+                await asyncio.sleep(0)
+            parts.append(self._make(group, action, ordered[at : at + _RUNS_AT_ONCE], change))
+        await self._journal.durable()
+        return parts[0] if len(parts) == 1 else _joined(parts)
+
+    def _change(
+        self,
+        group: QueueGroup,
+        lease: int,
+        action: int,
+        delay_ms: int | None,
+        is_counted: bool,
+        reason: str,
+        settings: QueueSettings,
+    ) -> Callable[[Sequence[Run]], Settlement]:
+        state, now_ms = group.state, self._clock.now_ms()
+        match action:
+            case action if action == ACK:
+                return lambda runs: state.ack(lease, runs)
+            case action if action == NACK:
+                jitter = 0.5 + self._randomness.jitter() / 2
+                policy = RetryPolicy(settings, now_ms, jitter, delay_ms, is_counted, reason)
+                return lambda runs: state.nack(lease, runs, policy)
+            case action if action == REJECT:
+                return lambda runs: state.reject(lease, runs, reason)
+            case action if action == EXTEND:
+                until_ms = now_ms + (settings.visibility_ms if delay_ms is None else delay_ms)
+                return lambda runs: state.extend(lease, runs, until_ms)
+        raise InvalidRequest(problem=f"{action} is not an action: 0 ack, 1 nack, 2 reject, 3 extend")
+
+    def _make(
+        self, group: QueueGroup, action: int, runs: Sequence[Run], change: Callable[[Sequence[Run]], Settlement]
+    ) -> Settlement:
+        """Makes a change and puts it on its way to the journal, with the way back."""
+        settlement = change(runs)
+        if settlement.refused:
+            settlement = settlement._replace(refused=[self._named(refused) for refused in settlement.refused])
+        died = self._journal.move_to_dlq(group, settlement.dead)
+        moves = moves_of(died)
+        count = _size(runs) - sum(refused.end - refused.start for refused in settlement.refused)
+        if not count:
+            return settlement
+        _count(group.counters, action, count)
+
+        def undo() -> None:
+            self._journal.take_back_moves(moves)
+            group.state.take_back(settlement.undo)
+            group.counters.dead -= sum(dead.end - dead.start for dead in settlement.dead)
+            _count(group.counters, action, -count)
+
+        self._journal.put(group, died, undo)
+        if action != EXTEND:
+            group.pending_acks.add_unsynced(runs[0][0], self._journal.changes)
+        self._journal.carry(moves)
+        return settlement._replace(moves=moves)
+
+    def _named(self, refused: Refused) -> Refused:
+        """States do not know where they are."""
+        if not isinstance(refused.error, LeaseLost):
+            return refused
+        start, last = refused.start, refused.end - 1
+        what = f"offset {start}" if start == last else f"offsets {start} to {last}"
+        return refused._replace(error=LeaseLost(message=f"{self._journal.name} {what}"))
+
+    def prepare_acks(self, group: QueueGroup, lease: int, runs: Sequence[Run]) -> PreparedAcks:
+        """Acknowledges without a word to the journal.
+
+        Whoever asks for it ends it, by `finish_acks` or by taking it back. LeaseLost, SettleInOrder: nothing is done.
+        """
+        self._journal.put(group)
+        settlement = group.state.ack(lease, sorted(runs))
+        events, group.state.events = group.state.events, []
+        if settlement.refused:
+            group.state.take_back(settlement.undo)
+            raise settlement.refused[0].error
+        count = _size(runs)
+        _count(group.counters, ACK, count)
+
+        def take_back() -> None:
+            group.state.take_back(settlement.undo)
+            _count(group.counters, ACK, -count)
+
+        if events:
+            self._journal.hold()
+        token = group.pending_acks.add_undecided(min(runs)[0]) if runs else 0
+        return PreparedAcks(group, events, take_back, token)
+
+    async def finish_acks(self, prepared: PreparedAcks) -> None:
+        """They count. What fails is tried again: then it is only the journal that was behind."""
+        if prepared.events:
+            self._journal.put_all(prepared.events)
+            prepared.group.pending_acks.decided(prepared.token, self._journal.changes)
+            prepared.events.clear()
+            self._journal.let_go()
+        await self._journal.durable()
+
+    def take_back_acks(self, prepared: PreparedAcks) -> None:
+        """They never were."""
+        prepared.take_back()
+        prepared.group.pending_acks.taken_back(prepared.token)
+        if prepared.events:
+            self._journal.let_go()
+
+    async def expire(self, group: QueueGroup, settings: QueueSettings) -> None:
+        """Ends leases whose time is over, and finds retries that are due."""
+        now_ms, state = self._clock.now_ms(), group.state
+        before: tuple[int, Counts] | None = None
+        while (next_ms := state.next_time_ms()) is not None and next_ms <= now_ms:
+            counts = state.counts()
+            if (next_ms, counts) == before:
+                return  # the state has nothing more to do about it
+            before = (next_ms, counts)
+            died = self._journal.move_to_dlq(group, state.expire(now_ms, settings, may_die=not group.in_offset_order))
+            group.counters.expired_leases += counts.leased - state.counts().leased
+            if died or state.events:
+                self._journal.put(group, died)
+                self._journal.carry(moves_of(died))
+                await self._journal.written()
+            await asyncio.sleep(0)
+
+
+def _size(runs: Sequence[Run]) -> int:
+    return sum(end - start for start, end in runs)
+
+
+def _count(counters: Counters, action: int, count: int) -> None:
+    if action == ACK:
+        counters.acks += count
+    elif action == NACK:
+        counters.nacks += count
+    elif action == REJECT:
+        counters.rejects += count
+    else:
+        counters.extensions += count
+
+
+def _joined(parts: Sequence[Settlement]) -> Settlement:
+    return Settlement(
+        [refused for part in parts for refused in part.refused],
+        [dead for part in parts for dead in part.dead],
+        min((part.until_ms for part in parts if part.until_ms is not None), default=None),
+        moves=[move for part in parts for move in part.moves],
+    )

@@ -1,0 +1,252 @@
+"""Settling: what becomes of messages that consumers were given."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from quiver.groups.service import GroupService
+from quiver.model.dead_letter import dead_letter_topic, is_dead_letter_topic
+from quiver.model.errors import Closed, LeaseLost, QuiverError, ShuttingDown, TopicNotFound
+from quiver.model.queue import QueueSettings
+from quiver.model.receipt import Receipt
+from quiver.model.settlement import ACK, NACK, SettleRequest
+from quiver.model.transaction import LeasedAcks
+from quiver.queues.partition.lease_settler import PreparedAcks
+from quiver.queues.partition.partition_queue import PartitionQueue
+from quiver.queues.partition_queues import PartitionQueues
+from quiver.queues.state.port import Refused, Settlement
+from quiver.structures.offset_ranges import ranges_of
+from quiver.topics.catalogue import TopicCatalogue
+
+logger = logging.getLogger(__name__)
+
+_REASON_LENGTH = 1000
+"""Of an error text as much is kept; it is on the journal and in memory with every message."""
+_PARTS_AT_ONCE = 64
+
+OnSettled = Callable[[PartitionQueue, SettleRequest, Settlement], None]
+
+
+class ReceiptOutcome(NamedTuple):
+    """What became of one message."""
+
+    error: QuiverError | None
+    topic: str
+    partition: int
+    offset: int
+    attempt: int
+    until_ms: int | None = None
+    dlq_topic: str | None = None
+    committed_offset: int | None = None
+    """Everything below is settled."""
+    offset_advanced: bool = False
+
+
+class _Lease(NamedTuple):
+    topic: str
+    partition: int
+    group_id: int
+    lease_id: int
+
+
+class SettleHandler:
+    def __init__(
+        self,
+        metadata: TopicCatalogue,
+        groups: GroupService,
+        queues: PartitionQueues,
+        *,
+        on_settled: OnSettled,
+    ) -> None:
+        self._metadata = metadata
+        self._groups = groups
+        self._partition_queues = queues
+        self._on_settled = on_settled
+
+    async def settle(self, parts: Sequence[SettleRequest]) -> list[Settlement]:
+        """Each part by itself, in their order; what is not refused is done and on disk."""
+        if len(parts) == 1:
+            return [await self._settle(parts[0])]
+        loop = asyncio.get_running_loop()
+        begun: list[asyncio.Task[Settlement]] = []
+        for at in range(0, len(parts), _PARTS_AT_ONCE):
+            begun += [loop.create_task(self._settle(part)) for part in parts[at : at + _PARTS_AT_ONCE]]
+            await asyncio.sleep(0)  # each is decided here, and waits for the disk with all the others
+        return [await task for task in begun]
+
+    async def settle_receipts(
+        self,
+        action: int,
+        receipts: Sequence[Receipt],
+        *,
+        delay_ms: int | None = None,
+        is_counted: bool = True,
+        reason: str = "",
+    ) -> list[ReceiptOutcome]:
+        """An outcome for each receipt, in their order. The same one twice: the second has lost its lease."""
+        leases: dict[_Lease, dict[int, int]] = {}
+        outcomes = [ReceiptOutcome(_lost(receipt.topic, *receipt[1:3]), *receipt[:4]) for receipt in receipts]
+        for place, receipt in enumerate(receipts):
+            lease = _Lease(receipt.topic, receipt.partition, receipt.group_id, receipt.lease_id)
+            leases.setdefault(lease, {}).setdefault(receipt.offset, place)
+        parts = [
+            SettleRequest(
+                self._topic_id(lease.topic),
+                *lease[1:],
+                action,
+                ranges_of(sorted(offsets)),
+                delay_ms,
+                is_counted,
+                reason,
+            )
+            for lease, offsets in leases.items()
+        ]
+        before = [self._committed(part) for part in parts]
+        settlements = await self.settle(parts)
+        for (lease, offsets), part, old, settlement in zip(leases.items(), parts, before, settlements, strict=True):
+            committed = self._committed(part)
+            errors, dead = _by_offset(settlement, offsets), _dead_offsets(settlement, offsets)
+            grave = None if is_dead_letter_topic(lease.topic) else dead_letter_topic(lease.topic)
+            for offset, place in offsets.items():
+                is_dead = offset in dead
+                outcomes[place] = ReceiptOutcome(
+                    errors.get(offset),
+                    *receipts[place][:4],
+                    None if is_dead else settlement.until_ms,
+                    grave if is_dead else None,
+                    committed,
+                    committed is not None and old is not None and committed > old,
+                )
+        return outcomes
+
+    async def _settle(self, part: SettleRequest) -> Settlement:
+        """Never raises: what goes wrong refuses the part."""
+        try:
+            part.check()
+            self._groups.check_readable()
+            queue = self._partition_queues.known(part.topic_id).get(part.partition)
+            if queue is None or queue.state(part.group_id) is None:
+                return Settlement([Refused(*run, self._lost(part, run[0])) for run in part.runs])
+            settlement = await queue.settle(
+                part.group_id,
+                part.lease_id,
+                part.action,
+                part.runs,
+                delay_ms=part.delay_ms,
+                is_counted=part.is_counted,
+                reason=part.reason[:_REASON_LENGTH],
+                settings=self.settings_of(part.topic_id, part.group_id),
+            )
+        except Exception as error:
+            if not isinstance(error, QuiverError):
+                logger.exception("a settlement failed unexpectedly")
+            known = error if isinstance(error, QuiverError) else QuiverError()
+            if isinstance(known, Closed):  # the consumer tries again when the broker is back
+                known = ShuttingDown()
+            return Settlement([Refused(*run, known) for run in part.runs])
+        await self._settled(queue, part, settlement)
+        return settlement._replace(until_ms=queue.shown_ms(settlement.until_ms))
+
+    async def _settled(self, queue: PartitionQueue, part: SettleRequest, settlement: Settlement) -> None:
+        """It is done and on disk: whatever goes wrong from here on, it is not refused."""
+        try:
+            self._on_settled(queue, part, settlement)
+            if settlement.dead:
+                await queue.dead_letters_arrived(settlement)
+        except Exception:
+            logger.exception("what follows a settlement in %s failed", queue.partition.name)
+
+    async def prepare_acks(self, acks: Sequence[LeasedAcks]) -> "TransactionAcks":
+        """All of them, in memory, for a transaction that is being decided on; or none, and the first error.
+
+        Leases are on disk before: should the acks have to be repeated after a restart, the leases are known.
+        """
+        found: list[tuple[PartitionQueue, SettleRequest]] = []
+        for part in acks:
+            ack = SettleRequest(part.topic_id, part.partition, part.group_id, part.lease_id, ACK, part.runs)
+            ack.check()
+            queue = self._partition_queues.known(part.topic_id).get(part.partition)
+            if queue is None:
+                raise self._lost(ack, part.runs[0][0] if part.runs else 0)
+            found.append((queue, ack))
+        await asyncio.gather(*(queue.durable() for queue in {queue for queue, _ in found}))
+        prepared = TransactionAcks(self._on_settled)
+        try:
+            for queue, ack in found:
+                prepared.add(queue, ack, queue.prepare_acks(ack.group_id, ack.lease_id, ack.runs))
+        except BaseException:
+            prepared.take_back()
+            raise
+        return prepared
+
+    def settings_of(self, topic_id: int, group_id: int) -> QueueSettings:
+        """What holds for a group in a topic."""
+        try:
+            defaults = self._metadata.topic_by_id(topic_id).config.queue
+        except TopicNotFound:
+            defaults = QueueSettings()
+        name = self._groups.name_of(group_id)
+        return defaults if name is None else self._groups.group(name).settings.for_topic(defaults)
+
+    def _topic_id(self, name: str) -> int:
+        try:
+            return self._metadata.topic(name).id
+        except QuiverError:
+            return 0
+
+    def _committed(self, part: SettleRequest) -> int | None:
+        queue = self._partition_queues.known(part.topic_id).get(part.partition)
+        return None if queue is None else queue.settled_offset(part.group_id)
+
+    def _lost(self, part: SettleRequest, offset: int) -> LeaseLost:
+        try:
+            topic = self._metadata.topic_by_id(part.topic_id).name
+        except TopicNotFound:
+            topic = f"topic id {part.topic_id}"
+        return _lost(topic, part.partition, offset)
+
+
+class TransactionAcks:
+    """Acknowledgements of a transaction, done in memory."""
+
+    def __init__(self, on_settled: OnSettled) -> None:
+        self._on_settled = on_settled
+        self._prepared: list[tuple[PartitionQueue, SettleRequest, PreparedAcks]] = []
+
+    def add(self, queue: PartitionQueue, part: SettleRequest, prepared: PreparedAcks) -> None:
+        self._prepared.append((queue, part, prepared))
+
+    async def finish(self) -> None:
+        """They are on disk on return; after an error it is called again."""
+        await asyncio.gather(*(queue.finish_acks(prepared) for queue, _, prepared in self._prepared))
+        done, self._prepared = self._prepared, []
+        for queue, part, _ in done:
+            self._on_settled(queue, part, Settlement([]))
+
+    def take_back(self) -> None:
+        for queue, _, prepared in reversed(self._prepared):
+            queue.take_back_acks(prepared)
+        self._prepared = []
+
+
+def _lost(topic: str, partition: int, offset: int) -> LeaseLost:
+    return LeaseLost(message=f"{topic}-{partition} offset {offset}")
+
+
+def frees(part: SettleRequest) -> bool:
+    """Whether a settlement may give others something to receive."""
+    return part.action == NACK
+
+
+def _by_offset(settlement: Settlement, offsets: dict[int, int]) -> dict[int, QuiverError]:
+    return {
+        offset: refused.error
+        for refused in settlement.refused
+        for offset in range(refused.start, refused.end)
+        if offset in offsets
+    }
+
+
+def _dead_offsets(settlement: Settlement, offsets: dict[int, int]) -> set[int]:
+    return {offset for dead in settlement.dead for offset in range(dead.start, dead.end) if offset in offsets}

@@ -1,0 +1,39 @@
+"""Messages that were read from the log find their lanes. Pure."""
+
+from collections.abc import Sequence
+
+from quiver.queues.state.keyed.lane import LEVEL_BITS, NOTHING, READY, Lane
+from quiver.queues.state.keyed.lane_table import LaneTable
+
+
+def feed(table: LaneTable, start: int, level: int, keys: Sequence[bytes | None]) -> None:
+    """Messages at consecutive offsets, behind all that were fed before. This is the loop over single messages."""
+    lanes, available, ready = table.lanes, table.available, table.ready[level]
+    for offset, key in enumerate(keys, start):
+        if key is None:
+            _wait_unkeyed(table, offset, level)
+            continue
+        lane = lanes.get(key)
+        if lane is None:
+            lanes[key] = lane = Lane(key, offset << LEVEL_BITS | level, lead=1, offered=1)
+            available[level] += 1
+            ready.add(offset, lane)
+        elif lane.state == READY:
+            lane.wait(offset << LEVEL_BITS | level)
+            available[level] += lane.lead - lane.offered
+            lane.offered = lane.lead
+        elif lane.front == NOTHING:
+            lane.wait(offset << LEVEL_BITS | level)
+            table.blocked.add(offset, lane)
+        else:
+            lane.wait(offset << LEVEL_BITS | level)
+    table.read_ahead += len(keys)
+
+
+def _wait_unkeyed(table: LaneTable, offset: int, level: int) -> None:
+    runs = table.unkeyed[level]
+    if runs and runs[-1][1] == offset:
+        runs[-1] = (runs[-1][0], offset + 1)
+    else:
+        runs.append((offset, offset + 1))
+    table.available[level] += 1

@@ -1,0 +1,44 @@
+"""What is remembered of a producer with transactions, and what a commit was answered."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from quiver.protocol.transaction_messages import ProducerKey
+
+
+class LastEnd(msgspec.Struct, frozen=True, array_like=True):
+    """How a producer's last transaction ended, for whoever asks again."""
+
+    decision: int
+    epoch: int
+    commit: bool
+    next: ProducerKey
+    at_ms: int
+
+
+class Producer(msgspec.Struct, array_like=True):
+    epoch: int
+    """The one that may be used now."""
+    transactional_id: str | None
+    timeout_ms: int
+    used_at_ms: int
+    is_touched: bool = False
+    """Its transaction has offsets or acks."""
+    last: LastEnd | None = None
+
+
+class Answer(NamedTuple):
+    """To a commit or abort."""
+
+    commit: bool
+    producers: list[ProducerKey]
+    is_repeat: bool = False
+
+
+class KeyedAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """To a commit with a key, for whoever uses the key again."""
+
+    at_ms: int
+    producers: list[ProducerKey]
+    description: str | None = None

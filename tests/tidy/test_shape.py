@@ -1,0 +1,250 @@
+"""The shape of the code: small folders, short parameter lists, parts that are held and not inherited, plain words.
+
+An exception is a path, or the beginning of one, with its reason.
+"""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+from tidy.source_tree import (
+    base_classes,
+    is_generated,
+    module_name,
+    project_files,
+    python_files,
+    text_of,
+    tree_of,
+)
+
+MAX_MODULES = 15
+CROWDED = {
+    "benchmarks": "a module per step of a run, and a folder of workloads",
+    "benchmarks/workloads": "a module per workload, all of one shape",
+    "src/quiver/model": "a module per value type, nothing else",
+    "tests/spark": "one session, shared by all of them",
+    "tests/unit/records": "a module per module of quiver.records",
+    "tests/unit/spark": "a module per module of quiver_spark that needs no session",
+}
+
+MAX_PARAMETERS = 6
+OPTIONS_OF_USERS = ("src/quiver/client/", "src/quiver/app/embedded.py", "src/quiver_spark/")
+"""Where keyword-only parameters of public functions are options that users choose from: as many as they need."""
+LONG_PARAMETER_LISTS = {
+    "src/quiver/client/": "options of a consumer loop and of a batch",
+    "src/quiver/delays/partition/": "a part of the broker that is put together in one place",
+    "src/quiver/gateways/": "a part of the broker that is put together in one place",
+    "src/quiver/groups/": "the fields of the request",
+    "src/quiver/log/": "a log's settings",
+    "src/quiver/messages/": "the fields of the request",
+    "src/quiver/queues/": "the fields of the request",
+    "src/quiver/records/": "the fields of a frame header",
+    "src/quiver/schedules/runner.py": "a part of the broker that is put together in one place",
+    "src/quiver/storage/": "a state machine's callbacks and a log's settings",
+    "src/quiver/transactions/service.py": "a part of the broker that is put together in one place",
+    "src/quiver_spark/jobs/audit/": "the fields of a finding",
+}
+
+MAX_INHERITED_LEVELS = 1
+NOT_COUNTED = {
+    "Protocol",
+    "Struct",
+    "NamedTuple",
+    "Exception",
+    "BaseException",
+    "ABC",
+    "Enum",
+    "StrEnum",
+    "TypedDict",
+}
+"""Ports, values and errors: a family of them says what is alike, and shares no state."""
+DEEP_CLASSES = {
+    "src/quiver/log/segment_log.py": "a log in the making of parts that it holds",
+    "src/quiver/log/segment_files.py": "a log in the making of parts that it holds",
+}
+
+MAX_PROSE_COLUMNS = 100
+WIDE_DOCUMENTS: dict[str, str] = {}
+
+METAPHORS = {
+    "burial": "dead letter",
+    "bury": "dead-letter",
+    "buried": "dead-lettered",
+    "carrier": "relay",
+    "fleet": "in-flight batches",
+    "grave": "dead-letter partition",
+    "holdings": "assignment",
+    "keeper": "consumer loop",
+    "ledger": "in flight",
+    "parcel": "response",
+    "picker": "selector",
+    "salvo": "firing batch",
+    "shelf": "prefetch buffer",
+    "tally": "counters",
+    "ticket": "send future",
+    "transit": "relay",
+    "upkeep": "maintenance",
+    "workshop": "worker pool",
+    "anew": "again",
+    "hears": "gets",
+}
+"""A word that must be decoded, and the word of the field (`docs/glossary.md`)."""
+METAPHORS_ALLOWED = {
+    "src/quiver/broker/": "its words are still being replaced",
+    "src/quiver/client/": "its words are still being replaced",
+    "src/quiver/dead_letters/": "its words are still being replaced",
+    "src/quiver/delays/": "its words are still being replaced",
+    "src/quiver/gateways/": "its words are still being replaced",
+    "src/quiver/groups/": "its words are still being replaced",
+    "src/quiver/log/": "its words are still being replaced",
+    "src/quiver/messages/": "its words are still being replaced",
+    "src/quiver/model/": "its words are still being replaced",
+    "src/quiver/outbox/": "its words are still being replaced",
+    "src/quiver/queues/": "its words are still being replaced",
+    "src/quiver/schedules/": "its words are still being replaced",
+    "src/quiver/storage/": "its words are still being replaced",
+    "src/quiver/structures/": "its words are still being replaced",
+    "src/quiver/system/": "its words are still being replaced",
+    "src/quiver/testing/": "its words are still being replaced",
+    "src/quiver/topics/": "its words are still being replaced",
+    "src/quiver/transactions/": "its words are still being replaced",
+    "src/quiver/telemetry/": "its words are still being replaced",
+    "src/quiver/records/": "its words are still being replaced",
+    "src/quiver/partition/": "its words are still being replaced",
+    "src/quiver/protocol/": "its words are still being replaced",
+    "src/quiver_spark/": "its words are still being replaced",
+}
+
+SOURCES = [path for path in python_files("src") if not is_generated(path)]
+
+
+def _places(found: Iterable[tuple[str, str]], allowed: Iterable[str], instead: str) -> None:
+    exceptions = tuple(allowed)
+    bad = [f"{place}: {problem}" for place, problem in found if not place.startswith(exceptions)]
+    assert not bad, f"{instead}; {len(bad)} places:\n" + "\n".join(bad)
+
+
+def test_folders_are_small() -> None:
+    files = python_files("src", "tests", "benchmarks", "scripts")
+    counts = Counter(str(path.parent) for path in files if path.name not in ("__init__.py", "conftest.py"))
+    crowded = [f"{folder}: {n}" for folder, n in counts.items() if n > MAX_MODULES and folder not in CROWDED]
+    assert not crowded, f"more than {MAX_MODULES} modules; make folders by what they are for: {crowded}"
+
+
+def test_parameter_lists_are_short() -> None:
+    found = [
+        (str(path), f"{name} has {count} parameters")
+        for path in SOURCES
+        for name, count in _parameter_counts(path)
+        if count > MAX_PARAMETERS
+    ]
+    _places(found, LONG_PARAMETER_LISTS, f"at most {MAX_PARAMETERS}: pass a value, or give it a smaller job")
+
+
+def _parameter_counts(path: Path) -> Iterator[tuple[str, int]]:
+    """Each function with the number of its parameters, without `self`, options of users and those of commands."""
+    has_options = str(path).startswith(OPTIONS_OF_USERS)
+    for holder in ast.walk(tree_of(path)):
+        for node in getattr(holder, "body", ()) if not isinstance(holder, ast.Lambda | ast.IfExp) else ():
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or "typer." in ast.unparse(node.args):
+                continue
+            names = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+            count = len(names) - (names[:1] in (["self"], ["cls"]))
+            if not has_options or node.name.startswith("_"):
+                count += len(node.args.kwonlyargs)
+            yield (f"{holder.name}.{node.name}" if isinstance(holder, ast.ClassDef) else node.name), count
+
+
+def test_parts_are_held_and_not_inherited() -> None:
+    found = [
+        (str(path), f"{name.rpartition('.')[2]} inherits {levels} levels")
+        for path in SOURCES
+        for name, _ in base_classes(path)
+        if (levels := _inherited_levels(name)) > MAX_INHERITED_LEVELS
+    ]
+    _places(found, DEEP_CLASSES, "a project class inherits at most one level from another; hold the parts instead")
+
+
+@cache
+def _classes() -> dict[str, list[str]]:
+    return {name: bases for path in SOURCES for name, bases in base_classes(path)}
+
+
+@cache
+def _inherited_levels(name: str) -> int:
+    return max((1 + _inherited_levels(base) for base in _classes()[name] if _counts(base)), default=0)
+
+
+@cache
+def _counts(name: str) -> bool:
+    """Whether a class is one of this project that has state and steps of its own."""
+    return name in _classes() and not _is_family(name)
+
+
+@cache
+def _is_family(name: str) -> bool:
+    bases = _classes().get(name, [])
+    return any(base.rpartition(".")[2] in NOT_COUNTED or _is_family(base) for base in bases)
+
+
+def test_documents_are_not_wider_than_a_page() -> None:
+    """Tables, code, links and headings are as wide as they need to be."""
+    found = [
+        (f"{path}:{number}", f"{len(line)} columns")
+        for path in project_files()
+        if path.suffix == ".md"
+        for number, line in _prose(text_of(path))
+        if len(line) > MAX_PROSE_COLUMNS
+    ]
+    _places(found, WIDE_DOCUMENTS, f"prose has at most {MAX_PROSE_COLUMNS} columns")
+
+
+def _prose(text: str) -> Iterator[tuple[int, str]]:
+    is_code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            is_code = not is_code
+        elif not is_code and not re.match(r"\s*\||    |#|<|\s*[-*]?\s*\[[^\]]*\]\([^)]*\)$|\s*\S+$", line):
+            yield number, line
+
+
+def test_words_are_those_of_the_field() -> None:
+    pattern = re.compile(rf"(?<![a-z])({'|'.join(METAPHORS)})s?(?![a-z])", re.IGNORECASE)
+    found = [
+        (f"{path}:{number}", f"{match[1]}: {METAPHORS[match[1].lower()]}")
+        for path in SOURCES
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        for match in pattern.finditer(line)
+    ]
+    found += [(str(path), "the name of a module") for path in SOURCES if pattern.search(path.stem)]
+    _places(found, METAPHORS_ALLOWED, "the word of the field")
+
+
+def test_one_name_for_one_class() -> None:
+    """Within the broker, a class name means one thing."""
+    seen: dict[str, str] = {}
+    bad = []
+    for path in SOURCES:
+        for name, _ in base_classes(path):
+            short = name.rpartition(".")[2]
+            if path.parts[2] in BROKER_PACKAGES and not short.startswith("_"):
+                if short in seen and short not in TWO_CLASSES:
+                    bad.append(f"{name} and {seen[short]}")
+                seen[short] = module_name(path)
+    assert not bad, "one word for one thing:\n" + "\n".join(bad)
+
+
+BROKER_PACKAGES = {
+    "broker", "dead_letters", "delays", "groups", "log", "messages", "model", "outbox", "partition", "queues",
+    "records", "schedules", "storage", "streams", "structures", "system", "telemetry", "topics", "transactions",
+}  # fmt: skip
+TWO_CLASSES = {
+    "Engine": "the part of the storage that a log and its compaction use",
+    "Forgotten": "an event of two journals",
+    "MoveDone": "an event of two journals",
+    "ReadAhead": "of delays and of queues",
+    "Backoff": "the pause of a lane and the policy",
+}
