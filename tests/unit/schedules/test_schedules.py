@@ -395,7 +395,7 @@ class CopiedFiles(Files):
 
 
 async def open_broker(root: Path, clock: ClockInHand, files: Files | None = None) -> tuple[Broker, LocalStorage]:
-    storage = LocalStorage(root, LocalSettings(min_free_bytes=0), LocalSystem(files=files))
+    storage = LocalStorage(root, LocalSettings(min_free_bytes=0), LocalSystem(files=files or Files()))
     await storage.open()
     broker = Broker(storage, clock=clock)
     await broker.start()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from quiver.log.files.open_files import OpenFiles
 from quiver.log.files.write_error import storage_error
+from quiver.log.recovery.epoch_file import EPOCHS
 from quiver.log.recovery.opening import open_segment_log
 from quiver.log.segment_log import SegmentLog
 from quiver.model.epochs import StartEpoch
@@ -173,7 +174,8 @@ class LocalStorage:
 
     @staticmethod
     def _is_log(names: list[str]) -> bool:
-        return any(name == "reserved" or name.endswith(".log") for name in names)
+        """Any of its first files may be all that a power cut has left of a log."""
+        return any(name == "reserved" or name.startswith(EPOCHS) or name.endswith(".log") for name in names)
 
     async def next_start_epoch(self) -> StartEpoch:
         async with self._epoch_turn:
