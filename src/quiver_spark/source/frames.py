@@ -1,12 +1,12 @@
 """From a slice to Arrow batches: through the broker, or from segment files."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from quiver.model.errors import InvalidFrame
 from quiver.model.limits import MIB
+from quiver.reader.stored_frames import StoredFrame
 from quiver.records.header import HEADER_BYTES, FrameHeader, body_crc
 from quiver.records.read import OpenFrame, open_frame
 from quiver_spark.source.columns import COLUMNS, BatchBuilder, FrameRows, needs_body, rows_between
@@ -17,14 +17,6 @@ from quiver_spark.source.unreadable import corrupt
 BATCH_ROWS = 32_768
 MAX_BATCH_ROWS = 65_536
 BATCH_BYTES = 16 * MIB
-
-
-class StoredFrame(NamedTuple):
-    """A frame as it lies in a buffer; its header is checked, its body is not."""
-
-    buffer: memoryview
-    position: int
-    header: FrameHeader
 
 
 def read_slice(piece: Slice, options: ReadOptions, columns: Sequence[str] = COLUMNS) -> Iterator[pa.RecordBatch]:
@@ -39,8 +31,7 @@ def read_slice(piece: Slice, options: ReadOptions, columns: Sequence[str] = COLU
 def stored_frames(
     piece: Slice, options: ReadOptions, wants_body: Callable[[FrameHeader], bool] = lambda header: True
 ) -> Iterator[StoredFrame]:
-    """Every frame that has messages of a slice which count, in order. Of others than those wanted there may be
-    nothing but the header."""
+    """Every frame with messages of a slice for readers, in order. Bodies that are not wanted may be missing."""
     if options.path is not None:
         from quiver_spark.direct.frames import direct_frames
 
@@ -73,9 +64,9 @@ def _gathered(piece: Slice, options: ReadOptions, columns: Sequence[str]) -> Ite
 
 
 def _pieces(part: FrameRows) -> Iterator[FrameRows]:
-    """A part in pieces of which each makes a batch at most."""
-    for first in range(part.first, part.behind, MAX_BATCH_ROWS):
-        yield part._replace(first=first, behind=min(first + MAX_BATCH_ROWS, part.behind))
+    """A part in chunks that fit into a batch each."""
+    for first in range(part.first, part.stop, MAX_BATCH_ROWS):
+        yield part._replace(first=first, stop=min(first + MAX_BATCH_ROWS, part.stop))
 
 
 def opened(piece: Slice, stored: StoredFrame) -> OpenFrame:

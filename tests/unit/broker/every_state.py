@@ -16,8 +16,7 @@ from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
 from quiver.model.schedule import Schedule
 from quiver.model.settlement import ACK, NACK, REJECT, SettleRequest
-from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
+from quiver.model.transaction import CommitPart, GroupOffsetCommit, ProducerKey
 from quiver.records.build import build_frame
 from quiver.storage.local.log import LocalLog
 from quiver.storage.local.storage import LocalStorage
@@ -113,7 +112,7 @@ class Running:
             key = await transactions.init(f"{name}-{number % 2}")
             await transactions.publish(key.producer_id, key.epoch, "work", NewMessage(value=b"tx %d" % number))
             if commit:
-                offsets = [GroupOffsets("stream", [CommitPart(2, 0, number)])]
+                offsets = [GroupOffsetCommit("stream", [CommitPart(2, 0, number)])]
                 await transactions.commit([key], key=f"commit-{number}", offsets=offsets)
             else:
                 await transactions.abort([key])

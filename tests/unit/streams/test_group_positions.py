@@ -14,9 +14,7 @@ from quiver.model.position import EARLIEST
 from quiver.model.receipt import Receipt
 from quiver.model.settlement import ACK
 from quiver.model.topic_partition import TopicPartition
-from quiver.model.transaction import LeasedAcks
-from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
+from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.queues.settle import ReceiptOutcome
 from quiver.streams.poll.poll import PolledPartition
 from quiver.testing.held_storage import HeldStorage
@@ -333,7 +331,7 @@ async def test_a_journal_that_fails_before_the_decision_leaves_a_transaction_tha
         settles = {"acks": [leased(held[:1], topic_id)]}
     else:
         storage.hold(GROUP_JOURNAL, "append").release(failure)
-        settles = {"offsets": [GroupOffsets("fresh", [CommitPart(topic_id, 0, 5)])]}
+        settles = {"offsets": [GroupOffsetCommit("fresh", [CommitPart(topic_id, 0, 5)])]}
     with pytest.raises(PartitionOffline):
         await broker.transactions.commit([key], **settles)  # type: ignore[arg-type]
     await broker.transactions.abort([key])
@@ -350,9 +348,9 @@ async def test_offsets_that_could_not_be_written_with_their_decision_do_not_undo
     await broker.groups.service.ensure_stream_group("g")
     first, second = await broker.transactions.init(), await broker.transactions.init()
     storage.hold(GROUP_JOURNAL, "append").release(DiskFull(problem="it is full"))
-    await broker.transactions.commit([first], offsets=[GroupOffsets("g", [CommitPart(topic_id, 0, 3)])])
+    await broker.transactions.commit([first], offsets=[GroupOffsetCommit("g", [CommitPart(topic_id, 0, 3)])])
     assert committed(broker) is None, "it is decided, and tried again"
-    await broker.transactions.commit([second], offsets=[GroupOffsets("g", [CommitPart(topic_id, 0, 6)])])
+    await broker.transactions.commit([second], offsets=[GroupOffsetCommit("g", [CommitPart(topic_id, 0, 6)])])
     await broker.groups.service.commit_decided("g", {place(broker): (3, "")}, 1)  # as the next try does
     assert (committed(broker), broker.groups.service.group("g").transactions) == (6, [2, 1])
 

@@ -27,10 +27,8 @@ from quiver.model.errors import (
 from quiver.model.message import NewMessage
 from quiver.model.position import LATEST
 from quiver.model.topic_partition import TopicPartition
-from quiver.model.transaction import LeasedAcks
+from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.partition.partition import Partition
-from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
 from quiver.queues.service import Received
 from quiver.records.build import build_frame
 from quiver.records.read import open_frame
@@ -71,13 +69,13 @@ class Bank(QueueBroker):
             found += [message.value for message in page.messages]
         return found
 
-    def offsets(self, group: str, topic: str, **options: Any) -> list[GroupOffsets]:
+    def offsets(self, group: str, topic: str, **options: Any) -> list[GroupOffsetCommit]:
         parts = [CommitPart(self.broker.topic(topic).id, 0, options.pop("offset", 1))]
-        return [GroupOffsets(group, parts, **options)]
+        return [GroupOffsetCommit(group, parts, **options)]
 
     def committed(self, group: str, topic: str) -> int | None:
-        place = TopicPartition(self.broker.topic(topic).id, 0)
-        found = self.broker.groups.service.group(group).offsets.get(place)
+        participant = TopicPartition(self.broker.topic(topic).id, 0)
+        found = self.broker.groups.service.group(group).offsets.get(participant)
         return None if found is None else found.offset
 
     def partition(self, topic: str, number: int = 0) -> Partition:
@@ -523,9 +521,9 @@ async def test_members_of_one_group_bring_their_own_offsets(bank: Bank) -> None:
         seen = [await service.heartbeat("g", view.member_id) for view in views]
         views = [await service.heartbeat("g", view.member_id, revoked=view.revoke) for view in seen]
     offsets = [
-        GroupOffsets("g", [CommitPart(topic, place.partition, 1)], view.member_id, view.generation)
+        GroupOffsetCommit("g", [CommitPart(topic, participant.partition, 1)], view.member_id, view.generation)
         for view in views
-        for place in view.assigned
+        for participant in view.assigned
     ]
     assert len(offsets) == 2
     await bank.commit(await bank.init(), offsets=offsets)

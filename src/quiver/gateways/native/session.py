@@ -24,6 +24,7 @@ from quiver.protocol.packet import Packet, decode_request, encode_packet
 from quiver.protocol.queue_messages import Receive
 from quiver.queues.service import Received as Lease
 from quiver.storage.port import FrameSlice
+from quiver.structures.ordered_set import OrderedSet
 from quiver.system.memory_budget import Holding
 
 logger = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ class Session:
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waits: set[asyncio.Task[None]] = set()
+        self._waits: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._wait_end: QuiverError | None = None
         self._consumer = f"{peer}/{counts.connections_total}"
         """Receives for whoever has no name of its own."""

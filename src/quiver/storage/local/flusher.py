@@ -4,6 +4,7 @@ import logging
 
 from quiver.storage.local.free_space import FreeSpace
 from quiver.storage.local.write_behind import WriteBehind
+from quiver.structures.ordered_set import OrderedSet
 from quiver.system.pace import bounded_gather
 from quiver.system.threads import Threads
 from quiver.telemetry.failures import Failures
@@ -17,7 +18,7 @@ class Flusher:
     def __init__(self, threads: Threads, space: FreeSpace) -> None:
         self._threads = threads
         self._space = space
-        self._dirty: set[WriteBehind] = set()
+        self._dirty: OrderedSet[WriteBehind] = OrderedSet()
         self._task = PeriodicTask("flushing", self._round, every_seconds=FLUSH_SECONDS)
 
     @property
@@ -36,7 +37,7 @@ class Flusher:
 
     async def flush(self) -> None:
         """Syncs every log that has written since the last time, many at once."""
-        dirty, self._dirty = self._dirty, set()
+        dirty, self._dirty = self._dirty, OrderedSet()
         await bounded_gather(_flush, dirty)
 
     async def _round(self, failures: Failures) -> None:

@@ -1,6 +1,7 @@
 """The local engine: logs in segment files under one directory, for one process at a time."""
 
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 
@@ -92,7 +93,12 @@ class LocalStorage:
         self.resources.flusher.start()
 
     def _take_lock(self) -> None:
+        is_new = not self._files.names(self._root)
         self._files.make_directory(self._logs_path)
+        if is_new:
+            # Without its name in the directory above, a power cut takes everything; logs sync what is below it.
+            with contextlib.suppress(PermissionError):
+                self._files.sync_directory(self._root.parent)
         path = self._root / "lock"
         try:
             self._lock_fd = self._files.lock(path)

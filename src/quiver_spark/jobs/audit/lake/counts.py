@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from quiver.model.errors import CorruptData, OffsetOutOfRange, QuiverError
+from quiver.reader.stored_frames import StoredFrame
 from quiver.records.columns import OFFSET_DELTA, TIMESTAMP
 from quiver.records.header import FrameHeader
 from quiver.records.read import OpenFrame
@@ -18,7 +19,7 @@ from quiver.records.thin import offset_deltas
 from quiver_spark.jobs.audit.lake.checks import FileReport, Span
 from quiver_spark.jobs.audit.log.fetched_slice import goes_on_at
 from quiver_spark.lake.files import LakeFile
-from quiver_spark.source.frames import StoredFrame, opened, stored_frames
+from quiver_spark.source.frames import opened, stored_frames
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
 
@@ -112,12 +113,12 @@ def readable_frames(
                 offset = max(offset, stored.header.next_offset)
             return
         except (CorruptData, OffsetOutOfRange) as error:
-            behind = behind_error(error, piece, offset)
-            unknown.append((offset, behind))
-            offset = behind
+            stop = after_error(error, piece, offset)
+            unknown.append((offset, stop))
+            offset = stop
 
 
-def behind_error(error: QuiverError, piece: Slice, offset: int) -> int:
+def after_error(error: QuiverError, piece: Slice, offset: int) -> int:
     """Where a slice is read on. A slice from files knows its aborted transactions from its start on only."""
     found = None if piece.aborted else goes_on_at(error)
     return piece.stop if found is None else max(offset + 1, found)

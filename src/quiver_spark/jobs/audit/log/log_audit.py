@@ -4,26 +4,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from quiver_spark.direct.log import DirectLog
+from quiver.reader.log_reader import LogReader
+from quiver.reader.segment_directory import SegmentDirectory
+from quiver_spark.direct.catalogue import DirectCatalogue
 from quiver_spark.jobs.audit.finding import Finding
 from quiver_spark.jobs.audit.log.fetched_slice import audit_slice
-from quiver_spark.jobs.audit.log.joining import PartitionJoin
-from quiver_spark.jobs.audit.log.segment_files import (
-    SegmentFile,
-    audit_segment,
-    clean_to,
-    current_bases,
-    last_base,
-    lost_frames,
-)
-from quiver_spark.jobs.audit.log.stretch import FAR, GapRules, StretchReport
-from quiver_spark.jobs.audit.topics import AuditedTopic, BrokerTopics, DirectTopics
+from quiver_spark.jobs.audit.log.range_checks import FAR, GapRules, RangeReport
+from quiver_spark.jobs.audit.log.range_join import PartitionJoin
+from quiver_spark.jobs.audit.log.segment_files import SegmentFile, audit_segment, lost_frames
+from quiver_spark.jobs.audit.topics import AuditedTopic
+from quiver_spark.source.catalogue import Catalogue
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice, cut, pack
 
 
-class Stretch(NamedTuple):
-    """What one report is about: a segment file, or a slice through the broker. Goes to the workers as it is."""
+class AuditedRange(NamedTuple):
+    """What one report is about: a segment file, or a slice through the broker. Sent to the workers."""
 
     piece: Slice
     file: SegmentFile | None = None
@@ -31,7 +27,7 @@ class Stretch(NamedTuple):
     in_memory: bool = False
     is_first: bool = True
 
-    def audit(self, options: ReadOptions, limit: int) -> StretchReport:
+    def audit(self, options: ReadOptions, limit: int) -> RangeReport:
         if self.file is not None:
             return audit_segment(self.file, limit)
         rules = GapRules(compacted_below=self.compacted_below, in_memory=self.in_memory)
@@ -39,35 +35,35 @@ class Stretch(NamedTuple):
 
 
 class LogPlan(NamedTuple):
-    tasks: list[tuple[Stretch, ...]]
+    tasks: list[tuple[AuditedRange, ...]]
     findings: list[Finding]
     """What was seen while it was planned."""
     files: int
 
     @property
     def size_bytes(self) -> int:
-        return sum(stretch.piece.size_bytes for task in self.tasks for stretch in task)
+        return sum(audited.piece.size_bytes for task in self.tasks for audited in task)
 
 
-def plan_logs(topics: Sequence[AuditedTopic], catalogue: BrokerTopics | DirectTopics, *, cores: int) -> LogPlan:
+def plan_logs(topics: Sequence[AuditedTopic], catalogue: Catalogue, *, cores: int) -> LogPlan:
     findings: list[Finding] = []
-    if isinstance(catalogue, DirectTopics):
-        stretches = [
-            stretch
+    if isinstance(catalogue, DirectCatalogue):
+        ranges = [
+            audited
             for topic in topics
             for number in range(len(topic.ranges))
-            for stretch in segment_stretches(topic, number, catalogue.log(topic.name, number), findings)
+            for audited in segment_ranges(topic, number, catalogue.log(topic.name, number), findings)
         ]
     else:
-        stretches = [stretch for topic in topics for stretch in _slices(topic, cores)]
-    by_piece = {stretch.piece: stretch for stretch in stretches}
+        ranges = [audited for topic in topics for audited in _slices(topic, cores)]
+    by_piece = {audited.piece: audited for audited in ranges}
     groups = pack(by_piece, cores=cores)
     groups.sort(key=lambda group: -sum(piece.size_bytes for piece in group))
     tasks = [tuple(by_piece[piece] for piece in group) for group in groups]
-    return LogPlan(tasks, findings, sum(1 for stretch in stretches if stretch.file is not None))
+    return LogPlan(tasks, findings, sum(1 for audited in ranges if audited.file is not None))
 
 
-def _slices(topic: AuditedTopic, cores: int) -> list[Stretch]:
+def _slices(topic: AuditedTopic, cores: int) -> list[AuditedRange]:
     each, facts = topic.extent.bytes_each, topic.facts
     whole = [
         Slice(topic.name, number, start, end, topic.extent.id, int((end - start) * each))
@@ -75,12 +71,12 @@ def _slices(topic: AuditedTopic, cores: int) -> list[Stretch]:
     ]
     below = FAR if facts.is_compacted else 0
     return [
-        Stretch(piece, None, below, facts.in_memory, is_first=piece.start == topic.ranges[piece.partition][0])
+        AuditedRange(piece, None, below, facts.in_memory, is_first=piece.start == topic.ranges[piece.partition][0])
         for piece in cut(whole, cores=cores)
     ]
 
 
-def segment_stretches(topic: AuditedTopic, number: int, log: DirectLog, findings: list[Finding]) -> list[Stretch]:
+def segment_ranges(topic: AuditedTopic, number: int, log: LogReader, findings: list[Finding]) -> list[AuditedRange]:
     """The files of a partition that have offsets of its range."""
     start, end = topic.ranges[number]
     directory = log.directory
@@ -89,22 +85,34 @@ def segment_stretches(topic: AuditedTopic, number: int, log: DirectLog, findings
         end = FAR
     # Files before names: one that compaction puts in the place of several is then another than the one seen here.
     inodes = {segment: _inode(segment.path) for segment in log.segments}
-    counted = set(current_bases(directory))
+    files = SegmentDirectory(directory)
+    counted = set(files.base_offsets())
     segments = [segment for segment in log.segments if segment.base_offset in counted]
-    compacted, done = topic.facts.is_compacted, clean_to(directory)
+    compacted, done = topic.facts.is_compacted, files.compacted_below()
     found = []
     for place, segment in enumerate(segments):
         is_last = place == len(segments) - 1
         stop = log.end_offset if is_last else segments[place + 1].base_offset
-        if stop <= start or segment.base_offset >= end or not segment.size:
+        if stop <= start or segment.base_offset >= end or not segment.size_bytes:
             continue
         below = max(done, segments[-1].base_offset) if compacted else done
         file = SegmentFile(
-            topic.name, number, str(directory), segment.base_offset, segment.size, inodes[segment], stop, is_last,
-            segment.size, start, end, below, compacted,
-        )  # fmt: skip
-        piece = Slice(topic.name, number, segment.base_offset, stop, topic.extent.id, segment.size)
-        found.append(Stretch(piece, file))
+            topic=topic.name,
+            partition=number,
+            directory=str(directory),
+            base_offset=segment.base_offset,
+            size_bytes=segment.size_bytes,
+            inode=inodes[segment],
+            stop=stop,
+            is_last=is_last,
+            certain_bytes=segment.size_bytes,
+            start=start,
+            end=end,
+            compacted_below=below,
+            is_compacted=compacted,
+        )
+        piece = Slice(topic.name, number, segment.base_offset, stop, topic.extent.id, segment.size_bytes)
+        found.append(AuditedRange(piece, file))
     return found
 
 
@@ -117,19 +125,19 @@ def _inode(path: Path) -> int:
 
 def join_logs(
     topics: Sequence[AuditedTopic],
-    catalogue: BrokerTopics | DirectTopics,
-    reports: Sequence[tuple[Slice, StretchReport]],
+    catalogue: Catalogue,
+    reports: Sequence[tuple[Slice, RangeReport]],
     *,
     limit: int,
-) -> list[StretchReport]:
-    """One report a partition, with what is wrong between its stretches."""
-    by_partition: dict[tuple[str, int], list[tuple[Slice, StretchReport]]] = {}
+) -> list[RangeReport]:
+    """One report per partition, with what is wrong between its ranges."""
+    by_partition: dict[tuple[str, int], list[tuple[Slice, RangeReport]]] = {}
     for piece, report in reports:
         by_partition.setdefault((piece.topic, piece.partition), []).append((piece, report))
     facts = {topic.name: topic.facts for topic in topics}
     joined = []
     for (topic, number), found in sorted(by_partition.items()):
-        if isinstance(catalogue, DirectTopics):
+        if isinstance(catalogue, DirectCatalogue):
             directory = catalogue.log(topic, number).directory
             joined.append(join_files(found, directory, is_compacted=facts[topic].is_compacted, limit=limit))
         else:
@@ -139,19 +147,20 @@ def join_logs(
     return joined
 
 
-def in_order(found: Sequence[tuple[Slice, StretchReport]]) -> list[StretchReport]:
+def in_order(found: Sequence[tuple[Slice, RangeReport]]) -> list[RangeReport]:
     return [report for _, report in sorted(found, key=lambda each: each[0].start)]
 
 
 def join_files(
-    found: Sequence[tuple[Slice, StretchReport]], directory: Path, *, is_compacted: bool, limit: int
-) -> StretchReport:
-    """The files of one partition. Those that are gone, in front of the ones that are there now, retention took."""
-    start = min(current_bases(directory), default=FAR)
+    found: Sequence[tuple[Slice, RangeReport]], directory: Path, *, is_compacted: bool, limit: int
+) -> RangeReport:
+    """The files of one partition. Those before the first that exists now were removed by retention."""
+    files = SegmentDirectory(directory)
+    start = min(files.base_offsets(), default=FAR)
     for piece, report in found:
         if report.is_gone and piece.start < start:
             report.removed_below = min(start, piece.stop)
-    below = clean_to(directory)
-    rules = GapRules(compacted_below=max(below, last_base(directory)) if is_compacted else below)
+    below = files.compacted_below()
+    rules = GapRules(compacted_below=max(below, files.last_base_offset()) if is_compacted else below)
     piece = found[0][0]
     return PartitionJoin(piece.topic, piece.partition, rules, limit=limit, by_path=True).take_all(in_order(found))

@@ -1,0 +1,161 @@
+"""Which columns of a DataFrame the sink takes, and how rows are put together and split."""
+
+import pyarrow as pa
+import pytest
+
+from quiver.model.errors import InvalidRequest
+from quiver_spark.sink.columns import RowGroup, check_written, row_groups
+from quiver_spark.sink.options import write_options
+
+
+def _batch(**columns: list[object]) -> pa.RecordBatch:
+    types = {"value": pa.binary(), "key": pa.binary(), "priority": pa.string(), "partition": pa.int32()}
+    return pa.record_batch({name: pa.array(items, types[name]) for name, items in columns.items()})
+
+
+def _brief(group: RowGroup) -> tuple[int, int | None, list[object]]:
+    return group.priority, group.partition, group.rows.column("value").to_pylist()
+
+
+def test_small_batches_are_put_together_and_empty_ones_left_out() -> None:
+    batches = [_batch(value=[b"%d" % n]) for n in range(5)]
+    found = list(row_groups([_batch(value=[]), *batches, _batch(value=[])], ["value"]))
+    assert [_brief(group) for group in found] == [(2, None, [b"0", b"1", b"2", b"3", b"4"])]
+    assert list(row_groups([_batch(value=[])], ["value"])) == []
+
+
+def test_a_large_batch_is_not_held_back() -> None:
+    drawn = []
+
+    def batches() -> object:
+        for number in range(3):
+            drawn.append(number)
+            yield _batch(value=[bytes(1024)] * 5_000)
+
+    first = next(row_groups(batches(), ["value"]))  # type: ignore[arg-type]
+    assert first.rows.num_rows == 5_000
+    assert drawn == [0]
+
+
+def test_columns_that_are_not_asked_for_stay_behind() -> None:
+    (group,) = row_groups([_batch(value=[b"a"], key=[b"k"], partition=[3])], ["value", "key"])
+    assert group.rows.schema.names == ["value", "key"]
+    assert group.partition is None
+
+
+def test_rows_are_split_by_priority_and_partition_in_their_order() -> None:
+    batch = _batch(
+        value=[b"a", b"b", b"c", b"d", b"e", b"f"],
+        priority=["low", "HIGH", None, "low", "high", "low"],
+        partition=[1, 0, None, 1, 0, None],
+    )
+    found = list(row_groups([batch], ["value", "priority", "partition"]))
+    assert sorted((_brief(group) for group in found), key=str) == [
+        (1, 0, [b"b", b"e"]),
+        (2, None, [b"c"]),
+        (3, 1, [b"a", b"d"]),
+        (3, None, [b"f"]),
+    ]
+    assert all(group.rows.schema.names == ["value"] for group in found)
+
+
+def test_one_priority_for_all_needs_no_sorting() -> None:
+    batch = _batch(value=[b"a", b"b"], priority=["critical", "critical"])
+    (group,) = row_groups([batch], ["value", "priority"])
+    assert _brief(group) == (0, None, [b"a", b"b"])
+
+
+def test_large_partition_numbers() -> None:
+    batch = _batch(value=[b"a", b"b"], partition=[99_999, 0])
+    assert [_brief(group) for group in row_groups([batch], ["value", "partition"])] == [
+        (2, 0, [b"b"]),
+        (2, 99_999, [b"a"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "items", "problem"),
+    [
+        ("priority", ["low", "urgent"], "priority 'urgent' is not one of"),
+        ("partition", [None, -1], "-1 is not a number from 0"),
+    ],
+)
+def test_values_that_cannot_be_meant(column: str, items: list[object], problem: str) -> None:
+    with pytest.raises(InvalidRequest, match=problem):
+        list(row_groups([_batch(value=[b"a", b"b"], **{column: items})], ["value", column]))
+
+
+def test_columns_of_a_read_can_be_written_as_they_are() -> None:
+    read = [
+        ("topic", "string"),
+        ("partition", "int"),
+        ("offset", "bigint"),
+        ("timestamp", "timestamp"),
+        ("append_time", "timestamp"),
+        ("key", "binary"),
+        ("value", "binary"),
+        ("headers", "map<string,binary>"),
+        ("priority", "string"),
+    ]
+    names = ("timestamp", "key", "value", "headers", "priority")
+    assert check_written(read, use_partition_column=False) == names
+    assert check_written(read, use_partition_column=True) == ("partition", *names)
+
+
+@pytest.mark.parametrize(
+    ("types", "problem"),
+    [
+        ([("key", "binary")], "there is no column 'value'; select value, key"),
+        ([("value", "struct<a:int>")], "column 'value' is struct<a:int>; the quiver sink takes binary or string"),
+        ([("value", "binary"), ("valeu", "binary")], "does not know what to do with column 'valeu'"),
+        ([("value", "binary"), ("value", "binary")], "column 'value' is there twice"),
+        ([("value", "binary"), ("timestamp", "bigint")], "takes timestamp: cast it"),
+        ([("value", "binary"), ("partition", "bigint")], "takes int: cast it"),
+    ],
+)
+def test_columns_that_do_not_fit(types: list[tuple[str, str]], problem: str) -> None:
+    with pytest.raises(InvalidRequest, match=problem):
+        check_written(types, use_partition_column=False)
+
+
+def test_the_partition_column_must_be_there_when_it_is_asked_for() -> None:
+    with pytest.raises(InvalidRequest, match="needs a column 'partition'"):
+        check_written([("value", "binary")], use_partition_column=True)
+
+
+def test_options_are_read_whatever_their_case_and_sparks_own_are_left_alone() -> None:
+    found = write_options(
+        {
+            "TOPIC": "orders",
+            "transactiontimeout": "2h",
+            "checkpointLocation": "/c",
+            "queryName": "q",
+            "usePartitionColumn": "true",
+        },
+        streaming=True,
+    )
+    assert (found.topic, found.transaction_timeout_ms, found.checkpoint) == ("orders", 7_200_000, "/c")
+    assert found.use_partition_column
+    assert found.compression == "none"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({}, "name the topic to write to by the option topic"),
+        ({"topic": "a", "path": "/x"}, "option 'path' is not one of the quiver source for writing"),
+        ({"topic": "a", "transactionTimeout": "25h"}, "from 1s to 24h"),
+        ({"topic": "a", "transactionTimeout": "soon"}, "is not a duration"),
+        ({"topic": "a", "compression": "gzip"}, "is not one of none, lz4, zstd"),
+        ({"topic": "a", "usePartitionColumn": "yes"}, "neither true nor false"),
+        ({"topic": "a", "commitKey": "x" * 1001}, "at most 1000 characters"),
+    ],
+)
+def test_options_that_cannot_be_meant(options: dict[str, str], problem: str) -> None:
+    with pytest.raises(InvalidRequest, match=problem):
+        write_options(options)
+
+
+def test_a_stream_has_no_commit_key_of_its_own() -> None:
+    with pytest.raises(InvalidRequest, match="for batch writes"):
+        write_options({"topic": "a", "commitKey": "k"}, streaming=True)

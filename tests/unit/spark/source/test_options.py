@@ -1,0 +1,114 @@
+"""Options of the source: what they mean, and what a wrong one is told."""
+
+import pytest
+
+from quiver.model.errors import InvalidRequest, QuiverError
+from quiver.model.position import EARLIEST, LATEST, Position
+from quiver_spark.source.columns import check_columns
+from quiver_spark.source.options import read_options
+
+NOW = 1_763_200_000_000
+
+
+def test_what_is_taken_for_granted() -> None:
+    options = read_options({"topic": "orders"}, now_ms=NOW)
+    assert options.topics == ("orders",)
+    assert options.bootstrap == "localhost:7481"
+    assert options.start.at("orders", 3) == EARLIEST
+    assert options.end is None
+    assert options.committed
+    assert options.fail_on_data_loss
+    assert options.max_rows_per_trigger is None
+
+
+def test_names_have_any_case_and_values_are_read() -> None:
+    words = {"TOPICS": "a, b,a", "FailOnDataLoss": "FALSE", "minpartitions": "1_000", "Isolation": "read_uncommitted"}
+    options = read_options(words, now_ms=NOW)
+    assert options.topics == ("a", "b")
+    assert not options.fail_on_data_loss
+    assert options.min_partitions == 1000
+    assert not options.committed
+
+
+def test_places_by_partition_and_topic() -> None:
+    start = '{"0": 17, "b": {"0": "latest", "1": "-1h"}}'
+    places = read_options({"topics": "a,b", "start": start}, now_ms=NOW).start
+    assert places.at("a", 0) == Position("offset", 17)
+    assert places.at("a", 1) == EARLIEST
+    assert places.at("b", 1) == Position("time", NOW - 3_600_000)
+    end = read_options({"topic": "a", "end": '{"1": 5}'}, now_ms=NOW).end
+    assert end is not None
+    assert (end.at("a", 0), end.at("a", 1)) == (LATEST, Position("offset", 5))
+
+
+def test_the_exception_for_a_topic_counts_more_than_that_for_all() -> None:
+    places = read_options({"topics": "a,b", "start": '{"0": 17, "b": {"0": 3}}'}, now_ms=NOW).start
+    assert places.at("b", 0) == Position("offset", 3)
+
+
+@pytest.mark.parametrize(
+    ("start", "says"),
+    [
+        ('{"order": {"0": 4}}', "'start' names the topic 'order', and what is read is orders, prices"),
+        ('{"7": 4}', "'start' names partition 7, which does not exist; orders, prices: 0 to 2"),
+        ('{"prices": {"1": 4}}', "names partition 1, which does not exist; prices has only partition 0"),
+    ],
+)
+def test_places_of_what_is_not_read(start: str, says: str) -> None:
+    there = {"orders": 3, "prices": 1}
+    options = read_options({"topics": "orders,prices", "start": start}, now_ms=NOW)
+    with pytest.raises(InvalidRequest, match=says):
+        options.check_positions(there)
+    with pytest.raises(InvalidRequest, match=says.replace("start", "end")):
+        read_options({"topics": "orders,prices", "end": start}, now_ms=NOW).check_positions(there)
+    known = '{"2": 7, "prices": {"0": "latest"}}'
+    read_options({"topics": "orders,prices", "start": known}, now_ms=NOW).check_positions(there)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"topik": "a"}, "option 'topik' is not one of the quiver source for reading; there are bootstrap, path"),
+        (
+            {},
+            "no option has arrived. If this is a table made by CREATE TABLE.*CREATE TEMPORARY VIEW name USING quiver",
+        ),
+        ({"timeout": "5s"}, "name what to read by one of the options topic, topics"),
+        ({"topic": "a", "topicPattern": "b"}, "not topic and topicPattern"),
+        ({"topic": "a b"}, "'a b' is not a valid topic name"),
+        ({"topic": "a", "start": "yesterday"}, "option 'start' 'yesterday'"),
+        ({"topic": "a", "start": "{0: 1}"}, "option 'start' is not JSON"),
+        ({"topic": "a", "end": '{"x": 1}'}, "'x' is not a partition"),
+        ({"topic": "a", "start": "-2"}, r"-2 is not an offset; write earliest or latest, or a time ago .*\(-2s\)"),
+        ({"topic": "a", "end": '{"0": -1}'}, "-1 is not an offset; write earliest or latest"),
+        ({"topic": "a", "start": '{"a": {"0": "-2"}}'}, "-2 is not an offset"),
+        ({"topic": "a", "failOnDataLoss": "maybe"}, "'maybe' is neither true nor false"),
+        ({"topic": "a", "minPartitions": "0"}, "not a whole number from 1"),
+        ({"topic": "a", "maxRowsPerTrigger": "5"}, "is for streams"),
+        ({"topic": "a", "isolation": "dirty"}, "is not one of read_committed, read_uncommitted"),
+        ({"topic": "a", "timeout": "soon"}, "is not a duration"),
+        ({"topic": "a", "bootstrap": "a:b:c"}, "is not of the form host:port"),
+        ({"topic": "a", "internal": "delivery"}, "name its data directory"),
+        ({"topic": "a", "internal": "internal/metadata", "path": "/x"}, "leave 'topic' out"),
+        ({"topic": "a", "path": "/x", "bootstrap": "localhost"}, "choose one"),
+    ],
+)
+def test_wrong_options_say_what_to_do(options: dict[str, str], says: str) -> None:
+    with pytest.raises(QuiverError, match=says):
+        read_options(options, now_ms=NOW)
+
+
+def test_a_stream_has_no_end() -> None:
+    with pytest.raises(InvalidRequest, match="'end' is for batch reads"):
+        read_options({"topic": "a", "end": "latest"}, now_ms=NOW, streaming=True)
+    assert (
+        read_options({"topic": "a", "maxRowsPerTrigger": "5"}, now_ms=NOW, streaming=True).max_rows_per_trigger == 5
+    )
+
+
+def test_columns_are_those_there_are() -> None:
+    assert check_columns([("offset", "bigint"), ("headers", "map<string,binary>")]) == ("offset", "headers")
+    with pytest.raises(InvalidRequest, match="ask for offset bigint"):
+        check_columns([("offset", "int")])
+    with pytest.raises(InvalidRequest, match="ask for topic string, partition int"):
+        check_columns([("body", "binary")])
