@@ -1,4 +1,4 @@
-"""The `epochs` file of a log: its history of leader epochs (docs/adr/0014-epoch-history.md)."""
+"""The `epochs` file of a log: its history of leader epochs (docs/adr/0015-epoch-history.md)."""
 
 import logging
 import struct
