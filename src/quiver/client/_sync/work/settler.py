@@ -14,7 +14,7 @@ from quiver.client.work.settled_log import log_settled
 from quiver.client.work.settlement import AckedJob, Decision, Part, Refusal, Span, gather, refusals
 from quiver.model.errors import ConnectionLost, LeaseLost, QuiverError, RequestTimeout, error_from_wire
 from quiver.model.settlement import EXTEND
-from quiver.protocol.messages import Answer, Failure
+from quiver.protocol.messages import Failure, Response
 from quiver.protocol.queue_messages import Settle, Settled, SettledPart
 from quiver.structures.ordered_set import OrderedSet
 
@@ -203,7 +203,7 @@ class Settler:
         self._reason_chars -= chars
         return taken
 
-    def _answered(self, request: SettleRequest, answer: Answer | QuiverError, _: memoryview) -> None:
+    def _answered(self, request: SettleRequest, answer: Response | QuiverError, _: memoryview) -> None:
         if isinstance(answer, Failure):
             answer = error_from_wire(answer.code, answer.message, answer.retryable)
         elif not isinstance(answer, Settled | QuiverError) or (
