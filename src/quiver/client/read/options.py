@@ -45,7 +45,7 @@ def reader_config(
     include_expired: bool = False,
     timeout: Duration | None = None,
 ) -> ReaderConfig:
-    """The options in users' words, checked. `start` and `end` may also be a mapping of partition to such a word."""
+    """Checks the options of a user. `start` and `end` may also be a mapping of partition to such a value."""
     chosen = _partitions(partitions)
     if chosen is None and isinstance(start, Mapping):
         chosen = sorted(start)
@@ -73,5 +73,5 @@ def _partitions(value: Sequence[int] | int | None) -> list[int] | None:
     numbers = [value] if isinstance(value, int) else list(value)
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise InvalidRequest(problem=f"partition {number!r} is not a number from 0")
+            raise InvalidRequest(problem=f"partition {number!r} must be a whole number, 0 or more")
     return list(dict.fromkeys(numbers))

@@ -72,7 +72,7 @@ def work_config(
     max_bytes: Size = 8 * MIB,
     timeout: Duration | None = None,
 ) -> WorkConfig:
-    """The options in users' words, checked. `name` is the consumer's where the user gives none."""
+    """Checks the options of a user. `name` is the consumer's where the user gives none."""
     names = [topics] if isinstance(topics, str) else list(topics)
     if not names:
         raise InvalidRequest(problem="work needs at least one topic")
@@ -80,7 +80,7 @@ def work_config(
         raise InvalidRequest(problem=f"ordering {ordering!r} is not one of {', '.join(get_args(Ordering))}")
     visibility_ms = None if visibility is None else parse_duration_ms(visibility, "visibility")
     if visibility_ms == 0:
-        raise InvalidRequest(problem="visibility must be longer than nothing")
+        raise InvalidRequest(problem="visibility must be greater than zero")
     return WorkConfig(
         topics=[check_name(topic) for topic in names],
         group=check_name(group, "group"),
