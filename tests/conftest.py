@@ -34,7 +34,8 @@ class _TogetherWhatShares(LoadScopeScheduling):
     """A file is run by one worker, as its tests may share a broker, and so are all that share the Spark session."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+        shares_session = nodeid.startswith("tests/spark/") and "/without_session/" not in nodeid
+        return "spark" if shares_session else nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:

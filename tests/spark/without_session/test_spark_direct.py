@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 import quiver
 from blackbox.processes.broker_process import BrokerProcess
@@ -28,7 +27,6 @@ from spark.topic_rows import (
     publish,
     read_rows,
     sdk_rows,
-    spark_rows,
     without,
 )
 
@@ -48,16 +46,11 @@ def last_segment(data_dir: Path, topic: str) -> Path:
     return segments(data_dir / "logs" / "topics" / str(topic_id) / "0")[-1]
 
 
-def test_the_same_rows_beside_the_broker(spark: SparkSession, spark_broker: BrokerProcess, mixed: Mixed) -> None:
+def test_the_same_rows_beside_the_broker(spark_broker: BrokerProcess, mixed: Mixed) -> None:
     topic, committed, uncommitted = mixed
     for words in ({}, {"minPartitions": 20}):
         assert read_rows(topic=topic, path=spark_broker.data_dir, **words) == committed
     assert read_rows(topic=topic, path=spark_broker.data_dir, isolation="read_uncommitted") == uncommitted
-    frame = spark.read.format("quiver").option("topic", topic).load(str(spark_broker.data_dir))
-    assert spark_rows(frame) == committed
-    assert frame.where("key = CAST('key-3' AS BINARY) AND partition = 0").count() == len(
-        [row for row in committed if row.key == b"key-3" and row.partition == 0]
-    )
 
 
 def test_a_copy_that_nobody_may_write(spark_broker: BrokerProcess, mixed: Mixed, tmp_path: Path) -> None:
