@@ -52,8 +52,8 @@ def run(
 ) -> Summary:
     """Writes the last message of each key of one topic to a topic or into a lake.
 
-    A topic `to` that does not exist is created, with the partitions of the source. The same messages are written once:
-    a run over the same offsets does nothing, unless it has another `run_id`. What a lake had of the topic is
+    A topic `to` that does not exist is created, with the partitions of the source. The same messages are written
+    once: a run over the same offsets does nothing, unless it has another `run_id`. What a lake had of the topic is
     replaced.
     """
     options = batch_read_options(source)

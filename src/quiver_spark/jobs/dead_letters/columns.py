@@ -35,7 +35,8 @@ DEAD_LETTER_TYPES = {
     "priority": "string",
 }
 """`letter_topic`, `letter_partition` and `letter_offset` say where a dead letter is; `topic`, `partition` and
-`offset` say where its message was. `died_at` is when it came to the dead-letter topic; `headers` are the message's own."""
+`offset` say where its message was. `died_at` is when it came to the dead-letter topic; `headers` are those of the
+message."""
 DEAD_LETTER_COLUMNS = tuple(DEAD_LETTER_TYPES)
 _ARROW_TYPES = {
     "string": pa.string(),
