@@ -167,7 +167,7 @@ class Sender:
         self._unsettled.forget_failures()
 
     def give_up(self, error: QuiverError) -> None:
-        """Fails whatever is not settled, also what was sent: nobody waits for its answer."""
+        """Fails whatever is not settled, also what was sent: its answer is ignored."""
         with self._pumping:
             self._fail_everything(error, in_flight_too=True)
 
