@@ -1,5 +1,6 @@
 """Direct reads of segment files: the same rows as through the broker, beside it and without it."""
 
+import contextlib
 import shutil
 import socket
 import threading
@@ -148,7 +149,7 @@ def test_frames_of_a_later_version_through_the_broker(spark_broker: BrokerProces
 
 
 class Rewriting:
-    """Passes one connection at a time on to a broker and changes some bytes of what it answers."""
+    """Passes connections on to a broker and changes some bytes of its responses."""
 
     def __init__(self, target: str, old: bytes, new: bytes) -> None:
         self._target, self._old, self._new = target, old, new
@@ -159,14 +160,17 @@ class Rewriting:
         return f"127.0.0.1:{self._listener.getsockname()[1]}"
 
     def __exit__(self, *error: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def _serve(self) -> None:
-        client, _ = self._listener.accept()
         host, port = self._target.split(":")
-        broker = socket.create_connection((host, int(port)))
-        threading.Thread(target=self._pump, args=(client, broker, b"", b""), daemon=True).start()
-        self._pump(broker, client, self._old, self._new)
+        with contextlib.suppress(OSError):  # the listener was closed
+            while True:
+                client, _ = self._listener.accept()
+                broker = socket.create_connection((host, int(port)))
+                for words in ((client, broker, b"", b""), (broker, client, self._old, self._new)):
+                    threading.Thread(target=self._pump, args=words, daemon=True).start()
 
     def _pump(self, source: socket.socket, sink: socket.socket, old: bytes, new: bytes) -> None:
         while data := source.recv(1 << 20):
