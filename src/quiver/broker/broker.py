@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Unpack
 
 from quiver.broker.health import Health
-from quiver.broker.maintenance import Upkeep
+from quiver.broker.maintenance import Maintenance
 from quiver.broker.settings import BrokerSettings as BrokerSettings
 from quiver.dead_letters.mover import DeadLetterMover
 from quiver.dead_letters.service import DeadLetters
@@ -36,7 +36,8 @@ from quiver.topics.compaction import Compactions, TopicCompaction
 from quiver.topics.details import TopicDetails, topic_details
 from quiver.topics.partitions import Partitions
 from quiver.transactions.coordinator import Coordinator
-from quiver.transactions.decision_applier import Finishing
+from quiver.transactions.decision_applier import DecisionApplier
+from quiver.transactions.publishing import TransactionPublishing
 from quiver.transactions.service import Transactions
 from quiver.transactions.state import LAST_EPOCH
 
@@ -103,11 +104,11 @@ class Broker:
             randomness=randomness,
             topics=self._topics,
         )
-        self._upkeep = Upkeep(
-            self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.upkeep_seconds
+        self._maintenance = Maintenance(
+            self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
         )
         self._compactions = Compactions(
-            self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.upkeep_seconds
+            self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
         )
         self._topics.subscribe(self.queues, self.delays, self._group_service)
         self._health = self._new_health()
@@ -130,19 +131,13 @@ class Broker:
         )
 
     def _new_transactions(self, coordinator: Coordinator) -> Transactions:
-        finishing = Finishing(
+        applier = DecisionApplier(
             coordinator, self._catalogue, self._partitions, self.delays, self._group_service, self.queues
         )
-        return Transactions(
-            coordinator,
-            self._publish,
-            finishing,
-            self._catalogue,
-            self._partitions,
-            self.groups,
-            self.queues,
-            clock=self.clock,
+        publishing = TransactionPublishing(
+            coordinator, self._publish, self._catalogue, self._partitions, clock=self.clock
         )
+        return Transactions(coordinator, publishing, applier, self.groups, self.queues)
 
     def _new_health(self) -> Health:
         return Health(
@@ -157,7 +152,7 @@ class Broker:
                 "schedules": self.schedules,
             },
             tasks=[
-                self._upkeep.task,
+                self._maintenance.task,
                 self._compactions.task,
                 self.queues.task,
                 *self.delays.tasks,
@@ -172,7 +167,7 @@ class Broker:
         await self._catalogue.open(self._storage, self._partitions.epoch)
         await self._topics.open()
         await self._group_service.open(self._storage, self._partitions.epoch)
-        self._upkeep.start()
+        self._maintenance.start()
         self._compactions.start()
         self._running = True
         groups_lost = self._group_service.problem
@@ -192,7 +187,7 @@ class Broker:
         self._running = False
         await self._topics.stop()
         await self._compactions.stop()
-        await self._upkeep.stop()
+        await self._maintenance.stop()
         await self.schedules.stop()
         await self.transactions.stop()
         await self.delays.stop()

@@ -54,7 +54,7 @@ class Stream:
         """Messages that were left out because their time to live was over; they count as processed."""
         self._wait_limit = WaitLimit(broker.clock, fetch_broker.log, options.timeout_seconds)
         self._assignment = Assignment()
-        self._membership = Membership(broker, options, self._assignment, self._on_news)
+        self._membership = Membership(broker, options, self._assignment, self._fetcher)
         self._is_open = False
         self.is_closed = False
         self._reading: Iterator[_Found | MessageTimeout] = self._read()
@@ -273,10 +273,6 @@ class Stream:
         self._broker.check_fork()
         if self._membership.error is not None and not self.is_closed:
             raise self._membership.error
-
-    def _on_news(self) -> None:
-        self._assignment.interrupt()
-        self._fetcher.wake()
 
     def _commit_message(self, source: PartitionSource, message: Message) -> None:
         self._check_membership()

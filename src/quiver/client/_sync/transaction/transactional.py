@@ -2,7 +2,7 @@
 """A producer of transactions, one after the other: its identity, its producers by topic, and how they end."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from quiver.client._backend_sync import Lock, sleep
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
@@ -40,7 +40,6 @@ class Transactional:
         transactional_id: str | None,
         timeout_ms: int,
         sending: ProducerConfig | None = None,
-        on_end: "Callable[[Transactional], None] | None" = None,
     ) -> None:
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
@@ -48,7 +47,7 @@ class Transactional:
         """How messages are sent, to topics that are used for the first time."""
         self.is_closed = False
         self.broker = broker
-        self._on_end = on_end
+        self._is_reserved = False
         self._beginning = Lock()
         self._mutex = threading.Lock()
         self._key: ProducerKey | None = None
@@ -99,6 +98,16 @@ class Transactional:
         for producer in self._producers.values():
             _end(producer)
 
+    # for the pool: those without an id are used by one transaction after the other
+
+    @property
+    def is_reserved(self) -> bool:
+        """Chosen for a transaction that has not ended."""
+        return self._is_reserved
+
+    def reserve(self) -> None:
+        self._is_reserved = True
+
     # for the transaction
 
     def enter(self, transaction: Transaction) -> ProducerKey:
@@ -107,8 +116,7 @@ class Transactional:
         try:
             return self._enter(transaction)
         except BaseException:
-            if self._on_end is not None:
-                self._on_end(self)
+            self._is_reserved = False
             raise
 
     def _enter(self, transaction: Transaction) -> ProducerKey:
@@ -150,8 +158,7 @@ class Transactional:
         kept = 0 if key is None and self.transactional_id is None else _PRODUCERS_KEPT
         for topic in list(self._producers)[: max(0, len(self._producers) - kept)]:
             _end(self._producers.pop(topic))
-        if self._on_end is not None:
-            self._on_end(self)
+        self._is_reserved = False
 
     def fenced(self, error: ProducerFenced) -> None:
         """Another instance has taken the transactional id over."""
