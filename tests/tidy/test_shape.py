@@ -36,7 +36,6 @@ OPTIONS_OF_USERS = ("src/quiver/client/", "src/quiver/app/embedded.py", "src/qui
 LONG_PARAMETER_LISTS = {
     "src/quiver/delays/partition/": "a part of the broker that is put together in one place",
     "src/quiver/gateways/": "a part of the broker that is put together in one place",
-    "src/quiver/groups/": "the fields of the request",
     "src/quiver/log/": "a log's settings",
     "src/quiver/messages/": "the fields of the request",
     "src/quiver/queues/": "the fields of the request",
@@ -94,7 +93,6 @@ METAPHORS_ALLOWED = {
     "src/quiver/dead_letters/": "its words are still being replaced",
     "src/quiver/delays/": "its words are still being replaced",
     "src/quiver/gateways/": "its words are still being replaced",
-    "src/quiver/groups/": "its words are still being replaced",
     "src/quiver/log/": "its words are still being replaced",
     "src/quiver/messages/": "its words are still being replaced",
     "src/quiver/model/": "its words are still being replaced",

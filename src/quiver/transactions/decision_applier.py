@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Iterator, Sequence
 import msgspec
 
 from quiver.delays.service import Delays
-from quiver.groups.service import GroupService
 from quiver.model.errors import (
     Closed,
     GroupNotFound,
@@ -26,6 +25,7 @@ from quiver.model.transaction import GroupOffsetCommit
 from quiver.partition.partition import Partition
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
+from quiver.streams.service import Streams
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 from quiver.transactions.coordinator import Coordinator
@@ -74,14 +74,14 @@ class DecisionApplier:
         catalogue: TopicCatalogue,
         partitions: Partitions,
         delays: Delays,
-        groups: GroupService,
+        streams: Streams,
         queues: Queues,
     ) -> None:
         self._coordinator = coordinator
         self._catalogue = catalogue
         self._partitions = partitions
         self._delays = delays
-        self._groups = groups
+        self._streams = streams
         self._queues = queues
         self._done: list[_Work] = []
         self._retries: set[asyncio.Task[None]] = set()
@@ -166,7 +166,7 @@ class DecisionApplier:
     async def _put_offsets(self, work: _Work, group: GroupOffsetCommit) -> None:
         offsets = {TopicPartition(p.topic_id, p.partition): (p.offset, p.metadata) for p in group.offsets}
         try:
-            await self._groups.commit_decided(group.group, offsets, work.decided.id)
+            await self._streams.offsets.commit_decided(group.group, offsets, work.decided.id)
         except GroupNotFound:
             work.offsets.remove(group)
         except Exception as error:

@@ -13,7 +13,7 @@ from quiver.model.transaction import DEFAULT_TIMEOUT_MS, GroupOffsetCommit, Leas
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
 from quiver.storage.port import Storage
-from quiver.streams.service import Groups
+from quiver.streams.service import Streams
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.supervised_task import SupervisedTask
 from quiver.transactions.commit_key import CommitKey
@@ -49,13 +49,13 @@ class Transactions:
         coordinator: Coordinator,
         publishing: TransactionPublishing,
         applier: DecisionApplier,
-        groups: Groups,
+        streams: Streams,
         queues: Queues,
     ) -> None:
         self._coordinator = coordinator
         self._publishing = publishing
         self._applier = applier
-        self._groups = groups
+        self._streams = streams
         self._queues = queues
         self._tasks: set[asyncio.Task[Any]] = set()
         self.task = SupervisedTask("transactions", self._keep_up)
@@ -236,7 +236,7 @@ class Transactions:
         joint.acks += acks
         check_runs(joint.acks)
         # Who reads what does not change between the check and the new offsets.
-        async with self._groups.service.holding(group.group for group in joint.offsets):
+        async with self._streams.groups.locks.hold_all(group.group for group in joint.offsets):
             await self._check_held_offsets(joint.offsets)
             prepared = await self._queues.prepare_acks(joint.acks) if joint.acks else None
             decided = await self._decide(transactions, key, joint, prepared)
@@ -300,12 +300,12 @@ class Transactions:
 
     def list(self, *, skip: int = 0, limit: int = 1000) -> tuple[Sequence[TransactionInfo], int]:
         """Open transactions, then those whose end is not known everywhere; and how many there are."""
-        found = list_transactions(self._coordinator, self._groups)
+        found = list_transactions(self._coordinator, self._streams)
         return found[skip : skip + limit], len(found)
 
     def describe(self, transactional_id: str | None, producer_id: int) -> TransactionInfo:
         """The transaction of a producer that is open, or ended last; TransactionNotFound."""
-        return describe(self._coordinator, self._groups, transactional_id, producer_id)
+        return describe(self._coordinator, self._streams, transactional_id, producer_id)
 
     def stats(self) -> TransactionStats:
         coordinator = self._coordinator
@@ -333,17 +333,17 @@ class Transactions:
             task.exception()  # whoever waited may have gone
 
     async def _check_offsets(self, groups: Sequence[GroupOffsetCommit]) -> None:
-        async with self._groups.service.holding(group.group for group in groups):
+        async with self._streams.groups.locks.hold_all(group.group for group in groups):
             await self._check_held_offsets(groups)
 
     async def _check_held_offsets(self, groups: Sequence[GroupOffsetCommit]) -> None:
         check_offset_count(groups)
         for group in groups:
             offsets = {TopicPartition(part.topic_id, part.partition): part.offset for part in group.offsets}
-            self._groups.check_offsets(offsets)
+            self._streams.check_offsets(offsets)
             if group.member_id is None:
-                await self._groups.service.ensure_stream_group(group.group)
-            self._groups.service.check_commit(
+                await self._streams.groups.stream_group(group.group)
+            self._streams.offsets.check_commit(
                 group.group, offsets, member_id=group.member_id, generation=group.generation
             )
 

@@ -28,6 +28,7 @@ DAY_MS = 86_400_000
 STATES = {
     "internal/metadata": "metadata",
     "internal/groups": "groups",
+    "internal/streams": "members and offsets",
     "internal/transactions": "transactions",
     "internal/schedules": "schedules",
     "topics/1/0": "partition",
@@ -140,9 +141,10 @@ class Running:
     async def save_all(self) -> None:
         """A snapshot of everything."""
         broker = self.broker
-        groups, coordinator = broker.groups.service, broker.transactions._coordinator
+        coordinator = broker.transactions._coordinator
         await broker._catalogue._journaled.snapshot_if_due(after_seconds=0)
-        await groups._journal.snapshot(groups._table.encode)  # type: ignore[union-attr]
+        await broker.groups._journaled.snapshot()
+        await broker.streams._journal._journaled.snapshot()
         await coordinator.journaled.snapshot()
         await broker.schedules._journaled.snapshot_if_due(after_seconds=0)
         for partition in broker._partitions.all():
@@ -172,7 +174,8 @@ class Running:
         }
         known["internal/metadata"] = b"".join(broker._catalogue._state.snapshot())
         with contextlib.suppress(Exception):
-            known["internal/groups"] = b"".join(broker.groups.service._table.encode())
+            known["internal/groups"] = b"".join(broker.groups._table.snapshot())
+            known["internal/streams"] = b"".join(broker.streams._journal.snapshot())
             known["internal/transactions"] = b"".join(broker.transactions._coordinator._state.snapshot())
             known["internal/schedules"] = b"".join(broker.schedules._table.snapshot())
         for partition_queue in broker.queues._partition_queues.all():

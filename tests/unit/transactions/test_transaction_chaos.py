@@ -213,9 +213,10 @@ class Run:
         await self.broker.queues.expire_due()
 
     async def save(self) -> None:
-        groups, coordinator = self.broker.groups.service, self.broker.transactions._coordinator
+        broker, coordinator = self.broker, self.broker.transactions._coordinator
         works: list[Coroutine[Any, Any, None]] = [
-            groups._journal.snapshot(groups._table.encode),  # type: ignore[union-attr]
+            broker.groups._journaled.snapshot(),
+            broker.streams._journal._journaled.snapshot(),
             coordinator.journaled.snapshot(),
             *(partition.saved_state.save() for partition in self.broker._partitions.all()),
         ]
@@ -266,9 +267,8 @@ class Run:
         return found
 
     def offset_of(self, worker: Worker) -> int | None:
-        group = self.broker.groups.service.groups().get("g")
-        participant = TopicPartition(self.broker.topic("in").id, worker.number)
-        committed = None if group is None else group.offsets.get(participant)
+        partition = TopicPartition(self.broker.topic("in").id, worker.number)
+        committed = self.broker.streams.group("g").offsets.get(partition) if self.broker.groups.find("g") else None
         return None if committed is None else committed.offset
 
     async def drain(self) -> Counter[int]:

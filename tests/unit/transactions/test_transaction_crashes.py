@@ -56,8 +56,8 @@ async def look(broker: Broker) -> Seen:
 
     await broker.queues.expire_due()
     jobs = await broker.queues.receive(ReceiveRequest(["jobs"], "workers", consumer="after"))
-    groups = broker.groups.service.groups()
-    committed = groups["g"].offsets.get(TopicPartition(broker.topic("in").id, 0)) if "g" in groups else None
+    place = TopicPartition(broker.topic("in").id, 0)
+    committed = broker.streams.group("g").offsets.get(place) if broker.groups.find("g") else None
     return Seen(
         await read("out"),
         await read("more"),

@@ -89,7 +89,7 @@ class AsyncMembership:
         await self._commit([source], offset)
 
     async def release(self, sources: list[PartitionSource]) -> None:
-        """Tells the broker that partitions were let go of, after committing them if that is done here.
+        """Tells the broker that partitions were given up, after committing them with auto commit.
 
         What it could not be told before is tried again.
         """
@@ -99,7 +99,7 @@ class AsyncMembership:
             if not keys:
                 return
             if read:
-                _logger.info("group %s: lets go of %s", self._options.group, listed(read))
+                _logger.info("group %s: releases %s", self._options.group, listed(read))
             if self._options.auto_commit_seconds is not None:
                 with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
                     await self._commit(read)

@@ -233,7 +233,7 @@ class AsyncStream:
                 limit.restart()
 
     async def _keep_up(self) -> None:
-        """Between two messages: begins with new partitions, lets go of others, and says when membership is lost."""
+        """Between two messages: reads added partitions, releases revoked ones, raises when membership is lost."""
         error = self._membership.error
         if error is not None and not self.is_closed:
             await self._tell(self._options.on_lost, self._assignment.lose_all())
@@ -261,7 +261,7 @@ class AsyncStream:
                 raise
 
     def _chosen(self, reading: AsyncIterator[_T]) -> AsyncIterator[_T]:
-        """A stream has one reader, for messages or for batches: what one has in its hands the other would skip."""
+        """A stream has one reader, for messages or for batches: each would skip what the other is processing."""
         self._check_membership()
         if self._choice not in (None, reading):
             raise InvalidRequest(problem="a stream is read either as messages or as batches")

@@ -17,7 +17,7 @@ class AsyncTransactionPool:
         self._named: dict[str, AsyncTransactional] = {}
         self._unnamed: list[AsyncTransactional] = []
         self._handed_out: WeakSet[AsyncTransactional] = WeakSet()
-        """Without an id, and somebody's own."""
+        """Without an id, and used only by whoever asked for it."""
 
     def get(
         self, transactional_id: str | None, timeout_ms: int, sending: ProducerConfig | None = None

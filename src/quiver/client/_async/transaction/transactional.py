@@ -1,4 +1,4 @@
-"""A producer of transactions, one after the other: its identity, its producers by topic, and how they end."""
+"""A producer of transactions, one after the other: its identity, a producer per topic, and how they end."""
 
 import threading
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ _IDLE_SECONDS = 3600.0
 
 
 class AsyncTransactional:
-    """Begins transactions, each when the one before has ended; the first asks the broker who it is.
+    """Begins transactions, each when the one before has ended; the first one gets its identity from the broker.
 
     With a transactional id there is one such producer at a time: whoever initialises the id again fences this one,
     and from then on `begin` raises ProducerFenced, until `init` takes the id back.
@@ -150,7 +150,7 @@ class AsyncTransactional:
         return answer.producers[0]
 
     async def leave(self, transaction: AsyncTransaction, key: ProducerKey | None) -> None:
-        """The transaction has ended. Without a key nobody knows how, or the producer was given away."""
+        """The transaction has ended. Without a key it is not known how, or the producer was handed over."""
         if self._current is not transaction:
             return
         self._key, self._current = key, None

@@ -18,7 +18,7 @@ class TransactionPool:
         self._named: dict[str, Transactional] = {}
         self._unnamed: list[Transactional] = []
         self._handed_out: WeakSet[Transactional] = WeakSet()
-        """Without an id, and somebody's own."""
+        """Without an id, and used only by whoever asked for it."""
 
     def get(
         self, transactional_id: str | None, timeout_ms: int, sending: ProducerConfig | None = None

@@ -1,5 +1,5 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""A producer of transactions, one after the other: its identity, its producers by topic, and how they end."""
+"""A producer of transactions, one after the other: its identity, a producer per topic, and how they end."""
 
 import threading
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ _IDLE_SECONDS = 3600.0
 
 
 class Transactional:
-    """Begins transactions, each when the one before has ended; the first asks the broker who it is.
+    """Begins transactions, each when the one before has ended; the first one gets its identity from the broker.
 
     With a transactional id there is one such producer at a time: whoever initialises the id again fences this one,
     and from then on `begin` raises ProducerFenced, until `init` takes the id back.
@@ -151,7 +151,7 @@ class Transactional:
         return answer.producers[0]
 
     def leave(self, transaction: Transaction, key: ProducerKey | None) -> None:
-        """The transaction has ended. Without a key nobody knows how, or the producer was given away."""
+        """The transaction has ended. Without a key it is not known how, or the producer was handed over."""
         if self._current is not transaction:
             return
         self._key, self._current = key, None

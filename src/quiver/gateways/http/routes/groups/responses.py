@@ -1,4 +1,4 @@
-"""Groups and members as answers show them."""
+"""Groups and members as responses show them."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from quiver.groups.assignors import AssignorName
-from quiver.groups.member import MemberState
-from quiver.groups.state import GroupStateName, Protocol
 from quiver.model.times import format_time
 from quiver.model.topic_partition import TopicPartition
+from quiver.streams.assignors import AssignorName
+from quiver.streams.member import MemberState
+from quiver.streams.membership import GroupStateName, Protocol
 from quiver.system.pace import paced
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
-    from quiver.groups.live_group import MemberView
-    from quiver.groups.state import RebalanceStats
-    from quiver.streams.members import MemberNews
-    from quiver.streams.service import GroupDetails, MemberDetails, PartitionLag
+    from quiver.streams.admin import GroupDetails, MemberDetails
+    from quiver.streams.lag import PartitionLag
+    from quiver.streams.member_view import MemberView
+    from quiver.streams.membership import RebalanceStats
+    from quiver.streams.poll.members import MemberUpdate
 
 Seconds = Annotated[float, Meta(description="Seconds.")]
 Labels = Annotated[list[str], Meta(description="Such as orders-0.")]
@@ -30,11 +31,11 @@ class PartitionRef(msgspec.Struct):
     partition: int
 
 
-class DoneAnswer(msgspec.Struct):
+class DoneResponse(msgspec.Struct):
     status: Literal["ok"] = "ok"
 
 
-class MemberAnswer(msgspec.Struct, kw_only=True):
+class MemberResponse(msgspec.Struct, kw_only=True):
     id: str
     member_id: str
     client_id: str
@@ -45,7 +46,7 @@ class MemberAnswer(msgspec.Struct, kw_only=True):
     joined_at: str
 
 
-class PartitionLagAnswer(msgspec.Struct, kw_only=True):
+class PartitionLagResponse(msgspec.Struct, kw_only=True):
     topic: str
     partition: int
     committed_offset: Annotated[int | None, Meta(description="The next to read; null before the first commit.")]
@@ -56,7 +57,7 @@ class PartitionLagAnswer(msgspec.Struct, kw_only=True):
     metadata: str
 
 
-class GroupAnswer(msgspec.Struct, kw_only=True):
+class GroupResponse(msgspec.Struct, kw_only=True):
     id: str
     group_id: str
     kind: str
@@ -65,19 +66,19 @@ class GroupAnswer(msgspec.Struct, kw_only=True):
     assignor: AssignorName
     generation: int
     leader_id: str | None
-    members: list[MemberAnswer]
+    members: list[MemberResponse]
     topics: list[str]
     lag: Annotated[int, Meta(description="Messages, over all partitions.")]
     lag_time: Annotated[float, Meta(description="Age of the oldest message that is not committed, in seconds.")]
-    partitions: list[PartitionLagAnswer]
+    partitions: list[PartitionLagResponse]
     config: dict[str, Any]
 
 
-class CooperativeGroupAnswer(GroupAnswer, kw_only=True):
+class CooperativeGroupResponse(GroupResponse, kw_only=True):
     member_assignments: dict[str, list[PartitionRef]]
 
 
-class CooperativeAnswer(msgspec.Struct, kw_only=True):
+class CooperativeResponse(msgspec.Struct, kw_only=True):
     """`partitions_assigned` is all that the member may read now, `partitions_to_revoke` what it is to let go of."""
 
     status: Literal["ok"] = "ok"
@@ -90,7 +91,7 @@ class CooperativeAnswer(msgspec.Struct, kw_only=True):
     revocation_deadline: Deadline
 
 
-class RebalanceStatsAnswer(msgspec.Struct, kw_only=True):
+class RebalanceStatsResponse(msgspec.Struct, kw_only=True):
     total_rebalances: int
     successful_rebalances: int
     failed_rebalances: int
@@ -100,22 +101,22 @@ class RebalanceStatsAnswer(msgspec.Struct, kw_only=True):
     avg_duration: Seconds
 
 
-class AllRebalanceStatsAnswer(RebalanceStatsAnswer, kw_only=True):
+class AllRebalanceStatsResponse(RebalanceStatsResponse, kw_only=True):
     """Over all groups that there are."""
 
-    groups: dict[str, RebalanceStatsAnswer]
+    groups: dict[str, RebalanceStatsResponse]
 
 
-async def group_answer(details: "GroupDetails") -> GroupAnswer:
-    return GroupAnswer(**await _group_fields(details))
+async def group_response(details: "GroupDetails") -> GroupResponse:
+    return GroupResponse(**await _group_fields(details))
 
 
-async def cooperative_group_answer(details: "GroupDetails") -> CooperativeGroupAnswer:
+async def cooperative_group_response(details: "GroupDetails") -> CooperativeGroupResponse:
     assignments = {
         member.id: [PartitionRef(topic, partition) for topic, partition in member.partitions]
         async for member in paced(details.members)
     }
-    return CooperativeGroupAnswer(member_assignments=assignments, **await _group_fields(details))
+    return CooperativeGroupResponse(member_assignments=assignments, **await _group_fields(details))
 
 
 async def _group_fields(details: "GroupDetails") -> dict[str, Any]:
@@ -137,8 +138,8 @@ async def _group_fields(details: "GroupDetails") -> dict[str, Any]:
     }
 
 
-def _member(member: "MemberDetails") -> MemberAnswer:
-    return MemberAnswer(
+def _member(member: "MemberDetails") -> MemberResponse:
+    return MemberResponse(
         id=member.id,
         member_id=member.id,
         client_id=member.client_id,
@@ -150,8 +151,8 @@ def _member(member: "MemberDetails") -> MemberAnswer:
     )
 
 
-def _partition_lag(part: "PartitionLag") -> PartitionLagAnswer:
-    return PartitionLagAnswer(
+def _partition_lag(part: "PartitionLag") -> PartitionLagResponse:
+    return PartitionLagResponse(
         topic=part.topic,
         partition=part.partition,
         committed_offset=part.committed,
@@ -166,7 +167,7 @@ def _partition_lag(part: "PartitionLag") -> PartitionLagAnswer:
 def partition_refs(broker: "Broker", partitions: Iterable[TopicPartition]) -> list[PartitionRef]:
     """By name and number; partitions of topics that are gone are left out."""
     parts = list(partitions)
-    names = {topic_id: broker.groups.topic_name(topic_id) for topic_id in {part.topic_id for part in parts}}
+    names = {topic_id: broker.streams.topic_name(topic_id) for topic_id in {part.topic_id for part in parts}}
     found = sorted((name, part.partition) for part in parts if (name := names[part.topic_id]) is not None)
     return [PartitionRef(name, number) for name, number in found]
 
@@ -175,7 +176,7 @@ def labels(refs: Iterable[PartitionRef]) -> list[str]:
     return [f"{ref.topic}-{ref.partition}" for ref in refs]
 
 
-def cooperative_fields(broker: "Broker", news: "MemberNews") -> dict[str, Any]:
+def cooperative_fields(broker: "Broker", news: "MemberUpdate") -> dict[str, Any]:
     view = news.view
     return {
         "member_id": view.member_id,
