@@ -6,18 +6,22 @@ from quiver.log.segment_view import SegmentView, segment_index
 from quiver.records.header import HEADER_BYTES
 
 
-class PriorityView(SegmentView):
-    """Like all reads it runs beside the writer; what is appended meanwhile is seen or not."""
+class PrioritySearch:
+    """Like all reads it runs while the log is written; what is appended meanwhile is seen or not."""
+
+    def __init__(self, view: SegmentView) -> None:
+        self._view = view
 
     def knows_of_none(self, offset: int, priorities: int) -> bool:
         """Whether it is sure, without reading, that no frame from an offset on has one of the priorities."""
-        segments = self.segments
+        segments = self._view.segments
         return not any(segment.priorities & priorities for segment in segments[segment_index(segments, offset) :])
 
     def has_priority_hot(self, offset: int, priorities: int) -> bool:
         """Whether a frame appended or read just now begins at an offset and is of the priorities. Never blocks."""
-        known = self._positions.get(offset)
-        if known is None or known[0] is not self.tail.segment or known[0].file.fd < 0:
+        view = self._view
+        known = view.position_of(offset)
+        if known is None or known[0] is not view.tail.segment or known[0].file.fd < 0:
             return False
         segment, position = known
         with segment.frames(window_bytes=HEADER_BYTES) as frames:
@@ -25,20 +29,20 @@ class PriorityView(SegmentView):
         return header is not None and header.base_offset == offset and bool(priorities >> header.priority & 1)
 
     def find_priority(self, offset: int, priorities: int) -> int | None:
-        """The first frame that ends behind an offset and has one of the priorities; damage is passed over."""
-        tail, segments = self.tail, self.segments
+        """The first frame that ends after an offset and has one of the priorities; damage is passed over."""
+        tail, segments = self._view.tail, self._view.segments
         for index in range(segment_index(segments, offset), len(segments)):
             segment = segments[index]
             next_base = segments[index + 1].base_offset if index + 1 < len(segments) else tail.end_offset
-            found = self._find_priority_in(segment, offset, priorities, next_base)
+            found = self._find_in(segment, offset, priorities, next_base)
             if found is not None:
                 base_offset = found.header.base_offset
                 return base_offset if base_offset < tail.end_offset else None
         return None
 
     def count_by_priority(self, offset: int) -> list[int]:
-        """Messages at and behind an offset."""
-        segments = self.segments
+        """Messages at and after an offset."""
+        segments = self._view.segments
         first = segment_index(segments, offset)
         counts = list(NO_MESSAGES)
         for segment in segments[first:]:
@@ -49,20 +53,21 @@ class PriorityView(SegmentView):
 
     def known_counts(self) -> list[int] | None:
         """Messages in the whole log; None when something would have to be read for it."""
-        segments = self.segments
+        segments = self._view.segments
         if not all(segment.is_counted for segment in segments):
             return None
         return [sum(counts) for counts in zip(NO_MESSAGES, *(each.count() for each in segments), strict=True)]
 
-    def _find_priority_in(self, segment: Segment, offset: int, priorities: int, end_offset: int) -> FoundFrame | None:
-        known = self._known_frame(segment, offset)
+    def _find_in(self, segment: Segment, offset: int, priorities: int, end_offset: int) -> FoundFrame | None:
+        view = self._view
+        known = view.known_frame(segment, offset)
         if known is not None and priorities >> known.header.priority & 1:
             return known
         if not among(segment.count(), priorities):
             return None
         found, gaps = segment.find_priority(offset, priorities)
         for gap in gaps:
-            self._note_gap(segment, gap, end_offset)
+            view.note_gap(segment, gap, end_offset)
         if found is not None:
-            self.remember(found.header.base_offset, segment, found.position)
+            view.remember(found.header.base_offset, segment, found.position)
         return found

@@ -1,4 +1,4 @@
-"""The file that numbers epochs: each number is on disk before it is used, and none comes twice."""
+"""The file that numbers the starts on a data directory: a number is on disk before it is used, none comes twice."""
 
 import logging
 from collections.abc import Callable
@@ -8,17 +8,17 @@ import google_crc32c
 
 from quiver.system.files import Files
 
-_MARGIN = 1000  # epochs that may have been given out without a frame to show for them
+_MARGIN = 1000  # starts that may have left no frame to show for them
 _logger = logging.getLogger(__name__)
 
 
-class EpochFile:
+class StartEpochFile:
     def __init__(self, path: Path, files: Files) -> None:
         self._path = path
         self._files = files
 
     def next(self, highest_used: Callable[[], int]) -> int:
-        """The next epoch. When the file is lost or damaged, counting goes on well above the highest one in use."""
+        """The next number. When the file is lost or damaged, counting goes on well above the highest one in use."""
         last = self._load()
         if last is None:
             used = highest_used()
