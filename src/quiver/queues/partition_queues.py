@@ -34,8 +34,7 @@ Place = tuple[int, int]
 
 
 class PartitionQueues:
-    """`attend` is called when a time has come in a partition: leases end, retries are due. `opened` is called in the
-    step in which one becomes known. What a group that is not
+    """`attend` is called when a time has come in a partition: leases end, retries are due. What a group that is not
     known any more has left behind is forgotten."""
 
     def __init__(
@@ -48,7 +47,6 @@ class PartitionQueues:
         randomness: Randomness,
         move_to_dlq: MoveToDlq,
         expire: Callable[[PartitionQueue], Awaitable[None]],
-        opened: Callable[[PartitionQueue], None],
         is_known: Callable[[int], bool],
         history: History = NO_HISTORY,
     ) -> None:
@@ -59,13 +57,14 @@ class PartitionQueues:
         self._randomness = randomness
         self._bury = move_to_dlq
         self._expire = expire
-        self._opened = opened
         self._is_known = is_known
         self._history = history
         self._frames = FrameCache()
         self._lease_ids: LeaseIds | None = None
         """Made when the epoch of this start is known."""
         self._known: dict[int, dict[int, PartitionQueue]] = {}
+        self.subscribers: list[Callable[[PartitionQueue], None]] = []
+        """Called in the step in which a queue becomes known."""
         self._opening: dict[Place, asyncio.Task[PartitionQueue]] = {}
         self.broken: dict[Place, str] = {}
         """Those that could not be opened, and why."""
@@ -183,7 +182,8 @@ class PartitionQueues:
             await queue.close()
             raise TopicNotFound(f"topic id {topic_id} was deleted", topic=topic_id)
         self._known.setdefault(topic_id, {})[number] = queue
-        self._opened(queue)
+        for on_opened in self.subscribers:
+            on_opened(queue)
         self.note(queue, queue.next_time_ms())
         return queue
 

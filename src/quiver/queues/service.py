@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from quiver.groups.service import GroupService
+from quiver.groups.service import Groups
 from quiver.model.errors import Closed, GroupNotEmpty, GroupNotFound, ShuttingDown, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.queue import QueueSettings
@@ -15,7 +15,6 @@ from quiver.queues.consumers import Consumer
 from quiver.queues.depth import PartitionDepth, QueueDepth, partition_depth, queue_depth
 from quiver.queues.partition.partition_queue import MoveToDlq, PartitionQueue
 from quiver.queues.partition_queues import PartitionQueues
-from quiver.queues.positions import Positions
 from quiver.queues.receive import ReceiveHandler
 from quiver.queues.receive_call import Received
 from quiver.queues.settle import ReceiptOutcome, SettleHandler, TransactionAcks, frees
@@ -39,7 +38,7 @@ class Queues:
         storage: Storage,
         metadata: TopicCatalogue,
         partitions: Partitions,
-        groups: GroupService,
+        groups: Groups,
         *,
         clock: Clock,
         lease_clock: Clock,
@@ -64,11 +63,9 @@ class Queues:
             randomness=randomness,
             move_to_dlq=move_to_dlq,
             expire=self._expire,
-            opened=lambda partition_queue: self.positions.opened(partition_queue),
             is_known=lambda group_id: groups.name_of(group_id) is not None,
             history=history,
         )
-        self.positions = Positions(groups, self._partition_queues, on_news=self._wake_watchers)
         self._settle_handler = SettleHandler(metadata, groups, self._partition_queues, on_settled=self._on_settled)
         self._receive_handler = ReceiveHandler(
             partitions,
@@ -163,6 +160,10 @@ class Queues:
     def note_time(self, partition_queue: PartitionQueue, at_ms: int) -> None:
         """A lease ends there at that time."""
         self._partition_queues.note(partition_queue, at_ms)
+
+    def subscribe(self, on_opened: Callable[[PartitionQueue], None]) -> None:
+        """Called in the step in which the queue of a partition becomes known. While the broker is built."""
+        self._partition_queues.subscribers.append(on_opened)
 
     def watch(self, group_id: int, on_news: Callable[[], None]) -> None:
         """Calls back when something of a group that was given back may be had again."""
@@ -306,9 +307,10 @@ class Queues:
         if queue is not None:
             queue.settled(part.partition, frees=frees(part))
         elif frees(part):
-            self._wake_watchers(part.group_id)
+            self.wake(part.group_id)
 
-    def _wake_watchers(self, group_id: int) -> None:
+    def wake(self, group_id: int) -> None:
+        """Something of a group may be read again."""
         for on_news in self._watchers.get(group_id, ()):
             on_news()
 

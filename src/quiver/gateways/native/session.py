@@ -115,15 +115,15 @@ class Session:
 
     def members_lost(self) -> None:
         """The connection is gone: members that were heard here may be, too."""
-        groups = self._broker.groups.service
+        members = self._broker.streams.members
         while self._members:
             group, member_id = self._members.pop()
-            if groups.connections.forget(group, member_id, self):
-                groups.connection_lost(group, member_id)
+            if members.connections.forget(group, member_id, self):
+                members.connection_lost(group, member_id)
 
     def _heard(self, group: str, member_id: str) -> None:
         self._members.add((group, member_id))
-        self._broker.groups.service.connections.note(group, member_id, self)
+        self._broker.streams.members.connections.note(group, member_id, self)
         if self._outbox.is_closed:
             self.members_lost()
 
@@ -202,7 +202,7 @@ class Session:
                     self._heard(request.group, answer.member_id)
                 elif isinstance(request, LeaveGroup):
                     self._members.discard((request.group, request.member_id))
-                    self._broker.groups.service.connections.forget(request.group, request.member_id, self)
+                    self._broker.streams.members.connections.forget(request.group, request.member_id, self)
         except asyncio.CancelledError:
             if self._wait_end is None:
                 raise

@@ -112,7 +112,7 @@ class AsyncConnection:
         return self._error
 
     async def send(self, requests: Sequence[Outbound]) -> None:
-        """Sends requests one behind the other in one write. Never raises: a lost connection answers them."""
+        """Sends requests one after the other in one write. Never raises: a lost connection answers them."""
         async with self._sending:
             buffers: list[Buffer] = []
             for request, payload, on_answer in requests:
@@ -175,7 +175,7 @@ class AsyncConnection:
         self._stream.close()
 
     def after_fork(self, parent_pid: int) -> None:
-        """In the child it is over. Only the descriptor is closed: the parent goes on with the same socket."""
+        """It cannot be used in the child. Only the descriptor is closed: the parent still uses the same socket."""
         self._error = ForkRefused(pid=parent_pid)
         self._waiting, self._sending, self._task = {}, Lock(), None
         self._stream.close()

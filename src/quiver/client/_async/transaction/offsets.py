@@ -8,7 +8,7 @@ from quiver.client.stream.offsets import StreamOffsets
 from quiver.model.errors import InvalidRequest, PartitionNotFound
 from quiver.model.names import check_name
 from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import AddOffsets, GroupOffsets, ProducerKey
+from quiver.protocol.transaction_messages import AddOffsets, GroupOffsetCommit, ProducerKey
 
 
 class AsyncTransactionOffsets:
@@ -39,10 +39,10 @@ class AsyncTransactionOffsets:
     def add_stream(self, stream: AsyncStream) -> None:
         self._streams[stream] = stream.offsets_handed_out()
 
-    def requests(self) -> list[GroupOffsets]:
-        """What a commit says about them; MemberFenced when partitions of a stream went to somebody else."""
+    def requests(self) -> list[GroupOffsetCommit]:
+        """What a commit says about them; MemberFenced when partitions of a stream went to another member."""
         named = [
-            GroupOffsets(group, [CommitPart(*place, offset) for place, offset in offsets.items()])
+            GroupOffsetCommit(group, [CommitPart(*place, offset) for place, offset in offsets.items()])
             for group, offsets in self._named.items()
         ]
         return named + [stream.offsets_request(taken) for stream, taken in self._streams.items() if taken]
@@ -53,7 +53,7 @@ class AsyncTransactionOffsets:
             await stream.refresh()
 
     async def hand_over(self, key: ProducerKey) -> None:
-        """Gives them to the broker, for somebody else's commit."""
+        """Gives them to the broker, for the commit of another client."""
         if groups := self.requests():
             await self._broker.call(AddOffsets(key.producer_id, key.epoch, groups))
 

@@ -1,14 +1,15 @@
-"""A producer of transactions, one after the other: its identity, its producers by topic, and how they end."""
+"""A producer of transactions, one after the other: its identity, a producer per topic, and how they end."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
-from quiver.client._async.transaction.producer import AsyncTransactionProducer
+from quiver.client._async.produce.producer import AsyncProducer
 from quiver.client._async.transaction.transaction import AsyncTransaction
 from quiver.client._backend_async import Lock, sleep
+from quiver.client.produce.batches.in_flight import NO_IDENTITY
+from quiver.client.produce.batches.send_outcome import fresh
 from quiver.client.produce.options import ProducerConfig, transaction_config
-from quiver.client.produce.send_outcome import fresh
 from quiver.model.errors import Closed, InvalidRequest, ProducerFenced, QuiverError, TransactionConflict
 from quiver.model.names import check_name
 from quiver.protocol.messages import Message, ProducerIdentity
@@ -26,7 +27,7 @@ _IDLE_SECONDS = 3600.0
 
 
 class AsyncTransactional:
-    """Begins transactions, each when the one before has ended; the first asks the broker who it is.
+    """Begins transactions, each when the one before has ended; the first one gets its identity from the broker.
 
     With a transactional id there is one such producer at a time: whoever initialises the id again fences this one,
     and from then on `begin` raises ProducerFenced, until `init` takes the id back.
@@ -38,7 +39,6 @@ class AsyncTransactional:
         transactional_id: str | None,
         timeout_ms: int,
         sending: ProducerConfig | None = None,
-        on_end: "Callable[[AsyncTransactional], None] | None" = None,
     ) -> None:
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
@@ -46,7 +46,7 @@ class AsyncTransactional:
         """How messages are sent, to topics that are used for the first time."""
         self.is_closed = False
         self.broker = broker
-        self._on_end = on_end
+        self._is_reserved = False
         self._beginning = Lock()
         self._mutex = threading.Lock()
         self._key: ProducerKey | None = None
@@ -55,7 +55,7 @@ class AsyncTransactional:
         self._has_new_timeout = False
         self._current: AsyncTransaction | None = None
         self._fenced_by: ProducerFenced | None = None
-        self._producers: dict[str, AsyncTransactionProducer] = {}
+        self._producers: dict[str, AsyncProducer] = {}
 
     async def init(self) -> "AsyncTransactional":
         """Takes the transactional id over: what it has open elsewhere is aborted, and whoever used it is fenced."""
@@ -95,7 +95,17 @@ class AsyncTransactional:
             await current.give_up()
         self.is_closed = True
         for producer in self._producers.values():
-            await producer.end()
+            await _end(producer)
+
+    # for the pool: those without an id are used by one transaction after the other
+
+    @property
+    def is_reserved(self) -> bool:
+        """Chosen for a transaction that has not ended."""
+        return self._is_reserved
+
+    def reserve(self) -> None:
+        self._is_reserved = True
 
     # for the transaction
 
@@ -105,8 +115,7 @@ class AsyncTransactional:
         try:
             return await self._enter(transaction)
         except BaseException:
-            if self._on_end is not None:
-                self._on_end(self)
+            self._is_reserved = False
             raise
 
     async def _enter(self, transaction: AsyncTransaction) -> ProducerKey:
@@ -123,14 +132,14 @@ class AsyncTransactional:
             self._used_at, self._current = now, transaction
             return self._key
 
-    def producer(self, topic: str, key: ProducerKey) -> AsyncTransactionProducer:
+    def producer(self, topic: str, key: ProducerKey) -> AsyncProducer:
         """The producer for a topic, at the beginning of its part of a transaction."""
         with self._mutex:
             producer = self._producers.pop(topic, None)
             if producer is None:
-                producer = AsyncTransactionProducer(self.broker, check_name(topic), self.sending)
+                producer = AsyncProducer(self.broker, check_name(topic), self.sending)
             self._producers[topic] = producer
-            producer.begin((key.producer_id, key.epoch))
+            producer.begin_transaction((key.producer_id, key.epoch))
             return producer
 
     async def end(self, request: CommitTransaction | AbortTransaction, timeout: float | None = None) -> ProducerKey:
@@ -141,15 +150,14 @@ class AsyncTransactional:
         return answer.producers[0]
 
     async def leave(self, transaction: AsyncTransaction, key: ProducerKey | None) -> None:
-        """The transaction has ended. Without a key nobody knows how, or the producer was given away."""
+        """The transaction has ended. Without a key it is not known how, or the producer was handed over."""
         if self._current is not transaction:
             return
         self._key, self._current = key, None
         kept = 0 if key is None and self.transactional_id is None else _PRODUCERS_KEPT
         for topic in list(self._producers)[: max(0, len(self._producers) - kept)]:
-            await self._producers.pop(topic).end()
-        if self._on_end is not None:
-            self._on_end(self)
+            await _end(self._producers.pop(topic))
+        self._is_reserved = False
 
     def fenced(self, error: ProducerFenced) -> None:
         """Another instance has taken the transactional id over."""
@@ -177,6 +185,13 @@ class AsyncTransactional:
         if self._current is None:
             raise InvalidRequest(problem="there is no transaction: begin one")
         return self._current
+
+
+async def _end(producer: AsyncProducer) -> None:
+    """Closes a producer between two transactions."""
+    await producer.give_up(Closed(what="the client"))
+    producer.begin_transaction(NO_IDENTITY)
+    await producer.close()
 
 
 async def ask(broker: AsyncReconnectingConnection, request: Message, timeout: float | None = None) -> object:

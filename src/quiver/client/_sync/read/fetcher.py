@@ -78,7 +78,7 @@ class Fetcher:
     def next_frames(self, timeout: float | None = None) -> list[FetchedFrame]:
         """Frames of one answer; none after a wait without any, or when woken. The next request is under way then.
 
-        It waits for at most `timeout` seconds, also for a connection. An error comes behind the frames that were
+        It waits for at most `timeout` seconds, also for a connection. An error is raised after the frames that were
         read before it.
         """
         self._broker.check_fork()
@@ -186,7 +186,7 @@ class Fetcher:
         return frames
 
     def _recover(self, source: PartitionSource, part: FetchedPart) -> None:
-        """Goes on where one can: behind what retention removed, or a little later. Raises otherwise."""
+        """Continues after what retention removed, or a little later; raises other errors."""
         assert part.error is not None
         error = error_from_wire(part.error.code, part.error.message, part.error.retryable)
         if isinstance(error, TopicNotFound) and self._skips_missing:

@@ -1,15 +1,16 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""A producer of transactions, one after the other: its identity, its producers by topic, and how they end."""
+"""A producer of transactions, one after the other: its identity, a producer per topic, and how they end."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from quiver.client._backend_sync import Lock, sleep
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
-from quiver.client._sync.transaction.producer import TransactionProducer
+from quiver.client._sync.produce.producer import Producer
 from quiver.client._sync.transaction.transaction import Transaction
+from quiver.client.produce.batches.in_flight import NO_IDENTITY
+from quiver.client.produce.batches.send_outcome import fresh
 from quiver.client.produce.options import ProducerConfig, transaction_config
-from quiver.client.produce.send_outcome import fresh
 from quiver.model.errors import Closed, InvalidRequest, ProducerFenced, QuiverError, TransactionConflict
 from quiver.model.names import check_name
 from quiver.protocol.messages import Message, ProducerIdentity
@@ -27,7 +28,7 @@ _IDLE_SECONDS = 3600.0
 
 
 class Transactional:
-    """Begins transactions, each when the one before has ended; the first asks the broker who it is.
+    """Begins transactions, each when the one before has ended; the first one gets its identity from the broker.
 
     With a transactional id there is one such producer at a time: whoever initialises the id again fences this one,
     and from then on `begin` raises ProducerFenced, until `init` takes the id back.
@@ -39,7 +40,6 @@ class Transactional:
         transactional_id: str | None,
         timeout_ms: int,
         sending: ProducerConfig | None = None,
-        on_end: "Callable[[Transactional], None] | None" = None,
     ) -> None:
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
@@ -47,7 +47,7 @@ class Transactional:
         """How messages are sent, to topics that are used for the first time."""
         self.is_closed = False
         self.broker = broker
-        self._on_end = on_end
+        self._is_reserved = False
         self._beginning = Lock()
         self._mutex = threading.Lock()
         self._key: ProducerKey | None = None
@@ -56,7 +56,7 @@ class Transactional:
         self._has_new_timeout = False
         self._current: Transaction | None = None
         self._fenced_by: ProducerFenced | None = None
-        self._producers: dict[str, TransactionProducer] = {}
+        self._producers: dict[str, Producer] = {}
 
     def init(self) -> "Transactional":
         """Takes the transactional id over: what it has open elsewhere is aborted, and whoever used it is fenced."""
@@ -96,7 +96,17 @@ class Transactional:
             current.give_up()
         self.is_closed = True
         for producer in self._producers.values():
-            producer.end()
+            _end(producer)
+
+    # for the pool: those without an id are used by one transaction after the other
+
+    @property
+    def is_reserved(self) -> bool:
+        """Chosen for a transaction that has not ended."""
+        return self._is_reserved
+
+    def reserve(self) -> None:
+        self._is_reserved = True
 
     # for the transaction
 
@@ -106,8 +116,7 @@ class Transactional:
         try:
             return self._enter(transaction)
         except BaseException:
-            if self._on_end is not None:
-                self._on_end(self)
+            self._is_reserved = False
             raise
 
     def _enter(self, transaction: Transaction) -> ProducerKey:
@@ -124,14 +133,14 @@ class Transactional:
             self._used_at, self._current = now, transaction
             return self._key
 
-    def producer(self, topic: str, key: ProducerKey) -> TransactionProducer:
+    def producer(self, topic: str, key: ProducerKey) -> Producer:
         """The producer for a topic, at the beginning of its part of a transaction."""
         with self._mutex:
             producer = self._producers.pop(topic, None)
             if producer is None:
-                producer = TransactionProducer(self.broker, check_name(topic), self.sending)
+                producer = Producer(self.broker, check_name(topic), self.sending)
             self._producers[topic] = producer
-            producer.begin((key.producer_id, key.epoch))
+            producer.begin_transaction((key.producer_id, key.epoch))
             return producer
 
     def end(self, request: CommitTransaction | AbortTransaction, timeout: float | None = None) -> ProducerKey:
@@ -142,15 +151,14 @@ class Transactional:
         return answer.producers[0]
 
     def leave(self, transaction: Transaction, key: ProducerKey | None) -> None:
-        """The transaction has ended. Without a key nobody knows how, or the producer was given away."""
+        """The transaction has ended. Without a key it is not known how, or the producer was handed over."""
         if self._current is not transaction:
             return
         self._key, self._current = key, None
         kept = 0 if key is None and self.transactional_id is None else _PRODUCERS_KEPT
         for topic in list(self._producers)[: max(0, len(self._producers) - kept)]:
-            self._producers.pop(topic).end()
-        if self._on_end is not None:
-            self._on_end(self)
+            _end(self._producers.pop(topic))
+        self._is_reserved = False
 
     def fenced(self, error: ProducerFenced) -> None:
         """Another instance has taken the transactional id over."""
@@ -178,6 +186,13 @@ class Transactional:
         if self._current is None:
             raise InvalidRequest(problem="there is no transaction: begin one")
         return self._current
+
+
+def _end(producer: Producer) -> None:
+    """Closes a producer between two transactions."""
+    producer.give_up(Closed(what="the client"))
+    producer.begin_transaction(NO_IDENTITY)
+    producer.close()
 
 
 def ask(broker: ReconnectingConnection, request: Message, timeout: float | None = None) -> object:

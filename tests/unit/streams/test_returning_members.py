@@ -2,9 +2,9 @@
 
 from itertools import count
 
-from quiver.groups.member import RECONNECT_MS, SESSION_MS, Subscription
-from quiver.groups.state import Membership, Protocol, RebalanceStats
 from quiver.model.topic import TopicSize
+from quiver.streams.member import RECONNECT_MS, SESSION_MS, Subscription
+from quiver.streams.membership import JoinRequest, Membership, Protocol, RebalanceStats
 
 TOPICS = {"orders": TopicSize(1, 6), "emails": TopicSize(2, 3)}
 
@@ -21,14 +21,15 @@ class Scene:
         instance_id: str | None = None,
         session_ms: int = SESSION_MS,
     ) -> str:
+        subscription = Subscription(
+            client_id="c", topics=frozenset({topic}), instance_id=instance_id, session_ms=session_ms
+        )
         return self.group.join(
-            Subscription(client_id="c", topics=frozenset({topic}), instance_id=instance_id, session_ms=session_ms),
+            JoinRequest(subscription, member_id, self.protocol),
             TOPICS,
             now_ms,
             new_id=lambda: f"m{next(self.numbers)}",
             joined_at_ms=now_ms,
-            member_id=member_id,
-            protocol=self.protocol,
         ).id
 
 

@@ -2,24 +2,23 @@
 
 import msgspec
 
-from quiver.groups.events import Committed, GroupCreated, OffsetsCommitted
-from quiver.groups.table import Group, GroupTable
 from quiver.model.topic_partition import TopicPartition
 from quiver.queues.journal.events import Began, Event, Rewound, SettledBelow
+from quiver.streams.events import Committed, OffsetsCommitted
+from quiver.streams.state import StreamGroup, StreamTable
 
 PLACE = TopicPartition(1, 0)
 
 
-def made() -> tuple[GroupTable, Group]:
-    table = GroupTable()
-    table.apply(GroupCreated("g", 5, 1))
-    return table, table.groups["g"]
+def made() -> tuple[StreamTable, StreamGroup]:
+    table = StreamTable()
+    return table, table.group(1)
 
 
 def told(
     offset: int, *, transaction: int | None = None, is_first: bool = False, version: int = 1
 ) -> OffsetsCommitted:
-    return OffsetsCommitted("g", [(PLACE, Committed(offset, 7, version=version))], transaction, is_first)
+    return OffsetsCommitted(1, [(PLACE, Committed(offset, 7, version=version))], transaction, is_first)
 
 
 def test_every_commit_counts_the_version_up() -> None:
@@ -54,13 +53,13 @@ def test_a_snapshot_keeps_versions() -> None:
     table, _ = made()
     table.apply(told(2, transaction=9))
     table.apply(told(5))
-    again = GroupTable()
-    again.restore(b"".join(table.encode()))
-    assert again.groups["g"].offsets == table.groups["g"].offsets
+    again = StreamTable()
+    again.restore(b"".join(table.snapshot()))
+    assert again.groups[1].offsets == table.groups[1].offsets
 
 
 def test_records_without_versions_are_read() -> None:
-    record = b'{"type":"offsets_committed","group":"g","offsets":[[[1,0],[5,7,"note"]]],"transaction":null}'
+    record = b'{"type":"offsets_committed","group_id":1,"offsets":[[[1,0],[5,7,"note"]]],"transaction":null}'
     committed = msgspec.json.decode(record, type=OffsetsCommitted).offsets[0][1]
     assert committed == Committed(5, 7, "note", version=1, decision=0)
     events = [[0, 4, "none", True, 3], [6, 4, 8], [7, 4, 2]]

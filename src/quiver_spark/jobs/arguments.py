@@ -1,4 +1,4 @@
-"""The source and the session of a job as a caller gives them."""
+"""The source and the session that a caller passes to a job."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
@@ -10,23 +10,23 @@ from quiver_spark.source.options import ReadOptions, read_options
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-GivenSession: TypeAlias = "SparkSession | Callable[[], SparkSession]"
-"""A session, or how to start one. Jobs start it when all that can be checked without it is known to be right."""
+SessionOrFactory: TypeAlias = "SparkSession | Callable[[], SparkSession]"
+"""A session, or a function that starts one. Jobs call it after everything that can be checked without it."""
 
 
-def started(spark: GivenSession) -> "SparkSession":
+def started(spark: SessionOrFactory) -> "SparkSession":
     return spark() if callable(spark) else spark
 
 
-def given_options(source: ReadOptions | Mapping[str, object]) -> ReadOptions:
-    """Options of a batch read, or what they were read into; those that are None are not given."""
+def batch_read_options(source: ReadOptions | Mapping[str, object]) -> ReadOptions:
+    """The options of a batch read, parsed if they are not yet; None means not given."""
     if isinstance(source, ReadOptions):
         return source
     return read_options(option_texts(source), now_ms=SystemClock().now_ms())
 
 
 def commit_options(transaction_timeout: str | None) -> dict[str, str]:
-    """How long what a job writes at once may take, as an option of the sink; InvalidRequest if it is no duration."""
+    """The transaction timeout of a job as an option of the sink; InvalidRequest if it is not a duration."""
     if transaction_timeout is None:
         return {}
     parse_duration_ms(transaction_timeout, "the transaction timeout")

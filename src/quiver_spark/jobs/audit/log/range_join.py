@@ -1,14 +1,14 @@
-"""The stretches of one partition joined: what is wrong between them. Pure."""
+"""The ranges of one partition joined: what is wrong between them. Pure."""
 
 from collections.abc import Iterable
 
 from quiver_spark.jobs.audit.finding import Finding, Findings, Kind
 from quiver_spark.jobs.audit.log.producer_sequences import JoinedSequences
-from quiver_spark.jobs.audit.log.stretch import (
+from quiver_spark.jobs.audit.log.range_checks import (
     UNKNOWN,
-    Border,
     GapRules,
-    StretchReport,
+    RangeEnd,
+    RangeReport,
     gap_sentence,
     overlap_sentence,
 )
@@ -21,22 +21,22 @@ class PartitionJoin:
         self._topic, self._partition = topic, partition
         self._rules = rules
         self._by_path = by_path
-        self._last: Border | None = None
+        self._last: RangeEnd | None = None
         self._removed_below = 0
         self._replaced_to = 0
         """Below this, files that compaction has joined into an earlier one may have been read as well."""
         self._sequences = JoinedSequences()
-        self.total = StretchReport(findings=Findings(limit=limit))
+        self.total = RangeReport(findings=Findings(limit=limit))
 
-    def take_all(self, reports: Iterable[StretchReport]) -> StretchReport:
-        """The partition as one stretch. A frame is counted once."""
+    def take_all(self, reports: Iterable[RangeReport]) -> RangeReport:
+        """The partition as one range. A frame is counted once."""
         listed = list(reports)
         self._removed_below = max((report.removed_below for report in listed), default=0)
         for report in listed:
             self._take(report)
         return self.total
 
-    def _take(self, report: StretchReport) -> None:
+    def _take(self, report: RangeReport) -> None:
         total = self.total
         total.findings.take(report.findings)
         for reason, count in report.explained.items():
@@ -61,7 +61,7 @@ class PartitionJoin:
         total.first = total.first or report.first
         total.last = self._last = _further(self._last, report.last)
 
-    def _check_border(self, last: Border, first: Border) -> None:
+    def _check_border(self, last: RangeEnd, first: RangeEnd) -> None:
         if first.offset < last.offset:
             self._add("order", first.offset, last.offset - 1, overlap_sentence(last.offset))
         elif first.offset > last.offset:
@@ -74,14 +74,14 @@ class PartitionJoin:
             self._add("order", first.offset, first.offset,
                       f"the append time is {back} ms before that of the frame before")  # fmt: skip
 
-    def _check_gap(self, last: Border, first: Border) -> None:
+    def _check_gap(self, last: RangeEnd, first: RangeEnd) -> None:
         begin, total = last.offset, self.total
         is_new = last.leader_epoch != UNKNOWN and first.leader_epoch > last.leader_epoch
         reasons = self._rules.reasons(begin, first.offset, is_new_epoch=is_new)
-        for reason, behind in [("retention", min(self._removed_below, first.offset)), *reasons]:
-            if behind > begin:
-                total.explained[reason] = total.explained.get(reason, 0) + behind - begin
-                begin = behind
+        for reason, stop in [("retention", min(self._removed_below, first.offset)), *reasons]:
+            if stop > begin:
+                total.explained[reason] = total.explained.get(reason, 0) + stop - begin
+                begin = stop
         if begin < first.offset:
             self._add("gap", begin, first.offset - 1, gap_sentence(first.offset - begin, by_path=self._by_path))
 
@@ -89,10 +89,10 @@ class PartitionJoin:
         self.total.findings.add(Finding(self._topic, self._partition, kind, first, last, sentence))
 
 
-def _further(last: Border | None, other: Border) -> Border:
+def _further(last: RangeEnd | None, other: RangeEnd) -> RangeEnd:
     if last is None:
         return other
-    return Border(
+    return RangeEnd(
         max(last.offset, other.offset),
         max(last.leader_epoch, other.leader_epoch),
         max(last.append_time_ms, other.append_time_ms),

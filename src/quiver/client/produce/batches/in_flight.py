@@ -6,9 +6,9 @@ Pure but for a mutex.
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
+from quiver.client.produce.batches.batch import Batch, SendQueueKey
+from quiver.client.produce.batches.send_queue import PartitionSendQueue
 from quiver.client.produce.options import IN_FLIGHT_PER_PARTITION
-from quiver.client.produce.send_outcome import Batch, SendQueueKey
-from quiver.client.produce.send_queue import PartitionSendQueue
 from quiver.model.errors import (
     ConnectionLost,
     OutOfSequence,
@@ -148,9 +148,9 @@ class InFlightBatches:
             queue.begin_epoch(identity)
 
     def withdraw(self, *, is_new_topic: bool) -> list[Batch]:
-        """What must be routed anew, in order: what was misplaced, and what waits and was hashed as it was.
+        """What must be routed again, in order: what was misplaced, and what waits and was hashed as it was.
 
-        Of a new topic nothing that is known of the old one holds, so everything goes and sequences begin anew.
+        Of a new topic nothing that is known of the old one holds, so everything goes and sequences begin at 0 again.
         """
         with self._mutex:
             moved, self._misplaced = self._misplaced, []
@@ -201,7 +201,7 @@ class InFlightBatches:
             self._busy.clear()
 
     def take_all(self, *, in_flight_too: bool) -> Sequence[Batch]:
-        """Takes out everything, also what is in flight if nobody will wait for its answer."""
+        """Takes out everything, and what is in flight too if its answer is to be ignored."""
         with self._mutex:
             batches, self._misplaced = self._misplaced, []
             for queue in self._queues.values():

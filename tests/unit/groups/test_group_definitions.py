@@ -3,14 +3,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from quiver.groups.events import GroupSettings
-from quiver.groups.member import Subscription
-from quiver.groups.service import GroupService
+from quiver.groups.service import Groups
+from quiver.groups.settings import GroupSettings
 from quiver.model.errors import GroupKindMismatch, GroupOrderingMismatch, InvalidName, InvalidSetting
 from quiver.model.queue import QueueSettings
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.clock import SystemClock
-from quiver.system.randomness import SystemRandomness
 
 
 @pytest.fixture
@@ -19,39 +17,39 @@ def storage() -> MemoryStorage:
 
 
 @pytest.fixture
-async def service(storage: MemoryStorage) -> AsyncIterator[GroupService]:
-    service = await _open(storage)
-    yield service
-    await service.close()
+async def groups(storage: MemoryStorage) -> AsyncIterator[Groups]:
+    groups = await _open(storage)
+    yield groups
+    await groups.close()
 
 
-async def _open(storage: MemoryStorage) -> GroupService:
-    service = GroupService(clock=SystemClock(), randomness=SystemRandomness(), topics=dict)
-    await service.open(storage, await storage.next_epoch())
-    return service
+async def _open(storage: MemoryStorage) -> Groups:
+    groups = Groups(clock=SystemClock())
+    await groups.open(storage, await storage.next_epoch())
+    return groups
 
 
-async def test_kind_and_ordering_are_fixed_at_the_first_use(service: GroupService) -> None:
-    group = await service.queue_group("senders", "key")
+async def test_kind_and_ordering_are_fixed_at_the_first_use(groups: Groups) -> None:
+    group = await groups.queue_group("senders", "key")
     assert (group.kind, group.ordering) == ("queue", "key")
-    assert await service.queue_group("senders", None) is group
+    assert await groups.queue_group("senders", None) is group
     with pytest.raises(GroupOrderingMismatch):
-        await service.queue_group("senders", "none")
+        await groups.queue_group("senders", "none")
     with pytest.raises(GroupKindMismatch):
-        await service.join("senders", Subscription(client_id="c", topics=["t"]))
-    await service.join("billing", Subscription(client_id="c", topics=["t"]))
+        await groups.stream_group("senders")
+    assert (await groups.stream_group("billing")).kind == "stream"
     with pytest.raises(GroupKindMismatch):
-        await service.queue_group("billing", None)
+        await groups.queue_group("billing", None)
     with pytest.raises(InvalidName):
-        await service.queue_group("no spaces", None)
+        await groups.queue_group("no spaces", None)
 
 
 async def test_ids_are_never_given_twice(storage: MemoryStorage) -> None:
-    service = await _open(storage)
-    made = await asyncio.gather(*(service.queue_group(f"g{number % 5}", None) for number in range(20)))
+    groups = await _open(storage)
+    made = await asyncio.gather(*(groups.queue_group(f"g{number % 5}", None) for number in range(20)))
     assert sorted({group.id for group in made}) == [1, 2, 3, 4, 5]
-    await service.delete("g4")
-    await service.close()
+    await groups.delete("g4")
+    await groups.close()
     again = await _open(storage)
     assert again.group("g3").id == made[3].id
     assert (await again.queue_group("g4", None)).id == 6

@@ -9,12 +9,17 @@ from quiver.client.produce.rows import Indices, Rows
 from quiver.model.errors import PartitionNotFound
 
 
-class Routed(NamedTuple):
-    parts: list[tuple[int, Rows]]
-    order: Indices | None
-    """How the rows were reordered to lie in the parts, one part behind the other; None when they were not."""
+class RoutedRows(NamedTuple):
+    partition: int
+    rows: Rows
     hashed: bool
     """Whether the partition count matters."""
+
+
+class Routed(NamedTuple):
+    parts: list[RoutedRows]
+    order: Indices | None
+    """How the rows were reordered to lie in the parts, one part after the other; None when they were not."""
 
 
 class Router:
@@ -27,25 +32,25 @@ class Router:
         if chosen is not None:
             if not 0 <= chosen < count:
                 raise PartitionNotFound(topic=self._topic, count=count, partition=chosen)
-            return Routed([(chosen, rows)], None, False)
+            return Routed([RoutedRows(chosen, rows, False)], None)
         sticky = self._next_partition(count, is_failing)
         if not rows.has_hashes:
-            return Routed([(sticky, rows)], None, False)
+            return Routed([RoutedRows(sticky, rows, False)], None)
         partitions = rows.partitions(count, sticky)
         counts = np.bincount(partitions, minlength=count)
         used = np.flatnonzero(counts)
         if len(used) == 1:
-            return Routed([(int(used[0]), rows)], None, True)
+            return Routed([RoutedRows(int(used[0]), rows, True)], None)
         # numpy sorts small integers by radix
         order = np.argsort(partitions.astype(np.int16) if count <= 2**15 else partitions, kind="stable")
         sorted_rows = rows.take(order)
-        parts: list[tuple[int, Rows]] = []
+        parts: list[RoutedRows] = []
         start = 0
         for partition in used.tolist():
             stop = start + int(counts[partition])
-            parts.append((partition, sorted_rows.slice(start, stop)))
+            parts.append(RoutedRows(partition, sorted_rows.slice(start, stop), True))
             start = stop
-        return Routed(parts, order, True)
+        return Routed(parts, order)
 
     def _next_partition(self, count: int, is_failing: Callable[[int], bool]) -> int:
         for _ in range(min(count, 100)):

@@ -1,13 +1,15 @@
-"""What becomes of messages: batches on their way, and where each row of a set of messages went."""
+"""What became of messages: where each row of a set of messages went, or why it failed."""
 
 import copy
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from quiver.client.connection.fork import current_pid
+from quiver.client.produce.batches.batch import Batch
+from quiver.client.produce.batches.watchers import Watchers
 from quiver.client.produce.published import (
     Published,
     PublishedBefore,
@@ -18,165 +20,8 @@ from quiver.client.produce.published import (
     SpanLater,
     SpanScheduledBefore,
 )
-from quiver.client.produce.routing import Routed
-from quiver.client.produce.rows import Indices, Rows, renumbered
-from quiver.client.produce.watchers import Watchers
+from quiver.client.produce.rows import Indices
 from quiver.model.errors import QuiverError
-
-UNNUMBERED = -1
-_NONE: Mapping[int, tuple[int, bool]] = {}
-SendQueueKey = tuple[int, bool]
-"""The partition, and whether it is about delayed messages, which the broker numbers by themselves."""
-
-
-class Batch:
-    """Messages of one partition and priority that travel as one frame."""
-
-    __slots__ = (
-        "base_offset",
-        "chosen",
-        "count",
-        "deadline",
-        "duplicate_rows",
-        "duplicates",
-        "error",
-        "error_seen",
-        "frame",
-        "hashed",
-        "identity",
-        "is_delayed",
-        "is_head",
-        "is_uncertain",
-        "last_error",
-        "outcome",
-        "partition",
-        "placement",
-        "priority",
-        "rows",
-        "sent_at",
-        "sequence",
-        "serial",
-        "size",
-    )
-
-    def __init__(
-        self,
-        outcome: "SendOutcome",
-        rows: Rows,
-        partition: int,
-        *,
-        chosen: int | None,
-        hashed: bool,
-        priority: int,
-        size: int,
-        deadline: float,
-        is_delayed: bool = False,
-    ) -> None:
-        self.outcome = outcome
-        self.rows: Rows | None = rows
-        self.partition = partition
-        self.chosen = chosen
-        """The partition the user named."""
-        self.priority = priority
-        self.hashed = hashed
-        self.is_delayed = is_delayed
-        self.count = len(rows)
-        self.size = size
-        self.deadline = deadline
-        self.serial = 0
-        self.sequence = UNNUMBERED
-        self.identity = (-1, -1)
-        self.frame: bytes | None = None
-        self.sent_at = 0.0
-        self.is_head = False
-        """Sent while nothing in front of it was unanswered, so an answer `out of sequence` is meant for it."""
-        self.is_uncertain = False
-        """A connection broke before it was answered: it may be stored already."""
-        self.base_offset: int | None = None
-        self.duplicates: Mapping[int, tuple[int, bool]] = _NONE
-        """Messages that were published before, by row: the offset of the first one, and whether that is a delayed
-        message's id."""
-        self.duplicate_rows: Sequence[int] = ()
-        """In order."""
-        self.last_error: QuiverError | None = None
-        """Why it had to be sent again."""
-        self.error: QuiverError | None = None
-        self.error_seen = False
-        self.placement: Placement | None = None
-
-    @property
-    def queue_key(self) -> SendQueueKey:
-        return self.partition, self.is_delayed
-
-    @property
-    def is_settled(self) -> bool:
-        return self.base_offset is not None or self.error is not None
-
-    def build(self, identity: tuple[int, int], compression: str, *, transactional: bool = False) -> bytes:
-        """The frame under this identity and the batch's sequence; built once, and renumbered if need be."""
-        producer_id, epoch = identity
-        sequence = self.sequence if producer_id >= 0 else -1
-        if self.frame is None:
-            assert self.rows is not None
-            self.frame = self.rows.seal(
-                priority=self.priority,
-                compression=compression,
-                producer_id=producer_id,
-                producer_epoch=epoch,
-                base_sequence=sequence,
-                transactional=transactional,
-            )
-            self.rows = None
-        elif self.identity != (producer_id, epoch):
-            self.frame = renumbered(self.frame, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
-        self.identity = (producer_id, epoch)
-        return self.frame
-
-    def note_duplicates(self, duplicates: Iterable[tuple[int, int, bool]]) -> None:
-        """Which messages are not new, as the broker says."""
-        self.duplicates = {row: (offset, is_delayed) for row, offset, is_delayed in duplicates}
-        self.duplicate_rows = sorted(self.duplicates)
-
-    def open_rows(self) -> Rows:
-        if self.rows is not None:
-            return self.rows
-        assert self.frame is not None
-        return Rows.from_frame(self.frame)
-
-    def release(self) -> None:
-        self.rows = self.frame = None
-
-
-def batches_of(
-    routed: Routed,
-    outcome: "SendOutcome",
-    chosen: int | None,
-    priority: int,
-    size: int,
-    deadline: float,
-    is_delayed: bool = False,
-) -> list[Batch]:
-    """One batch a part; the size is shared out by count, and the sum stays exact."""
-    total = sum(len(rows) for _, rows in routed.parts)
-    batches: list[Batch] = []
-    left = size
-    for partition, rows in routed.parts:
-        share = size * len(rows) // total if len(batches) < len(routed.parts) - 1 else left
-        left -= share
-        batches.append(
-            Batch(
-                outcome,
-                rows,
-                partition,
-                chosen=chosen,
-                hashed=routed.hashed,
-                priority=priority,
-                size=share,
-                deadline=deadline,
-                is_delayed=is_delayed,
-            )
-        )
-    return batches
 
 
 class Placement:
@@ -261,7 +106,7 @@ class SendOutcome:
             return (ScheduledBefore if is_delayed else PublishedBefore)(self.topic, batch.partition, offset)
         place -= bisect_left(batch.duplicate_rows, place)
         offset = batch.base_offset + place if batch.base_offset >= 0 else -1
-        kind = PublishedLater if batch.is_delayed else Published
+        kind = PublishedLater if batch.route.delayed else Published
         return kind(self.topic, batch.partition, offset)
 
     @property
@@ -303,7 +148,7 @@ class SendOutcome:
 
 def _spans(topic: str, batch: Batch, base_offset: int) -> Iterator[Span]:
     """In the order of the messages; those that were published before have spans of their own."""
-    kind: type[Span] = SpanLater if batch.is_delayed else Span
+    kind: type[Span] = SpanLater if batch.route.delayed else Span
     if not batch.duplicates:
         yield kind(topic, batch.partition, base_offset, batch.count)
         return

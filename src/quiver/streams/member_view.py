@@ -1,12 +1,11 @@
-"""A group that is in use: what is in memory only, and what its members are told."""
+"""What a member of a stream group is told, and when."""
 
 import asyncio
 import contextlib
 from typing import NamedTuple
 
-from quiver.groups.member import MemberState
-from quiver.groups.state import Membership
 from quiver.model.topic_partition import TopicPartition
+from quiver.streams.member import MemberState
 
 
 class MemberView(NamedTuple):
@@ -22,17 +21,14 @@ class MemberView(NamedTuple):
     """Milliseconds left to let go of `revoke`."""
 
 
-class LiveGroup:
-    """What a group has in memory only."""
+class ChangeSignal:
+    """Wakes whoever waits for the next change of a group's membership. In memory only."""
 
-    __slots__ = ("changed", "coming", "lock", "version")
+    __slots__ = ("changed", "version")
 
     def __init__(self, version: int) -> None:
-        self.lock = asyncio.Lock()
         self.version = version
         self.changed = asyncio.Event()
-        self.coming: Membership | None = None
-        """The membership that is being written."""
 
     def announce(self) -> None:
         self.version += 1

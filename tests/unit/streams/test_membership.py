@@ -5,11 +5,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from quiver.groups.member import REVOCATION_MS, Subscription
-from quiver.groups.state import Membership, Topics
 from quiver.model.errors import GenerationMismatch, GroupProtocolMismatch, MemberFenced, MemberNotFound
 from quiver.model.topic import TopicSize
 from quiver.model.topic_partition import TopicPartition
+from quiver.streams.member import REVOCATION_MS, Subscription
+from quiver.streams.membership import JoinRequest, Membership, Topics
 
 ORDERS: Topics = {"orders": TopicSize(1, 6)}
 BOTH: Topics = {**ORDERS, "emails": TopicSize(2, 3)}
@@ -29,8 +29,8 @@ def wants(*topics: str, **more: object) -> Subscription:
 
 
 def join(group: Membership, ids: Ids, now_ms: int = 0, topics: Topics = ORDERS, **more: object) -> str:
-    subscription = more.pop("subscription", wants("orders"))
-    return group.join(subscription, topics, now_ms, new_id=ids, joined_at_ms=now_ms, **more).id  # type: ignore[arg-type]
+    request = JoinRequest(more.pop("subscription", wants("orders")), **more)  # type: ignore[arg-type]
+    return group.join(request, topics, now_ms, new_id=ids, joined_at_ms=now_ms).id
 
 
 def let_go(group: Membership, member_id: str, now_ms: int = 0) -> None:

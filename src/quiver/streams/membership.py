@@ -10,15 +10,15 @@ everything first, and nobody gets anything before all have.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from quiver.groups.assignors import ASSIGNORS, AssignorName
-from quiver.groups.member import REVOCATION_MS, Member, Subscription
 from quiver.model.errors import GenerationMismatch, GroupProtocolMismatch, MemberFenced, MemberNotFound
 from quiver.model.topic import TopicSize
 from quiver.model.topic_partition import TopicPartition
+from quiver.streams.assignors import ASSIGNORS, AssignorName
+from quiver.streams.member import REVOCATION_MS, Member, Subscription
 from quiver.structures.name_pattern import matching
 
 Protocol = Literal["cooperative", "eager"]
@@ -40,6 +40,15 @@ TRANSITIONS: tuple[tuple[GroupStateName, str, GroupStateName], ...] = (
 
 
 Topics = Mapping[str, TopicSize]
+
+
+class JoinRequest(NamedTuple):
+    subscription: Subscription
+    member_id: str | None = None
+    """Of a member that comes back."""
+    protocol: Protocol = "cooperative"
+    assignor: AssignorName | None = None
+    """None: the group's."""
 
 
 class RebalanceStats(msgspec.Struct):
@@ -76,7 +85,7 @@ class RebalanceStats(msgspec.Struct):
 
 
 class Membership(msgspec.Struct, kw_only=True):
-    """Encodes whole with msgspec: that image is what the group journal keeps."""
+    """Encodes whole with msgspec: that is what the journal keeps."""
 
     protocol: Protocol = "cooperative"
     assignor: AssignorName = "sticky"
@@ -103,27 +112,19 @@ class Membership(msgspec.Struct, kw_only=True):
     # what members do
 
     def join(
-        self,
-        subscription: Subscription,
-        topics: Topics,
-        now_ms: int,
-        *,
-        new_id: Callable[[], str],
-        joined_at_ms: int,
-        member_id: str | None = None,
-        protocol: Protocol = "cooperative",
-        assignor: AssignorName | None = None,
+        self, request: JoinRequest, topics: Topics, now_ms: int, *, new_id: Callable[[], str], joined_at_ms: int
     ) -> Member:
         """A new member, or one that comes back: by its member id, or by its instance id within its session.
 
         Coming back with the same subscription changes nothing for the others. Under the eager protocol, and for an
-        instance that was started anew, it also means that the member has let go of what it was asked to.
+        instance that was restarted, it also means that the member has let go of what it was asked to.
         """
         if not self.members:
-            self.protocol, self.assignor = protocol, assignor or "sticky"
-        elif protocol != self.protocol or assignor not in (None, self.assignor):
+            self.protocol, self.assignor = request.protocol, request.assignor or "sticky"
+        elif request.protocol != self.protocol or request.assignor not in (None, self.assignor):
             raise GroupProtocolMismatch(protocol=self.protocol, assignor=self.assignor)
-        member = self._returning(subscription, member_id, new_id)
+        subscription = request.subscription
+        member = self._returning(subscription, request.member_id, new_id)
         if member is None:
             member = Member(id=new_id(), subscription=subscription, joined_at_ms=joined_at_ms, heartbeat_at_ms=now_ms)
             self.members[member.id] = member
@@ -134,7 +135,7 @@ class Membership(msgspec.Struct, kw_only=True):
             member.heard(now_ms)
             if changed:
                 self.rebalance(topics, now_ms)
-            if self.protocol == "eager" or member_id is None:
+            if self.protocol == "eager" or request.member_id is None:
                 member.release(set(member.revoking))
             self._grant(now_ms)
         return member
@@ -235,7 +236,7 @@ class Membership(msgspec.Struct, kw_only=True):
         return min(deadlines, default=None)
 
     def rebalance(self, topics: Topics, now_ms: int) -> None:
-        """Computes the target anew, in a new generation."""
+        """Computes the target again, in a new generation."""
         subscriptions = {m.id: topic_ids(m.subscription, topics) for m in self.members.values()}
         counts = {topic.id: topic.partitions for topic in topics.values()}
         current = {member.id: member.owned for member in self.members.values()}
