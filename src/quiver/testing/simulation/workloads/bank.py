@@ -55,6 +55,8 @@ class BankWorkload:
         }
 
     async def finish(self, process: ClientProcess) -> None:
+        while await self._has_open_transactions(process):
+            await process.pause(10.0)  # those of clients that were killed end by their timeout
         await self._move(process)
         await self._work(process)
         async for message in process.client.read(LEDGER, end="latest"):
@@ -63,6 +65,12 @@ class BankWorkload:
         for topic in (REQUESTS, TASKS):
             async for message in process.client.read(topic, end="latest"):
                 self._asked.append(bytes(message.value or b"").decode())
+
+    async def _has_open_transactions(self, process: ClientProcess) -> bool:
+        """Readers stop at the first of them, and what it has acked or committed is nobody's until it ends."""
+        stable = await process.client.offsets(LEDGER)
+        end = await process.client.offsets(LEDGER, isolation="read_uncommitted")
+        return stable != end or (await process.client.transactions.list()).total > 0
 
     # programs
 
