@@ -61,7 +61,7 @@ class PartitionQueues:
         self._history = history
         self._frames = FrameCache()
         self._lease_ids: LeaseIds | None = None
-        """Made when the epoch of this start is known."""
+        """Made when the start epoch is known."""
         self._known: dict[int, dict[int, PartitionQueue]] = {}
         self.subscribers: list[Callable[[PartitionQueue], None]] = []
         """Called in the step in which a queue becomes known."""
@@ -158,14 +158,14 @@ class PartitionQueues:
     async def _open(self, topic_id: int, number: int) -> PartitionQueue:
         partition = self._partitions.get(topic_id, number)
         if self._lease_ids is None:
-            self._lease_ids = LeaseIds(self._partitions.epoch)
+            self._lease_ids = LeaseIds(self._partitions.start_epoch)
         try:
             queue = await PartitionQueue.open(
                 self._storage,
                 partition,
                 topic_id=topic_id,
                 number=number,
-                epoch=self._partitions.epoch,
+                epoch=partition.leader_epoch,
                 clock=self._clock,
                 lease_clock=self._lease_clock,
                 lease_ids=self._lease_ids,

@@ -6,6 +6,7 @@ before it is answered. What cannot be written is taken back.
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from quiver.model.epochs import StartEpoch
 from quiver.model.errors import LeaseLost
 from quiver.model.queue import Ordering, QueueSettings
 from quiver.outbox.outbox import Move, Outbox
@@ -96,7 +97,7 @@ class PartitionQueue:
             journal,
             topic_id=topic_id,
             number=number,
-            lease_ids=lease_ids or LeaseIds(epoch),
+            lease_ids=lease_ids or LeaseIds(StartEpoch(epoch)),
             clock=clock,
             lease_clock=lease_clock,
             randomness=randomness,

@@ -22,13 +22,13 @@ from quiver.protocol.messages import (
     CODECS,
     ENCODINGS,
     PROTOCOL_VERSION,
-    Answer,
     Failure,
     Hello,
     Message,
+    Response,
     Welcome,
 )
-from quiver.protocol.packet import LENGTH_BYTES, NO_CORRELATION, PacketReader, decode_answer, encode_packet
+from quiver.protocol.packet import LENGTH_BYTES, NO_CORRELATION, PacketReader, decode_response, encode_packet
 from quiver.protocol.preface import PREFACE
 
 _END_SECONDS = 5.0
@@ -37,7 +37,7 @@ _CORRELATIONS = 2**32 - 1
 _EMPTY = memoryview(b"")
 _LARGE_BYTES = 64 * 1024
 
-OnAnswer = Callable[[Answer | QuiverError, memoryview], None]
+OnAnswer = Callable[[Response | QuiverError, memoryview], None]
 """Called once, where answers are received: it must be quick and must not wait."""
 
 
@@ -49,7 +49,7 @@ class Outbound(NamedTuple):
 
 
 class Reply(NamedTuple):
-    answer: Answer
+    answer: Response
     payload: memoryview
 
 
@@ -128,14 +128,14 @@ class AsyncConnection:
                 except OSError as error:
                     self.fail(self._lost(error))
                 except BaseException:
-                    self.fail(ConnectionLost(address=self.address, problem="a request was cut off"))
+                    self.fail(ConnectionLost(address=self.address, problem="sending was interrupted"))
                     raise
         if self._error is not None:
             self.fail(self._error)
 
     async def call(self, request: Message, timeout: float | None) -> Reply:
         """The answer to one request, also when it is a Failure; RequestTimeout or ConnectionLost without one."""
-        waiter: Waiter[tuple[Answer | QuiverError, memoryview]] = Waiter()
+        waiter: Waiter[tuple[Response | QuiverError, memoryview]] = Waiter()
         await self.send([Outbound(request, None, lambda answer, payload: waiter.set((answer, payload)))])
         try:
             got = await waiter.wait(timeout)
@@ -188,7 +188,7 @@ class AsyncConnection:
                 if count == 0:
                     raise ConnectionLost(address=self.address, problem="the broker closed the connection")
                 for correlation, message, payload in self._packets.received(count):
-                    self._take_answer(correlation, decode_answer(message), payload)
+                    self._take_answer(correlation, decode_response(message), payload)
         except OSError as error:
             self.fail(self._lost(error))
         except RequestTooLarge as error:
@@ -196,10 +196,10 @@ class AsyncConnection:
         except QuiverError as error:
             self.fail(error)
         except BaseException:
-            self.fail(ConnectionLost(address=self.address, problem="receiving was ended"))
+            self.fail(ConnectionLost(address=self.address, problem="receiving was interrupted"))
             raise
 
-    def _take_answer(self, correlation: int, answer: Answer, payload: memoryview) -> None:
+    def _take_answer(self, correlation: int, answer: Response, payload: memoryview) -> None:
         if correlation == NO_CORRELATION:
             if isinstance(answer, Failure):
                 raise error_from_wire(answer.code, answer.message, answer.retryable)

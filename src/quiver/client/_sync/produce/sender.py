@@ -35,12 +35,12 @@ from quiver.model.errors import (
 )
 from quiver.protocol.messages import (
     ACKS_NONE,
-    Answer,
     Failure,
     InitProducer,
     Produce,
     Produced,
     ProducerIdentity,
+    Response,
     TopicInfo,
 )
 
@@ -319,7 +319,7 @@ class Sender:
                 self._answered(queue, batch, answer)
 
     def _answered(
-        self, queue: PartitionSendQueue, batch: Batch, answer: Answer | QuiverError, _: memoryview | None = None
+        self, queue: PartitionSendQueue, batch: Batch, answer: Response | QuiverError, _: memoryview | None = None
     ) -> None:
         if batch.is_settled:
             return

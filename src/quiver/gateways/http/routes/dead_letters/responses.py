@@ -1,0 +1,158 @@
+"""Dead letters as responses show them; large pages are encoded while they are sent."""
+
+import struct
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from quiver.dead_letters.search import dead_letter_size
+from quiver.dead_letters.service import DeadLetterPage
+from quiver.gateways.http.media import JSON, Media
+from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response, StreamedResponse
+from quiver.gateways.http.routes.messages.message import MessageResponse, show_content, shown_time
+from quiver.model.dead_letter import DeadLetter
+from quiver.model.message import StoredMessage
+from quiver.model.priority import NAMES
+
+_RUN_LETTERS = 250
+_RUN_BYTES = 256 * 1024
+"""Letters are encoded in runs of this size, small enough not to hold the event loop."""
+
+
+class OriginalResponse(msgspec.Struct, kw_only=True):
+    """Where a letter came from, and the group that gave it up."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: str
+    group: str
+    key: str | UnsetType = UNSET
+    key_base64: str | UnsetType = UNSET
+    appended_at: str | None
+    first_delivered: str | None
+
+
+class LetterResponse(MessageResponse, kw_only=True):
+    """`partition` and `offset` are those in the dead-letter topic. Its `headers` are the message's own."""
+
+    id: Annotated[str, Meta(description="partition:offset in the dead-letter topic.")]
+    died_at: str
+    reason: Annotated[str | None, Meta(description="max_attempts, rejected or expired.")]
+    last_error: str | None
+    attempts: int
+    group: str | None
+    original: OriginalResponse | None
+
+
+class LettersResponse(msgspec.Struct, kw_only=True):
+    """A page of dead letters."""
+
+    messages: list[LetterResponse]
+    count: Annotated[int, Meta(description="Of this page.")]
+    total: Annotated[int, Meta(description="In the dead-letter topic, whatever was looked for.")]
+    dlq_topic: str
+    next: Annotated[str | None, Meta(description="For `after`, to get the next page; null behind the last one.")]
+
+
+def page_response(request: Request, page: DeadLetterPage, dlq_topic: str) -> Response | StreamedResponse:
+    following = None if page.next is None else str(page.next)
+    size = sum(map(dead_letter_size, page.letters))
+    if len(page.letters) <= _RUN_LETTERS and size <= _RUN_BYTES:
+        shown = [letter_response(letter) for letter in page.letters]
+        response = LettersResponse(
+            messages=shown, count=len(shown), total=page.total, dlq_topic=dlq_topic, next=following
+        )
+        return Response(response)
+    request.hold(size)
+    media = request.response_media
+    tail = {"count": len(page.letters), "total": page.total, "dlq_topic": dlq_topic, "next": following}
+    write = _json_page if media is JSON else _packed_page
+    return StreamedResponse(write(media, page.letters, tail), media)
+
+
+def letter_response(letter: DeadLetter) -> LetterResponse:
+    shown = LetterResponse(
+        id=str(letter.id),
+        partition=letter.partition,
+        offset=letter.offset,
+        timestamp=shown_time(letter.timestamp_ms),
+        appended_at=shown_time(letter.died_at_ms),
+        died_at=shown_time(letter.died_at_ms),
+        priority=NAMES[letter.priority],
+        headers={},
+        reason=letter.reason or None,
+        last_error=letter.last_error or None,
+        attempts=letter.attempts,
+        group=letter.group or None,
+        original=None,
+    )
+    show_content(shown, _stored(letter))
+    shown.original = _original(letter, shown)
+    return shown
+
+
+def _original(letter: DeadLetter, shown: LetterResponse) -> OriginalResponse | None:
+    original = letter.original
+    if original is None:
+        return None
+    return OriginalResponse(
+        topic=original.topic,
+        partition=original.partition,
+        offset=original.offset,
+        timestamp=shown.timestamp,
+        group=letter.group,
+        key=shown.key,
+        key_base64=shown.key_base64,
+        appended_at=_time(original.appended_at_ms),
+        first_delivered=_time(original.first_delivered_ms),
+    )
+
+
+def _stored(letter: DeadLetter) -> StoredMessage:
+    return StoredMessage(
+        partition=letter.partition,
+        offset=letter.offset,
+        timestamp_ms=letter.timestamp_ms,
+        append_time_ms=letter.died_at_ms,
+        key=letter.key,
+        value=letter.value,
+        headers=letter.headers,
+        priority=letter.priority,
+    )
+
+
+def _time(time_ms: int | None) -> str | None:
+    return None if time_ms is None else shown_time(time_ms)
+
+
+def _runs(letters: Sequence[DeadLetter]) -> Iterator[list[LetterResponse]]:
+    run: list[LetterResponse] = []
+    size = 0
+    for letter in letters:
+        run.append(letter_response(letter))
+        size += dead_letter_size(letter)
+        if len(run) >= _RUN_LETTERS or size >= _RUN_BYTES:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
+
+
+async def _json_page(media: Media, letters: Sequence[DeadLetter], tail: dict[str, object]) -> AsyncIterator[bytes]:
+    before = b'{"messages":['
+    for run in _runs(letters):
+        yield before + media.encode(run)[1:-1]
+        before = b","
+    yield b"]," + media.encode(tail)[1:]
+
+
+async def _packed_page(media: Media, letters: Sequence[DeadLetter], tail: dict[str, object]) -> AsyncIterator[bytes]:
+    """MessagePack writes the length of a map or an array in front of it; a small map is its length in one byte."""
+    yield bytes([0x80 + 1 + len(tail)]) + media.encode("messages") + b"\xdd" + struct.pack(">I", len(letters))
+    for run in _runs(letters):
+        yield b"".join(map(media.encode, run))
+    yield media.encode(tail)[1:]
