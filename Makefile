@@ -19,7 +19,6 @@ check: setup ## what to run before a commit: format, lint, types, layers, genera
 	@.venv/bin/lint-imports --no-cache
 	@.venv/bin/python scripts/unasync.py --check
 	@.venv/bin/python scripts/diagrams.py --check
-	@.venv/bin/python scripts/request_paths.py --check
 	@.venv/bin/pytest tests/tidy tests/unit tests/contract -k "not test_gate"
 
 format: setup ## format the code and write the generated files again

@@ -286,7 +286,6 @@ GATES = {
     "types": ["mypy"],
     "generated code": ["python", "scripts/unasync.py", "--check"],
     "generated diagrams": ["python", "scripts/diagrams.py", "--check"],
-    "measured request paths": ["python", "scripts/request_paths.py", "--check"],
 }
 
 
