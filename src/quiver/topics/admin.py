@@ -123,6 +123,7 @@ class TopicAdmin:
         except BaseException:
             await self._take_back(topic)
             raise
+        self._catalogue.show(topic)
         await self._tell_changed(topic)
         return topic
 
@@ -142,7 +143,7 @@ class TopicAdmin:
     async def _take_back(self, topic: Topic) -> None:
         """The partitions of a new topic could not be opened: it must not exist without them."""
         try:
-            await self._catalogue.delete(topic.name)
+            await self._catalogue.take_back(topic)
         except Exception as error:
             logger.error("topic %s could not be opened, and stays until the next start: %s", topic.name, error)
         else:

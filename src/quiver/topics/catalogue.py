@@ -42,6 +42,8 @@ class TopicCatalogue:
             LOG_ID, self._state, CODEC, clock=clock, snapshot_after_seconds=_SNAPSHOT_AFTER_SECONDS
         )
         self._change = asyncio.Lock()
+        self._hidden: set[TopicId] = set()
+        """New topics whose partitions are not open yet: on the journal, and found by nobody."""
         self.producer_ids = ProducerIds(self._state, self._journaled)
 
     async def open(self, storage: Storage, epoch: int) -> None:
@@ -59,31 +61,34 @@ class TopicCatalogue:
         return self._state.node_id
 
     def topics(self) -> list[Topic]:
-        return sorted(self._state.topics.values(), key=lambda topic: topic.name)
+        found = (topic for topic in self._state.topics.values() if topic.id not in self._hidden)
+        return sorted(found, key=lambda topic: topic.name)
 
     def sizes(self) -> Mapping[str, TopicSize]:
         """Id and partition count by name. It changes with the catalogue."""
-        return self._state.sizes
+        if not self._hidden:
+            return self._state.sizes
+        return {name: size for name, size in self._state.sizes.items() if size.id not in self._hidden}
 
     def deleting(self) -> list[Topic]:
         return list(self._state.deleting.values())
 
     def topic(self, name: str) -> Topic:
         topic = self._state.by_name(check_name(name))
-        if topic is None:
+        if topic is None or topic.id in self._hidden:
             raise TopicNotFound(topic=name)
         return topic
 
     def topic_by_id(self, topic_id: int) -> Topic:
         topic = self._state.topics.get(TopicId(topic_id))
-        if topic is None:
+        if topic is None or topic.id in self._hidden:
             raise TopicNotFound(
                 f"there is no topic with id {topic_id} (any more); fetch metadata again", topic=topic_id
             )
         return topic
 
     async def create(self, name: str, settings: Mapping[str, Any], *, free_id: int = 0) -> Topic:
-        """`free_id`: the topic's id is this one or above, for ids that left-over files still use."""
+        """A topic that nobody finds until it is shown. Its id is at least `free_id`, for ids with left-over files."""
         config = self._changed(self._defaults, settings)
         check_name(name)
         async with self._change:
@@ -91,8 +96,17 @@ class TopicCatalogue:
                 raise TopicExists(topic=name)
             topic_id = TopicId(max(self._state.next_topic_id, free_id))
             topic = Topic(id=topic_id, name=name, config=config, created_at_ms=self._clock.now_ms())
-            await self._journaled.append(TopicCreated(topic))
+            self._hidden.add(topic_id)
+            try:
+                await self._journaled.append(TopicCreated(topic))
+            except BaseException:
+                self._hidden.discard(topic_id)
+                raise
             return topic
+
+    def show(self, topic: Topic) -> None:
+        """The partitions of a new topic are open: it is found from now on."""
+        self._hidden.discard(topic.id)
 
     def altered(self, name: str, settings: Mapping[str, Any]) -> Topic:
         """The topic as `alter` would make it, or the error that it would give."""
@@ -120,9 +134,17 @@ class TopicCatalogue:
 
     async def delete(self, name: str) -> Topic:
         async with self._change:
-            topic = self.topic(name)
-            await self._journaled.append(TopicDeleted(topic.id))
-            return topic
+            return await self._delete(self.topic(name))
+
+    async def take_back(self, topic: Topic) -> None:
+        """Deletes a topic that was never shown."""
+        async with self._change:
+            await self._delete(topic)
+
+    async def _delete(self, topic: Topic) -> Topic:
+        await self._journaled.append(TopicDeleted(topic.id))
+        self._hidden.discard(topic.id)
+        return topic
 
     async def files_removed(self, topic_id: TopicId) -> None:
         await self._journaled.append(TopicFilesRemoved(topic_id))
