@@ -141,7 +141,7 @@ class QueuePartition:
 
     @staticmethod
     def _is_of_delivery(task: "asyncio.Task[Any]") -> bool:
-        return any(name in repr(task.get_coro()) for name in ("Carrier", "QueueJournal"))
+        return any(name in repr(task.get_coro()) for name in ("OutboxRelay", "QueueJournal"))
 
     async def _bury(self, partition_queue: PartitionQueue, move: Move) -> None:
         await asyncio.sleep(0)
