@@ -138,7 +138,7 @@ def test_a_write_under_way(directory: Path) -> None:
         report = audit(directory)
         assert (found(report), report.messages) == ([], 14)
         with segment_files(directory)[-1].open("r+b") as file:
-            file.truncate(log.segments[-1].size)
+            file.truncate(log.view.segments[-1].size)
     abandon(log)
 
 
