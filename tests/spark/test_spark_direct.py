@@ -15,6 +15,7 @@ from blackbox.processes.broker_process import BrokerProcess
 from blackbox.processes.data_files import append_bytes, flip_bit, segments, stored_frames
 from blackbox.processes.tcp_proxy import Fault, TcpProxy
 from quiver.protocol.messages import Fetch
+from quiver.reader.data_directory import DataDirectory
 from quiver_spark.source.catalogue import plan
 from quiver_spark.source.frames import MAX_BATCH_ROWS, read_slice
 from quiver_spark.source.options import read_options
@@ -43,10 +44,7 @@ def mixed(spark_broker: BrokerProcess) -> Mixed:
 
 
 def last_segment(data_dir: Path, topic: str) -> Path:
-    from quiver_spark.direct.catalogue import DirectCatalogue
-    from quiver_spark.source.options import ReadOptions
-
-    topic_id = DirectCatalogue(ReadOptions(path=str(data_dir))).extent(topic).id
+    topic_id = DataDirectory(data_dir).topic(topic).id
     return segments(data_dir / "logs" / "topics" / str(topic_id) / "0")[-1]
 
 

@@ -8,7 +8,7 @@ from quiver.client._sync.read.offsets import find_offsets
 from quiver.model.errors import ConnectionLost
 from quiver.model.position import LATEST, Position
 from quiver_spark.broker_link import broker_link
-from quiver_spark.source.catalogue import TopicExtent
+from quiver_spark.source.catalogue import TopicExtent, TopicFacts
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
 
@@ -36,6 +36,11 @@ class BrokerCatalogue:
         except ConnectionLost as error:
             raise _unreachable(error) from None
         return TopicExtent(name, topic.id, earliest, latest, topic.size_bytes)
+
+    def facts(self, name: str) -> TopicFacts:
+        topic = self._topics.describe(name)
+        is_compacted, in_memory = "compact" in topic.settings["cleanup"], topic.settings["durability"] == "memory"
+        return TopicFacts(is_compacted, in_memory, topic.created_at_ms)
 
     def find(self, topic: TopicExtent, positions: Mapping[int, Position]) -> dict[int, int]:
         return find_offsets(self._link, topic.id, positions)

@@ -29,14 +29,15 @@ from quiver.protocol.messages import (
     OffsetPart,
     Offsets,
 )
+from quiver.reader.frame_version import check_version
+from quiver.reader.stored_frames import StoredFrame
 from quiver.records.aborted_frames import AbortedFrames
 from quiver.records.read import split_frames
 from quiver_spark.broker_link import broker_link
 from quiver_spark.source.data_loss import lost
-from quiver_spark.source.frames import StoredFrame
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
-from quiver_spark.source.unreadable import check_version, corrupt
+from quiver_spark.source.unreadable import corrupt
 
 _WAIT_MS = 500
 _SPARE_BYTES = 256 * KIB

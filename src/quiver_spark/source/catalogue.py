@@ -26,12 +26,24 @@ class TopicExtent(NamedTuple):
         return self.size_bytes / max(1, sum(self.latest) - sum(self.earliest))
 
 
+class TopicFacts(NamedTuple):
+    """What the settings of a topic explain about its log."""
+
+    is_compacted: bool
+    in_memory: bool
+    created_at_ms: int
+
+
 class Catalogue(Protocol):
     def names(self) -> list[str]:
         """All topics."""
         ...
 
     def extent(self, name: str) -> TopicExtent:
+        """TopicNotFound when there is none."""
+        ...
+
+    def facts(self, name: str) -> TopicFacts:
         """TopicNotFound when there is none."""
         ...
 

@@ -1,12 +1,12 @@
 """From a slice to Arrow batches: through the broker, or from segment files."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from quiver.model.errors import InvalidFrame
 from quiver.model.limits import MIB
+from quiver.reader.stored_frames import StoredFrame
 from quiver.records.header import HEADER_BYTES, FrameHeader, body_crc
 from quiver.records.read import OpenFrame, open_frame
 from quiver_spark.source.columns import COLUMNS, BatchBuilder, FrameRows, needs_body, rows_between
@@ -17,14 +17,6 @@ from quiver_spark.source.unreadable import corrupt
 BATCH_ROWS = 32_768
 MAX_BATCH_ROWS = 65_536
 BATCH_BYTES = 16 * MIB
-
-
-class StoredFrame(NamedTuple):
-    """A frame as it lies in a buffer; its header is checked, its body is not."""
-
-    buffer: memoryview
-    position: int
-    header: FrameHeader
 
 
 def read_slice(piece: Slice, options: ReadOptions, columns: Sequence[str] = COLUMNS) -> Iterator[pa.RecordBatch]:

@@ -17,13 +17,14 @@ from quiver_spark.jobs.audit.lake.counts import LakeAnswer
 from quiver_spark.jobs.audit.lake.lake_audit import LakeAudit
 from quiver_spark.jobs.audit.log.log_audit import LogPlan, Stretch, join_logs, plan_logs
 from quiver_spark.jobs.audit.log.stretch import StretchReport
-from quiver_spark.jobs.audit.topics import AuditedTopic, audited_topics, open_topics
+from quiver_spark.jobs.audit.topics import AuditedTopic, audited_topics
 from quiver_spark.jobs.audit.workers import on_workers
 from quiver_spark.jobs.file_tasks import cores
 from quiver_spark.jobs.given import GivenSession, given_options, started
 from quiver_spark.jobs.progress import Summary, progress_bar
 from quiver_spark.lake.table import Lake, open_lake
 from quiver_spark.runtime.stopwatch import Stopwatch
+from quiver_spark.source.catalogue import open_catalogue
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import TASKS_PER_CORE
 
@@ -80,7 +81,7 @@ def run(
         raise InvalidRequest(problem=f"keep: {keep} is not a whole number above 0")
     options = given_options(source)._replace(committed=False, fail_on_data_loss=False)
     archive = None if lake is None else open_lake(lake)
-    catalogue = open_topics(options)
+    catalogue = open_catalogue(options)
     try:
         topics = audited_topics(catalogue, options)
         spark, watch = started(spark), Stopwatch()

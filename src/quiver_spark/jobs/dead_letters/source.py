@@ -1,7 +1,6 @@
 """Where dead letters are read from: which topics and offsets, and what of them is no letter any more."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -10,14 +9,10 @@ from quiver.client._sync.admin.dead_letters import DeadLetters
 from quiver.model.dead_letter import SUFFIX, dead_letter_topic, is_dead_letter_topic
 from quiver.model.errors import TopicNotFound
 from quiver.model.position import EARLIEST, LATEST, Position
-from quiver.queues.journal.events import DeadLettersRemoved
-from quiver.queues.journal.recorder import decode_record
-from quiver.queues.journal.snapshot import restored
+from quiver.reader.data_directory import DataDirectory
 from quiver.structures.interval_set import IntervalSet
 from quiver.structures.name_pattern import check_pattern, matching
 from quiver_spark.broker_link import broker_link
-from quiver_spark.direct.frames import LOGS
-from quiver_spark.direct.journal import replay_journal
 from quiver_spark.jobs.dead_letters.columns import LETTER_COLUMNS, letter_batch, message_columns
 from quiver_spark.jobs.dead_letters.transforms import letter_schema, without_removed
 from quiver_spark.jobs.file_tasks import cores
@@ -112,39 +107,14 @@ def find_removed(options: ReadOptions, found: LetterRanges) -> dict[Place, Inter
         for topic in found.topic_ids:
             removed |= {(topic, partition): gone for partition, gone in client.removed(topic).items()}
     else:
+        directory = DataDirectory(options.path)
         for topic, partition, *_ in found.ranges:
-            log_name = f"topics/{found.topic_ids[topic]}/{partition}-delivery"
-            removed[topic, partition] = removed_in_files(options.path, log_name)
+            removed[topic, partition] = directory.removed_dead_letters(found.topic_ids[topic], partition)
     return {
         each[:2]: IntervalSet(removed[each[:2]].within(each.start, each.stop))
         for each in found.ranges
         if each[:2] in removed
     }
-
-
-def removed_in_files(path: str, log_name: str) -> IntervalSet:
-    """As the delivery journal of a partition has it: its newest snapshot, and the records behind it.
-
-    CorruptData when what is there does not tell the whole.
-    """
-    directory = Path(path) / LOGS / log_name
-    if not directory.is_dir():
-        return IntervalSet()
-    removed = IntervalSet()
-
-    def restore(data: bytes) -> None:
-        for start, stop in restored(data).removed:
-            removed.add(start, stop)
-
-    replay_journal(Path(path), log_name, restore=restore, apply=lambda record: _apply(removed, record))
-    return removed
-
-
-def _apply(removed: IntervalSet, record: bytes) -> None:
-    for event in decode_record(record):
-        if isinstance(event, DeadLettersRemoved):
-            for start, stop in event.runs:
-                removed.add(start, stop)
 
 
 def letter_frame(

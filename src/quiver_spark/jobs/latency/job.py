@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from quiver.model.errors import GroupNotFound, InvalidRequest
-from quiver.queues.journal.recorder import decode_record
-from quiver_spark.direct.groups import group_names
+from quiver.reader.data_directory import DELIVERY_JOURNAL, DataDirectory
+from quiver.reader.delivery_history import DeliveryHistory
 from quiver_spark.jobs.file_tasks import cores
 from quiver_spark.jobs.given import GivenSession, given_options, started
 from quiver_spark.jobs.latency.figures import HistogramRow, Report, report
 from quiver_spark.jobs.latency.files import write_report
 from quiver_spark.jobs.latency.samples import ROW_COLUMNS, Samples, StoredTimes, Window
-from quiver_spark.jobs.latency.trail import DeliveryTrail
 from quiver_spark.jobs.progress import Summary, progress_bar
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.stopwatch import Stopwatch
@@ -30,8 +29,6 @@ from quiver_spark.source.slices import Slice, pack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-JOURNAL = "delivery"
 
 
 class Share(NamedTuple):
@@ -53,14 +50,14 @@ class LatencyTask(NamedTuple):
     def read(self, share: Share) -> Iterator[pa.RecordBatch]:
         """The histograms of one partition."""
         samples = Samples(self.window, lambda start, end: self._stored(share.messages, start, end))
-        trail = DeliveryTrail(samples.add, self.groups)
+        history = DeliveryHistory(self.groups)
         for batch in read_slice(share.journal, self.journal, ("append_time", "value")):
             times = batch.column(0).cast(pa.int64()).to_pylist()
             for time_us, record in zip(times, batch.column(1).to_pylist(), strict=True):
                 if time_us // 1000 >= self.window.end_ms:
                     break
-                trail.apply(time_us // 1000, decode_record(record))
-        trail.finish()
+                samples.add_all(history.apply_record(time_us // 1000, record))
+        samples.add_all(history.finish())
         yield from samples.rows(share.journal.topic)
 
     def _stored(self, messages: Slice, start: int, end: int) -> StoredTimes:
@@ -86,7 +83,7 @@ def run(
     options = given_options(source)
     if options.path is None:
         raise InvalidRequest(problem="name the broker's data directory: deliveries are read from its files (path)")
-    window, names = window_of(options), group_names(Path(options.path))
+    window, names = window_of(options), DataDirectory(options.path).group_names()
     shares = _shares(options)
     task = LatencyTask(_journal_options(options), _message_options(options), window, _ids(groups, names))
     total = sum(share.journal.offsets for share in shares)
@@ -126,7 +123,7 @@ def window_of(options: ReadOptions) -> Window:
 
 def _journal_options(options: ReadOptions) -> ReadOptions:
     """A journal may lose its front while it is read: that is history."""
-    return options._replace(internal=JOURNAL, committed=False, fail_on_data_loss=False)
+    return options._replace(internal=DELIVERY_JOURNAL, committed=False, fail_on_data_loss=False)
 
 
 def _message_options(options: ReadOptions) -> ReadOptions:

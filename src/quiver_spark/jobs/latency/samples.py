@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from quiver.reader.delivery_history import UNKNOWN, Acknowledged, DeadLettered, Delivered, Fact
 from quiver.records.header import FrameHeader
 from quiver_spark.jobs.latency.histogram import BUCKETS, Integers, buckets_of
-from quiver_spark.jobs.latency.trail import UNKNOWN, Buried, Delivered, Fact, Settled
 
 HOUR_MS = 3_600_000
 MEASURES = ("publish_to_delivery", "delivery_to_ack", "publish_to_ack")
@@ -83,20 +83,24 @@ class Samples:
         self._window = window
         self._stored = stored
         self._delivered: list[Delivered] = []
-        self._settled: list[Settled] = []
+        self._acked: list[Acknowledged] = []
         self._cells: dict[tuple[int, int, int, int], tuple[int, int]] = {}
 
-    def add(self, fact: Fact) -> None:
+    def add_all(self, facts: Iterable[Fact]) -> None:
+        for fact in facts:
+            self._add(fact)
+
+    def _add(self, fact: Fact) -> None:
         if not self._window.has(fact.at_ms):
             return
         match fact:
             case Delivered():
                 self._delivered.append(fact)
-            case Settled():
-                self._settled.append(fact)
-            case Buried():
+            case Acknowledged():
+                self._acked.append(fact)
+            case DeadLettered():
                 self._put(fact.group, fact.at_ms // HOUR_MS, _DEAD, 0, fact.messages, 0)
-        if len(self._delivered) + len(self._settled) >= _FACTS_AT_ONCE:
+        if len(self._delivered) + len(self._acked) >= _FACTS_AT_ONCE:
             self._count()
 
     def rows(self, topic: str) -> Iterator[pa.RecordBatch]:
@@ -109,13 +113,13 @@ class Samples:
             yield pa.RecordBatch.from_arrays(arrays, schema=ROW_SCHEMA)
 
     def _count(self) -> None:
-        facts: list[Delivered | Settled] = [*self._delivered, *self._settled]
+        facts: list[Delivered | Acknowledged] = [*self._delivered, *self._acked]
         if not facts:
             return
         stored = self._stored(min(fact.start for fact in facts), max(fact.end for fact in facts))
         self._count_delivered(np.array(self._delivered, np.int64).reshape(-1, 5), stored)
-        self._count_settled(np.array(self._settled, np.int64).reshape(-1, 5), stored)
-        self._delivered, self._settled = [], []
+        self._count_acked(np.array(self._acked, np.int64).reshape(-1, 5), stored)
+        self._delivered, self._acked = [], []
 
     def _count_delivered(self, table: Integers, stored: StoredTimes) -> None:
         group, start, end, at_ms, attempt = table.T
@@ -125,7 +129,7 @@ class Samples:
         first = ~again
         self._since_stored(group[first], start[first], end[first], at_ms[first], _PUBLISH_TO_DELIVERY, stored)
 
-    def _count_settled(self, table: Integers, stored: StoredTimes) -> None:
+    def _count_acked(self, table: Integers, stored: StoredTimes) -> None:
         group, start, end, at_ms, delivered_ms = table.T
         self._spread(group, at_ms, _ACKS, None, end - start)
         known = delivered_ms != UNKNOWN

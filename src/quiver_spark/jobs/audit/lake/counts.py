@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from quiver.model.errors import CorruptData, OffsetOutOfRange, QuiverError
+from quiver.reader.stored_frames import StoredFrame
 from quiver.records.columns import OFFSET_DELTA, TIMESTAMP
 from quiver.records.header import FrameHeader
 from quiver.records.read import OpenFrame
@@ -18,7 +19,7 @@ from quiver.records.thin import offset_deltas
 from quiver_spark.jobs.audit.lake.checks import FileReport, Span
 from quiver_spark.jobs.audit.log.fetched_slice import goes_on_at
 from quiver_spark.lake.files import LakeFile
-from quiver_spark.source.frames import StoredFrame, opened, stored_frames
+from quiver_spark.source.frames import opened, stored_frames
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
 

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from quiver_spark.direct.frames import LOGS
+from quiver.reader.data_directory import DataDirectory
+from quiver.reader.segment_directory import SegmentDirectory
 from quiver_spark.jobs.audit.finding import Finding
 from quiver_spark.jobs.audit.lake.checks import (
     ArchivedPartition,
@@ -20,7 +20,6 @@ from quiver_spark.jobs.audit.lake.checks import (
 )
 from quiver_spark.jobs.audit.lake.compare import CompareTask
 from quiver_spark.jobs.audit.lake.counts import CountTask, FileTask, LakeAnswer
-from quiver_spark.jobs.audit.log.segment_files import clean_to
 from quiver_spark.jobs.audit.topics import AuditedTopic
 from quiver_spark.lake.files import LakeFile, date_of
 from quiver_spark.lake.table import Lake
@@ -85,7 +84,8 @@ class LakeAudit:
         if self._options.path is None:
             return False
         log = self._catalogue.completed(Slice(topic.name, number, 0, 0)).log
-        return clean_to(Path(self._options.path) / LOGS / log) > 0
+        directory = DataDirectory(self._options.path).log_directory(log)
+        return SegmentDirectory(directory).compacted_below() > 0
 
     def plan(self) -> LakePlan:
         spans = [(file, each.compared(file)) for each in self._archived for file in (*each.earlier, *each.files)]

@@ -14,13 +14,13 @@ from quiver.model.errors import (
 )
 from quiver.model.position import EARLIEST
 from quiver.protocol.messages import Fetch, Fetched, FetchedPart, FetchPart, ListOffsets, OffsetPart, Offsets
+from quiver.reader.frame_version import check_version
 from quiver.records.header import HEADER_BYTES, body_crc
 from quiver.records.read import split_frames
 from quiver_spark.broker_link import broker_link
 from quiver_spark.jobs.audit.log.stretch import GapRules, StretchChecks, StretchReport
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
-from quiver_spark.source.unreadable import check_version
 
 _WAIT_MS = 0
 _GOES_ON = re.compile(r"reading can go on at offset (\d+)")

@@ -4,20 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from quiver_spark.direct.log import DirectLog
+from quiver.reader.log_reader import LogReader
+from quiver.reader.segment_directory import SegmentDirectory
+from quiver_spark.direct.catalogue import DirectCatalogue
 from quiver_spark.jobs.audit.finding import Finding
 from quiver_spark.jobs.audit.log.fetched_slice import audit_slice
 from quiver_spark.jobs.audit.log.joining import PartitionJoin
-from quiver_spark.jobs.audit.log.segment_files import (
-    SegmentFile,
-    audit_segment,
-    clean_to,
-    current_bases,
-    last_base,
-    lost_frames,
-)
+from quiver_spark.jobs.audit.log.segment_files import SegmentFile, audit_segment, lost_frames
 from quiver_spark.jobs.audit.log.stretch import FAR, GapRules, StretchReport
-from quiver_spark.jobs.audit.topics import AuditedTopic, BrokerTopics, DirectTopics
+from quiver_spark.jobs.audit.topics import AuditedTopic
+from quiver_spark.source.catalogue import Catalogue
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice, cut, pack
 
@@ -49,9 +45,9 @@ class LogPlan(NamedTuple):
         return sum(stretch.piece.size_bytes for task in self.tasks for stretch in task)
 
 
-def plan_logs(topics: Sequence[AuditedTopic], catalogue: BrokerTopics | DirectTopics, *, cores: int) -> LogPlan:
+def plan_logs(topics: Sequence[AuditedTopic], catalogue: Catalogue, *, cores: int) -> LogPlan:
     findings: list[Finding] = []
-    if isinstance(catalogue, DirectTopics):
+    if isinstance(catalogue, DirectCatalogue):
         stretches = [
             stretch
             for topic in topics
@@ -80,7 +76,7 @@ def _slices(topic: AuditedTopic, cores: int) -> list[Stretch]:
     ]
 
 
-def segment_stretches(topic: AuditedTopic, number: int, log: DirectLog, findings: list[Finding]) -> list[Stretch]:
+def segment_stretches(topic: AuditedTopic, number: int, log: LogReader, findings: list[Finding]) -> list[Stretch]:
     """The files of a partition that have offsets of its range."""
     start, end = topic.ranges[number]
     directory = log.directory
@@ -89,21 +85,33 @@ def segment_stretches(topic: AuditedTopic, number: int, log: DirectLog, findings
         end = FAR
     # Files before names: one that compaction puts in the place of several is then another than the one seen here.
     inodes = {segment: _inode(segment.path) for segment in log.segments}
-    counted = set(current_bases(directory))
+    files = SegmentDirectory(directory)
+    counted = set(files.base_offsets())
     segments = [segment for segment in log.segments if segment.base_offset in counted]
-    compacted, done = topic.facts.is_compacted, clean_to(directory)
+    compacted, done = topic.facts.is_compacted, files.compacted_below()
     found = []
     for place, segment in enumerate(segments):
         is_last = place == len(segments) - 1
         stop = log.end_offset if is_last else segments[place + 1].base_offset
-        if stop <= start or segment.base_offset >= end or not segment.size:
+        if stop <= start or segment.base_offset >= end or not segment.size_bytes:
             continue
         below = max(done, segments[-1].base_offset) if compacted else done
         file = SegmentFile(
-            topic.name, number, str(directory), segment.base_offset, segment.size, inodes[segment], stop, is_last,
-            segment.size, start, end, below, compacted,
-        )  # fmt: skip
-        piece = Slice(topic.name, number, segment.base_offset, stop, topic.extent.id, segment.size)
+            topic=topic.name,
+            partition=number,
+            directory=str(directory),
+            base_offset=segment.base_offset,
+            size_bytes=segment.size_bytes,
+            inode=inodes[segment],
+            stop=stop,
+            is_last=is_last,
+            certain_bytes=segment.size_bytes,
+            start=start,
+            end=end,
+            compacted_below=below,
+            is_compacted=compacted,
+        )
+        piece = Slice(topic.name, number, segment.base_offset, stop, topic.extent.id, segment.size_bytes)
         found.append(Stretch(piece, file))
     return found
 
@@ -117,7 +125,7 @@ def _inode(path: Path) -> int:
 
 def join_logs(
     topics: Sequence[AuditedTopic],
-    catalogue: BrokerTopics | DirectTopics,
+    catalogue: Catalogue,
     reports: Sequence[tuple[Slice, StretchReport]],
     *,
     limit: int,
@@ -129,7 +137,7 @@ def join_logs(
     facts = {topic.name: topic.facts for topic in topics}
     joined = []
     for (topic, number), found in sorted(by_partition.items()):
-        if isinstance(catalogue, DirectTopics):
+        if isinstance(catalogue, DirectCatalogue):
             directory = catalogue.log(topic, number).directory
             joined.append(join_files(found, directory, is_compacted=facts[topic].is_compacted, limit=limit))
         else:
@@ -147,11 +155,12 @@ def join_files(
     found: Sequence[tuple[Slice, StretchReport]], directory: Path, *, is_compacted: bool, limit: int
 ) -> StretchReport:
     """The files of one partition. Those that are gone, in front of the ones that are there now, retention took."""
-    start = min(current_bases(directory), default=FAR)
+    files = SegmentDirectory(directory)
+    start = min(files.base_offsets(), default=FAR)
     for piece, report in found:
         if report.is_gone and piece.start < start:
             report.removed_below = min(start, piece.stop)
-    below = clean_to(directory)
-    rules = GapRules(compacted_below=max(below, last_base(directory)) if is_compacted else below)
+    below = files.compacted_below()
+    rules = GapRules(compacted_below=max(below, files.last_base_offset()) if is_compacted else below)
     piece = found[0][0]
     return PartitionJoin(piece.topic, piece.partition, rules, limit=limit, by_path=True).take_all(in_order(found))

@@ -1,18 +1,11 @@
-"""The segment files of a partition: which ones count, what its broker noted about them, and the check of one."""
+"""The audit of segment files: every frame of one, and whether the end that the broker knew is still there."""
 
-import os
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
-from quiver.log.compaction.progress import ProgressFile
-from quiver.log.compaction.replacement import NOTE
-from quiver.log.recovery.reserved_file import ReservedFile
-from quiver.log.segment.frame_scan import FrameFile
-from quiver.log.segment.segment import segment_path
 from quiver.model.errors import InvalidFrame
-from quiver.model.limits import MIB
+from quiver.reader.frame_version import check_version
+from quiver.reader.segment_directory import FrameFile, SegmentDirectory
 from quiver.records.header import (
     ALIGNMENT,
     HEADER_BYTES,
@@ -21,16 +14,10 @@ from quiver.records.header import (
     read_stamped_header,
     unpack_header,
 )
-from quiver_spark.direct.read_only_files import ReadOnlyFiles
 from quiver_spark.jobs.audit.finding import Finding
 from quiver_spark.jobs.audit.log.stretch import GapRules, StretchChecks, StretchReport, Where
-from quiver_spark.source.unreadable import check_version
 
-_WINDOW_BYTES = 4 * MIB
-_NOTE_CRC_BYTES = 4
 _VERSION_AT = 2
-_SUFFIX = ".log"
-_FILES = ReadOnlyFiles()
 
 
 class SegmentFile(NamedTuple):
@@ -54,38 +41,6 @@ class SegmentFile(NamedTuple):
     is_compacted: bool
 
 
-def current_bases(directory: Path) -> list[int]:
-    """The base offsets of the segments that count, in order.
-
-    While compaction puts a segment in the place of several, and after a crash in the middle of that, those that it
-    replaces may still be there.
-    """
-    names = _FILES.names(directory)
-    bases = sorted(int(name.removesuffix(_SUFFIX)) for name in names if _is_segment(name))
-    if NOTE not in names:
-        return bases
-    try:
-        replaced, size, _ = msgspec.msgpack.decode(_FILES.read_file(directory / NOTE)[_NOTE_CRC_BYTES:])
-        is_in_place = _FILES.path_size(segment_path(directory, replaced[0])) == size
-    except (OSError, ValueError, msgspec.DecodeError):
-        return bases
-    return [base for base in bases if not is_in_place or base not in replaced[1:]]
-
-
-def _is_segment(name: str) -> bool:
-    return name.endswith(_SUFFIX) and name.removesuffix(_SUFFIX).isdecimal()
-
-
-def clean_to(directory: Path) -> int:
-    """Below this, compaction has been, whatever the topic is set to now."""
-    return ProgressFile(directory / "compacted", _FILES).load().clean_to
-
-
-def last_base(directory: Path) -> int:
-    """The last segment is never compacted: below it anything may go."""
-    return max(current_bases(directory), default=0)
-
-
 def lost_frames(topic: str, partition: int, directory: Path) -> list[Finding]:
     """Frames that the broker knew to be on disk and that are gone, from the end of the log."""
     found: list[Finding] = []
@@ -97,51 +52,43 @@ def lost_frames(topic: str, partition: int, directory: Path) -> list[Finding]:
 
 
 def _lost_frames(topic: str, partition: int, directory: Path) -> list[Finding]:
-    state = ReservedFile(directory / "reserved", _FILES, directory).load()
+    files = SegmentDirectory(directory)
+    state = files.known_end()
     if state is None:
         return []
-    bases, found = current_bases(directory), []
+    bases, found = files.base_offsets(), []
     if state.lost_to > max(bases[:1], default=0):
         sentence = "frames that were on disk were missing when the broker started"
         found.append(Finding(topic, partition, "lost", state.lost_from, state.lost_to - 1, sentence))
     base = state.segment_base
     if base < 0 or (bases and base < bases[-1]):
         return found
-    path = segment_path(directory, base)
-    try:
-        size = _FILES.path_size(path)
-    except FileNotFoundError:
-        size = -1
-    if size < state.segment_size or size < 0:
-        have = "the file is gone" if size < 0 else f"the file has {size} bytes"
+    size = files.size_bytes(base)
+    if size is None or size < state.segment_size:
+        have = "the file is gone" if size is None else f"the file has {size} bytes"
         sentence = f"{have}, and {state.segment_size} were on disk up to offset {state.end_offset}"
-        found.append(Finding(topic, partition, "lost", base, max(base, state.end_offset - 1), sentence, str(path)))
+        last, path = max(base, state.end_offset - 1), str(files.path(base))
+        found.append(Finding(topic, partition, "lost", base, last, sentence, path))
     return found
 
 
 def audit_segment(file: SegmentFile, limit: int) -> StretchReport:
-    """Every frame of a file, also behind damage."""
-    directory = Path(file.directory)
+    """Every frame of a file, also after damage."""
+    files = SegmentDirectory(Path(file.directory))
     rules = GapRules(
         compacted_below=file.compacted_below,
-        look_again=(lambda: last_base(directory)) if file.is_compacted else None,
+        look_again=files.last_base_offset if file.is_compacted else None,
     )
     checks = StretchChecks(file.topic, file.partition, rules, floor=file.base_offset, limit=limit, by_path=True)
-    path = segment_path(directory, file.base_offset)
     try:
-        fd = _FILES.open_readonly(path)
+        with files.open(file.base_offset) as segment:
+            _SegmentWalk(file, segment.path, segment.frames, checks).run()
     except FileNotFoundError:
         report = checks.finish()
         report.is_gone = True
         return report
-    try:
-        status = os.fstat(fd)
-        frames = FrameFile(_FILES, fd, status.st_size, window_bytes=_WINDOW_BYTES)
-        _SegmentWalk(file, path, frames, checks).run()
-    finally:
-        _FILES.close(fd)
     report = checks.finish()
-    report.is_replaced = status.st_ino != file.inode
+    report.is_replaced = segment.inode != file.inode
     return report
 
 

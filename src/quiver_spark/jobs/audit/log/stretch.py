@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from quiver.log.segment.frame_scan import Standing
+from quiver.reader.segment_directory import Standing
 from quiver.records.header import FrameHeader
 from quiver_spark.jobs.audit.finding import KEPT, Finding, Findings, Kind
 from quiver_spark.jobs.audit.log.producer_sequences import ProducerEnds, ProducerSequences

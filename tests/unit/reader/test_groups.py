@@ -3,10 +3,14 @@
 from pathlib import Path
 
 from quiver.groups.service import GroupService
+from quiver.reader.data_directory import DataDirectory
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.clock import SystemClock
 from quiver.system.randomness import SystemRandomness
-from quiver_spark.direct.groups import group_names
+
+
+def group_names(path: Path) -> dict[int, str]:
+    return DataDirectory(path).group_names()
 
 
 async def open_groups(storage: LocalStorage) -> GroupService:

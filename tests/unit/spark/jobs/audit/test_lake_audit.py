@@ -29,9 +29,9 @@ from quiver_spark.jobs.audit.lake.checks import (
 from quiver_spark.jobs.audit.lake.compare import CompareTask
 from quiver_spark.jobs.audit.lake.counts import CountTask, MessageCounts, file_report
 from quiver_spark.jobs.audit.lake.lake_audit import _is_of
-from quiver_spark.jobs.audit.topics import AuditedTopic, TopicFacts
+from quiver_spark.jobs.audit.topics import AuditedTopic
 from quiver_spark.lake.files import LakeFile, date_of
-from quiver_spark.source.catalogue import TopicExtent
+from quiver_spark.source.catalogue import TopicExtent, TopicFacts
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
 from unit.log.frames import frame_bytes

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from blackbox.processes.data_files import stored_frames
+from quiver.reader.log_reader import LogReader
 from quiver.records.header import StampedFrame
-from quiver_spark.direct.log import DirectLog
 from quiver_spark.jobs.audit.log.log_audit import join_files, segment_stretches
 from quiver_spark.jobs.audit.log.stretch import StretchReport
-from quiver_spark.jobs.audit.topics import AuditedTopic, TopicFacts
-from quiver_spark.source.catalogue import TopicExtent
+from quiver_spark.jobs.audit.topics import AuditedTopic
+from quiver_spark.source.catalogue import TopicExtent, TopicFacts
 from quiver_spark.source.options import ReadOptions
 from unit.log.keyed import Row, keyed_frame
 
@@ -25,8 +25,8 @@ def audit(
     meanwhile: Callable[[int], None] = lambda number: None,
 ) -> StretchReport:
     """`meanwhile` is called before each of the files is read."""
-    log = DirectLog(directory, "t-0")
-    log.look()
+    log = LogReader(directory, "t-0")
+    log.refresh()
     start, end = span
     whole = (log.start_offset if start is None else start, log.end_offset if end is None else end)
     extent = TopicExtent("t", 1, [log.start_offset], [log.end_offset], log.size_bytes)

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quiver.model.errors import InvalidRequest
+from quiver.reader.delivery_history import UNKNOWN, Acknowledged, DeadLettered, Delivered
 from quiver_spark.jobs.latency.command import totals_table
 from quiver_spark.jobs.latency.figures import HistogramRow, Report, report
 from quiver_spark.jobs.latency.histogram import BUCKETS, ERROR, Histogram, buckets_of, value_of
@@ -25,7 +26,6 @@ from quiver_spark.jobs.latency.scale import (
     shown_ms,
     stretches,
 )
-from quiver_spark.jobs.latency.trail import UNKNOWN, Buried, Delivered, Settled
 from quiver_spark.source.options import read_options
 
 LATENCIES = st.integers(0, 200) | st.integers(0, 10**11)
@@ -101,11 +101,15 @@ def rows_of(samples: Samples) -> set[tuple[int, int, str, int, int]]:
 def test_samples_are_counted_in_the_hour_in_which_they_happened() -> None:
     stored = StoredTimes(np.array([0, 10]), np.array([10, 20]), np.array([NOON_MS - 500, NOON_MS - 100]))
     samples = Samples(Window(), lambda start, end: stored)
-    samples.add(Delivered(7, 5, 15, NOON_MS - 90, 1))
-    samples.add(Settled(7, 5, 15, NOON_MS + 10, NOON_MS - 90))
-    samples.add(Settled(7, 15, 25, NOON_MS + 10, UNKNOWN))
-    samples.add(Delivered(8, 0, 3, NOON_MS, 2))
-    samples.add(Buried(8, 3, NOON_MS))
+    samples.add_all(
+        [
+            Delivered(7, 5, 15, NOON_MS - 90, 1),
+            Acknowledged(7, 5, 15, NOON_MS + 10, NOON_MS - 90),
+            Acknowledged(7, 15, 25, NOON_MS + 10, UNKNOWN),
+            Delivered(8, 0, 3, NOON_MS, 2),
+            DeadLettered(8, 3, NOON_MS),
+        ]
+    )
     noon = NOON_MS // HOUR_MS
     assert rows_of(samples) == {
         (7, noon - 1, "attempts", 10, 0),
@@ -124,8 +128,7 @@ def test_samples_are_counted_in_the_hour_in_which_they_happened() -> None:
 
 def test_what_happened_outside_of_the_window_is_left_out() -> None:
     samples = Samples(Window(100, 200), lambda start, end: StoredTimes.of([]))
-    for at_ms in (99, 100, 199, 200):
-        samples.add(Delivered(7, 0, at_ms, at_ms, 1))
+    samples.add_all(Delivered(7, 0, at_ms, at_ms, 1) for at_ms in (99, 100, 199, 200))
     assert {count for _, _, what, count, _ in rows_of(samples) if what == "attempts"} == {299}
 
 

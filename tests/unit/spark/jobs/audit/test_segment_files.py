@@ -13,7 +13,7 @@ from quiver.records.header import HEADER_BYTES, StampedFrame, stamp, unpack_head
 from unit.log.frames import frame_bytes
 from unit.log.keyed import keyed_frame
 from unit.log.logs import abandon, append, close, open_log, segment_files
-from unit.spark.segment_audit import audit, found, message, rewrite
+from unit.spark.jobs.audit.segment_audit import audit, found, message, rewrite
 
 
 @pytest.fixture

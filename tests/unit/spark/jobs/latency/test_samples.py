@@ -2,112 +2,22 @@
 
 import asyncio
 import random
-from collections import Counter
 from typing import Any
 
 import pytest
 
 from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
 from quiver.partition.partition import log_options
-from quiver.queues.journal.events import Acked, Died, Extended, Leased, LeasedRun, Returned, ReturnedRun, SettledBelow
-from quiver.queues.journal.recorder import decode_record
-from quiver.queues.state.port import Dead
+from quiver.reader.delivery_history import Acknowledged, DeadLettered, Delivered, DeliveryHistory, Fact
 from quiver.records.header import FrameHeader
 from quiver.records.read import open_frame, split_frames
 from quiver.storage.journal import OPTIONS_FOR_WRITE
 from quiver_spark.jobs.latency.histogram import Histogram
 from quiver_spark.jobs.latency.samples import MEASURES, NAMES, Samples, StoredTimes, Window
-from quiver_spark.jobs.latency.trail import UNKNOWN, Buried, Delivered, DeliveryTrail, Fact, Settled
 from unit.queues.partition.queue_partition import GROUP, QueuePartition, numbered
 
 Place = tuple[int, int]
 """Offset and attempt."""
-
-
-def lease(number: int, at: int, *runs: tuple[int, int, int]) -> tuple[int, Leased]:
-    """Runs are start, end and attempt."""
-    leased = [LeasedRun(start, end, 2, attempt, at) for start, end, attempt in runs]
-    return at, Leased(GROUP, number, "ada", at + 30_000, leased, [0])
-
-
-def facts_of(*events: tuple[int, Any]) -> list[Fact]:
-    facts: list[Fact] = []
-    trail = DeliveryTrail(facts.append)
-    for at, event in events:
-        trail.apply(at, [event])
-    trail.finish()
-    return facts
-
-
-def test_a_run_is_told_as_a_run() -> None:
-    assert facts_of(lease(1, 100, (0, 1000, 1)), (150, Acked(GROUP, 1, [(0, 1000)]))) == [
-        Delivered(GROUP, 0, 1000, 100, 1),
-        Settled(GROUP, 0, 1000, 150, 100),
-    ]
-
-
-def test_parts_of_a_run_that_are_acked_one_by_one() -> None:
-    facts = facts_of(
-        lease(1, 100, (0, 10, 1)), (110, Acked(GROUP, 1, [(3, 5)])), (120, Acked(GROUP, 1, [(0, 3), (5, 10)]))
-    )
-    assert [fact for fact in facts if isinstance(fact, Settled)] == [
-        Settled(GROUP, 3, 5, 110, 100),
-        Settled(GROUP, 0, 3, 120, 100),
-        Settled(GROUP, 5, 10, 120, 100),
-    ]
-    delivered = [(fact.start, fact.end) for fact in facts if isinstance(fact, Delivered)]
-    assert sorted(delivered) == [(0, 3), (3, 5), (5, 10)], "each message once"
-
-
-def test_a_delivery_that_did_not_count_is_none() -> None:
-    facts = facts_of(
-        lease(1, 100, (0, 4, 1)),
-        (101, Returned(GROUP, 1, [ReturnedRun(2, 4, 0, 101)], "")),
-        lease(2, 200, (2, 4, 1)),
-        (250, Acked(GROUP, 2, [(2, 4)])),
-    )
-    assert Counter(facts) == Counter(
-        [Delivered(GROUP, 2, 4, 200, 1), Settled(GROUP, 2, 4, 250, 200), Delivered(GROUP, 0, 2, 100, 1)]
-    )
-
-
-def test_a_lease_that_is_over_may_still_settle() -> None:
-    """Its key waits until somebody asks for it: then what it did not count was a delivery after all."""
-    returned = Returned(GROUP, 1, [ReturnedRun(0, 1, 1, 0), ReturnedRun(1, 2, 0, 0)], "lease expired")
-    for between in ([], [(150, Extended(GROUP, 1, [(0, 2)], 900))]):
-        facts = facts_of(lease(1, 100, (0, 2, 1)), (140, returned), *between, (160, Acked(GROUP, 1, [(0, 2)])))
-        assert {fact for fact in facts if isinstance(fact, Delivered)} == {
-            Delivered(GROUP, 0, 1, 100, 1),
-            Delivered(GROUP, 1, 2, 100, 1),
-        }
-        assert sum(fact.end - fact.start for fact in facts if isinstance(fact, Settled)) == 2
-
-
-def test_what_died() -> None:
-    dead = [
-        Dead(0, 3, 2, 1, 100, "rejected", "bad"),
-        Dead(3, 5, 2, 0, 100, "expired", ""),
-        Dead(5, 6, 2, 0, 100, "lost", ""),
-    ]
-    facts = facts_of(lease(1, 100, (0, 6, 1)), (130, Died(GROUP, dead, [])))
-    assert facts == [Delivered(GROUP, 0, 3, 100, 1), Buried(GROUP, 3, 130), Buried(GROUP, 2, 130)]
-
-
-def test_a_journal_that_begins_in_the_middle() -> None:
-    facts = facts_of((90, Acked(GROUP, 1, [(0, 5)])), lease(2, 100, (5, 8, 2)), (110, SettledBelow(GROUP, 7)))
-    assert facts == [
-        Settled(GROUP, 0, 5, 90, UNKNOWN),
-        Delivered(GROUP, 5, 7, 100, 2),
-        Delivered(GROUP, 7, 8, 100, 2),
-    ]
-
-
-def test_only_the_groups_that_were_asked_for() -> None:
-    facts: list[Fact] = []
-    trail = DeliveryTrail(facts.append, {GROUP + 1})
-    trail.apply(1, [lease(1, 1, (0, 5, 1))[1]])
-    trail.finish()
-    assert facts == []
 
 
 class World:
@@ -206,27 +116,26 @@ async def test_a_real_journal_tells_what_consumers_saw(seed: int, ordering: str)
     headers = await world.headers()
     samples = Samples(Window(), lambda start, end: StoredTimes.of(headers))
 
-    def tell(fact: Fact) -> None:
-        facts.append(fact)
-        samples.add(fact)
-
-    trail = DeliveryTrail(tell)
+    history = DeliveryHistory()
     for at_ms, record in await world.journal():
-        trail.apply(at_ms, decode_record(record))
-    trail.finish()
+        facts += history.apply_record(at_ms, record)
+    facts += history.finish()
+    samples.add_all(facts)
     await asyncio.sleep(0)
     delivered = [(n, fact.attempt, fact.at_ms) for fact in facts if isinstance(fact, Delivered) for n in _each(fact)]
     assert len(set(delivered)) == len(delivered)
     assert {(offset, attempt): at for offset, attempt, at in delivered} == world.delivered
-    settled = {n: (fact.at_ms, fact.delivered_ms) for fact in facts if isinstance(fact, Settled) for n in _each(fact)}
+    settled = {
+        n: (fact.at_ms, fact.delivered_ms) for fact in facts if isinstance(fact, Acknowledged) for n in _each(fact)
+    }
     assert settled == world.acked
-    dead = sum(fact.messages for fact in facts if isinstance(fact, Buried))
+    dead = sum(fact.messages for fact in facts if isinstance(fact, DeadLettered))
     assert dead == world.queue.partition_queue.counters_by_group[GROUP].dead > 0
-    assert dead + len(settled) == len(world.published)
+    assert dead + len(world.acked) == len(world.published)
     check_samples(samples, world)
 
 
-def _each(fact: Delivered | Settled) -> range:
+def _each(fact: Delivered | Acknowledged) -> range:
     return range(fact.start, fact.end)
 
 

@@ -8,12 +8,12 @@ import msgspec
 
 from blackbox.processes.data_files import stored_frames
 from quiver.log.compaction.replacement import NOTE
+from quiver.reader.segment_directory import SegmentDirectory
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import Log, LogOptions
-from quiver_spark.jobs.audit.log.segment_files import current_bases
 from unit.log.keyed import Row, everything, keyed_frame
 from unit.log.logs import segment_files
-from unit.spark.segment_audit import audit, found, rewrite
+from unit.spark.jobs.audit.segment_audit import audit, found, rewrite
 
 
 async def filled(storage: LocalStorage, *, frames: int = 60) -> Log:
@@ -55,8 +55,8 @@ async def test_compaction_while_it_is_read(tmp_path: Path) -> None:
     await log.compact(everything(log))
     await storage.close()
     shutil.copytree(directory, new)
-    count = len(current_bases(old))
-    assert len(current_bases(new)) < count
+    count = len(SegmentDirectory(old).base_offsets())
+    assert len(SegmentDirectory(new).base_offsets()) < count
     for moment in range(count + 1):
         shutil.rmtree(directory)
         shutil.copytree(old, directory)
@@ -80,7 +80,11 @@ async def test_a_compaction_that_was_cut_short(tmp_path: Path) -> None:
     shutil.copytree(directory, old)
     await log.compact(everything(log))
     await storage.close()
-    replaced = [base for base in current_bases(old) if base not in current_bases(directory)]
+    replaced = [
+        base
+        for base in SegmentDirectory(old).base_offsets()
+        if base not in SegmentDirectory(directory).base_offsets()
+    ]
     for base in replaced:
         shutil.copy(old / f"{base:020d}.log", directory)
     assert {kind for kind, *_ in found(audit(directory, compacted=True))} >= {"order"}

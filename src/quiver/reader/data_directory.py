@@ -1,0 +1,82 @@
+"""A data directory: its topics, its groups and its logs, as they are now."""
+
+from pathlib import Path
+
+import msgspec
+
+from quiver.groups.events import Event as GroupEvent
+from quiver.groups.service import LOG_ID as GROUPS_LOG
+from quiver.groups.table import GroupTable
+from quiver.model.errors import InvalidRequest, TopicNotFound
+from quiver.model.topic import Topic
+from quiver.reader.journal import replay_journal
+from quiver.reader.log_reader import LogReader
+from quiver.reader.removed_dead_letters import RemovedDeadLetters
+from quiver.structures.interval_set import IntervalSet
+from quiver.topics.catalogue import LOG_ID as CATALOGUE_LOG
+from quiver.topics.events import Event as TopicEvent
+from quiver.topics.state import CatalogueState
+
+DELIVERY_JOURNAL = "delivery"
+PARTITION_JOURNALS = (DELIVERY_JOURNAL, "schedule", "timers")
+"""The logs that a partition has in addition to its messages."""
+_LOGS = "logs"
+_NAMED = 10
+_TOPIC_EVENT = msgspec.json.Decoder(TopicEvent)
+_GROUP_EVENT = msgspec.json.Decoder(GroupEvent)
+
+
+class DataDirectory:
+    """InvalidRequest when there is no data directory of a broker at the path."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not (self.path / _LOGS).is_dir():
+            raise InvalidRequest(problem=f"there is no data directory of a broker in {self.path}")
+
+    def topics(self) -> dict[str, Topic]:
+        """All topics, by name."""
+        state = CatalogueState()
+        log = self.log(CATALOGUE_LOG)
+        replay_journal(log, restore=state.restore, apply=lambda record: state.apply(_TOPIC_EVENT.decode(record)))
+        return {topic.name: topic for topic in sorted(state.topics.values(), key=lambda topic: topic.name)}
+
+    def topic(self, name: str) -> Topic:
+        topics = self.topics()
+        if name not in topics:
+            known = ", ".join(list(topics)[:_NAMED]) or "none"
+            raise TopicNotFound(f"there is no topic {name!r} in {self.path}; there are {known}", topic=name)
+        return topics[name]
+
+    def group_names(self) -> dict[int, str]:
+        """The consumer groups, by id."""
+        table = GroupTable()
+        log = self.log(GROUPS_LOG)
+        replay_journal(log, restore=table.restore, apply=lambda record: table.apply(_GROUP_EVENT.decode(record)))
+        return table.names
+
+    def removed_dead_letters(self, topic_id: int, partition: int) -> IntervalSet:
+        """The offsets of a partition of a dead-letter topic that were redriven or purged.
+
+        CorruptData when the files do not tell all.
+        """
+        log_id = partition_log(topic_id, partition, DELIVERY_JOURNAL)
+        removed = RemovedDeadLetters()
+        if self.has_log(log_id):
+            replay_journal(self.log(log_id), restore=removed.restore, apply=removed.apply)
+        return removed.offsets
+
+    def has_log(self, log_id: str) -> bool:
+        return self.log_directory(log_id).is_dir()
+
+    def log(self, log_id: str, name: str | None = None) -> LogReader:
+        """A log, which errors call by `name`. It shows nothing before it is refreshed."""
+        return LogReader(self.log_directory(log_id), name or log_id)
+
+    def log_directory(self, log_id: str) -> Path:
+        return self.path / _LOGS / log_id
+
+
+def partition_log(topic_id: int, partition: int, journal: str | None = None) -> str:
+    """The id of the log of a partition's messages, or of one of its journals."""
+    return f"topics/{topic_id}/{partition}" + (f"-{journal}" if journal else "")
