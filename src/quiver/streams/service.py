@@ -227,7 +227,7 @@ class Groups:
         """
         state = self.service.group(group)
         if state.kind == "queue":
-            return [self._queue_lag(part) for part in await self._queues.partition_depths(group, with_age=with_age)]
+            return [self._queue_lag(part) for part in await self._queues.depths.of_group(group, with_age=with_age)]
         owners = {p: member.id for member in state.membership.members.values() for p in member.owned}
         found = []
         for topic_id in sorted({partition.topic_id for partition in (*state.offsets, *owners)}):

@@ -15,7 +15,7 @@ from quiver.model.priority import NAMES
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
-    from quiver.queues.service import QueueDepth
+    from quiver.queues.depth import QueueDepth
 
 
 class BlockedKey(msgspec.Struct, kw_only=True):
@@ -49,12 +49,12 @@ class QueueRoutes:
 
     async def list(self, request: Request) -> Answer:
         topic = request.topic()
-        depths = await self._broker.queues.depths(topic)
+        depths = await self._broker.queue_depths.of_all(topic)
         return Answer(QueuesAnswer(topic, [_shown(topic, depth) for depth in depths]))
 
     async def describe(self, request: Request) -> Answer:
         topic, group = request.topic(), group_of(request)
-        return Answer(_shown(topic, await self._broker.queues.depth(topic, group)))
+        return Answer(_shown(topic, await self._broker.queue_depths.of(topic, group)))
 
 
 def queue_routes(broker: "Broker") -> Routes:
