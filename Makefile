@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench bench-quick bench-peers chaos spark example-stream example-pipeline format lock clean setup
+.PHONY: help run test check bench bench-quick bench-peers chaos simulate spark example-stream example-pipeline format lock clean setup
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -24,6 +24,7 @@ check: setup ## what to run before a commit: format, lint, types, layers, genera
 format: setup ## format the code and write the generated files again
 	@.venv/bin/python scripts/unasync.py
 	@.venv/bin/python scripts/diagrams.py
+	@.venv/bin/python scripts/request_paths.py
 	@.venv/bin/ruff check --fix --quiet . || true
 	@.venv/bin/ruff format --quiet .
 
@@ -41,6 +42,9 @@ bench-peers: ## install the peers that are Debian packages
 chaos: setup ## the long versions of the fault tests
 	@scripts/system-packages
 	@QUIVER_LONG=1 .venv/bin/pytest -m long --timeout 3600
+
+simulate: setup ## 1,000 seeds of the simulator, until one fails; SEEDS=, FIRST=, SECONDS= (docs/simulation.md)
+	@.venv/bin/python -m quiver.testing.simulation --first $(or $(FIRST),1) --seeds $(or $(SEEDS),1000) --seconds $(or $(SECONDS),60)
 
 spark: ## set up PySpark and, when it is missing, Java
 	@scripts/setup spark

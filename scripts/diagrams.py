@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from quiver.groups.state import TRANSITIONS
+from quiver.streams.membership import TRANSITIONS
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "groups.md"
 BEGIN, END = "<!-- group states: made by scripts/diagrams.py -->", "<!-- end of group states -->"

@@ -74,14 +74,14 @@ async def topic_changes(broker: Broker, count: int) -> None:
 
 async def offset_commits(broker: Broker, count: int) -> None:
     topic = await broker.create_topic("commits", {"partitions": PARTITIONS})
-    service = broker.groups.service
+    groups = broker.groups
     for number in range(GROUPS):
-        async with service.holding([f"group-{number}"]):
-            await service.ensure_stream_group(f"group-{number}")
+        async with groups.locks.hold(f"group-{number}"):
+            await groups.stream_group(f"group-{number}")
 
     async def commit(number: int) -> None:
         partition = TopicPartition(topic.id, number // GROUPS % PARTITIONS)
-        await service.commit(f"group-{number % GROUPS}", {partition: (number, "")})
+        await broker.streams.offsets.commit(f"group-{number % GROUPS}", {partition: (number, "")})
 
     await _spread(count, commit)
 

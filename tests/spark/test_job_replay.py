@@ -113,20 +113,20 @@ def test_a_run_repeated_writes_nothing_twice(
     spark_broker: BrokerProcess,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A run of six portions that dies after the third was written and before that was noted, and is run again."""
+    """A run of six batches that dies after the third was written and before that was noted, and is run again."""
     topic, target = new_topic(spark_broker), new_topic(spark_broker)
     publish(spark_broker, topic, 300)
     place, expected = lake(topic), sdk_rows(spark_broker, topic)
     write = Replay.write
 
-    def die(self: Replay, spark: Any, portion: Any, times: Any, number: int) -> int:
-        rows = write(self, spark, portion, times, number)
+    def die(self: Replay, spark: Any, batch: Any, times: Any, number: int) -> int:
+        rows = write(self, spark, batch, times, number)
         if number == 2:
             raise KeyboardInterrupt
         return rows
 
     settings: dict[str, Any] = {"lake": place, "run_id": "again", "rate": 10_000}
-    monkeypatch.setattr("quiver_spark.jobs.replay.job.portion_rows", lambda rate: 50)
+    monkeypatch.setattr("quiver_spark.jobs.replay.job.batch_rows", lambda rate: 50)
     with monkeypatch.context() as patch:
         patch.setattr(Replay, "write", die)
         with pytest.raises(KeyboardInterrupt):

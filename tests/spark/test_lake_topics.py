@@ -11,7 +11,7 @@ import quiver
 from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import CorruptData, InvalidRequest
 from quiver_spark.jobs import archive, audit, replay
-from quiver_spark.jobs.given import given_options
+from quiver_spark.jobs.arguments import batch_read_options
 from quiver_spark.lake.files import LakeFile
 from quiver_spark.lake.reading import lake_frame
 from quiver_spark.lake.schema import FRAME_SCHEMA, OLDEST_SCHEMA, PARTITION_COLUMNS
@@ -122,7 +122,7 @@ def test_a_lake_of_an_earlier_version_goes_on(
 def _archive_without_ids(broker: BrokerProcess, lake: Path, topic: str) -> None:
     lake.mkdir()
     DeltaTable.create(str(lake), schema=OLDEST_SCHEMA, partition_by=list(PARTITION_COLUMNS))
-    options = given_options({"topic": topic, "bootstrap": broker.address})
+    options = batch_read_options({"topic": topic, "bootstrap": broker.address})
     for piece in plan(options, cores=1):
         common = LakeFile(topic, "", piece.partition, piece.start, piece.stop, "old")
         with SliceFiles(lake, common, FRAME_SCHEMA, "zstd") as files:

@@ -188,12 +188,10 @@ def test_a_worker_that_was_killed_is_cleared_up_by_the_next_commit(
     sink = query()
     topic = sink.options["topic"]
     code = f"""
-import sys, pyarrow as pa
-from quiver_spark.sink.exactly_once import _TaskProducer, Attempt
-from quiver_spark.sink.options import write_options
-options = write_options({sink.options!r})
-transaction = _TaskProducer(options, Attempt(".{sink.query}", "0.0", 0)).begin()
-transaction.send_arrow(options.topic, pa.record_batch({{"value": pa.array([b"a"])}}))
+import sys, quiver
+client = quiver.connect({spark_broker.address!r})
+transaction = client.transactional("spark/.{sink.query}/0.0").begin()
+transaction.publish({topic!r}, b"a")
 transaction.flush()
 print("written", flush=True)
 sys.stdin.read()

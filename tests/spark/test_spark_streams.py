@@ -170,7 +170,7 @@ def test_a_topic_made_anew(spark_broker: BrokerProcess, count: int) -> None:
         client.topics.delete(topic)
         client.topics.create(topic, partitions=1)
     publish(spark_broker, topic, count)
-    with pytest.raises(quiver.errors.TopicNotFound, match=f"topic '{topic}' was deleted and made anew"):
+    with pytest.raises(quiver.errors.TopicNotFound, match=f"topic '{topic}' was deleted and created again"):
         query.offsets()
     anew = Planned(spark_broker, topic=topic, failOnDataLoss="false")
     anew.at = query.at

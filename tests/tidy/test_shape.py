@@ -34,10 +34,8 @@ MAX_PARAMETERS = 6
 OPTIONS_OF_USERS = ("src/quiver/client/", "src/quiver/app/embedded.py", "src/quiver_spark/")
 """Where keyword-only parameters of public functions are options that users choose from: as many as they need."""
 LONG_PARAMETER_LISTS = {
-    "src/quiver/client/": "options of a consumer loop and of a batch",
     "src/quiver/delays/partition/": "a part of the broker that is put together in one place",
     "src/quiver/gateways/": "a part of the broker that is put together in one place",
-    "src/quiver/groups/": "the fields of the request",
     "src/quiver/log/": "a log's settings",
     "src/quiver/messages/": "the fields of the request",
     "src/quiver/queues/": "the fields of the request",
@@ -94,11 +92,9 @@ METAPHORS = {
 """A word that must be decoded, and the word of the field (`docs/glossary.md`)."""
 METAPHORS_ALLOWED = {
     "src/quiver/broker/": "its words are still being replaced",
-    "src/quiver/client/": "its words are still being replaced",
     "src/quiver/dead_letters/": "its words are still being replaced",
     "src/quiver/delays/": "its words are still being replaced",
     "src/quiver/gateways/": "its words are still being replaced",
-    "src/quiver/groups/": "its words are still being replaced",
     "src/quiver/log/": "its words are still being replaced",
     "src/quiver/messages/": "its words are still being replaced",
     "src/quiver/model/": "its words are still being replaced",

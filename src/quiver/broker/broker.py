@@ -10,7 +10,7 @@ from quiver.broker.settings import BrokerSettings as BrokerSettings
 from quiver.dead_letters.mover import DeadLetterMover
 from quiver.dead_letters.service import DeadLetters
 from quiver.delays.service import Delays
-from quiver.groups.service import GroupService
+from quiver.groups.service import Groups
 from quiver.messages.browse import Browse, MessagePage, ReadOptions
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.messages.publish import Publish, Published
@@ -27,9 +27,12 @@ from quiver.queues.service import Queues
 from quiver.queues.stats import QueueStats
 from quiver.schedules.service import Schedules
 from quiver.storage.port import Storage
-from quiver.streams.members import Members
+from quiver.streams.admin import GroupAdmin
+from quiver.streams.lag import GroupLag
+from quiver.streams.poll.members import PollMembers
 from quiver.streams.poll.poll import Poll
-from quiver.streams.service import Groups
+from quiver.streams.reset import OffsetReset
+from quiver.streams.service import Streams
 from quiver.system.clock import Clock, SteadyClock, SystemClock
 from quiver.system.randomness import Randomness, SystemRandomness
 from quiver.topics.admin import TopicAdmin
@@ -79,18 +82,19 @@ class Broker:
         self._publish = Publish(self._catalogue, self._partitions, self.delays, coordinator, clock=self.clock)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
         self._browse = Browse(self._partitions, clock=self.clock)
-        self._group_service = GroupService(clock=self.clock, randomness=randomness, topics=self._catalogue.sizes)
+        self.groups = Groups(clock=self.clock)
         self.queues = self._new_queues(randomness)
         self.queue_depths = QueueDepths(self.queues.depths, self._catalogue, self.delays, clock=self.clock)
-        self.queue_stats = QueueStats(
-            self._catalogue, self._partitions, self._group_service, self.queues, clock=self.clock
+        self.queue_stats = QueueStats(self._catalogue, self._partitions, self.groups, self.queues, clock=self.clock)
+        self.streams = Streams(
+            self.groups, self._catalogue, self._partitions, self.queues, clock=self.clock, randomness=randomness
         )
-        self.groups = Groups(
-            self._group_service, self._catalogue, self._partitions, clock=self.clock, queues=self.queues
-        )
+        self.lag = GroupLag(self.groups, self.streams, self.queues, self._partitions, clock=self.clock)
+        self.offset_reset = OffsetReset(self.groups, self.streams, self.queues, self._catalogue, self._partitions)
+        self.group_admin = GroupAdmin(self.groups, self.streams, self.queues, self.lag, clock=self.clock)
         self.transactions = self._new_transactions(coordinator)
-        self.poll = Poll(self.groups, self.queues, self._catalogue, self._partitions, clock=self.clock)
-        self.members = Members(self.groups, self.poll.sessions)
+        self.poll = Poll(self.groups, self.streams, self.queues, self._catalogue, self._partitions, clock=self.clock)
+        self.poll_members = PollMembers(self.streams, self.poll.sessions)
         self.dead_letters = DeadLetters(self._catalogue, self._partitions, self.queues)
         self.schedules = Schedules(
             self._catalogue,
@@ -105,31 +109,27 @@ class Broker:
         self._compactions = Compactions(
             self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.upkeep_seconds
         )
-        self._topics.subscribe(self.queues, self.delays, self._group_service)
+        self._topics.subscribe(self.queues, self.delays, self.streams)
         self._health = self._new_health()
         self._running = False
         self._started_at = self.clock.monotonic()
 
     def _new_queues(self, randomness: Randomness) -> Queues:
-        mover = DeadLetterMover(
-            self._catalogue, self._partitions, self._topics, groups=self._group_service, clock=self.clock
-        )
+        mover = DeadLetterMover(self._catalogue, self._partitions, self._topics, groups=self.groups, clock=self.clock)
         context = QueueContext(
             self.clock, SteadyClock(self.clock), randomness, self.limits, self.settings.delivery_history
         )
-        return Queues(self._storage, self._catalogue, self._partitions, self._group_service, mover, context)
+        return Queues(self._storage, self._catalogue, self._partitions, self.groups, mover, context)
 
     def _new_transactions(self, coordinator: Coordinator) -> Transactions:
-        finishing = Finishing(
-            coordinator, self._catalogue, self._partitions, self.delays, self._group_service, self.queues
-        )
+        finishing = Finishing(coordinator, self._catalogue, self._partitions, self.delays, self.streams, self.queues)
         return Transactions(
             coordinator,
             self._publish,
             finishing,
             self._catalogue,
             self._partitions,
-            self.groups,
+            self.streams,
             self.queues,
             clock=self.clock,
         )
@@ -142,7 +142,8 @@ class Broker:
             self.queues,
             parts={
                 "catalogue": self._topics,
-                "groups": self._group_service,
+                "groups": self.groups,
+                "streams": self.streams,
                 "transactions": self.transactions,
                 "schedules": self.schedules,
             },
@@ -151,7 +152,8 @@ class Broker:
                 self._compactions.task,
                 self.queues.task,
                 *self.delays.tasks,
-                self._group_service.task,
+                self.groups.task,
+                self.streams.task,
                 self.transactions.task,
             ],
         )
@@ -161,11 +163,12 @@ class Broker:
         self._partitions.epoch = await self._storage.next_epoch()
         await self._catalogue.open(self._storage, self._partitions.epoch)
         await self._topics.open()
-        await self._group_service.open(self._storage, self._partitions.epoch)
+        await self.groups.open(self._storage, self._partitions.epoch)
+        await self.streams.open(self._storage, self._partitions.epoch)
         self._upkeep.start()
         self._compactions.start()
         self._running = True
-        groups_lost = self._group_service.problem
+        groups_lost = self.streams.problem
         if groups_lost is None:
             await self.queues.open()
         await self.delays.start()
@@ -187,7 +190,8 @@ class Broker:
         await self.transactions.stop()
         await self.delays.stop()
         await self.queues.stop()
-        await self._group_service.close()
+        await self.streams.close()
+        await self.groups.close()
         await self._partitions.close()
         await self._catalogue.close()
 
@@ -237,16 +241,6 @@ class Broker:
     async def describe(self, name: str) -> TopicDetails:
         topic = self._catalogue.topic(name)
         return await topic_details(topic, self._partitions.of(topic.id))
-
-    # groups
-
-    async def delete_group(self, name: str) -> None:
-        """Removes a group without members, and where it is in every topic."""
-        self._check_running()
-        group_id = self._group_service.group(name).id
-        self.queues.check_idle(name)
-        await self._group_service.delete(name)
-        await self.queues.group_deleted(group_id)
 
     # messages
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from quiver.dead_letters.headers import DeadLetterOrigin, to_dead_letter, to_message
-from quiver.groups.service import GroupService
+from quiver.groups.service import Groups
 from quiver.messages.stored_rows import StoredRow, read_rows
 from quiver.model.dead_letter import dead_letter_topic
 from quiver.model.errors import PartitionNotFound, TopicExists, TopicNotFound
@@ -44,7 +44,7 @@ class DeadLetterMover:
         partitions: Partitions,
         topics: TopicAdmin,
         *,
-        groups: GroupService,
+        groups: Groups,
         clock: Clock,
     ) -> None:
         self._catalogue = catalogue

@@ -28,7 +28,7 @@ from quiver.system.clock import Clock
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 from quiver.transactions.coordinator import Coordinator
-from quiver.transactions.events import Place
+from quiver.transactions.events import Participant
 
 logger = logging.getLogger(__name__)
 
@@ -112,18 +112,20 @@ class Publish:
     ) -> "asyncio.Future[Appended]":
         """A frame of a transaction, which does not end before the frame is written."""
         transaction = self._transactions.join(header.producer_id, header.producer_epoch)
-        place = Place(topic.id, partition, bool(header.columns & COLUMN_DELIVER_AT))
-        transaction.add_frame(place)
+        participant = Participant(topic.id, partition, bool(header.columns & COLUMN_DELIVER_AT))
+        transaction.add_frame(participant)
         try:
             appended = self._append(topic, partition, frame, header)
         except BaseException as error:
-            transaction.frame_done(place, header.base_sequence, error)
+            transaction.frame_done(participant, header.base_sequence, error)
             raise
-        appended.add_done_callback(lambda done: transaction.frame_done(place, header.base_sequence, done.exception()))
+        appended.add_done_callback(
+            lambda done: transaction.frame_done(participant, header.base_sequence, done.exception())
+        )
         return appended
 
     async def messages(self, topic_name: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
-        """Publishes each message by itself: the answer for one is its place, or why it was refused."""
+        """Publishes each message by itself: returns where each one is, or why it was refused."""
         topic = self._catalogue.topic(topic_name)
         partitions = self._partitions.of(topic.id)
         started: list[_Begun | QuiverError] = []

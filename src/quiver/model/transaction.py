@@ -1,10 +1,45 @@
-"""What takes part in a transaction."""
+"""What a transaction consists of, and how it is named.
+
+The transaction journal and the native protocol both encode these structs as arrays of their fields. A field may be
+added at the end with a default; for any other change of a message the protocol gets a struct of its own, so that a
+change of the wire format never changes the format on disk.
+"""
 
 import msgspec
 
+DEFAULT_TIMEOUT_MS = 60_000
+MOST_PRODUCERS = 10_000
+"""So many at most are committed or aborted as one."""
+
+
+class ProducerKey(msgspec.Struct, array_like=True, frozen=True):
+    """Names a transaction too: the epoch rises with each."""
+
+    producer_id: int
+    epoch: int
+
+
+class CommitPart(msgspec.Struct, array_like=True, frozen=True):
+    """The next offset of a group in one partition."""
+
+    topic_id: int
+    partition: int
+    offset: int
+    metadata: str = ""
+
+
+class GroupOffsetCommit(msgspec.Struct, array_like=True, frozen=True):
+    """The offsets that a stream group commits with the transaction."""
+
+    group: str
+    offsets: list[CommitPart]
+    member_id: str | None = None
+    """None for tools; the group must be empty then."""
+    generation: int | None = None
+
 
 class LeasedAcks(msgspec.Struct, array_like=True, frozen=True):
-    """Messages of one lease that are to be acknowledged when the transaction is committed."""
+    """Messages of one lease that are acknowledged with the transaction."""
 
     topic_id: int
     partition: int
@@ -12,3 +47,19 @@ class LeasedAcks(msgspec.Struct, array_like=True, frozen=True):
     lease_id: int
     runs: list[tuple[int, int]]
     """Offsets, as half-open ranges."""
+
+
+class TransactionInfo(msgspec.Struct, array_like=True, frozen=True):
+    transaction_id: str
+    """`producer id:epoch`."""
+    transactional_id: str | None
+    producer_id: int
+    epoch: int
+    state: str
+    """empty (the producer has begun none), open, committing, aborting, committed, aborted."""
+    started_at_ms: int
+    timeout_ms: int
+    partitions: list[tuple[str, int]]
+    """Topic and partition of its messages; once it is decided, those that do not know of it yet."""
+    groups: list[str]
+    """Groups whose offsets or acks are part of it."""

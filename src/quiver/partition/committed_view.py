@@ -11,6 +11,7 @@ from quiver.partition.transactions import AbortedTransaction, TransactionTable
 from quiver.records.header import FrameHeader, StampedFrame
 from quiver.records.read import split_frames
 from quiver.storage.port import Log
+from quiver.structures.ordered_set import OrderedSet
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ class CommittedView:
         self.aborted_gone_below = 0
         """The last compaction left no data of aborted transactions below."""
         self._knows_newest = False
-        self._watchers: set[Callable[[], None]] = set()
+        self._watchers: OrderedSet[Callable[[], None]] = OrderedSet()
 
     def configure(self, config: TopicConfig) -> None:
         self._config = config

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from quiver.model.position import EARLIEST, Position
+from quiver.model.transaction import CommitPart as CommitPart
 from quiver.protocol.message import Message
 
 
@@ -37,13 +38,6 @@ class GroupHeartbeat(Message, tag=21, frozen=True):
 class LeaveGroup(Message, tag=22, frozen=True):
     group: str
     member_id: str
-
-
-class CommitPart(msgspec.Struct, array_like=True, frozen=True):
-    topic_id: int
-    partition: int
-    offset: int
-    metadata: str = ""
 
 
 class CommitOffsets(Message, tag=23, frozen=True):

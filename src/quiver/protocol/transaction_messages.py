@@ -6,28 +6,14 @@ id and that epoch, and sequences from 0 in every partition.
 
 import msgspec
 
-from quiver.model.transaction import LeasedAcks
-from quiver.protocol.group_messages import CommitPart
+from quiver.model.transaction import DEFAULT_TIMEOUT_MS as DEFAULT_TIMEOUT_MS
+from quiver.model.transaction import MOST_PRODUCERS as MOST_PRODUCERS
+from quiver.model.transaction import CommitPart as CommitPart
+from quiver.model.transaction import GroupOffsetCommit as GroupOffsetCommit
+from quiver.model.transaction import LeasedAcks as LeasedAcks
+from quiver.model.transaction import ProducerKey as ProducerKey
+from quiver.model.transaction import TransactionInfo as TransactionInfo
 from quiver.protocol.message import Message
-
-DEFAULT_TIMEOUT_MS = 60_000
-MOST_PRODUCERS = 10_000
-"""So many at most are committed or aborted as one."""
-
-
-class ProducerKey(msgspec.Struct, array_like=True, frozen=True):
-    producer_id: int
-    epoch: int
-
-
-class GroupOffsets(msgspec.Struct, array_like=True, frozen=True):
-    """How far a stream group is to be when the transaction is committed."""
-
-    group: str
-    offsets: list[CommitPart]
-    member_id: str | None = None
-    """None for tools; the group must be empty then."""
-    generation: int | None = None
 
 
 class InitTransactions(Message, tag=80, frozen=True):
@@ -54,7 +40,7 @@ class AddOffsets(Message, tag=82, frozen=True):
 
     producer_id: int
     epoch: int
-    groups: list[GroupOffsets]
+    groups: list[GroupOffsetCommit]
 
 
 class AddAcks(Message, tag=83, frozen=True):
@@ -71,7 +57,7 @@ class CommitTransaction(Message, tag=84, frozen=True):
     producers: list[ProducerKey]
     key: str | None = None
     """Chosen by the caller: the same one again gets the same answer, whatever the producers are."""
-    offsets: list[GroupOffsets] = msgspec.field(default_factory=list)
+    offsets: list[GroupOffsetCommit] = msgspec.field(default_factory=list)
     """As in AddOffsets, and in addition to what was added before."""
     acks: list[LeasedAcks] = msgspec.field(default_factory=list)
     description: str | None = None
@@ -114,22 +100,6 @@ TransactionRequest = (
     | DescribeTransaction
     | GetTransactionStats
 )
-
-
-class TransactionInfo(msgspec.Struct, array_like=True, frozen=True):
-    transaction_id: str
-    """`producer id:epoch`."""
-    transactional_id: str | None
-    producer_id: int
-    epoch: int
-    state: str
-    """empty (the producer has begun none), open, committing, aborting, committed, aborted."""
-    started_at_ms: int
-    timeout_ms: int
-    partitions: list[tuple[str, int]]
-    """Topic and partition of its messages; once it is decided, those that do not know of it yet."""
-    groups: list[str]
-    """Groups whose offsets or acks are part of it."""
 
 
 class Transaction(Message, tag=180, frozen=True):

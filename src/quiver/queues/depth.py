@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from quiver.delays.service import Delays
-from quiver.groups.service import GroupService
+from quiver.groups.service import Groups
 from quiver.groups.table import Group
 from quiver.model.errors import Closed, GroupNotFound, QuiverError
 from quiver.model.topic import Topic
@@ -80,7 +80,7 @@ class PartitionDepths:
         self,
         catalogue: TopicCatalogue,
         partitions: Partitions,
-        groups: GroupService,
+        groups: Groups,
         queues: LazyRegistry[PartitionQueue],
         *,
         lease_clock: Clock,

@@ -1,13 +1,13 @@
 """The settings that hold for a group in a topic: its own where it has some, otherwise the topic's."""
 
-from quiver.groups.service import GroupService
+from quiver.groups.service import Groups
 from quiver.model.errors import TopicNotFound
 from quiver.model.queue import QueueSettings
 from quiver.topics.catalogue import TopicCatalogue
 
 
 class EffectiveSettings:
-    def __init__(self, catalogue: TopicCatalogue, groups: GroupService) -> None:
+    def __init__(self, catalogue: TopicCatalogue, groups: Groups) -> None:
         self._catalogue = catalogue
         self._groups = groups
 

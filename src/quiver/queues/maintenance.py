@@ -1,6 +1,6 @@
 """What happens to queues as time passes: leases end, retries are due, journals get snapshots."""
 
-from quiver.groups.service import GroupService
+from quiver.groups.service import Groups
 from quiver.model.limits import MIB
 from quiver.queues.context import QueueContext
 from quiver.queues.effective_settings import EffectiveSettings
@@ -24,7 +24,7 @@ class QueueMaintenance:
         queues: PartitionQueues,
         topic_queues: TopicQueues,
         times: LeaseTimes,
-        groups: GroupService,
+        groups: Groups,
         settings: EffectiveSettings,
         context: QueueContext,
     ) -> None:

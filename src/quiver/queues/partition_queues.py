@@ -1,7 +1,7 @@
 """The queues of partitions: opened when they are first needed, and at start-up where there are any."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from quiver.model.errors import CorruptData, TopicNotFound
@@ -13,7 +13,6 @@ from quiver.queues.journal.moves import MoveCarrier
 from quiver.queues.lease_ids import LeaseIds
 from quiver.queues.lease_times import LeaseTimes
 from quiver.queues.partition.partition_queue import LOG_SUFFIX, PartitionQueue, log_id
-from quiver.queues.positions import CommitFollower
 from quiver.storage.port import Storage
 from quiver.system.pace import bounded_gather
 from quiver.topics.partitions import Partitions
@@ -30,15 +29,14 @@ class PartitionQueueOpener:
         partitions: Partitions,
         mover: MoveCarrier,
         context: QueueContext,
-        follower: CommitFollower,
         times: LeaseTimes,
     ) -> None:
         self._storage = storage
         self._partitions = partitions
         self._mover = mover
         self._context = context
-        self._follower = follower
         self._times = times
+        self.subscribers: list[Callable[[PartitionQueue], None]] = []
         self._lease_ids: LeaseIds | None = None
         """Made when the epoch of this start is known."""
 
@@ -55,7 +53,8 @@ class PartitionQueueOpener:
         return queue
 
     def opened(self, place: TopicPartition, queue: PartitionQueue) -> None:
-        self._follower.follow_all(queue)
+        for on_opened in self.subscribers:
+            on_opened(queue)
         self._times.note(queue, queue.next_time_ms())
 
 

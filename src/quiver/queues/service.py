@@ -1,8 +1,8 @@
 """Queues: receive and settle, for groups whose consumers share messages instead of partitions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from quiver.groups.service import GroupService
+from quiver.groups.service import Groups
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, ShuttingDown
 from quiver.model.queue import QueueSettings
 from quiver.model.receipt import Receipt
@@ -27,7 +27,6 @@ from quiver.queues.partition_queues import (
     close_all,
     open_existing,
 )
-from quiver.queues.positions import CommitFollower, Positions
 from quiver.queues.receive import ReceiveHandler
 from quiver.queues.receive_call import Received
 from quiver.queues.settle import ReceiptOutcome, SettleHandler, TransactionAcks
@@ -50,7 +49,7 @@ class Queues:
         storage: Storage,
         catalogue: TopicCatalogue,
         partitions: Partitions,
-        groups: GroupService,
+        groups: Groups,
         mover: MoveCarrier,
         context: QueueContext,
     ) -> None:
@@ -60,10 +59,8 @@ class Queues:
         self.lease_clock = context.lease_clock
         self.watchers = GroupWatchers()
         self._times = LeaseTimes(context.lease_clock)
-        follower = CommitFollower(groups, self.watchers)
-        opener = PartitionQueueOpener(storage, partitions, mover, context, follower, self._times)
-        self._partition_queues = PartitionQueues(opener)
-        self.positions = Positions(groups, self._partition_queues, follower)
+        self._opener = PartitionQueueOpener(storage, partitions, mover, context, self._times)
+        self._partition_queues = PartitionQueues(self._opener)
         self._topic_queues = TopicQueues(partitions, self._partition_queues, self.watchers, context)
         self._settings = EffectiveSettings(catalogue, groups)
         self._settle = SettleHandler(
@@ -163,6 +160,10 @@ class Queues:
     def note_time(self, queue: PartitionQueue, at_ms: int) -> None:
         """A lease ends there at that time."""
         self._times.note(queue, at_ms)
+
+    def subscribe(self, on_opened: Callable[[PartitionQueue], None]) -> None:
+        """Called in the step in which the queue of a partition becomes known. While the broker is built."""
+        self._opener.subscribers.append(on_opened)
 
     def check_open(self, topic_id: int, partition: int) -> None:
         """CorruptData while the state of a partition's queue cannot be read."""

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from quiver.groups.service import GroupService
+from quiver.groups.service import Groups
 from quiver.model.dead_letter import dead_letter_topic, is_dead_letter_topic
 from quiver.model.errors import Closed, LeaseLost, QuiverError, ShuttingDown, TopicNotFound
 from quiver.model.receipt import Receipt
@@ -52,7 +52,7 @@ class SettleHandler:
     def __init__(
         self,
         catalogue: TopicCatalogue,
-        groups: GroupService,
+        groups: Groups,
         queues: PartitionQueues,
         topic_queues: TopicQueues,
         times: LeaseTimes,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from quiver.groups.service import GroupService
+from quiver.groups.service import Groups
 from quiver.model.errors import Closed
 from quiver.model.topic import Topic
 from quiver.partition.partition import Partition
@@ -78,7 +78,7 @@ class QueueStats:
         self,
         metadata: TopicCatalogue,
         partitions: Partitions,
-        groups: GroupService,
+        groups: Groups,
         queues: Queues,
         *,
         clock: Clock,

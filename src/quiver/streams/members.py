@@ -1,76 +1,237 @@
-"""Members that speak in plain requests: what they do, and whether there is something they have not heard of yet."""
+"""Members of stream groups: join, heartbeat, leave, and the end of sessions.
 
-from typing import NamedTuple
+Every change works on a copy of the membership, which takes effect when it is on disk, and not at all when that fails.
+"""
 
-from quiver.groups.assignors import AssignorName
-from quiver.groups.live_group import MemberView
-from quiver.groups.member import Subscription
-from quiver.groups.state import Protocol
-from quiver.model.position import EARLIEST, Position
+import asyncio
+import logging
+
+import msgspec
+
+from quiver.groups.service import Groups
+from quiver.model.names import check_name
+from quiver.model.topic import Topic
 from quiver.model.topic_partition import TopicPartition
-from quiver.streams.poll.sessions import PollSessions
-from quiver.streams.service import Groups
+from quiver.streams.assignors import AssignorName
+from quiver.streams.events import Event, MembershipChanged
+from quiver.streams.journal import StreamJournal
+from quiver.streams.member import Member, Subscription
+from quiver.streams.member_connections import MemberConnections
+from quiver.streams.member_view import ChangeSignal, MemberView
+from quiver.streams.membership import JoinRequest, Membership, Protocol, topic_ids
+from quiver.structures.deadlines import Deadlines
+from quiver.system.clock import Clock
+from quiver.system.pace import paced
+from quiver.system.randomness import Randomness
+from quiver.telemetry.failures import Failures
+from quiver.topics.catalogue import TopicCatalogue
 
-
-class MemberNews(NamedTuple):
-    view: MemberView
-    rebalance_required: bool
-    """The member has something to let go of or to receive that it was not told of before this answer."""
+logger = logging.getLogger(__name__)
 
 
 class Members:
-    def __init__(self, groups: Groups, sessions: PollSessions) -> None:
+    def __init__(
+        self,
+        groups: Groups,
+        journal: StreamJournal,
+        catalogue: TopicCatalogue,
+        *,
+        clock: Clock,
+        randomness: Randomness,
+    ) -> None:
         self._groups = groups
-        self._sessions = sessions
+        self._journal = journal
+        self._catalogue = catalogue
+        self._clock = clock
+        self._randomness = randomness
+        self.connections = MemberConnections()
+        self._signals: dict[int, ChangeSignal] = {}
+        self._pending: dict[int, Membership] = {}
+        """Memberships that are being written, by group id."""
+        self._deadlines: Deadlines[int] = Deadlines()
+        self._first_version = 0
+        journal.subscribe(self._applied)
+
+    def open(self, epoch: int) -> None:
+        """The journal was read. Nobody's session ran while the broker was away."""
+        self._first_version = epoch << 32
+        for group_id, group in self._journal.groups().items():
+            group.membership.restarted(self._now_ms())
+            self._note_deadline(group_id)
+
+    def close(self) -> None:
+        """Whoever waits for a change is woken."""
+        for signal in self._signals.values():
+            signal.announce()
 
     async def join(
         self,
-        group: str,
+        name: str,
         subscription: Subscription,
         *,
         member_id: str | None = None,
         protocol: Protocol = "cooperative",
         assignor: AssignorName | None = None,
-        start: Position = EARLIEST,
-    ) -> MemberNews:
-        """Joins, or comes back; the answer tells what the member has."""
-        asked = self._groups.service.view(group, member_id).revoke if member_id is not None else frozenset()
-        view = await self._groups.join(
-            group, subscription, member_id=member_id, protocol=protocol, assignor=assignor, start=start
+    ) -> MemberView:
+        """Makes the caller a member, and creates the group if it is the first. What it gets may come by heartbeat."""
+        check_name(name, "group")
+        async with self._groups.locks.hold(name):
+            group = self._groups.check_stream_group(name)
+            draft = Membership() if group is None else self._draft(name)
+            member = draft.join(
+                JoinRequest(subscription, member_id, protocol, assignor),
+                self._catalogue.sizes(),
+                self._now_ms(),
+                new_id=lambda: f"{subscription.client_id}-{self._randomness.token(8).hex()}",
+                joined_at_ms=self._clock.now_ms(),
+            )
+            self._journal.check_open()
+            group = group or await self._groups.stream_group(name)
+            await self._install(group.id, draft)
+            return self.view(name, member.id)
+
+    async def heartbeat(
+        self,
+        name: str,
+        member_id: str,
+        *,
+        generation: int | None = None,
+        revoked: frozenset[TopicPartition] = frozenset(),
+        is_busy: bool = False,
+    ) -> MemberView:
+        """A sign of life, with the partitions the member has let go of."""
+        self._journal.check_open()
+        group_id = self._groups.group(name).id
+        self._journal.group(name).membership.heartbeat(member_id, generation, self._now_ms(), is_busy=is_busy)
+        if revoked:
+            async with self._groups.locks.hold(name):
+                draft = self._draft(name)
+                if draft.revoked(member_id, set(revoked), self._now_ms()):
+                    await self._install(group_id, draft)
+        return self.view(name, member_id)
+
+    async def next_view(self, name: str, view: MemberView, wait_ms: int) -> MemberView:
+        """The first view of a member after the one it has seen, or the same one if nothing changes before the time
+        is over. A sign of life, too."""
+        signal = self._signal(self._groups.group(name).id)
+        membership = self._journal.group(name).membership
+        if signal.version == view.version and wait_ms > 0:
+            session_ms = membership.member(view.member_id).subscription.session_ms
+            await signal.wait(min(wait_ms, session_ms // 3) / 1000)
+            self._journal.group(name).membership.heartbeat(view.member_id, None, self._now_ms())
+        return self.view(name, view.member_id)
+
+    async def leave(self, name: str, member_id: str) -> None:
+        async with self._groups.locks.hold(name):
+            draft = self._draft(name)
+            draft.leave(member_id, self._catalogue.sizes(), self._now_ms())
+            await self._install(self._groups.group(name).id, draft)
+
+    def connection_lost(self, name: str, member_id: str) -> None:
+        """The connection of a member broke: it has a moment to come back."""
+        group = None if self._journal.problem else self._groups.find(name)
+        if group is not None:
+            for membership in self.memberships(name):
+                membership.disconnected(member_id, self._now_ms())
+            self._note_deadline(group.id)
+
+    def memberships(self, name: str) -> list[Membership]:
+        """The one that holds, and the one that is being written, if any."""
+        pending = self._pending.get(self._groups.group(name).id)
+        return [each for each in (self._journal.group(name).membership, pending) if each is not None]
+
+    def view(self, name: str, member_id: str) -> MemberView:
+        membership = self._journal.group(name).membership
+        member = membership.member(member_id)
+        deadline = member.revocation_deadline_ms
+        return MemberView(
+            member_id,
+            membership.generation,
+            self._signal(self._groups.group(name).id).version,
+            member.state,
+            frozenset(member.assigned),
+            frozenset(member.revoking),
+            None if deadline is None else max(0, deadline - self._now_ms()),
         )
-        self._sessions.let_go(group, view.member_id, asked - view.assigned - view.revoke)
-        self._sessions.tell(group, view)
-        return self._news(group, view)
 
-    async def heartbeat(self, group: str, member_id: str, generation: int | None, *, tell: bool) -> MemberNews:
-        """A sign of life; with `tell` the answer shows the member what it has."""
-        news = self._news(group, await self._groups.service.heartbeat(group, member_id, generation=generation))
-        if tell:
-            self._sessions.tell(group, news.view)
-        return news
+    def topic_ids(self, subscription: Subscription) -> frozenset[int]:
+        """The topics that a subscription means now."""
+        return topic_ids(subscription, self._catalogue.sizes())
 
-    async def revoke(
-        self, group: str, member_id: str, partitions: frozenset[TopicPartition], generation: int | None
-    ) -> MemberNews:
-        """The member has let go of these; what it was not asked for stays with it."""
-        asked = self._groups.service.view(group, member_id).revoke
-        view = await self._groups.service.heartbeat(group, member_id, generation=generation, revoked=partitions)
-        self._sessions.let_go(group, member_id, (asked & partitions) - view.assigned)
-        news = self._news(group, view)
-        self._sessions.tell(group, view)
-        return news
+    def changed(self, name: str) -> asyncio.Event:
+        """Set when the group changes next."""
+        return self._signal(self._groups.group(name).id).changed
 
-    async def leave(self, group: str, member_id: str) -> None:
-        await self._groups.service.leave(group, member_id)
-        self._sessions.forget(group, member_id)
+    def silence_ms(self, member: Member) -> int:
+        """How long ago the member's last sign of life was."""
+        return max(0, self._now_ms() - member.heartbeat_at_ms)
 
-    def assignment(self, group: str, member_id: str) -> MemberView:
-        """What the member may read now; it is told so, which is no sign of life."""
-        view = self._groups.service.view(group, member_id)
-        self._sessions.tell(group, view)
-        return view
+    def forget(self, group_id: int) -> None:
+        """The group was deleted, and had no members."""
+        self._signals.pop(group_id, None)
 
-    def _news(self, group: str, view: MemberView) -> MemberNews:
-        told = self._sessions.told(group, view.member_id)
-        unheard = told is None or told.assigned != view.assigned
-        return MemberNews(view, unheard or view.state != "complete")
+    async def topic_changed(self, topic: Topic) -> None:
+        """A new topic, more partitions of one or its removal reach the groups that subscribe to it."""
+        async for group_id, group in paced(list(self._journal.groups().items())):
+            name = self._groups.name_of(group_id)
+            if name is None or not group.membership.asks_for(topic.name):
+                continue
+            async with self._groups.locks.hold(name):
+                if self._groups.name_of(group_id) is None:
+                    continue
+                draft = self._draft(name)
+                if draft.topics_changed(self._catalogue.sizes(), self._now_ms()):
+                    await self._install(group_id, draft)
+
+    async def expire(self, failures: Failures) -> None:
+        """Puts out members that were silent for too long, or did not let go in time."""
+        now_ms, looked_at = self._now_ms(), []
+        while (group_id := self._deadlines.take(now_ms)) is not None:
+            looked_at.append(group_id)
+            name = self._groups.name_of(group_id)
+            if name is not None:
+                with failures.of(f"the end of sessions in group {name}"):
+                    await self._expire_in(name, now_ms)
+        for group_id in looked_at:
+            self._note_deadline(group_id)
+
+    async def _expire_in(self, name: str, now_ms: int) -> None:
+        deadline = self._journal.group(name).membership.next_deadline_ms()
+        if deadline is None or deadline >= now_ms:
+            return
+        async with self._groups.locks.hold(name):
+            draft = self._draft(name)
+            if gone := draft.expire(self._catalogue.sizes(), self._now_ms()):
+                logger.info("group %s: put out %s", name, ", ".join(gone))
+                await self._install(self._groups.group(name).id, draft)
+
+    def _draft(self, name: str) -> Membership:
+        membership = self._journal.group(name).membership
+        return msgspec.json.decode(msgspec.json.encode(membership), type=Membership)
+
+    async def _install(self, group_id: int, draft: Membership) -> None:
+        self._pending[group_id] = draft
+        try:
+            await self._journal.append(MembershipChanged(group_id, draft, self._clock.now_ms()))
+        finally:
+            del self._pending[group_id]
+        self._signal(group_id).announce()
+
+    def _signal(self, group_id: int) -> ChangeSignal:
+        signal = self._signals.get(group_id)
+        if signal is None:
+            signal = self._signals[group_id] = ChangeSignal(self._first_version)
+        return signal
+
+    def _applied(self, event: Event) -> None:
+        if isinstance(event, MembershipChanged):
+            self._note_deadline(event.group_id)
+
+    def _note_deadline(self, group_id: int) -> None:
+        group = self._journal.groups().get(group_id)
+        if group is not None:
+            self._deadlines.note(group_id, group.membership.next_deadline_ms())
+
+    def _now_ms(self) -> int:
+        """By a clock that never jumps, so that a corrected wall clock puts nobody out."""
+        return int(self._clock.monotonic() * 1000)

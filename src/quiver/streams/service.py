@@ -1,102 +1,85 @@
-"""Stream groups as gateways use them: with topic names, start positions, lag and resets."""
+"""Stream groups: members that own partitions, and how far each group has come, by topic names and start positions."""
 
+import logging
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
-from quiver.groups.assignors import AssignorName
-from quiver.groups.live_group import MemberView
-from quiver.groups.member import Member, MemberState, Subscription
-from quiver.groups.service import GroupService
-from quiver.groups.state import GroupStateName, Protocol
+from quiver.groups.service import Groups
 from quiver.groups.table import Group
 from quiver.messages.position_offset import position_offset
 from quiver.model.errors import GroupNotEmpty, InvalidRequest, PartitionNotFound, QuiverError
 from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
 from quiver.model.topic_partition import TopicPartition
-from quiver.partition.partition import Partition
-from quiver.queues.depth import PartitionDepth
 from quiver.queues.service import Queues
-from quiver.records.header import HEADER_BYTES, read_stamped_header
-from quiver.system.clock import Clock
+from quiver.storage.port import Storage
+from quiver.streams.assignors import AssignorName
+from quiver.streams.journal import StreamJournal
+from quiver.streams.member import Subscription
+from quiver.streams.member_view import MemberView
+from quiver.streams.members import Members
+from quiver.streams.membership import Protocol
+from quiver.streams.offsets import Offsets
+from quiver.streams.positions import Positions
+from quiver.streams.state import StreamGroup
+from quiver.system.clock import Clock, SteadyClock
 from quiver.system.pace import paced
+from quiver.system.randomness import Randomness
+from quiver.telemetry.failures import Failures
+from quiver.telemetry.periodic_task import PeriodicTask
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 
+logger = logging.getLogger(__name__)
 
-class PartitionLag(NamedTuple):
-    topic: str
-    partition: int
-    committed: int | None
-    end_offset: int
-    messages: int
-    time_ms: int
-    """Age of the oldest message that the group has not committed; 0 when there is none."""
-    owner: str | None
-    metadata: str = ""
-    leased: int = 0
-    """Held by consumers of a queue group, and so not part of the lag."""
-    retrying: int = 0
+_TICK_SECONDS = 0.25
+_OFFSET_EXPIRY_EVERY_SECONDS = 60.0
 
 
-class MemberDetails(NamedTuple):
-    id: str
-    client_id: str
-    instance_id: str | None
-    joined_at_ms: int
-    last_heartbeat_ms: int
-    partitions: list[tuple[str, int]]
-    """What the member may read now."""
-    state: MemberState
-
-
-class GroupSummary(NamedTuple):
-    id: str
-    kind: str
-    state: str
-    member_count: int
-    generation: int
-    topics: list[str]
-    lag: int
-    """Messages, over all partitions."""
-    leased: int = 0
-    retrying: int = 0
-
-
-class GroupDetails(NamedTuple):
-    id: str
-    kind: str
-    state: GroupStateName
-    protocol: Protocol
-    assignor: AssignorName
-    generation: int
-    leader_id: str | None
-    members: list[MemberDetails]
-    partitions: list[PartitionLag]
-    settings: dict[str, Any]
-
-
-class ResetOffset(NamedTuple):
-    partition: int
-    old: int | None
-    new: int
-
-
-class Groups:
+class Streams:
     def __init__(
         self,
-        service: GroupService,
-        metadata: TopicCatalogue,
+        groups: Groups,
+        catalogue: TopicCatalogue,
         partitions: Partitions,
+        queues: Queues,
         *,
         clock: Clock,
-        queues: Queues,
+        randomness: Randomness,
     ) -> None:
-        self.service = service
-        self._metadata = metadata
+        self._groups = self.groups = groups
+        self._catalogue = catalogue
         self._partitions = partitions
         self._clock = clock
-        self._queues = queues
+        self._steady_clock = SteadyClock(clock)
+        self._journal = StreamJournal(groups, clock=clock)
+        self.members = Members(groups, self._journal, catalogue, clock=clock, randomness=randomness)
+        self.offsets = Offsets(groups, self._journal, self.members, clock=clock)
+        self.positions = Positions(self._journal, queues)
+        self._offsets_checked_at = clock.monotonic()
+        self.task = PeriodicTask("streams", self._keep_up, every_seconds=_TICK_SECONDS)
+
+    async def open(self, storage: Storage, epoch: int) -> None:
+        """Comes after the groups are open. When the journal is damaged there is a `problem`."""
+        await self._journal.open(storage, epoch)
+        if self.problem is None:
+            self.members.open(epoch)
+            self.task.start()
+
+    async def close(self) -> None:
+        """Whoever waits is woken; whatever is asked from now on is refused with ShuttingDown."""
+        self._journal.begin_close()
+        await self.task.stop()
+        self.members.close()
+        await self._journal.close()
+
+    @property
+    def problem(self) -> QuiverError | None:
+        """Why nothing is known of stream groups."""
+        return self._journal.problem
+
+    def group(self, name: str) -> StreamGroup:
+        """Members and offsets; a queue group has none. GroupNotFound."""
+        return self._journal.group(name)
 
     async def join(
         self,
@@ -111,19 +94,21 @@ class Groups:
         """Joins; where the group has no position in a topic yet, it begins at `start`."""
         subscription.check()
         for name in subscription.topics:
-            self._metadata.topic(name)
+            self._catalogue.topic(name)
         known = self._topics_known_to(group)
-        view = await self.service.join(group, subscription, member_id=member_id, protocol=protocol, assignor=assignor)
+        view = await self.members.join(group, subscription, member_id=member_id, protocol=protocol, assignor=assignor)
         if start != EARLIEST:
-            await self._begin_at(group, self.service.topic_ids(subscription) - known, start)
+            await self._begin_at(group, self.members.topic_ids(subscription) - known, start)
         return view
+
+    # offsets
 
     def committed(self, group: str) -> dict[str, dict[int, int]]:
         """The next offset to read, by topic and partition."""
         found: dict[str, dict[int, int]] = {}
-        known = self.service.group(group)
-        for partition in known.offsets:
-            name, position = self.topic_name(partition.topic_id), self._queues.positions.shown(known, partition)
+        group_id = self._groups.group(group).id
+        for partition in self.group(group).offsets:
+            name, position = self.topic_name(partition.topic_id), self.positions.shown(group_id, partition)
             if name is not None and position is not None:
                 found.setdefault(name, {})[partition.partition] = position
         return found
@@ -131,7 +116,7 @@ class Groups:
     def next_offset(self, group: str, partition: TopicPartition) -> int:
         """Where a new owner begins: at the group's position, or at the earliest there is."""
         log = self._partitions.get(*partition).log
-        position = self._queues.positions.position(self.service.group(group), partition)
+        position = self.positions.position(self._groups.group(group).id, partition)
         return log.start_offset if position is None else max(position, log.start_offset)
 
     async def commit(
@@ -146,7 +131,7 @@ class Groups:
         """Commits by topic name; every partition must exist and every offset be one that the log has reached."""
         named: dict[TopicPartition, tuple[int, str]] = {}
         for name, by_partition in offsets.items():
-            topic = self._metadata.topic(name)
+            topic = self._catalogue.topic(name)
             for number, offset in by_partition.items():
                 if not 0 <= number < topic.config.partitions:
                     raise PartitionNotFound(topic=name, count=topic.config.partitions, partition=number)
@@ -161,15 +146,15 @@ class Groups:
         member_id: str | None = None,
         generation: int | None = None,
     ) -> None:
-        """Commits next offsets, with metadata. What members hold below is settled; an offset that lies back is where
-        the group goes on, and what was acked behind it comes again."""
+        """Commits next offsets, with metadata. What members hold below them is settled. From an offset that lies back
+        the group reads again, also what was acked after it."""
         self.check_offsets({partition: offset for partition, (offset, _) in offsets.items()})
         if member_id is not None:
-            await self.service.commit(group, offsets, member_id=member_id, generation=generation)
+            await self.offsets.commit(group, offsets, member_id=member_id, generation=generation)
             return
-        self.service.group(group)
-        async with self.service.holding([group]):  # a reset is not moved from under
-            await self.service.commit(group, offsets, generation=generation)
+        self._groups.group(group)
+        async with self._groups.locks.hold(group):  # not while a reset is under way
+            await self.offsets.commit(group, offsets, generation=generation)
 
     def check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Whether each is one that the log has reached."""
@@ -179,202 +164,82 @@ class Groups:
                 where = f"{self.topic_name(partition.topic_id)}-{partition.partition}"
                 raise InvalidRequest(problem=f"offset {offset} of {where} is not one of 0 to {end}")
 
-    async def reset(self, group: str, topic_name: str, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:
-        """Moves a group without members in one topic: to a position, or (`to` as an int) by a number of messages.
-
-        One at a time: what it is moved from is what the one before has left.
-        """
-        topic = self._metadata.topic(topic_name)
-        self.service.group(group)
-        if dry_run:
-            return await self._reset(group, topic, to, dry_run=True)
-        async with self.service.holding([group]):
-            return await self._reset(group, topic, to, dry_run=False)
-
-    async def _reset(self, group: str, topic: Topic, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:
-        members = self.service.group(group).membership.members
-        if members and not dry_run:
-            raise GroupNotEmpty(group=group, members=len(members))
-        if self.service.group(group).kind == "queue":
-            return await self._reset_queue(group, topic, to, dry_run=dry_run)
-        changes: list[ResetOffset] = []
-        async for number, partition in paced(enumerate(self._partitions.of(topic.id))):
-            old = self._queues.positions.shown(self.service.group(group), TopicPartition(topic.id, number))
-            new = await _resolve(partition, to, old)
-            changes.append(ResetOffset(number, old, new))
-        if not dry_run:
-            new_offsets = {TopicPartition(topic.id, change.partition): (change.new, "") for change in changes}
-            self.check_offsets({partition: offset for partition, (offset, _) in new_offsets.items()})
-            await self.service.commit(group, new_offsets)
-        return changes
-
-    async def _reset_queue(self, group: str, topic: Topic, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:
-        if not dry_run:
-            self._queues.check_idle(group)
-        old = self._queues.settled_offsets(topic, group)
-        changes = [
-            ResetOffset(number, old.get(number), await _resolve(partition, to, old.get(number)))
-            async for number, partition in paced(enumerate(self._partitions.of(topic.id)))
-        ]
-        if not dry_run:
-            await self._queues.rewind(topic, group, {change.partition: change.new for change in changes})
-        return changes
-
-    async def lag(self, group: str, *, with_age: bool = True) -> list[PartitionLag]:
-        """How far behind the group is in every partition of the topics that it reads or has read from.
-
-        Ages cost a read each.
-        """
-        state = self.service.group(group)
-        if state.kind == "queue":
-            return [self._queue_lag(part) for part in await self._queues.depths.of_group(group, with_age=with_age)]
-        owners = {p: member.id for member in state.membership.members.values() for p in member.owned}
-        found = []
-        for topic_id in sorted({partition.topic_id for partition in (*state.offsets, *owners)}):
-            name = self.topic_name(topic_id)
-            partitions = self._partitions.of(topic_id) if name is not None else []
-            async for number, partition in paced(enumerate(partitions)):
-                place, log = TopicPartition(topic_id, number), partition.log
-                committed, position = state.offsets.get(place), self._queues.positions.shown(state, place)
-                at = max(log.start_offset, position or 0)
-                behind = max(0, partition.committed.visible_end - at)
-                found.append(
-                    PartitionLag(
-                        name or "",
-                        number,
-                        position,
-                        partition.committed.last_stable,
-                        behind,
-                        await self._age_ms(partition, at) if with_age and behind else 0,
-                        owners.get(place),
-                        committed.metadata if committed else "",
-                    )
-                )
-        return found
-
-    def _queue_lag(self, part: PartitionDepth) -> PartitionLag:
-        """What is ready counts: what consumers hold is on its way."""
-        age_ms = 0 if part.oldest_ms is None else max(0, self._clock.now_ms() - part.oldest_ms)
-        ready = sum(part.ready_by_level)
-        return PartitionLag(
-            part.topic,
-            part.partition,
-            part.committed,
-            part.end_offset,
-            ready,
-            age_ms,
-            None,
-            leased=part.leased,
-            retrying=part.retrying,
-        )
-
-    async def summaries(self, skip: int = 0, limit: int | None = None) -> list[GroupSummary]:
-        """The groups by name, or a page of them."""
-        names = sorted(self.service.groups())[skip : None if limit is None else skip + limit]
-        return [await self._summary(name) async for name in paced(names) if name in self.service.groups()]
-
-    async def _summary(self, name: str) -> GroupSummary:
-        group = self.service.group(name)
-        lag = await self.lag(name, with_age=False)
-        topics = {topic for member in group.membership.members.values() for topic in member.subscription.topics}
-        members = self._members(group)
-        return GroupSummary(
-            name,
-            group.kind,
-            "stable" if group.kind == "queue" and members else group.membership.state,
-            len(members),
-            group.membership.generation,
-            sorted(topics | {part.topic for part in lag}),
-            sum(part.messages for part in lag),
-            sum(part.leased for part in lag),
-            sum(part.retrying for part in lag),
-        )
-
-    async def describe(self, name: str) -> GroupDetails:
-        group = self.service.group(name)
-        membership = group.membership
-        members = self._members(group)
-        return GroupDetails(
-            name,
-            group.kind,
-            "stable" if group.kind == "queue" and members else membership.state,
-            membership.protocol,
-            membership.assignor,
-            membership.generation,
-            membership.leader_id,
-            members,
-            await self.lag(name),
-            group.settings.settings() | ({"ordering": group.ordering} if group.kind == "queue" else {}),
-        )
-
-    async def alter(self, name: str, settings: Mapping[str, Any]) -> None:
-        """Changes what can be changed per group; every other name is refused."""
-        await self.service.change_settings(name, settings)
-
-    def _members(self, group: Group) -> list[MemberDetails]:
-        """The consumers, for a queue group: any of them takes from any partition."""
-        if group.kind == "stream":
-            return [self._member_details(member) for member in group.membership.members.values()]
-        return [
-            MemberDetails(name, name, None, consumer.first_seen_ms, consumer.last_seen_ms, [], "none")
-            for name, consumer in self._queues.consumers(group.id).items()
-        ]
-
-    def _member_details(self, member: Member) -> MemberDetails:
-        assigned = sorted(member.assigned)
-        names = {topic_id: self.topic_name(topic_id) for topic_id in {part.topic_id for part in assigned}}
-        named = ((names[part.topic_id], part.partition) for part in assigned)
-        return MemberDetails(
-            member.id,
-            member.subscription.client_id,
-            member.subscription.instance_id,
-            member.joined_at_ms,
-            self._clock.now_ms() - self.service.silence_ms(member),
-            [(topic, partition) for topic, partition in named if topic is not None],
-            member.state,
-        )
-
     def topic_name(self, topic_id: int) -> str | None:
         """None when the topic is gone."""
         try:
-            return self._metadata.topic_by_id(topic_id).name
+            return self._catalogue.topic_by_id(topic_id).name
         except QuiverError:
             return None
 
-    async def _age_ms(self, partition: Partition, offset: int) -> int:
-        if offset >= partition.committed.high_watermark:
-            return 0
-        try:
-            piece = await partition.log.read(offset, max_bytes=1)
-        except QuiverError:
-            return 0
-        if piece is None:
-            return 0
-        try:
-            header = read_stamped_header((await piece.read())[:HEADER_BYTES])
-        finally:
-            piece.release()
-        return max(0, self._clock.now_ms() - header.append_time_ms)
-
     def _topics_known_to(self, group: str) -> set[int]:
         """Topics that the group reads or has read."""
-        known = self.service.groups().get(group)
-        if known is None:
+        if self._groups.find(group) is None:
             return set()
+        known = self.group(group)
         read = set().union(known.offsets, *(member.target for member in known.membership.members.values()))
         return {partition.topic_id for partition in read}
 
     async def _begin_at(self, group: str, topic_ids: frozenset[int], start: Position) -> None:
         first: dict[TopicPartition, int] = {}
         for topic_id in topic_ids:
-            async for number, partition in paced(enumerate(self._partitions.of(topic_id))):
-                first[TopicPartition(topic_id, number)] = await _resolve(partition, start, None)
-        await self.service.begin_at(group, first)
+            async for number, partition in paced(self._partitions.owned(topic_id)):
+                first[TopicPartition(topic_id, number)] = await position_offset(partition, start)
+        await self.offsets.begin_at(group, first)
 
+    # what happens to groups and topics
 
-async def _resolve(partition: Partition, to: Position | int, old: int | None) -> int:
-    """The offset a reset means, within what the log has."""
-    if not isinstance(to, int):
-        return await position_offset(partition, to)
-    first, last = partition.log.start_offset, partition.committed.last_stable
-    return min(max((first if old is None else old) + to, first), last)
+    async def delete(self, name: str) -> None:
+        """Deletes a group without members, and its offsets."""
+        async with self._groups.locks.hold(name):
+            members = self.group(name).membership.members
+            if members:
+                raise GroupNotEmpty(group=name, members=len(members))
+            await self._delete(self._groups.group(name))
+
+    async def _delete(self, group: Group) -> None:
+        self._journal.check_open()
+        await self._groups.delete(group.name)
+        self._journal.forget(group.id)
+        self.members.forget(group.id)
+
+    async def topic_changed(self, topic: Topic) -> None:
+        if self.problem is None:
+            await self.members.topic_changed(topic)
+
+    async def topic_purged(self, topic: Topic) -> None:
+        """Offsets go on, so there is nothing to do."""
+
+    async def topic_removed(self, topic: Topic) -> None:
+        if self.problem is None:
+            await self.members.topic_changed(topic)
+            await self.offsets.forget_topic(topic.id)
+
+    async def _keep_up(self, failures: Failures) -> None:
+        await self.members.expire(failures)
+        now = self._clock.monotonic()
+        if now - self._offsets_checked_at >= _OFFSET_EXPIRY_EVERY_SECONDS:
+            self._offsets_checked_at = now
+            await self._delete_expired(failures)
+        with failures.of("a snapshot of stream groups"):
+            await self._journal.snapshot_if_due()
+
+    async def _delete_expired(self, failures: Failures) -> None:
+        async for group in paced(list(self._groups.groups().values())):
+            if self._has_expired(group):
+                with failures.of(f"the end of group {group.name}"):
+                    async with self._groups.locks.hold(group.name):
+                        if self._groups.find(group.name) is group and self._has_expired(group):
+                            logger.info("group %s: unused for longer than its offsets are kept, deleted", group.name)
+                            await self._delete(group)
+
+    def _has_expired(self, group: Group) -> bool:
+        """Never a queue group: it has no offsets that could be outdated."""
+        return (
+            group.kind == "stream"
+            and self._groups.find(group.name) is group
+            and self.group(group.name).has_expired(
+                self._steady_clock.earlier_ms(),
+                created_at_ms=group.created_at_ms,
+                retention_ms=group.settings.offsets_retention_ms,
+            )
+        )

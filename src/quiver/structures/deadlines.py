@@ -3,7 +3,7 @@
 import heapq
 from typing import Generic, TypeVar
 
-K = TypeVar("K", str, tuple[int, int])
+K = TypeVar("K", int, str, tuple[int, int])
 
 
 class Deadlines(Generic[K]):

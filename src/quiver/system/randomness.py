@@ -21,3 +21,21 @@ class SystemRandomness:
 
     def jitter(self) -> float:
         return random.random()  # noqa: S311 - spreads retries, guards nothing
+
+
+def seeded(seed: str) -> random.Random:
+    """Chance that is the same in every run."""
+    return random.Random(seed)  # noqa: S311 - for simulations
+
+
+class SeededRandomness:
+    """The same tokens and jitter in every run, for simulations."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+
+    def token(self, byte_count: int) -> bytes:
+        return self._chance.randbytes(byte_count)
+
+    def jitter(self) -> float:
+        return self._chance.random()

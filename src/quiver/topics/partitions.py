@@ -50,6 +50,11 @@ class Partitions:
         for topic in topics:
             self._by_topic[topic.id] = list(islice(opened, topic.config.partitions))
 
+    def owned(self, topic_id: int) -> list[tuple[int, Partition]]:
+        """The partitions of a topic that this process owns, with their numbers. How many the topic has is in the
+        catalogue."""
+        return list(enumerate(self.of(topic_id)))
+
     def of(self, topic_id: int) -> list[Partition]:
         return self._by_topic.get(TopicId(topic_id), [])
 

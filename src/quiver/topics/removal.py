@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from quiver.model.topic import Topic
+from quiver.structures.ordered_set import OrderedSet
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 
@@ -27,7 +28,7 @@ class TopicRemovals:
         self._catalogue = catalogue
         self._partitions = partitions
         self._subscribers = subscribers
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
 
     def resume(self) -> None:
         """At start-up: what the last stop interrupted."""

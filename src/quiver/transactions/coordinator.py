@@ -10,8 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from quiver.model.errors import InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound
 from quiver.model.times import format_duration
-from quiver.model.transaction import LeasedAcks
-from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
+from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SteadyClock
@@ -21,12 +20,12 @@ from quiver.transactions.events import (
     CODEC,
     Completed,
     Decided,
-    Ending,
     Event,
     Forgotten,
     Initialized,
     MarkersLeft,
-    Place,
+    Participant,
+    ProducerOutcome,
     Reason,
     Touched,
 )
@@ -201,15 +200,15 @@ class Coordinator:
         commit: bool,
         reason: Reason = "request",
         key: CommitKey | None = None,
-        offsets: Sequence[GroupOffsets] = (),
+        offsets: Sequence[GroupOffsetCommit] = (),
         acks: Sequence[LeasedAcks] = (),
     ) -> Decided:
         """Decides on transactions that have nothing under way; the caller is `alone` with their producers."""
-        endings = []
+        outcomes = []
         for number, each in enumerate(transactions):
-            endings.append(await self._ending(each.producer_id, each.epoch, each.places))
+            outcomes.append(await self._outcome_of(each.producer_id, each.epoch, each.participants))
             await _give_way(number)
-        decided = await self._decide(endings, commit, reason, key, offsets, acks)
+        decided = await self._decide(outcomes, commit, reason, key, offsets, acks)
         for each in transactions:
             if self.open.get(each.producer_id) is each:
                 del self.open[each.producer_id]
@@ -217,7 +216,7 @@ class Coordinator:
             self._decided += 1
         return decided
 
-    async def abort_left_over(self, found: dict[tuple[int, int], list[Place]]) -> Decided | None:
+    async def abort_left_over(self, found: dict[tuple[int, int], list[Participant]]) -> Decided | None:
         """Aborts what was open when the broker stopped, and ends those epochs: at start-up.
 
         When that cannot be written they stay open, take nothing more, and are overdue.
@@ -230,27 +229,27 @@ class Coordinator:
         if not current:
             return None
         try:
-            endings = [await self._ending(*key, found.get(key, ())) for key in sorted(current)]
-            return await self._decide(endings, False, "restart", None, (), ())
+            outcomes = [await self._outcome_of(*key, found.get(key, ())) for key in sorted(current)]
+            return await self._decide(outcomes, False, "restart", None, (), ())
         except (QuiverError, OSError):
             for key in current:
                 transaction = self.join(*key)
-                transaction.places = dict.fromkeys(found.get(key, ()))
+                transaction.participants = dict.fromkeys(found.get(key, ()))
                 transaction.is_left_over, transaction.deadline_ms = True, 0
             raise
 
-    async def _ending(self, producer_id: int, epoch: int, places: Iterable[Place]) -> Ending:
+    async def _outcome_of(self, producer_id: int, epoch: int, participants: Iterable[Participant]) -> ProducerOutcome:
         self.state.check(producer_id, epoch)
         following = await self._following(producer_id, epoch)
-        return Ending(producer_id, epoch, following.producer_id, following.epoch, list(places))
+        return ProducerOutcome(producer_id, epoch, following.producer_id, following.epoch, list(participants))
 
     async def _decide(
         self,
-        endings: list[Ending],
+        outcomes: list[ProducerOutcome],
         commit: bool,
         reason: Reason,
         key: CommitKey | None,
-        offsets: Sequence[GroupOffsets],
+        offsets: Sequence[GroupOffsetCommit],
         acks: Sequence[LeasedAcks],
     ) -> Decided:
         self._last_decision = max(self._last_decision, self.state.last_decision) + 1
@@ -260,7 +259,7 @@ class Coordinator:
             commit,
             reason,
             self._clock.now_ms(),
-            endings,
+            outcomes,
             key.name if key else None,
             list(offsets),
             list(acks),
@@ -274,8 +273,8 @@ class Coordinator:
             raise
         return decided
 
-    async def note_markers_left(self, decided: Decided, endings: list[Ending]) -> None:
-        await self._append(MarkersLeft(decided.id, endings))
+    async def note_markers_left(self, decided: Decided, outcomes: list[ProducerOutcome]) -> None:
+        await self._append(MarkersLeft(decided.id, outcomes))
 
     def completed(self, id: int) -> None:
         """Everybody knows of the decision, on disk. It is noted with the next record."""

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Iterator, Sequence
 import msgspec
 
 from quiver.delays.service import Delays
-from quiver.groups.service import GroupService
 from quiver.model.errors import (
     Closed,
     GroupNotFound,
@@ -22,14 +21,15 @@ from quiver.model.errors import (
 )
 from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.topic_partition import TopicPartition
+from quiver.model.transaction import GroupOffsetCommit
 from quiver.partition.partition import Partition
-from quiver.protocol.transaction_messages import GroupOffsets
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
+from quiver.streams.service import Streams
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 from quiver.transactions.coordinator import Coordinator
-from quiver.transactions.events import Decided, Ending, Place
+from quiver.transactions.events import Decided, Participant, ProducerOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -46,22 +46,24 @@ class _Work:
         self.acks = acks
         self.has_acks = bool(decided.acks)
         self.offsets = list(decided.offsets)
-        self.markers = [(ending, place) for ending in decided.endings for place in ending.places]
-        self.marked: set[Partition] = set()
+        self.markers = [
+            (outcome, participant) for outcome in decided.outcomes for participant in outcome.participants
+        ]
+        self.marked: dict[Partition, None] = {}
         """Partitions whose marker is written, and may not be on disk yet."""
 
     @property
     def is_done(self) -> bool:
         return not (self.markers or self.offsets or self.has_acks)
 
-    def endings_left(self) -> list[Ending]:
-        left: dict[int, list[Place]] = {}
-        for ending, place in self.markers:
-            left.setdefault(ending.producer_id, []).append(place)
+    def outcomes_left(self) -> list[ProducerOutcome]:
+        left: dict[int, list[Participant]] = {}
+        for outcome, participant in self.markers:
+            left.setdefault(outcome.producer_id, []).append(participant)
         return [
-            msgspec.structs.replace(ending, places=left[ending.producer_id])
-            for ending in self.decided.endings
-            if ending.producer_id in left
+            msgspec.structs.replace(outcome, participants=left[outcome.producer_id])
+            for outcome in self.decided.outcomes
+            if outcome.producer_id in left
         ]
 
 
@@ -72,14 +74,14 @@ class Finishing:
         catalogue: TopicCatalogue,
         partitions: Partitions,
         delays: Delays,
-        groups: GroupService,
+        streams: Streams,
         queues: Queues,
     ) -> None:
         self._coordinator = coordinator
         self._catalogue = catalogue
         self._partitions = partitions
         self._delays = delays
-        self._groups = groups
+        self._streams = streams
         self._queues = queues
         self._done: list[_Work] = []
         self._retries: set[asyncio.Task[None]] = set()
@@ -95,22 +97,22 @@ class Finishing:
         self._retries.add(task)
         task.add_done_callback(self._retries.discard)
 
-    def open_in_logs(self) -> Iterator[tuple[tuple[int, int], Place]]:
+    def open_in_logs(self) -> Iterator[tuple[tuple[int, int], Participant]]:
         """Every transaction that is open in a log: producer id and epoch, and where."""
-        logs = [(Place(topic_id, number), found) for topic_id, number, found in self._partitions.places()]
-        logs += [(Place(*key, is_schedule=True), found) for key, found in self._delays.schedule_logs()]
-        for place, partition in logs:
+        logs = [(Participant(topic_id, number), found) for topic_id, number, found in self._partitions.places()]
+        logs += [(Participant(*key, is_schedule=True), found) for key, found in self._delays.schedule_logs()]
+        for participant, partition in logs:
             for producer_id, transaction in partition.tables.transactions.open.items():
-                yield (producer_id, transaction.epoch), place
+                yield (producer_id, transaction.epoch), participant
 
-    async def mark(self, producer_id: int, epoch: int, place: Place, *, commit: bool) -> Partition | None:
+    async def mark(self, producer_id: int, epoch: int, participant: Participant, *, commit: bool) -> Partition | None:
         """Writes one marker; None when the partition is gone."""
         try:
-            if place.is_schedule:
-                topic = self._catalogue.topic_by_id(place.topic_id)
-                partition = await self._delays.schedule_log(topic, place.partition)
+            if participant.is_schedule:
+                topic = self._catalogue.topic_by_id(participant.topic_id)
+                partition = await self._delays.schedule_log(topic, participant.partition)
             else:
-                partition = self._partitions.get(place.topic_id, place.partition)
+                partition = self._partitions.get(participant.topic_id, participant.partition)
         except (TopicNotFound, PartitionNotFound):
             return None
         await partition.append_marker(producer_id, epoch, commit=commit)
@@ -119,10 +121,10 @@ class Finishing:
     async def settle(self) -> None:
         """Brings what is written to the disk; decisions that are done need nothing more then."""
         works, self._done = self._done, []
-        marked = {partition for work in works for partition in work.marked}
+        marked = dict.fromkeys(partition for work in works for partition in work.marked)
         on_disk = set(await _all([_synced(partition) for partition in marked]))
         for work in works:
-            if work.marked <= on_disk:
+            if work.marked.keys() <= on_disk:
                 self._coordinator.completed(work.decided.id)
             # What could not be synced stays undone in the journal: the next start looks after it.
 
@@ -149,19 +151,22 @@ class Finishing:
         for start in range(0, len(markers), _MARKERS_AT_ONCE):
             some = markers[start : start + _MARKERS_AT_ONCE]
             found += await asyncio.gather(
-                *(self.mark(ending.producer_id, ending.epoch, place, commit=commit) for ending, place in some),
+                *(
+                    self.mark(outcome.producer_id, outcome.epoch, participant, commit=commit)
+                    for outcome, participant in some
+                ),
                 return_exceptions=True,
             )
         work.markers = [marker for marker, one in zip(markers, found, strict=True) if isinstance(one, BaseException)]
-        work.marked |= {one for one in found if isinstance(one, Partition)}
-        for (_, place), one in zip(markers, found, strict=True):
+        work.marked |= dict.fromkeys(one for one in found if isinstance(one, Partition))
+        for (_, participant), one in zip(markers, found, strict=True):
             if isinstance(one, BaseException):
-                logger.warning("the end of transaction %d is not in %s yet: %s", work.decided.id, place, one)
+                logger.warning("the end of transaction %d is not in %s yet: %s", work.decided.id, participant, one)
 
-    async def _put_offsets(self, work: _Work, group: GroupOffsets) -> None:
+    async def _put_offsets(self, work: _Work, group: GroupOffsetCommit) -> None:
         offsets = {TopicPartition(p.topic_id, p.partition): (p.offset, p.metadata) for p in group.offsets}
         try:
-            await self._groups.commit_decided(group.group, offsets, work.decided.id)
+            await self._streams.offsets.commit_decided(group.group, offsets, work.decided.id)
         except GroupNotFound:
             work.offsets.remove(group)
         except Exception as error:
@@ -201,7 +206,7 @@ class Finishing:
         while not work.is_done:
             if not (is_noted or work.offsets or work.has_acks):
                 try:
-                    await self._coordinator.note_markers_left(work.decided, work.endings_left())
+                    await self._coordinator.note_markers_left(work.decided, work.outcomes_left())
                     is_noted = True
                 except (QuiverError, OSError) as error:
                     logger.warning("what is left of transaction %d could not be noted: %s", work.decided.id, error)

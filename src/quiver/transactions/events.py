@@ -4,8 +4,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from quiver.model.transaction import LeasedAcks
-from quiver.protocol.transaction_messages import GroupOffsets
+from quiver.model.transaction import GroupOffsetCommit, LeasedAcks
 from quiver.storage.journaled_state import EventCodec
 
 Reason = Literal["request", "timeout", "fenced", "restart"]
@@ -13,7 +12,7 @@ Reason = Literal["request", "timeout", "fenced", "restart"]
 took over; it was open when the broker stopped."""
 
 
-class Place(NamedTuple):
+class Participant(NamedTuple):
     """A log that has frames of a transaction."""
 
     topic_id: int
@@ -22,7 +21,7 @@ class Place(NamedTuple):
     """The partition's delayed messages."""
 
 
-class Ending(msgspec.Struct, frozen=True, array_like=True):
+class ProducerOutcome(msgspec.Struct, frozen=True, array_like=True):
     """What a decision means for one producer."""
 
     producer_id: int
@@ -30,7 +29,7 @@ class Ending(msgspec.Struct, frozen=True, array_like=True):
     next_id: int
     """What the producer uses from now on. The id is a new one only when its epochs are used up."""
     next_epoch: int
-    places: list[Place]
+    participants: list[Participant]
     """Where the decision is to be marked."""
 
 
@@ -58,9 +57,9 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, tag=2):
     commit: bool
     reason: Reason
     at_ms: int
-    endings: list[Ending]
+    outcomes: list[ProducerOutcome]
     key: str | None = None
-    offsets: list[GroupOffsets] = []
+    offsets: list[GroupOffsetCommit] = []
     acks: list[LeasedAcks] = []
     completed: list[int] = []
     """Earlier decisions that need nothing more."""
@@ -72,7 +71,7 @@ class MarkersLeft(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """Of a decision nothing is left to be done but these."""
 
     id: int
-    endings: list[Ending]
+    outcomes: list[ProducerOutcome]
 
 
 class Completed(msgspec.Struct, frozen=True, array_like=True, tag=4):

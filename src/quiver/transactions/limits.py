@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from quiver.model.errors import InvalidRequest
-from quiver.model.transaction import LeasedAcks
-from quiver.protocol.transaction_messages import MOST_PRODUCERS, GroupOffsets, ProducerKey
+from quiver.model.transaction import MOST_PRODUCERS, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.transactions.commit_key import CommitKey
 
 _MOST_OFFSETS = 10_000
@@ -33,7 +32,7 @@ def commit_key(name: str | None, description: str | None) -> CommitKey | None:
     return CommitKey(name, description)
 
 
-def check_offset_count(groups: Sequence[GroupOffsets]) -> None:
+def check_offset_count(groups: Sequence[GroupOffsetCommit]) -> None:
     if sum(len(group.offsets) for group in groups) > _MOST_OFFSETS:
         raise InvalidRequest(problem=f"a transaction has at most {_MOST_OFFSETS} offsets")
 

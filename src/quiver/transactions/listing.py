@@ -2,38 +2,37 @@
 
 from collections.abc import Iterable
 
-from quiver.model.transaction import LeasedAcks
-from quiver.protocol.transaction_messages import GroupOffsets, TransactionInfo
-from quiver.streams.service import Groups
+from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, TransactionInfo
+from quiver.streams.service import Streams
 from quiver.transactions.coordinator import Coordinator
-from quiver.transactions.events import Decided, Ending, Place
+from quiver.transactions.events import Decided, Participant, ProducerOutcome
 from quiver.transactions.open_transaction import OpenTransaction
 
 
-def list_transactions(coordinator: Coordinator, groups: Groups) -> list[TransactionInfo]:
+def list_transactions(coordinator: Coordinator, streams: Streams) -> list[TransactionInfo]:
     """Open ones, the oldest first; then those whose end is not known everywhere."""
     opened = sorted(coordinator.open.values(), key=lambda each: (each.started_at_ms, each.producer_id))
-    found = [_of_open(transaction, groups) for transaction in opened]
+    found = [_of_open(transaction, streams) for transaction in opened]
     for decided in coordinator.state.unfinished.values():
         if decided.id not in coordinator.completed_ids:
-            found += [_of_decided(decided, ending, coordinator, groups) for ending in decided.endings]
+            found += [_of_decided(decided, outcome, coordinator, streams) for outcome in decided.outcomes]
     return found
 
 
 def describe(
-    coordinator: Coordinator, groups: Groups, transactional_id: str | None, producer_id: int
+    coordinator: Coordinator, streams: Streams, transactional_id: str | None, producer_id: int
 ) -> TransactionInfo:
     """TransactionNotFound if there is no such producer."""
     producer_id, producer = coordinator.producer(transactional_id, producer_id)
     opened = coordinator.open.get(producer_id)
     if opened is not None:
-        return _of_open(opened, groups)
+        return _of_open(opened, streams)
     last = producer.last
     decided = None if last is None else coordinator.state.unfinished.get(last.decision)
     if decided is not None and decided.id not in coordinator.completed_ids:
-        for ending in decided.endings:
-            if ending.producer_id == producer_id:
-                return _of_decided(decided, ending, coordinator, groups)
+        for outcome in decided.outcomes:
+            if outcome.producer_id == producer_id:
+                return _of_decided(decided, outcome, coordinator, streams)
     state = "empty" if last is None else "committed" if last.commit else "aborted"
     epoch = producer.epoch if last is None else last.epoch
     at_ms = producer.used_at_ms if last is None else last.at_ms
@@ -50,7 +49,7 @@ def describe(
     )
 
 
-def _of_open(transaction: OpenTransaction, groups: Groups) -> TransactionInfo:
+def _of_open(transaction: OpenTransaction, streams: Streams) -> TransactionInfo:
     return TransactionInfo(
         transaction.id,
         transaction.transactional_id,
@@ -59,32 +58,34 @@ def _of_open(transaction: OpenTransaction, groups: Groups) -> TransactionInfo:
         "open",
         transaction.started_at_ms,
         transaction.timeout_ms,
-        _partitions(transaction.places, groups),
-        _groups(transaction.offsets, transaction.acks, groups),
+        _partitions(transaction.participants, streams),
+        _groups(transaction.offsets, transaction.acks, streams),
     )
 
 
-def _of_decided(decided: Decided, ending: Ending, coordinator: Coordinator, groups: Groups) -> TransactionInfo:
-    producer = coordinator.state.producers.get(ending.producer_id)
+def _of_decided(
+    decided: Decided, outcome: ProducerOutcome, coordinator: Coordinator, streams: Streams
+) -> TransactionInfo:
+    producer = coordinator.state.producers.get(outcome.producer_id)
     return TransactionInfo(
-        f"{ending.producer_id}:{ending.epoch}",
+        f"{outcome.producer_id}:{outcome.epoch}",
         None if producer is None else producer.transactional_id,
-        ending.producer_id,
-        ending.epoch,
+        outcome.producer_id,
+        outcome.epoch,
         "committing" if decided.commit else "aborting",
         decided.at_ms,
         0 if producer is None else producer.timeout_ms,
-        _partitions(ending.places, groups),
-        _groups(decided.offsets, decided.acks, groups),
+        _partitions(outcome.participants, streams),
+        _groups(decided.offsets, decided.acks, streams),
     )
 
 
-def _partitions(places: Iterable[Place], groups: Groups) -> list[tuple[str, int]]:
-    named = {(groups.topic_name(place.topic_id), place.partition) for place in places}
+def _partitions(participants: Iterable[Participant], streams: Streams) -> list[tuple[str, int]]:
+    named = {(streams.topic_name(participant.topic_id), participant.partition) for participant in participants}
     return sorted((topic, partition) for topic, partition in named if topic is not None)
 
 
-def _groups(offsets: Iterable[GroupOffsets], acks: Iterable[LeasedAcks], groups: Groups) -> list[str]:
+def _groups(offsets: Iterable[GroupOffsetCommit], acks: Iterable[LeasedAcks], streams: Streams) -> list[str]:
     names = {each.group for each in offsets}
-    names |= {groups.service.name_of(each.group_id) or str(each.group_id) for each in acks}
+    names |= {streams.groups.name_of(each.group_id) or str(each.group_id) for each in acks}
     return sorted(names)

@@ -6,11 +6,9 @@ from collections.abc import Iterable
 import msgspec
 
 from quiver.model.errors import InvalidRequest, TransactionConflict
-from quiver.model.transaction import LeasedAcks
+from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks
 from quiver.partition.partition import Appended
-from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets
-from quiver.transactions.events import Place
+from quiver.transactions.events import Participant
 from quiver.transactions.sent_sequences import SentSequences
 
 
@@ -27,19 +25,19 @@ class OpenTransaction:
         """When it is aborted, by the monotonic clock."""
         self.last_deadline_ms = 0
         """Heartbeats bring it no further."""
-        self.places: dict[Place, None] = {}
+        self.participants: dict[Participant, None] = {}
         self.acks: list[LeasedAcks] = []
-        self.sent_sequences: dict[Place, SentSequences[Appended]] = {}
+        self.sent_sequences: dict[Participant, SentSequences[Appended]] = {}
         """Of messages that are sent one by one."""
         self.is_ending = False
         self.is_in_doubt = False
         """Whether its commit is on disk is not known: nobody may go on with it, and the next start finds out."""
         self.is_left_over = False
         """It was open when the broker stopped, and its end could not be written yet."""
-        self._offsets: dict[tuple[str, str | None], GroupOffsets] = {}
+        self._offsets: dict[tuple[str, str | None], GroupOffsetCommit] = {}
         """By group and member."""
-        self._refused: dict[tuple[Place, int], BaseException] = {}
-        """Frames that are missing, by place and sequence."""
+        self._refused: dict[tuple[Participant, int], BaseException] = {}
+        """Frames that are missing, by participant and sequence."""
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -49,7 +47,7 @@ class OpenTransaction:
         return f"{self.producer_id}:{self.epoch}"
 
     @property
-    def offsets(self) -> list[GroupOffsets]:
+    def offsets(self) -> list[GroupOffsetCommit]:
         return list(self._offsets.values())
 
     @property
@@ -63,35 +61,35 @@ class OpenTransaction:
         if self.is_ending:
             raise TransactionConflict(transaction=self.id, problem="it is about to end")
 
-    def add_frame(self, place: Place) -> None:
+    def add_frame(self, participant: Participant) -> None:
         """A frame is about to be written; `frame_done` follows."""
-        self.places[place] = None
+        self.participants[participant] = None
         self._in_flight += 1
         self._idle.clear()
 
-    def frame_done(self, place: Place, sequence: int, error: BaseException | None) -> None:
+    def frame_done(self, participant: Participant, sequence: int, error: BaseException | None) -> None:
         """A frame is written, or is not. One that was refused may come again."""
         if error is None:
-            self._refused.pop((place, sequence), None)
+            self._refused.pop((participant, sequence), None)
         else:
-            self._refused[place, sequence] = error
+            self._refused[participant, sequence] = error
         self._in_flight -= 1
         if not self._in_flight:
             self._idle.set()
 
     def check_whole(self) -> None:
         """InvalidRequest if a frame is missing: whoever sent it may not have heard of that."""
-        for (place, sequence), error in self._refused.items():
+        for (participant, sequence), error in self._refused.items():
             raise InvalidRequest(
                 problem=f"transaction {self.id} must be aborted: its frame with sequence {sequence} for partition "
-                f"{place.partition} of topic id {place.topic_id} was refused ({error})"
+                f"{participant.partition} of topic id {participant.topic_id} was refused ({error})"
             )
 
     async def idle(self) -> None:
         """Returns when every frame so far is written or refused."""
         await self._idle.wait()
 
-    def add_offsets(self, groups: Iterable[GroupOffsets]) -> None:
+    def add_offsets(self, groups: Iterable[GroupOffsetCommit]) -> None:
         """Of each partition the last offset counts."""
         for given in groups:
             key = (given.group, given.member_id)
@@ -99,17 +97,17 @@ class OpenTransaction:
             self._offsets[key] = given if before is None else _merged(before, given)
 
 
-def by_group(offsets: Iterable[GroupOffsets]) -> list[GroupOffsets]:
+def by_group(offsets: Iterable[GroupOffsetCommit]) -> list[GroupOffsetCommit]:
     """Once each group, whichever of its members the offsets come from."""
-    found: dict[str, GroupOffsets] = {}
+    found: dict[str, GroupOffsetCommit] = {}
     for given in offsets:
-        before = found.get(given.group, GroupOffsets(given.group, []))
+        before = found.get(given.group, GroupOffsetCommit(given.group, []))
         found[given.group] = msgspec.structs.replace(_merged(before, given), member_id=None, generation=None)
     return list(found.values())
 
 
-def _merged(before: GroupOffsets, given: GroupOffsets) -> GroupOffsets:
+def _merged(before: GroupOffsetCommit, given: GroupOffsetCommit) -> GroupOffsetCommit:
     parts: dict[tuple[int, int], CommitPart] = {
         (part.topic_id, part.partition): part for part in (*before.offsets, *given.offsets)
     }
-    return GroupOffsets(given.group, list(parts.values()), given.member_id, given.generation)
+    return GroupOffsetCommit(given.group, list(parts.values()), given.member_id, given.generation)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from quiver.protocol.transaction_messages import ProducerKey
+from quiver.model.transaction import ProducerKey
 
 
 class LastEnd(msgspec.Struct, frozen=True, array_like=True):

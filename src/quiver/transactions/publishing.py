@@ -10,7 +10,7 @@ from quiver.system.clock import Clock
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 from quiver.transactions.coordinator import Coordinator
-from quiver.transactions.events import Place
+from quiver.transactions.events import Participant
 from quiver.transactions.sent_sequences import SentSequences
 
 
@@ -43,7 +43,7 @@ class TransactionPublishing:
             number = (producer_id + epoch) % count
         is_delayed = message.deliver_at_ms is not None and message.deliver_at_ms > self._clock.now_ms()
         lines = transaction.sent_sequences
-        line = lines.setdefault(Place(topic.id, number, is_delayed), SentSequences(producer_id))
+        line = lines.setdefault(Participant(topic.id, number, is_delayed), SentSequences(producer_id))
         if (before := line.find(sequence)) is not None:
             appended = await asyncio.shield(before)
             return Published(number, appended.base_offset, duplicate=True, delayed=appended.delayed)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from quiver.model.errors import QuiverError
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.decision_applier import Finishing
-from quiver.transactions.events import Decided, Ending, Place
+from quiver.transactions.events import Decided, Participant, ProducerOutcome
 
 logger = logging.getLogger(__name__)
 
 _NO_DECISION = 0
 """The number of none: what was decided is known, or there is nobody to ask for a decision."""
-_Found = dict[tuple[int, int], list[Place]]
+_Found = dict[tuple[int, int], list[Participant]]
 """By producer and epoch, where a transaction is open."""
 
 
@@ -23,15 +23,15 @@ async def recover(coordinator: Coordinator, finishing: Finishing) -> None:
     left_over: _Found = {}
     committed: _Found = {}
     underway = {
-        (ending.producer_id, ending.epoch, place)
+        (outcome.producer_id, outcome.epoch, participant)
         for decided in coordinator.state.unfinished.values()
-        for ending in decided.endings
-        for place in ending.places
+        for outcome in decided.outcomes
+        for participant in outcome.participants
     }
-    for key, place in finishing.open_in_logs():
-        if (*key, place) not in underway:
-            outcome = committed if coordinator.state.outcome(*key) else left_over
-            outcome.setdefault(key, []).append(place)
+    for key, participant in finishing.open_in_logs():
+        if (*key, participant) not in underway:
+            ended = committed if coordinator.state.was_committed(*key) else left_over
+            ended.setdefault(key, []).append(participant)
     await _abort(coordinator, finishing, left_over)
     await _mark(coordinator, finishing, committed, commit=True)
     await _mark(coordinator, finishing, left_over, commit=False)
@@ -47,16 +47,20 @@ async def _abort(coordinator: Coordinator, finishing: Finishing, left_over: _Fou
             left_over.pop((producer_id, transaction.epoch), None)
         return
     if decided is not None:
-        logger.info("%d transactions were open when the broker stopped and are aborted", len(decided.endings))
+        logger.info("%d transactions were open when the broker stopped and are aborted", len(decided.outcomes))
         await finishing.carry_out(decided)
-        for ending in decided.endings:
-            left_over.pop((ending.producer_id, ending.epoch), None)
+        for outcome in decided.outcomes:
+            left_over.pop((outcome.producer_id, outcome.epoch), None)
 
 
 async def _mark(
-    coordinator: Coordinator, finishing: Finishing, found: Mapping[tuple[int, int], list[Place]], *, commit: bool
+    coordinator: Coordinator,
+    finishing: Finishing,
+    found: Mapping[tuple[int, int], list[Participant]],
+    *,
+    commit: bool,
 ) -> None:
     """Transactions of epochs that are over."""
     if found:
-        endings = [Ending(*key, *key, places) for key, places in found.items()]
-        await finishing.carry_out(Decided(_NO_DECISION, commit, "restart", coordinator.now_ms(), endings))
+        outcomes = [ProducerOutcome(*key, *key, participants) for key, participants in found.items()]
+        await finishing.carry_out(Decided(_NO_DECISION, commit, "restart", coordinator.now_ms(), outcomes))

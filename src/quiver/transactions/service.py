@@ -9,12 +9,11 @@ from quiver.messages.publish import Publish, Published
 from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
 from quiver.model.message import NewMessage
 from quiver.model.topic_partition import TopicPartition
-from quiver.model.transaction import LeasedAcks
-from quiver.protocol.transaction_messages import DEFAULT_TIMEOUT_MS, GroupOffsets, ProducerKey, TransactionInfo
+from quiver.model.transaction import DEFAULT_TIMEOUT_MS, GroupOffsetCommit, LeasedAcks, ProducerKey, TransactionInfo
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
 from quiver.storage.port import Storage
-from quiver.streams.service import Groups
+from quiver.streams.service import Streams
 from quiver.system.clock import Clock
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.supervised_task import SupervisedTask
@@ -23,7 +22,7 @@ from quiver.topics.partitions import Partitions
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.decision_applier import Finishing
-from quiver.transactions.events import Decided, Place, Reason
+from quiver.transactions.events import Decided, Participant, Reason
 from quiver.transactions.limits import check_offset_count, check_producers, check_runs, commit_key
 from quiver.transactions.listing import describe, list_transactions
 from quiver.transactions.open_transaction import OpenTransaction, by_group
@@ -55,7 +54,7 @@ class Transactions:
         finishing: Finishing,
         catalogue: TopicCatalogue,
         partitions: Partitions,
-        groups: Groups,
+        streams: Streams,
         queues: Queues,
         *,
         clock: Clock,
@@ -64,7 +63,7 @@ class Transactions:
         self._finishing = finishing
         self._catalogue = catalogue
         self._partitions = partitions
-        self._groups = groups
+        self._streams = streams
         self._queues = queues
         self._publishing = TransactionPublishing(coordinator, publish, catalogue, partitions, clock=clock)
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -94,7 +93,7 @@ class Transactions:
         return self._coordinator.problem
 
     def refuse(self, problem: QuiverError) -> None:
-        """In place of `start`: something that transactions need is damaged."""
+        """Instead of `start`: something that transactions need is damaged."""
         self._coordinator.journaled.refuse(problem)
 
     # producers
@@ -163,7 +162,7 @@ class Transactions:
         """Not needed: the first frame does so."""
         topic = self._catalogue.topic(topic_name)
         self._partitions.get(topic.id, partition)
-        self._coordinator.join(producer_id, epoch).places[Place(topic.id, partition)] = None
+        self._coordinator.join(producer_id, epoch).participants[Participant(topic.id, partition)] = None
 
     async def publish(
         self, producer_id: int, epoch: int, topic: str, message: NewMessage, *, sequence: int | None = None
@@ -171,7 +170,7 @@ class Transactions:
         """One message. A sequence that came before in its partition is a duplicate; without one, none is."""
         return await self._publishing.publish(producer_id, epoch, topic, message, sequence)
 
-    async def add_offsets(self, producer_id: int, epoch: int, groups: Sequence[GroupOffsets]) -> None:
+    async def add_offsets(self, producer_id: int, epoch: int, groups: Sequence[GroupOffsetCommit]) -> None:
         """What the group has to say is asked now, and again when the transaction is committed."""
         transaction = self._coordinator.join(producer_id, epoch)
         await self._through(self._check_offsets(groups))
@@ -195,7 +194,7 @@ class Transactions:
         *,
         key: str | None = None,
         description: str | None = None,
-        offsets: Sequence[GroupOffsets] = (),
+        offsets: Sequence[GroupOffsetCommit] = (),
         acks: Sequence[LeasedAcks] = (),
     ) -> Answer:
         """Makes everything of these producers count at once; answers when readers see it.
@@ -210,7 +209,7 @@ class Transactions:
         self,
         producers: Sequence[ProducerKey],
         key: CommitKey | None,
-        offsets: Sequence[GroupOffsets],
+        offsets: Sequence[GroupOffsetCommit],
         acks: Sequence[LeasedAcks],
     ) -> Answer:
         state = self._coordinator.state
@@ -237,7 +236,7 @@ class Transactions:
         self,
         transactions: Sequence[OpenTransaction],
         key: CommitKey | None,
-        offsets: Sequence[GroupOffsets],
+        offsets: Sequence[GroupOffsetCommit],
         acks: Sequence[LeasedAcks],
     ) -> Decided:
         joint = OpenTransaction(-1, -1, transactional_id=None, timeout_ms=0)
@@ -248,7 +247,7 @@ class Transactions:
         joint.acks += acks
         check_runs(joint.acks)
         # Who reads what does not change between the check and the new offsets.
-        async with self._groups.service.holding(group.group for group in joint.offsets):
+        async with self._streams.groups.locks.hold_all(group.group for group in joint.offsets):
             await self._check_held_offsets(joint.offsets)
             prepared = await self._queues.prepare_acks(joint.acks) if joint.acks else None
             decided = await self._decide(transactions, key, joint, prepared)
@@ -312,12 +311,12 @@ class Transactions:
 
     def list(self, *, skip: int = 0, limit: int = 1000) -> tuple[Sequence[TransactionInfo], int]:
         """Open transactions, then those whose end is not known everywhere; and how many there are."""
-        found = list_transactions(self._coordinator, self._groups)
+        found = list_transactions(self._coordinator, self._streams)
         return found[skip : skip + limit], len(found)
 
     def describe(self, transactional_id: str | None, producer_id: int) -> TransactionInfo:
         """The transaction of a producer that is open, or ended last; TransactionNotFound."""
-        return describe(self._coordinator, self._groups, transactional_id, producer_id)
+        return describe(self._coordinator, self._streams, transactional_id, producer_id)
 
     def stats(self) -> TransactionStats:
         coordinator = self._coordinator
@@ -344,18 +343,18 @@ class Transactions:
         if not task.cancelled():
             task.exception()  # whoever waited may have gone
 
-    async def _check_offsets(self, groups: Sequence[GroupOffsets]) -> None:
-        async with self._groups.service.holding(group.group for group in groups):
+    async def _check_offsets(self, groups: Sequence[GroupOffsetCommit]) -> None:
+        async with self._streams.groups.locks.hold_all(group.group for group in groups):
             await self._check_held_offsets(groups)
 
-    async def _check_held_offsets(self, groups: Sequence[GroupOffsets]) -> None:
+    async def _check_held_offsets(self, groups: Sequence[GroupOffsetCommit]) -> None:
         check_offset_count(groups)
         for group in groups:
             offsets = {TopicPartition(part.topic_id, part.partition): part.offset for part in group.offsets}
-            self._groups.check_offsets(offsets)
+            self._streams.check_offsets(offsets)
             if group.member_id is None:
-                await self._groups.service.ensure_stream_group(group.group)
-            self._groups.service.check_commit(
+                await self._streams.groups.stream_group(group.group)
+            self._streams.offsets.check_commit(
                 group.group, offsets, member_id=group.member_id, generation=group.generation
             )
 
@@ -380,4 +379,4 @@ class Transactions:
 
 
 def _answer(decided: Decided) -> Answer:
-    return Answer(decided.commit, [ProducerKey(each.next_id, each.next_epoch) for each in decided.endings])
+    return Answer(decided.commit, [ProducerKey(each.next_id, each.next_epoch) for each in decided.outcomes])

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from quiver.model.errors import CommitKeyConflict, ProducerFenced, UnknownProducer
-from quiver.protocol.transaction_messages import ProducerKey
+from quiver.model.transaction import ProducerKey
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
     Completed,
     Decided,
-    Ending,
     Event,
     Forgotten,
     Initialized,
     MarkersLeft,
+    ProducerOutcome,
     Touched,
 )
 from quiver.transactions.producer import Answer, KeyedAnswer, LastEnd, Producer
@@ -85,11 +85,11 @@ class TransactionState:
         last = None if producer is None else producer.last
         return last if last is not None and (last.epoch, last.commit) == (key.epoch, commit) else None
 
-    def outcome(self, producer_id: int, epoch: int) -> bool:
+    def was_committed(self, producer_id: int, epoch: int) -> bool:
         """Whether an open transaction that is found in a log is to be committed: only if that was decided."""
         for decided in self.unfinished.values():
-            for ending in decided.endings:
-                if (ending.producer_id, ending.epoch) == (producer_id, epoch):
+            for outcome in decided.outcomes:
+                if (outcome.producer_id, outcome.epoch) == (producer_id, epoch):
                     return decided.commit
         producer = self.producers.get(producer_id)
         last = None if producer is None else producer.last
@@ -97,7 +97,7 @@ class TransactionState:
 
     def silent_since(self, time_ms: int, *, named: bool) -> list[int]:
         """Producers, with a transactional id or without, that were not used since."""
-        busy = {ending.producer_id for decided in self.unfinished.values() for ending in decided.endings}
+        busy = {outcome.producer_id for decided in self.unfinished.values() for outcome in decided.outcomes}
         return [
             producer_id
             for producer_id, producer in self.producers.items()
@@ -118,9 +118,9 @@ class TransactionState:
                     producer.is_touched = True
             case Decided():
                 self._decide(event)
-            case MarkersLeft(id, endings):
+            case MarkersLeft(id, outcomes):
                 if id in self.unfinished:
-                    rest = msgspec.structs.replace(self.unfinished[id], endings=endings, offsets=[], acks=[])
+                    rest = msgspec.structs.replace(self.unfinished[id], outcomes=outcomes, offsets=[], acks=[])
                     self.unfinished[id] = rest
             case Completed(ids):
                 self._complete(ids)
@@ -145,37 +145,37 @@ class TransactionState:
         self.last_decision = max(self.last_decision, decided.id)
         self._complete(decided.completed)
         self.unfinished[decided.id] = decided
-        for ending in decided.endings:
-            self._end(decided, ending)
+        for outcome in decided.outcomes:
+            self._end(decided, outcome)
         if decided.commit:
             self.commits += 1
         else:
-            self.aborts += len(decided.endings)
+            self.aborts += len(decided.outcomes)
         if decided.key is not None:
             self.keys.pop(decided.key, None)
-            producers = [ProducerKey(ending.next_id, ending.next_epoch) for ending in decided.endings]
+            producers = [ProducerKey(outcome.next_id, outcome.next_epoch) for outcome in decided.outcomes]
             self.keys[decided.key] = KeyedAnswer(decided.at_ms, producers, decided.description)
         self._forget_keys(decided.at_ms)
 
-    def _end(self, decided: Decided, ending: Ending) -> None:
-        producer = self.producers.get(ending.producer_id)
+    def _end(self, decided: Decided, outcome: ProducerOutcome) -> None:
+        producer = self.producers.get(outcome.producer_id)
         if producer is None:
             return
         producer.used_at_ms, producer.is_touched = decided.at_ms, False
-        following = ProducerKey(ending.next_id, ending.next_epoch)
+        following = ProducerKey(outcome.next_id, outcome.next_epoch)
         # Whoever was fenced must not learn the epoch of the one that took over.
         is_told = decided.reason != "fenced"
-        last = LastEnd(decided.id, ending.epoch, decided.commit, following, decided.at_ms)
+        last = LastEnd(decided.id, outcome.epoch, decided.commit, following, decided.at_ms)
         producer.last = last if is_told else None
-        if ending.next_id == ending.producer_id:
-            producer.epoch = ending.next_epoch
+        if outcome.next_id == outcome.producer_id:
+            producer.epoch = outcome.next_epoch
             return
         producer.epoch = _NO_EPOCH
-        heir = Producer(ending.next_epoch, producer.transactional_id, producer.timeout_ms, decided.at_ms)
+        heir = Producer(outcome.next_epoch, producer.transactional_id, producer.timeout_ms, decided.at_ms)
         producer.transactional_id = None
-        self.producers[ending.next_id] = heir
+        self.producers[outcome.next_id] = heir
         if heir.transactional_id is not None:
-            self.ids[heir.transactional_id] = ending.next_id
+            self.ids[heir.transactional_id] = outcome.next_id
 
     def _complete(self, ids: Sequence[int]) -> None:
         for id in ids:

@@ -57,7 +57,7 @@ LossOption = Annotated[
 ]
 TimeoutOption = Annotated[
     str | None,
-    typer.Option("--timeout", metavar="TIME", help="How long a broker that does not answer is waited for."),
+    typer.Option("--timeout", metavar="TIME", help="How long to wait for a broker that does not respond."),
 ]
 CommitOption = Annotated[
     str | None,

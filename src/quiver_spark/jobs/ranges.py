@@ -1,4 +1,4 @@
-"""What jobs work on, as it is remembered of a run: ranges of offsets, and times."""
+"""What jobs work on, as it is stored with a run: ranges of offsets, and times."""
 
 from typing import NamedTuple
 

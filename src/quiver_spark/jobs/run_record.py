@@ -18,9 +18,9 @@ class RunRecord(msgspec.Struct):
     """What the run was asked to do."""
     ranges: list[Range]
     times: Times
-    portion_rows: int
+    batch_rows: int
     done: int = 0
-    """How many portions are known to be written. That none is written twice is for the broker to know, by its key."""
+    """How many batches are known to be written. The broker knows by their keys not to write one twice."""
 
 
 class RunRecords:

@@ -19,7 +19,7 @@ _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 
 
 class JsonColumns(NamedTuple):
-    """The fields of JSON values that get columns. Goes to the workers as it is."""
+    """The fields of JSON values that get columns. Sent to the workers."""
 
     fields: pa.Schema
 
@@ -31,7 +31,7 @@ class JsonColumns(NamedTuple):
         return pa.schema([*schema, *self.columns])
 
     def beside(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the typed columns behind its own."""
+        """The batch with the typed columns after its own."""
         arrays = typed(batch.column("value"), self.fields)
         return pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=self.extended(batch.schema))
 

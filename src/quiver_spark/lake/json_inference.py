@@ -1,4 +1,4 @@
-"""Which fields JSON values have, and of which types, told from a sample. Pure.
+"""Which fields JSON values have, and of which types, inferred from a sample. Pure.
 
 A field with values of types that do not go together is left out: the raw value has it. So are all but one of the
 fields whose names differ by case only.
@@ -78,7 +78,7 @@ _SCALARS = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "strin
 
 
 def _arrow(shape: Any, column: Callable[[str], str] = str) -> pa.DataType | None:
-    """None when there is nothing to tell, or it is mixed. `column` is where a field is found."""
+    """None when there is nothing to infer from, or types are mixed. `column` is where a field is found."""
     if isinstance(shape, list):
         inner = _arrow(shape[0])
         return None if inner is None else pa.list_(pa.field("element", inner))

@@ -20,7 +20,7 @@ _MASTER_PORT = 7077
 _CONNECT_SECONDS = 10.0
 _LOOK_SECONDS = 0.1
 _PATIENT_SECONDS = 15.0
-"""Until somebody is told that a job waits for executors."""
+"""How long to wait for executors before a warning."""
 
 
 def is_local(master: str) -> bool:

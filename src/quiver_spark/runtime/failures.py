@@ -32,7 +32,7 @@ def spark_failures(what: str) -> Iterator[None]:
 
 
 def error_in(text: str, what: str) -> QuiverError:
-    """The error that a text from Spark tells of."""
+    """The error that a text from Spark is about."""
     ours = _OURS.findall(text)
     if ours:
         name, message = ours[-1]

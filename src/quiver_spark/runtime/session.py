@@ -74,7 +74,7 @@ def _adopted(spark: "SparkSession", given: Mapping[str, str]) -> "SparkSession":
 
 
 def register(spark: "SparkSession") -> None:
-    """Makes the format `quiver` known to a session of your own, and has each of its queries plan its reads anew.
+    """Makes the format `quiver` known to a session of your own, and makes each of its queries plan its reads again.
 
     A session finds the format by itself where the package is installed, but then plans a DataFrame or view only once:
     it shows the topic as it was at its first action."""

@@ -22,7 +22,7 @@ TAKEN: dict[str, tuple[str, ...]] = {
 }
 """Columns of messages and the Spark types they may have."""
 _OF_BROKER = ("topic", "partition", "offset", "append_time")
-"""Columns of a read that the broker gives anew."""
+"""Columns of a read that the broker sets itself."""
 _FRAME_COLUMNS = ("value", "key", "headers", "timestamp")
 _GATHER_BYTES = 4 * MIB
 _GATHER_ROWS = 65_536
@@ -30,13 +30,13 @@ _GATHER_ROWS = 65_536
 _Codes = npt.NDArray[np.int64]
 
 
-class Portion(NamedTuple):
-    """Rows that go the same way."""
+class RowGroup(NamedTuple):
+    """Rows with the same priority and partition."""
 
     rows: pa.RecordBatch
     priority: int = Priority.NORMAL
     partition: int | None = None
-    """None: by the key, or any."""
+    """None: chosen by the key, or any."""
 
 
 def check_written(types: Sequence[tuple[str, str]], *, use_partition_column: bool) -> tuple[str, ...]:
@@ -59,8 +59,8 @@ def check_written(types: Sequence[tuple[str, str]], *, use_partition_column: boo
     return tuple(name for name in names if name in TAKEN and (name != "partition" or use_partition_column))
 
 
-def portions(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[Portion]:
-    """The rows in an order that keeps the order of each partition and priority, in portions worth a frame."""
+def row_groups(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[RowGroup]:
+    """The rows in groups large enough for a frame; the order within each partition and priority is kept."""
     for batch in _gathered(batches, columns):
         yield from _split(batch)
 
@@ -86,14 +86,14 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _split(batch: pa.RecordBatch) -> Iterator[Portion]:
+def _split(batch: pa.RecordBatch) -> Iterator[RowGroup]:
     """By priority and partition, where there are such columns."""
     names = batch.schema.names
     rows = batch.select([name for name in _FRAME_COLUMNS if name in names])
     levels = _levels(batch.column("priority")) if "priority" in names else None
     numbers = _numbers(batch.column("partition")) if "partition" in names else None
     if levels is None and numbers is None:
-        yield Portion(rows)
+        yield RowGroup(rows)
         return
     codes = (np.int64(Priority.NORMAL) if levels is None else levels) + (0 if numbers is None else (numbers + 1) * 8)
     used, counts = np.unique(codes, return_counts=True)
@@ -101,7 +101,7 @@ def _split(batch: pa.RecordBatch) -> Iterator[Portion]:
         rows = rows.take(pa.array(np.argsort(codes, kind="stable")))
     start = 0
     for code, count in zip(used.tolist(), counts.tolist(), strict=True):
-        yield Portion(rows.slice(start, count), code % 8, code // 8 - 1 if code >= 8 else None)
+        yield RowGroup(rows.slice(start, count), code % 8, code // 8 - 1 if code >= 8 else None)
         start += count
 
 

@@ -7,25 +7,20 @@ slot of a later micro-batch takes the producer over.
 
 import logging
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, count
 from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from quiver.client._sync.admin.transactions import Transactions
-from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
-from quiver.client._sync.produce.producer import Producer
-from quiver.client._sync.transaction.producer import TransactionProducer
-from quiver.client._sync.transaction.transactional import Transactional, ask
-from quiver.client.produce.options import ProducerConfig
+import quiver
+from quiver.client import ProducerKey, Transactional
 from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, QuiverError, TransactionAborted
 from quiver.model.limits import MIB
 from quiver.model.priority import Priority
-from quiver.protocol.messages import ProducerIdentity
-from quiver.protocol.transaction_messages import MOST_PRODUCERS, InitTransactions, ProducerKey, TransactionInfo
-from quiver_spark.broker_link import broker_link
-from quiver_spark.sink.columns import portions
+from quiver.model.transaction import MOST_PRODUCERS
+from quiver_spark.broker_client import broker_client, unreachable
+from quiver_spark.sink.columns import row_groups
 from quiver_spark.sink.options import WriteOptions
 from quiver_spark.sink.write_mark import WriteMark, is_set, planned_mark, set_mark
 
@@ -67,14 +62,14 @@ def written_of(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
 def check_target(options: WriteOptions) -> None:
     """TopicNotFound, ConnectionLost: nothing is written then."""
     try:
-        _link(options).topic(options.topic)
+        _client(options).topics.describe(options.topic)
     except ConnectionLost as error:
-        raise _unreachable(error) from None
+        raise unreachable(error) from None
 
 
 def mark_now(options: WriteOptions, write: str) -> WriteMark:
     """The mark of a write that is planned now."""
-    return planned_mark(_link(options), f"{_PREFIX}{write}")
+    return planned_mark(_client(options), f"{_PREFIX}{write}")
 
 
 def mark_of(write: str) -> WriteMark:
@@ -97,25 +92,25 @@ def write_rows(
         raise InvalidRequest(
             problem=f"a write has at most {MOST_PRODUCERS} partitions of a DataFrame; coalesce() it before"
         )
-    rest = portions(batches, columns)
+    rest = row_groups(batches, columns)
     first = next(rest, None)
     if first is None:
         return Written(attempt, None, 0)
     rows = 0
-    producer = _TaskProducer(options, attempt, _KEYED_BATCH_BYTES if "key" in columns else _BATCH_BYTES)
+    producer = _task_producer(options, attempt, _KEYED_BATCH_BYTES if "key" in columns else _BATCH_BYTES)
     try:
         with producer.begin() as transaction:
-            for portion in chain((first,), rest):
+            for group in chain((first,), rest):
                 transaction.send_arrow(
-                    options.topic, portion.rows, priority=Priority(portion.priority), partition=portion.partition
+                    options.topic, group.rows, priority=Priority(group.priority), partition=group.partition
                 )
-                rows += portion.rows.num_rows
+                rows += group.rows.num_rows
             transaction.flush()
-            if mark is not None and is_set(producer.broker, mark):
+            if mark is not None and is_set(_client(options), mark):
                 raise TransactionAborted(transaction=transaction.name, problem="its write was over without it")
             key = transaction.detach()
     except ConnectionLost as error:
-        raise _unreachable(error) from None
+        raise unreachable(error) from None
     finally:
         producer.close()
     return Written(attempt, (key.producer_id, key.epoch), rows)
@@ -143,15 +138,17 @@ def commit_written(commit: Commit, options: WriteOptions) -> bool:
     CommitKeyConflict when they cannot be the same: then nothing of it counts.
     """
     producers = [ProducerKey(*each.producer) for each in commit.written if each.producer is not None]
-    transactions = Transactions(_link(options))
+    client = _client(options)
     is_first = False
     if not producers and commit.keeps_empty:
-        producers = [_empty_transaction(options, f"{_PREFIX}{commit.write}driver")]
+        producers = [
+            client.transactions.init(f"{_PREFIX}{commit.write}driver")
+        ]  # with nothing in it, to commit a key
     if producers:
         try:
-            is_first = transactions.commit(producers, key=commit.key, description=commit.description)
+            is_first = client.commit_transactions(producers, key=commit.key, description=commit.description)
         except ConnectionLost as error:
-            raise _unreachable(error) from None
+            raise unreachable(error) from None
         except ProducerFenced as error:
             raise ProducerFenced(
                 f"{error.message}; rows of this batch were aborted before it was committed: the broker was "
@@ -162,73 +159,49 @@ def commit_written(commit: Commit, options: WriteOptions) -> bool:
     return is_first
 
 
-def _empty_transaction(options: WriteOptions, name: str) -> ProducerKey:
-    """A producer whose transaction has nothing in it: to commit a key."""
-    found = ask(_link(options), InitTransactions(name))
-    if not isinstance(found, ProducerIdentity):
-        raise unexpected(found)
-    return ProducerKey(found.producer_id, found.epoch)
-
-
 def abort_left(options: WriteOptions, write: str, mark: WriteMark | None = None) -> None:
     """Aborts what attempts of a write, or of all that begin like it, have open. What was committed stays.
 
     Once it is committed that is what losers have written, before that it is everything. With a mark, attempts that
     come later are on their own. Raises nothing.
     """
-    transactions, prefix = Transactions(_link(options)), f"{_PREFIX}{write}"
+    client, prefix = _client(options), f"{_PREFIX}{write}"
     try:
         if mark is not None:
-            set_mark(_link(options), mark.name)
-        left = [
-            ProducerKey(found.producer_id, found.epoch)
-            for found in _open(transactions)
-            if found.transactional_id is not None and found.transactional_id.startswith(prefix)
-        ]
+            set_mark(client, mark.name)
+        left = _open_transactions(client, prefix)
         for start in range(0, len(left), MOST_PRODUCERS):
-            transactions.abort_all(left[start : start + MOST_PRODUCERS])
+            client.abort_transactions(left[start : start + MOST_PRODUCERS])
     except ProducerFenced:
         return  # it has ended meanwhile
     except QuiverError as error:
         _logger.warning("what other attempts have written is left to its timeout: %s", error)
 
 
-def _open(transactions: Transactions) -> list[TransactionInfo]:
-    found: list[TransactionInfo] = []
-    while True:
-        page = transactions.list(limit=_PAGE, skip=len(found))
-        found += page
+def _open_transactions(client: quiver.Client, prefix: str) -> list[ProducerKey]:
+    """The producers whose transactional id begins with a prefix and whose transaction is open."""
+    found: list[ProducerKey] = []
+    for skip in count(0, _PAGE):
+        page = client.transactions.list(limit=_PAGE, skip=skip)
+        for each in page:
+            name = each.transactional_id
+            if each.state == "open" and name is not None and name.startswith(prefix):
+                found.append(ProducerKey(each.producer_id, each.epoch))
         if len(page) < _PAGE:
-            return [each for each in found if each.state == "open"]
+            break
+    return found
 
 
-def _link(options: WriteOptions) -> ReconnectingConnection:
-    return broker_link(options.bootstrap, options.timeout_seconds)
+def _client(options: WriteOptions) -> quiver.Client:
+    return broker_client(options.bootstrap, options.timeout_seconds)
 
 
-def _unreachable(error: ConnectionLost) -> ConnectionLost:
-    return ConnectionLost(f"{error.message}; is the broker running there (option bootstrap)?")
-
-
-class _TaskProducer(Transactional):
-    """The producer of one attempt."""
-
-    def __init__(self, options: WriteOptions, attempt: Attempt, batch_bytes: int = _BATCH_BYTES) -> None:
-        name = f"{_PREFIX}{attempt.write}/{attempt.slot}"
-        super().__init__(_link(options), name, options.transaction_timeout_ms)
-        self._producers[options.topic] = _RowProducer(self.broker, options, batch_bytes)
-
-
-class _RowProducer(TransactionProducer):
-    """Sends rows that come by the thousand, in large frames."""
-
-    def __init__(self, link: ReconnectingConnection, options: WriteOptions, batch_bytes: int) -> None:
-        seconds = max(_DELIVERY_SECONDS, options.timeout_seconds)
-        sending = ProducerConfig(
-            batch_bytes=batch_bytes,
-            compression=options.compression,
-            delivery_seconds=seconds,
-            timeout_seconds=seconds,
-            is_transactional=True,
-        )
-        Producer.__init__(self, link, options.topic, sending)
+def _task_producer(options: WriteOptions, attempt: Attempt, batch_bytes: int) -> Transactional:
+    """The producer of one attempt. Rows come by the thousand and go out in large frames."""
+    return _client(options).transactional(
+        f"{_PREFIX}{attempt.write}/{attempt.slot}",
+        timeout=options.transaction_timeout_ms / 1000,
+        batch_bytes=batch_bytes,
+        compression=options.compression,
+        delivery_timeout=max(_DELIVERY_SECONDS, options.timeout_seconds),
+    )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
 from quiver.model.times import parse_duration_ms
-from quiver.protocol.messages import CODECS
+from quiver.records.compression import CODES
 from quiver_spark.source.options import DEFAULT_BOOTSTRAP, OptionMap
 
 WRITE_OPTIONS = (
@@ -26,7 +26,7 @@ _LONGEST_KEY = 1_000
 
 
 class WriteOptions(NamedTuple):
-    """Where rows are written to, and how. Goes to the workers as it is."""
+    """Where and how rows are written. Sent to the workers."""
 
     topic: str
     bootstrap: str = DEFAULT_BOOTSTRAP
@@ -35,7 +35,7 @@ class WriteOptions(NamedTuple):
     transaction_timeout_ms: int = _TRANSACTION_MS
     """How long the rows of a task may wait for the commit of the batch."""
     timeout_seconds: float = 30.0
-    """How long a broker that does not answer is waited for."""
+    """How long to wait for a broker that does not respond."""
     commit_key: str | None = None
     """Of two batch writes with the same key, the second does nothing."""
     checkpoint: str | None = None
@@ -62,7 +62,7 @@ def write_options(options: Mapping[str, str], *, streaming: bool = False) -> Wri
         topic=check_name(topic),
         bootstrap=given.address(),
         use_partition_column=given.flag("usePartitionColumn", False),
-        compression=given.choice("compression", tuple(CODECS)),
+        compression=given.choice("compression", tuple(CODES)),
         transaction_timeout_ms=timeout_ms,
         timeout_seconds=parse_duration_ms(given.text("timeout") or "30s", "option 'timeout'") / 1000,
         commit_key=key,

@@ -40,7 +40,7 @@ _ENDING = "pyspark.sql.worker.python_streaming_sink_runner"
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Made anew where a micro-batch is planned and where it is committed; copies of the first write in the tasks."""
+    """Created where a micro-batch is planned and where it is committed; copies of the first write in the tasks."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:

@@ -8,11 +8,8 @@ them itself. One of the two sees the transaction.
 
 from typing import NamedTuple
 
-from quiver.client._sync.admin.transactions import Transactions
-from quiver.client._sync.connection.reconnecting import ReconnectingConnection
-from quiver.client._sync.transaction.transactional import ask
+import quiver
 from quiver.model.errors import TransactionNotFound
-from quiver.protocol.transaction_messages import InitTransactions
 
 
 class WriteMark(NamedTuple):
@@ -23,21 +20,21 @@ class WriteMark(NamedTuple):
     """When the write was planned; None: there was no such producer."""
 
 
-def planned_mark(link: ReconnectingConnection, name: str) -> WriteMark:
+def planned_mark(client: quiver.Client, name: str) -> WriteMark:
     """The mark of a write that begins, where an earlier one may have had the same name."""
-    return WriteMark(name, _epoch(link, name))
+    return WriteMark(name, _epoch(client, name))
 
 
-def is_set(link: ReconnectingConnection, mark: WriteMark) -> bool:
-    return _epoch(link, mark.name) != mark.epoch
+def is_set(client: quiver.Client, mark: WriteMark) -> bool:
+    return _epoch(client, mark.name) != mark.epoch
 
 
-def set_mark(link: ReconnectingConnection, name: str) -> None:
-    ask(link, InitTransactions(name))
+def set_mark(client: quiver.Client, name: str) -> None:
+    client.transactions.init(name)
 
 
-def _epoch(link: ReconnectingConnection, name: str) -> int | None:
+def _epoch(client: quiver.Client, name: str) -> int | None:
     try:
-        return Transactions(link).describe(name).epoch
+        return client.transactions.describe(name).epoch
     except TransactionNotFound:
         return None

@@ -1,12 +1,10 @@
 """The frames of a slice through the broker: long fetches, the next one under way while one is decoded."""
 
+import time
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from quiver.client._backend_sync import Waiter, sleep
-from quiver.client._sync.connection.connection import Outbound
-from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
-from quiver.client.backoff import backoff_seconds
+import quiver
+from quiver.client import FetchedFrames, PendingFetch
 from quiver.model.errors import (
     ConnectionLost,
     InvalidFrame,
@@ -14,181 +12,133 @@ from quiver.model.errors import (
     QuiverError,
     RequestTimeout,
     TopicNotFound,
-    error_from_wire,
 )
 from quiver.model.limits import KIB
 from quiver.model.position import EARLIEST
-from quiver.protocol.messages import (
-    Answer,
-    Failure,
-    Fetch,
-    Fetched,
-    FetchedPart,
-    FetchPart,
-    ListOffsets,
-    OffsetPart,
-    Offsets,
-)
 from quiver.reader.frame_version import check_version
 from quiver.reader.stored_frames import StoredFrame
-from quiver.records.aborted_frames import AbortedFrames
-from quiver.records.read import split_frames
-from quiver_spark.broker_link import broker_link
+from quiver.system.backoff import Backoff
+from quiver.system.clock import SystemClock
+from quiver.system.randomness import SystemRandomness
+from quiver_spark.broker_client import broker_client, unreachable
 from quiver_spark.source.data_loss import lost
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
 from quiver_spark.source.unreadable import corrupt
 
-_WAIT_MS = 500
+_MAX_WAIT = "500ms"
 _SPARE_BYTES = 256 * KIB
-
-
-class _Answered(NamedTuple):
-    part: FetchedPart
-    payload: memoryview
+_FIRST_PAUSE_SECONDS = 0.02
+_LONGEST_PAUSE_SECONDS = 1.0
 
 
 def broker_frames(piece: Slice, options: ReadOptions) -> Iterator[StoredFrame]:
-    """Frames with messages of the slice that count; an error that names what is missing when some is."""
-    return _SliceFetch(piece, options, broker_link(options.bootstrap, options.timeout_seconds)).frames()
+    """Frames with messages of the slice for readers; an error that names what is missing when some is."""
+    return _SliceFetch(piece, options, broker_client(options.bootstrap, options.timeout_seconds)).frames()
 
 
 class _SliceFetch:
-    def __init__(self, piece: Slice, options: ReadOptions, link: ReconnectingConnection) -> None:
+    def __init__(self, piece: Slice, options: ReadOptions, client: quiver.Client) -> None:
         self._piece = piece
         self._options = options
-        self._link = link
+        self._isolation = "read_committed" if options.committed else "read_uncommitted"
+        self._client = client
+        self._clock = SystemClock()
+        self._backoff = Backoff(
+            _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, jitter=0.5, randomness=SystemRandomness()
+        )
         self._offset = piece.start
         self._deadline = 0.0
-        self._failures = 0
         self._bytes_each = piece.size_bytes / piece.offsets if piece.offsets else 0.0
 
     def frames(self) -> Iterator[StoredFrame]:
-        """Each answer's headers are read before its frames are given out, so the next request goes out first."""
+        """The headers of a response are read before its frames are given out, so the next request goes out first."""
         self._made_progress()
-        pending = self._ask() if self._offset < self._piece.stop else None
+        pending = self._begin() if self._offset < self._piece.stop else None
         while pending is not None:
-            answered = self._answer(pending)
-            frames = [] if answered is None else self._take(answered)
-            pending = self._ask() if self._offset < self._piece.stop else None
+            fetched = self._result(pending)
+            frames = [] if fetched is None else self._take(fetched)
+            pending = self._begin() if self._offset < self._piece.stop else None
             yield from frames
 
-    def _ask(self) -> "Waiter[tuple[Answer | QuiverError, memoryview]]":
-        """Sends a fetch; whatever goes wrong is an answer too."""
-        piece, waiter = self._piece, Waiter[tuple[Answer | QuiverError, memoryview]]()
-        wanted = self._options.fetch_bytes
+    def _begin(self) -> PendingFetch:
+        piece, wanted = self._piece, self._options.fetch_bytes
         if self._bytes_each:
             expected = int((piece.stop - self._offset) * self._bytes_each * 1.1) + _SPARE_BYTES
             wanted = min(wanted, expected)
-        part = FetchPart(piece.topic_id, piece.partition, self._offset, wanted)
-        request = Fetch([part], _WAIT_MS, 1, wanted, self._options.committed)
-        try:
-            connection = self._link.connection()
-        except QuiverError as error:
-            waiter.set((error, memoryview(b"")))
-            return waiter
-        connection.send([Outbound(request, None, lambda answer, payload: waiter.set((answer, payload)))])
-        return waiter
+        return self._client.frames.begin_fetch(
+            piece.topic_id,
+            piece.partition,
+            self._offset,
+            max_bytes=wanted,
+            max_wait=_MAX_WAIT,
+            isolation=self._isolation,
+        )
 
-    def _answer(self, waiter: "Waiter[tuple[Answer | QuiverError, memoryview]]") -> _Answered | None:
-        """None when nothing came and another try may help."""
+    def _result(self, pending: PendingFetch) -> FetchedFrames | None:
+        """None when it failed and another try may help, or the rest of the slice is gone."""
         try:
-            got = waiter.wait(self._options.timeout_seconds)
-        except TimeoutError:
-            raise RequestTimeout(
-                f"the broker at {self._link.address} did not answer within {self._options.timeout_seconds:g} s"
-                f" while reading {self._piece}"
-            ) from None
-        assert got is not None
-        answer, payload = got
-        error = _error_of(answer)
-        if error is None and isinstance(answer, Fetched) and len(answer.parts) == 1:
-            return _Answered(answer.parts[0], payload)
-        if error is None:
-            raise unexpected(answer)
-        if isinstance(error, OffsetOutOfRange) and self._skip_removed():
-            return None
-        if isinstance(error, TopicNotFound):
+            return pending.result(self._options.timeout_seconds)
+        except RequestTimeout as error:
+            raise RequestTimeout(f"{error.message} while reading {self._piece}") from None
+        except TopicNotFound:
             self._lose_rest(f"topic {self._piece.topic!r} was deleted")
-            return None
-        self._pause_after(error)
+        except QuiverError as error:
+            if not (isinstance(error, OffsetOutOfRange) and self._skip_removed()):
+                self._pause_after(error)
         return None
 
-    def _take(self, answered: _Answered) -> list[StoredFrame]:
-        """The frames of an answer that count; goes on behind all of them."""
-        part, payload = answered
-        if not payload:
-            self._found_nothing(part)
+    def _take(self, fetched: FetchedFrames) -> list[StoredFrame]:
+        """The frames of a response for readers; goes on after all of them."""
+        if not fetched.buffer:
+            self._found_nothing(fetched)
             return []
         self._made_progress()
-        left_out = AbortedFrames(part.aborted if self._options.committed else ())
         frames: list[StoredFrame] = []
         begun_at = self._offset
         try:
-            for position, header in split_frames(payload):
+            for position, header, is_visible in fetched.headers():
                 if header.next_offset <= self._offset:
-                    left_out.hides(header)
                     continue
-                if not left_out.hides(header) and header.base_offset < self._piece.stop:
-                    frames.append(StoredFrame(payload, position, header))
+                if is_visible and header.base_offset < self._piece.stop:
+                    frames.append(StoredFrame(fetched.buffer, position, header))
                 self._offset = header.next_offset
         except InvalidFrame as error:
             if self._offset == begun_at:
-                check_version(f"{self._piece.topic}-{self._piece.partition}", payload[:3])
+                check_version(f"{self._piece.topic}-{self._piece.partition}", fetched.buffer[:3])
                 raise corrupt(self._piece, error.message, begun_at) from None
         return frames
 
-    def _found_nothing(self, part: FetchedPart) -> None:
-        """What is left is a hole when the log goes on behind it. Otherwise it ends too early, for now or for good."""
-        end = part.last_stable if self._options.committed else part.high_watermark
+    def _found_nothing(self, fetched: FetchedFrames) -> None:
+        """The rest has no messages if the log goes on after it. Otherwise the log ends early, for now or for good."""
+        end = fetched.readable_end(self._isolation)
         if end >= self._piece.stop:
             self._offset = self._piece.stop
-        elif self._link.clock.monotonic() > self._deadline:
+        elif self._clock.monotonic() > self._deadline:
             self._lose_rest(f"the partition ends at {end} now, it lost messages")
 
     def _lose_rest(self, why: str) -> None:
-        lost(self._piece._replace(start=self._offset), self._piece.stop, why, fails=self._fails)
+        lost(self._piece._replace(start=self._offset), self._piece.stop, why, fails=self._options.fail_on_data_loss)
         self._offset = self._piece.stop
 
     def _skip_removed(self) -> bool:
-        """Goes on behind what retention removed, if that is why an offset is out of range and it may be left out."""
+        """Goes on after what retention removed, if that is why an offset is out of range and it may be left out."""
         piece = self._piece
-        part = OffsetPart(piece.topic_id, piece.partition, EARLIEST)
-        answer = self._link.call(ListOffsets([part])).answer
-        if not isinstance(answer, Offsets) or answer.offsets[0].error is not None:
-            return False
-        earliest = answer.offsets[0].offset
+        earliest = self._client.frames.offsets(piece.topic_id, {piece.partition: EARLIEST})[piece.partition]
         if earliest <= self._offset:
             return False
         stop = min(earliest, piece.stop)
         why = f"retention removed them, the partition begins at {earliest}"
-        lost(piece._replace(start=self._offset), stop, why, fails=self._fails)
+        lost(piece._replace(start=self._offset), stop, why, fails=self._options.fail_on_data_loss)
         self._offset = stop
         return True
 
-    @property
-    def _fails(self) -> bool:
-        return self._options.fail_on_data_loss
-
     def _made_progress(self) -> None:
-        self._failures = 0
-        self._deadline = self._link.clock.monotonic() + self._options.timeout_seconds
+        self._backoff.reset()
+        self._deadline = self._clock.monotonic() + self._options.timeout_seconds
 
     def _pause_after(self, error: QuiverError) -> None:
-        wait = backoff_seconds(self._failures, self._link.randomness.jitter())
-        if not error.retryable or self._link.clock.monotonic() + wait > self._deadline:
-            if isinstance(error, ConnectionLost):
-                raise ConnectionLost(f"{error.message}; is the broker running there (option bootstrap)?") from None
-            raise error
-        sleep(wait)
-        self._failures += 1
-
-
-def _error_of(answer: Answer | QuiverError) -> QuiverError | None:
-    if isinstance(answer, QuiverError):
-        return answer
-    if isinstance(answer, Fetched) and answer.parts and answer.parts[0].error is not None:
-        answer = answer.parts[0].error
-    if isinstance(answer, Failure):
-        return error_from_wire(answer.code, answer.message, answer.retryable)
-    return None
+        pause = self._backoff.next_seconds()
+        if not error.retryable or self._clock.monotonic() + pause > self._deadline:
+            raise unreachable(error) if isinstance(error, ConnectionLost) else error
+        time.sleep(pause)

@@ -1,4 +1,4 @@
-"""Which topics there are and where their partitions begin and end, whoever knows it."""
+"""Which topics exist and where their partitions begin and end: asked of a broker or read from files."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -12,13 +12,13 @@ from quiver_spark.source.slices import Slice, cut
 
 
 class TopicExtent(NamedTuple):
-    """What there is of a topic now; one entry a partition in each list."""
+    """The extent of a topic now; one entry per partition in each list."""
 
     name: str
     id: int
     earliest: Sequence[int]
     latest: Sequence[int]
-    """Behind the last message that may be read: committed ones, unless others were asked for."""
+    """The offset after the last message that may be read: only committed ones, unless others were asked for."""
     size_bytes: int
 
     @property
@@ -52,7 +52,7 @@ class Catalogue(Protocol):
         ...
 
     def completed(self, piece: Slice) -> Slice:
-        """The slice with what its reader has to know beside the offsets."""
+        """The slice with what its reader needs in addition to the offsets."""
         ...
 
     def close(self) -> None: ...
@@ -79,7 +79,7 @@ def chosen_topics(catalogue: Catalogue, options: ReadOptions) -> list[str]:
 def chosen_extents(catalogue: Catalogue, options: ReadOptions) -> list[TopicExtent]:
     """What there is of these topics; InvalidRequest when start or end names anything else."""
     topics = [catalogue.extent(name) for name in chosen_topics(catalogue, options)]
-    options.check_places({topic.name: len(topic.earliest) for topic in topics})
+    options.check_positions({topic.name: len(topic.earliest) for topic in topics})
     return topics
 
 

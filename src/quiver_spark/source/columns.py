@@ -49,20 +49,20 @@ _STORED: dict[str, Column] = {"key": KEY, "value": VALUE, "headers": HEADERS}
 
 
 class FrameRows(NamedTuple):
-    """The rows from `first` to below `behind` of a frame. Its body is opened only where a column needs it."""
+    """The rows from `first` to below `stop` of a frame. Its body is opened only where a column needs it."""
 
     header: FrameHeader
     frame: OpenFrame | None
     first: int
-    behind: int
+    stop: int
 
     @property
     def rows(self) -> int:
-        return self.behind - self.first
+        return self.stop - self.first
 
 
 def needs_body(header: FrameHeader, columns: Sequence[str]) -> bool:
-    """Whether the header alone does not tell what is in these columns."""
+    """Whether these columns need more than the header."""
     if not _BODY_COLUMNS.isdisjoint(columns) or header.columns & OFFSET_DELTA.bit:
         return True
     return "timestamp" in columns and bool(header.columns & TIMESTAMP.bit)
@@ -75,8 +75,8 @@ def rows_between(header: FrameHeader, frame: OpenFrame | None, start: int, stop:
         return FrameRows(header, frame, 0, count)
     if frame is not None and header.columns & OFFSET_DELTA.bit:
         deltas = _numbers(frame, OFFSET_DELTA)
-        first, behind = (int(place) for place in deltas.searchsorted([start - base, stop - base]))
-        return FrameRows(header, frame, first, behind)
+        first, stop = (int(place) for place in deltas.searchsorted([start - base, stop - base]))
+        return FrameRows(header, frame, first, stop)
     return FrameRows(header, frame, min(count, max(0, start - base)), max(0, min(count, stop - base)))
 
 
@@ -163,14 +163,14 @@ def _offsets(parts: Sequence[FrameRows]) -> Iterator[_Integers]:
             if end > begin:
                 yield np.arange(begin, end)
             begin = end = -1
-            deltas = _numbers(part.frame, OFFSET_DELTA)[part.first : part.behind]
+            deltas = _numbers(part.frame, OFFSET_DELTA)[part.first : part.stop]
             yield deltas + np.int64(header.base_offset)
             continue
         if header.base_offset + part.first != end:
             if end > begin:
                 yield np.arange(begin, end)
             begin = header.base_offset + part.first
-        end = header.base_offset + part.behind
+        end = header.base_offset + part.stop
     if end > begin:
         yield np.arange(begin, end)
 
@@ -179,7 +179,7 @@ def _timestamps(part: FrameRows) -> _Integers:
     header = part.header
     if not header.columns & TIMESTAMP.bit:
         return np.full(part.rows, header.min_timestamp_ms, np.int64)
-    return _numbers(part.frame, TIMESTAMP)[part.first : part.behind]
+    return _numbers(part.frame, TIMESTAMP)[part.first : part.stop]
 
 
 def _numbers(frame: OpenFrame | None, column: Column) -> _Integers:

@@ -31,8 +31,7 @@ def read_slice(piece: Slice, options: ReadOptions, columns: Sequence[str] = COLU
 def stored_frames(
     piece: Slice, options: ReadOptions, wants_body: Callable[[FrameHeader], bool] = lambda header: True
 ) -> Iterator[StoredFrame]:
-    """Every frame that has messages of a slice which count, in order. Of others than those wanted there may be
-    nothing but the header."""
+    """Every frame with messages of a slice for readers, in order. Bodies that are not wanted may be missing."""
     if options.path is not None:
         from quiver_spark.direct.frames import direct_frames
 
@@ -65,9 +64,9 @@ def _gathered(piece: Slice, options: ReadOptions, columns: Sequence[str]) -> Ite
 
 
 def _pieces(part: FrameRows) -> Iterator[FrameRows]:
-    """A part in pieces of which each makes a batch at most."""
-    for first in range(part.first, part.behind, MAX_BATCH_ROWS):
-        yield part._replace(first=first, behind=min(first + MAX_BATCH_ROWS, part.behind))
+    """A part in chunks that fit into a batch each."""
+    for first in range(part.first, part.stop, MAX_BATCH_ROWS):
+        yield part._replace(first=first, stop=min(first + MAX_BATCH_ROWS, part.stop))
 
 
 def opened(piece: Slice, stored: StoredFrame) -> OpenFrame:

@@ -9,7 +9,7 @@ from quiver.model.limits import KIB, MIB
 from quiver.model.names import check_name
 from quiver.model.position import EARLIEST, LATEST
 from quiver.model.times import parse_duration_ms
-from quiver_spark.source.positions import Places, parse_places
+from quiver_spark.source.positions import PartitionPositions, parse_positions
 
 DEFAULT_BOOTSTRAP = "localhost:7481"
 READ_OPTIONS = (
@@ -80,7 +80,7 @@ class OptionMap:
 
 
 class ReadOptions(NamedTuple):
-    """Which messages are read, from where and how. Goes to the workers as it is."""
+    """Which messages are read, from where and how. Sent to the workers."""
 
     bootstrap: str = DEFAULT_BOOTSTRAP
     path: str | None = None
@@ -89,8 +89,8 @@ class ReadOptions(NamedTuple):
     pattern: str | None = None
     internal: str | None = None
     """Which internal log is read instead of messages; direct reads only."""
-    start: Places = Places(EARLIEST)
-    end: Places | None = None
+    start: PartitionPositions = PartitionPositions(EARLIEST)
+    end: PartitionPositions | None = None
     """None: the latest of a batch; a stream has no end."""
     committed: bool = True
     fail_on_data_loss: bool = True
@@ -99,10 +99,10 @@ class ReadOptions(NamedTuple):
     """How many tasks can run at once; None: as many as the machine that plans has cores."""
     max_rows_per_trigger: int | None = None
     timeout_seconds: float = 30.0
-    """How long a broker that does not answer is waited for."""
+    """How long to wait for a broker that does not respond."""
     fetch_bytes: int = 8 * MIB
 
-    def check_places(self, partitions: Mapping[str, int]) -> None:
+    def check_positions(self, partitions: Mapping[str, int]) -> None:
         """InvalidRequest when start or end names what is not among the topics that are read and their partitions."""
         self.start.check(partitions, "start")
         if self.end is not None:
@@ -125,8 +125,8 @@ def read_options(options: Mapping[str, str], *, now_ms: int, streaming: bool = F
         topics=_topics(given),
         pattern=given.text("topicPattern"),
         internal=given.text("internal"),
-        start=parse_places(given.text("start") or "earliest", EARLIEST, now_ms, "start"),
-        end=None if end is None else parse_places(end, LATEST, now_ms, "end"),
+        start=parse_positions(given.text("start") or "earliest", EARLIEST, now_ms, "start"),
+        end=None if end is None else parse_positions(end, LATEST, now_ms, "end"),
         committed=given.choice("isolation", _ISOLATIONS) == "read_committed",
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         min_partitions=given.whole("minPartitions", 1, 1_000_000),

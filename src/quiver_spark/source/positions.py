@@ -10,7 +10,7 @@ from quiver.model.position import Position, parse_position
 _FORM = 'one place such as earliest, latest, 17, -1d or 2026-01-31T12:00:00Z, or JSON: {"0": 17, "1": "latest"}'
 
 
-class Places(NamedTuple):
+class PartitionPositions(NamedTuple):
     """A position for every partition, and others for some."""
 
     everywhere: Position
@@ -40,10 +40,10 @@ class Places(NamedTuple):
                 )
 
 
-def parse_places(text: str, default: Position, now_ms: int, what: str) -> Places:
+def parse_positions(text: str, default: Position, now_ms: int, what: str) -> PartitionPositions:
     """One position, or JSON by partition or by topic and partition; partitions that JSON leaves out get `default`."""
     if not text.startswith("{"):
-        return Places(_position(text, now_ms, what))
+        return PartitionPositions(_position(text, now_ms, what))
     try:
         given = json.loads(text)
     except ValueError as error:
@@ -55,7 +55,7 @@ def parse_places(text: str, default: Position, now_ms: int, what: str) -> Places
         else:
             exceptions.append((None, *_place(name, value, now_ms, what)))
     exceptions.sort(key=lambda exception: exception[0] is None)
-    return Places(default, tuple(exceptions))
+    return PartitionPositions(default, tuple(exceptions))
 
 
 def _place(partition: str, value: Any, now_ms: int, what: str) -> tuple[int, Position]:

@@ -72,7 +72,7 @@ def pack(slices: Iterable[Slice], *, cores: int) -> list[tuple[Slice, ...]]:
 
 
 def _most_bytes(total: int, cores: int) -> float:
-    """What one task gets at most: some tasks a core, so that uneven ones even out, unless they get too small."""
+    """The largest share of one task: some tasks per core, so that uneven ones even out, unless they get too small."""
     return min(max(total / (max(1, cores) * TASKS_PER_CORE), WORTHWHILE_BYTES), SLICE_BYTES)
 
 

@@ -1,6 +1,6 @@
 """Where a query is: of each topic its id and the next offset of every partition, as JSON in the checkpoint. Pure.
 
-`{"orders": {"id": 7, "0": 4711, "1": 4690}}`. The id tells a topic from one that was made anew under its name, whose
+`{"orders": {"id": 7, "0": 4711, "1": 4690}}`. The id tells a topic from a later one with the same name, whose
 offsets mean something else.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 _ID = "id"
 
 
-class TopicPlace(NamedTuple):
+class TopicProgress(NamedTuple):
     """How far a query has come in a topic."""
 
     id: int
@@ -18,13 +18,13 @@ class TopicPlace(NamedTuple):
     """By partition."""
 
 
-StreamOffset = dict[str, TopicPlace]
+StreamOffset = dict[str, TopicProgress]
 """By topic."""
 
 
 def parse_offset(offset: Mapping[str, Mapping[str, int]]) -> StreamOffset:
     return {
-        name: TopicPlace(int(parts[_ID]), {int(key): int(value) for key, value in parts.items() if key != _ID})
+        name: TopicProgress(int(parts[_ID]), {int(key): int(value) for key, value in parts.items() if key != _ID})
         for name, parts in offset.items()
     }
 

@@ -23,7 +23,7 @@ from quiver_spark.source.catalogue import Catalogue, TopicExtent, bounded, chose
 from quiver_spark.source.data_loss import lost
 from quiver_spark.source.options import read_options
 from quiver_spark.source.slices import Slice, cut, limit_rows
-from quiver_spark.source.stream_offset import StreamOffset, TopicPlace, offset_json, parse_offset
+from quiver_spark.source.stream_offset import StreamOffset, TopicProgress, offset_json, parse_offset
 from quiver_spark.source.tasks import SliceReader, cores, tasks
 
 _logger = logging.getLogger("quiver_spark")
@@ -47,10 +47,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._slices.options
         offset: StreamOffset = {}
         topics = self._look(is_new=True)
-        options.check_places({name: len(topic.earliest) for name, topic in topics.items()})
+        options.check_positions({name: len(topic.earliest) for name, topic in topics.items()})
         for name, topic in topics.items():
             positions = {number: options.start.at(name, number) for number in range(len(topic.earliest))}
-            offset[name] = TopicPlace(topic.id, resolve(self._opened(), topic, positions))
+            offset[name] = TopicProgress(topic.id, resolve(self._opened(), topic, positions))
         return offset_json(offset)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -62,13 +62,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         extents, offset = self._look() if self._target is None else self._target, parse_offset(start)
         self._check_gone(offset, extents)
         whole = [
-            Slice(name, number, _begin(offset.get(name), topic, number), behind, topic.id)
+            Slice(name, number, _begin(offset.get(name), topic, number), last, topic.id)
             for name, topic in extents.items()
-            for number, behind in enumerate(topic.latest)
+            for number, last in enumerate(topic.latest)
         ]
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         for name, topic in extents.items():
-            offset[name] = TopicPlace(topic.id, {})
+            offset[name] = TopicProgress(topic.id, {})
         for piece in whole if most is None else limit_rows(whole, most):
             offset[piece.topic].next[piece.partition] = piece.stop
         return offset_json(offset)
@@ -77,26 +77,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """How far there are messages: what `latestOffset` in a query's progress shows."""
         if not self._extents:
             return None
-        return offset_json({name: TopicPlace(t.id, dict(enumerate(t.latest))) for name, t in self._extents.items()})
+        return offset_json(
+            {name: TopicProgress(t.id, dict(enumerate(t.latest))) for name, t in self._extents.items()}
+        )
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._look()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The slices between two offsets, which may come from a checkpoint; what is missing of them is data loss."""
-        options, first, behind = self._slices.options, parse_offset(start), parse_offset(end)
-        extents = self._extents if self._knows(behind) else self._look()
+        options, first, last = self._slices.options, parse_offset(start), parse_offset(end)
+        extents = self._extents if self._knows(last) else self._look()
         wanted = [
             piece
-            for name, place in behind.items()
+            for name, place in last.items()
             if name in extents
             for piece in self._between(first.get(name), place, extents[name])
         ]
-        self._check_gone(behind, extents)
+        self._check_gone(last, extents)
         slices = cut(wanted, cores=cores(options), min_slices=options.min_partitions)
         return tasks([self._opened().completed(piece) for piece in slices], options)
 
-    def _between(self, start: TopicPlace | None, end: TopicPlace, topic: TopicExtent) -> Iterator[Slice]:
+    def _between(self, start: TopicProgress | None, end: TopicProgress, topic: TopicExtent) -> Iterator[Slice]:
         """What a batch has of a topic. Of one that is gone and whose name another one has, nothing can be read."""
         fails = self._slices.options.fail_on_data_loss
         if {place.id for place in (start, end) if place is not None} != {topic.id}:
@@ -115,7 +117,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield bounded(piece, topic, fails=fails)
 
     def _check_made_anew(self, topic: TopicExtent) -> None:
-        why = f"topic {topic.name!r} was deleted and made anew; what this query had not read of it is gone"
+        why = f"topic {topic.name!r} was deleted and created again; what this query had not read of it is gone"
         if self._slices.options.fail_on_data_loss:
             raise TopicNotFound(
                 f"{why}; set failOnDataLoss to false to go on with the new one from its beginning", topic=topic.name
@@ -173,7 +175,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._gone = gone
 
 
-def _begin(place: TopicPlace | None, topic: TopicExtent, number: int) -> int:
+def _begin(place: TopicProgress | None, topic: TopicExtent, number: int) -> int:
     """Where a partition is; one that is new, or that lost messages, begins with its first message."""
     if place is None or place.id != topic.id:
         return topic.earliest[number]

@@ -30,7 +30,7 @@ def tasks(slices: Sequence[Slice], options: ReadOptions) -> list[InputPartition]
 
 
 def cores(options: ReadOptions) -> int:
-    """How many tasks can run at once. The planning process cannot tell of a cluster: it knows its own machine."""
+    """How many tasks can run at once. The planning process knows nothing of a cluster, only its own machine."""
     return options.parallelism or len(os.sched_getaffinity(0))
 
 

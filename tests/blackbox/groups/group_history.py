@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from blackbox.processes.data_files import segments
-from quiver.groups.events import Event, GroupDeleted, MembershipChanged, OffsetsCommitted
 from quiver.records.read import open_frame, split_frames
+from quiver.streams.events import Event, MembershipChanged, OffsetsCommitted
 
 _EVENT = msgspec.json.Decoder(Event)
 FOREVER = 2**63
@@ -107,7 +107,7 @@ class GroupJournal:
 
     def __init__(self, data_dir: Path) -> None:
         self.events: list[Event] = []
-        files = segments(data_dir / "logs" / "internal" / "groups")
+        files = segments(data_dir / "logs" / "internal" / "streams")
         assert int(files[0].stem) == 0, "the journal was cut"
         for file in files:
             data = file.read_bytes()
@@ -129,7 +129,6 @@ class GroupJournal:
         """Committed offsets never go back; returns the last ones by partition."""
         committed: dict[int, int] = defaultdict(int)
         for event in self.events:
-            assert not isinstance(event, GroupDeleted)
             if isinstance(event, OffsetsCommitted):
                 for (_, partition), entry in event.offsets:
                     assert entry.offset >= committed[partition], f"{partition}: {entry} after {committed[partition]}"

@@ -104,9 +104,9 @@ def test_a_critical_message_overtakes_what_was_prefetched(q):
         q.publish("urgent", f"low {number}", priority="low")
     with q.work("urgent", group="g", prefetch=100) as work:
         seen = [work.next_job()]
-        wait_until(lambda: work._shelf.count == 29, SECONDS, "everything is prefetched")
+        wait_until(lambda: work._buffer.count == 29, SECONDS, "everything is prefetched")
         q.publish("urgent", "now", priority="critical")
-        wait_until(lambda: work._shelf.count == 30, SECONDS, "the urgent one is here")
+        wait_until(lambda: work._buffer.count == 30, SECONDS, "the urgent one is here")
         seen += islice(work, 30)
         order = [job.value.decode() for job in seen]
         for job in seen:
@@ -120,7 +120,7 @@ def test_prefetched_messages_are_given_back_at_once_and_uncounted(q):
     with q.work("given-back", group="g", prefetch=50) as work:
         with work.next_job() as job:
             first = job.value
-        wait_until(lambda: work._shelf.count >= 40, SECONDS, "some are prefetched")
+        wait_until(lambda: work._buffer.count >= 40, SECONDS, "some are prefetched")
     with q.work("given-back", group="g") as work:
         rest = []
         for job in islice(work, 99):

@@ -164,7 +164,7 @@ def test_acks_and_offsets_in_the_commit_itself(client: Client) -> None:
     key = client.init()
     client.send(key, target, 0, b"out")
     acks = [t.LeasedAcks(source, 0, run.group_id, run.lease_id, [(run.start, run.end)])]
-    offsets = [t.GroupOffsets(f"stream-{source}", [t.CommitPart(source, 0, 2)])]
+    offsets = [t.GroupOffsetCommit(f"stream-{source}", [t.CommitPart(source, 0, 2)])]
     [key] = client.commit(key, offsets=offsets, acks=acks).producers
     client.send(key, target, 0, b"twice")
     assert code_of(client.commit(key, acks=acks)) == "lease_lost"

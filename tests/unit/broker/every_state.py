@@ -16,8 +16,7 @@ from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
 from quiver.model.schedule import Schedule
 from quiver.model.settlement import ACK, NACK, REJECT, SettleRequest
-from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
+from quiver.model.transaction import CommitPart, GroupOffsetCommit, ProducerKey
 from quiver.records.build import build_frame
 from quiver.storage.local.log import LocalLog
 from quiver.storage.local.storage import LocalStorage
@@ -29,6 +28,7 @@ DAY_MS = 86_400_000
 STATES = {
     "internal/metadata": "metadata",
     "internal/groups": "groups",
+    "internal/streams": "members and offsets",
     "internal/transactions": "transactions",
     "internal/schedules": "schedules",
     "topics/1/0": "partition",
@@ -113,7 +113,7 @@ class Running:
             key = await transactions.init(f"{name}-{number % 2}")
             await transactions.publish(key.producer_id, key.epoch, "work", NewMessage(value=b"tx %d" % number))
             if commit:
-                offsets = [GroupOffsets("stream", [CommitPart(2, 0, number)])]
+                offsets = [GroupOffsetCommit("stream", [CommitPart(2, 0, number)])]
                 await transactions.commit([key], key=f"commit-{number}", offsets=offsets)
             else:
                 await transactions.abort([key])
@@ -141,9 +141,10 @@ class Running:
     async def save_all(self) -> None:
         """A snapshot of everything."""
         broker = self.broker
-        groups, coordinator = broker.groups.service, broker.transactions._coordinator
+        coordinator = broker.transactions._coordinator
         await broker._catalogue._journaled.snapshot_if_due(after_seconds=0)
-        await groups._journal.snapshot(groups._table.encode)  # type: ignore[union-attr]
+        await broker.groups._journaled.snapshot()
+        await broker.streams._journal._journaled.snapshot()
         await coordinator.journaled.snapshot()
         await broker.schedules._journaled.snapshot_if_due(after_seconds=0)
         for partition in broker._partitions.all():
@@ -173,7 +174,8 @@ class Running:
         }
         known["internal/metadata"] = b"".join(broker._catalogue._state.snapshot())
         with contextlib.suppress(Exception):
-            known["internal/groups"] = b"".join(broker.groups.service._table.encode())
+            known["internal/groups"] = b"".join(broker.groups._table.snapshot())
+            known["internal/streams"] = b"".join(broker.streams._journal.snapshot())
             known["internal/transactions"] = b"".join(broker.transactions._coordinator._state.snapshot())
             known["internal/schedules"] = b"".join(broker.schedules._table.snapshot())
         for partition_queue in broker.queues._partition_queues.all():

@@ -8,8 +8,6 @@ import pytest
 
 from quiver.broker.broker import Broker, BrokerSettings
 from quiver.broker.maintenance import Upkeep
-from quiver.groups.member import Subscription
-from quiver.groups.state import Membership
 from quiver.model.errors import MemberFenced
 from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
@@ -17,6 +15,8 @@ from quiver.partition.partition import Partition
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.records.build import build_frame
 from quiver.storage.memory.storage import MemoryStorage
+from quiver.streams.member import Subscription
+from quiver.streams.membership import Membership
 from quiver.telemetry import supervised_task
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.open_transaction import OpenTransaction
@@ -89,20 +89,20 @@ async def test_sessions_end_after_an_error_at_the_end_of_one(broker: Broker, mon
     members = {}
     for name in ("first", "second"):
         wants = Subscription(client_id=name, topics=frozenset({"jobs"}), session_ms=100)
-        members[name] = (await broker.groups.join(name, wants)).member_id
+        members[name] = (await broker.streams.join(name, wants)).member_id
 
     failing.append("first")
 
     def has_ended(name: str) -> bool:
         try:
-            broker.groups.service.view(name, members[name])
+            broker.streams.members.view(name, members[name])
         except MemberFenced:
             return True
         return False
 
     await until(lambda: has_ended("second"))
     assert not has_ended("first")
-    await until(lambda: "task groups" in broker.problems())
+    await until(lambda: "task streams" in broker.problems())
     failing.clear()
     await until(lambda: has_ended("first"))
 

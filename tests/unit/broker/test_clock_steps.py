@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.groups.member import Subscription
 from quiver.model.settlement import EXTEND, NACK
+from quiver.streams.member import Subscription
 from quiver.telemetry.failures import Failures
 from unit.queues.queue_broker import START_MS, QueueBroker
 
@@ -116,9 +116,9 @@ async def test_times_are_shown_by_the_wall_clock(queue: SteppedBroker) -> None:
 
 @pytest.mark.parametrize("is_lasting", [False, True], ids=["for a moment", "time passes"])
 async def test_a_clock_that_is_ahead_for_a_moment_makes_nobody_forget(queue: SteppedBroker, is_lasting: bool) -> None:
-    service, days_ms = queue.broker.groups.service, 10 * 24 * HOUR_MS
-    member = await queue.broker.groups.join("readers", Subscription(client_id="c", topics=frozenset({"jobs"})))
-    await queue.broker.groups.service.leave("readers", member.member_id)
+    days_ms = 10 * 24 * HOUR_MS
+    member = await queue.broker.streams.join("readers", Subscription(client_id="c", topics=frozenset({"jobs"})))
+    await queue.broker.streams.members.leave("readers", member.member_id)
     producer = await queue.broker.transactions.init("mine")
     if is_lasting:
         queue.stepped.passed_ms += days_ms
@@ -126,9 +126,9 @@ async def test_a_clock_that_is_ahead_for_a_moment_makes_nobody_forget(queue: Ste
         queue.stepped.step_ms = days_ms
         queue.stepped.passed_ms += 61_000
     failures = Failures()
-    await service._expire_offsets(failures)
+    await queue.broker.streams._keep_up(failures)
     await queue.broker.transactions._coordinator.keep_up()
     failures.check()
-    assert ("readers" in service.groups()) == (not is_lasting)
+    assert ("readers" in queue.broker.groups.groups()) == (not is_lasting)
     again = await queue.broker.transactions.init("mine")
     assert (again.producer_id == producer.producer_id) == (not is_lasting)

@@ -10,8 +10,8 @@ from quiver.messages.stored_rows import read_rows
 from quiver.model.errors import OffsetOutOfRange
 from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
+from quiver.model.transaction import ProducerKey
 from quiver.partition.partition import Partition
-from quiver.protocol.transaction_messages import ProducerKey
 from quiver.records.read import open_frame, split_frames
 from quiver.storage.memory.storage import MemoryStorage
 

@@ -109,6 +109,7 @@ async def test_what_is_saved_next_makes_up_for_it(life: Path, tmp_path: Path, lo
 
 LOST = {
     "internal/groups": "groups",
+    "internal/streams": "streams",
     "internal/transactions": "transactions",
     "internal/schedules": "schedules",
     "topics/1/0-delivery": "delivery of topic id 1, partition 0",

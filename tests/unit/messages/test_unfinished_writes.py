@@ -51,10 +51,10 @@ LOOKS: dict[str, Look] = {
     "ack": ack_one,
     "depth": lambda queue: queue.broker.queue_depths.of("jobs", "g"),
     "depths": lambda queue: queue.broker.queue_depths.of_all("jobs"),
-    "lag": lambda queue: queue.broker.groups.lag("g"),
-    "describe": lambda queue: queue.broker.groups.describe("g"),
+    "lag": lambda queue: queue.broker.lag.of("g"),
+    "describe": lambda queue: queue.broker.group_admin.describe("g"),
     "priorities": lambda queue: queue.broker.queue_stats.priorities(),
-    "reset": lambda queue: queue.broker.groups.reset("g", "jobs", 0, dry_run=True),
+    "reset": lambda queue: queue.broker.offset_reset.reset("g", "jobs", 0, dry_run=True),
 }
 
 

@@ -6,7 +6,6 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
-from quiver.groups.member_connections import MemberConnections
 from quiver.messages.fetch import FetchedSlice, FetchPart
 from quiver.model.errors import TopicNotFound
 from quiver.model.limits import Limits
@@ -14,6 +13,7 @@ from quiver.partition.partition import Appended
 from quiver.protocol.messages import CODECS, ENCODINGS, Answer, Hello, Message, Welcome
 from quiver.protocol.packet import Packet, PacketReader, decode_answer, encode_packet
 from quiver.protocol.preface import PREFACE
+from quiver.streams.member_connections import MemberConnections
 from quiver.system.clock import SystemClock
 
 ANSWER_SECONDS = 20.0
@@ -120,7 +120,7 @@ class ScriptedBroker:
         self.fetches_ended = 0
         self.slices_given = 0
         self.fetch_arguments: dict[str, Any] = {}
-        self.groups = self.service = self
+        self.streams = self.members = self
         self.connections = MemberConnections()
         self.heartbeats: list[str] = []
 

@@ -218,7 +218,7 @@ REQUESTS += [
     (t.InitTransactions("id", 5000), "9350a26964cd1388"),
     (t.BeginTransaction(7, 2), "93510702"),
     (
-        t.AddOffsets(7, 2, [t.GroupOffsets("g", [g.CommitPart(3, 0, 42, "m")], "me", 7)]),
+        t.AddOffsets(7, 2, [t.GroupOffsetCommit("g", [g.CommitPart(3, 0, 42, "m")], "me", 7)]),
         "945207029194a167919403002aa16da26d6507",
     ),
     (t.AddAcks(7, 2, [t.LeasedAcks(3, 1, 9, 10, [(0, 5)])]), "9453070291950301090a91920005"),
@@ -227,7 +227,7 @@ REQUESTS += [
         t.CommitTransaction(
             [t.ProducerKey(7, 2), t.ProducerKey(8, 0)],
             "batch 1",
-            [t.GroupOffsets("g", [g.CommitPart(3, 0, 42, "m")], "me", 7)],
+            [t.GroupOffsetCommit("g", [g.CommitPart(3, 0, 42, "m")], "me", 7)],
             [t.LeasedAcks(3, 1, 9, 10, [(0, 5)])],
             "3 rows",
         ),

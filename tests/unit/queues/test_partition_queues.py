@@ -54,8 +54,8 @@ async def test_a_group_that_is_gone_is_forgotten_at_the_next_start(queue: QueueB
     await queue.publish("jobs", *numbered(4))
     await queue.receive("jobs")
     topic_id = queue.broker.topic("jobs").id
-    group_id = queue.broker.groups.service.group("g").id
-    await queue.broker.groups.service.delete("g")  # and the broker dies before the partitions hear of it
+    group_id = queue.broker.groups.group("g").id
+    await queue.broker.streams.delete("g")  # and the broker dies before the partitions hear of it
     assert queue.broker.queues.partition_queues(topic_id)[0].group_ids == {group_id}
     await queue.restart()
     assert queue.broker.queues.partition_queues(topic_id)[0].group_ids == set()
@@ -90,10 +90,10 @@ async def test_blocked_keys_are_named(queue: QueueBroker) -> None:
 async def test_groups_show_their_consumers_and_what_is_ready(queue: QueueBroker) -> None:
     await queue.publish("jobs", *numbered(5), partition=2)
     await queue.receive("jobs", consumer="me", count=2)
-    [summary] = await queue.broker.groups.summaries()
+    [summary] = await queue.broker.group_admin.summaries()
     shown: tuple[Any, ...] = (summary.kind, summary.state, summary.member_count, summary.topics, summary.lag)
     assert shown == ("queue", "stable", 1, ["jobs"], 3)
-    details = await queue.broker.groups.describe("g")
+    details = await queue.broker.group_admin.describe("g")
     assert [(member.id, member.joined_at_ms) for member in details.members] == [("me", queue.clock.ms)]
     assert [(part.partition, part.committed, part.end_offset, part.messages) for part in details.partitions] == [
         (0, 0, 0, 0),
@@ -101,4 +101,4 @@ async def test_groups_show_their_consumers_and_what_is_ready(queue: QueueBroker)
         (2, 0, 5, 3),
     ]
     await queue.wait(90_001)
-    assert (await queue.broker.groups.summaries())[0].state == "empty"
+    assert (await queue.broker.group_admin.summaries())[0].state == "empty"

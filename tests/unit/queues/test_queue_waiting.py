@@ -206,10 +206,10 @@ async def test_a_group_that_is_waited_in_is_not_deleted(queue: QueueBroker, wait
     received = await queue.receive("jobs")
     waiting = await waiters.add()
     with pytest.raises(GroupNotEmpty):
-        await queue.broker.delete_group("g")
+        await queue.broker.group_admin.delete("g")
     waiting.cancel()
     await settle_down()
-    await queue.broker.delete_group("g")
+    await queue.broker.group_admin.delete("g")
     with pytest.raises(GroupNotFound):
         await queue.broker.queue_depths.of("jobs", "g")
     assert [refused.error.code for refused in (await queue.settle(received))[0].refused] == ["lease_lost"]

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from quiver.groups.member import Subscription
 from quiver.model.errors import (
     GroupKindMismatch,
     GroupOrderingMismatch,
@@ -18,6 +17,7 @@ from quiver.model.position import LATEST, Position
 from quiver.model.priority import Priority
 from quiver.model.receipt import Receipt
 from quiver.model.settlement import ACK, EXTEND, NACK, REJECT, SettleRequest
+from quiver.streams.member import Subscription
 from unit.queues.queue_broker import QueueBroker, numbered, part_of, values
 
 
@@ -157,11 +157,11 @@ async def test_what_a_group_is_stays_fixed(queue: QueueBroker) -> None:
     await queue.receive("jobs", group="plain")
     with pytest.raises(GroupOrderingMismatch):
         await queue.receive("jobs", group="plain", ordering="key")
-    await queue.broker.groups.join("stream", Subscription(client_id="c", topics=frozenset({"jobs"})))
+    await queue.broker.streams.join("stream", Subscription(client_id="c", topics=frozenset({"jobs"})))
     with pytest.raises(GroupKindMismatch):
         await queue.receive("jobs", group="stream")
     with pytest.raises(GroupKindMismatch):
-        await queue.broker.groups.join("plain", Subscription(client_id="c", topics=frozenset({"jobs"})))
+        await queue.broker.streams.join("plain", Subscription(client_id="c", topics=frozenset({"jobs"})))
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ async def test_bad_requests_are_refused(queue: QueueBroker, topics: list[str], o
 async def test_a_missing_topic_makes_no_group(queue: QueueBroker) -> None:
     with pytest.raises(TopicNotFound):
         await queue.receive("jobs", "nothing")
-    assert queue.broker.groups.service.groups() == {}
+    assert queue.broker.groups.groups() == {}
 
 
 async def test_bad_settlements_are_refused_and_spoil_nothing(queue: QueueBroker) -> None:
@@ -273,10 +273,10 @@ async def test_out_of_attempts_a_message_is_dead(queue: QueueBroker) -> None:
 async def test_settings_of_the_group_come_before_those_of_the_topic(queue: QueueBroker) -> None:
     await queue.publish("jobs", *numbered(3))
     await queue.receive("jobs", count=1)
-    await queue.broker.groups.alter("g", {"visibility": "5m"})
+    await queue.broker.group_admin.alter("g", {"visibility": "5m"})
     [received] = await queue.receive("jobs", count=1)
     assert received.visibility_ms == 300_000
-    await queue.broker.groups.alter("g", {"visibility": None})
+    await queue.broker.group_admin.alter("g", {"visibility": None})
     await queue.broker.alter_topic("jobs", {"visibility": "10s"})
     [received] = await queue.receive("jobs", count=1)
     assert received.visibility_ms == 10_000

@@ -2,19 +2,18 @@
 
 from pathlib import Path
 
-from quiver.groups.service import GroupService
+from quiver.groups.service import Groups
 from quiver.reader.data_directory import DataDirectory
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.clock import SystemClock
-from quiver.system.randomness import SystemRandomness
 
 
 def group_names(path: Path) -> dict[int, str]:
     return DataDirectory(path).group_names()
 
 
-async def open_groups(storage: LocalStorage) -> GroupService:
-    service = GroupService(clock=SystemClock(), randomness=SystemRandomness(), topics=dict)
+async def open_groups(storage: LocalStorage) -> Groups:
+    service = Groups(clock=SystemClock())
     await service.open(storage, await storage.next_epoch())
     return service
 

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.groups.member import Subscription
 from quiver.groups.service import LOG_ID as GROUP_JOURNAL
 from quiver.model.errors import DiskFull, GroupNotEmpty, PartitionOffline
 from quiver.model.message import NewMessage
@@ -14,10 +13,10 @@ from quiver.model.position import EARLIEST
 from quiver.model.receipt import Receipt
 from quiver.model.settlement import ACK
 from quiver.model.topic_partition import TopicPartition
-from quiver.model.transaction import LeasedAcks
-from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
+from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.queues.settle import ReceiptOutcome
+from quiver.streams.journal import LOG_ID as STREAM_JOURNAL
+from quiver.streams.member import Subscription
 from quiver.streams.poll.poll import PolledPartition
 from quiver.testing.held_storage import HeldStorage
 from quiver.transactions.coordinator import LOG_ID as TRANSACTION_JOURNAL
@@ -51,7 +50,7 @@ def delivery_journal(broker: Broker) -> str:
 
 
 async def join(broker: Broker) -> str:
-    return (await broker.members.join("g", WANTS)).view.member_id
+    return (await broker.poll_members.join("g", WANTS)).view.member_id
 
 
 async def poll(broker: Broker, member: str, limit: int = 100) -> list[Receipt]:
@@ -72,7 +71,7 @@ async def ack(broker: Broker, held: Sequence[Receipt]) -> list[ReceiptOutcome]:
 
 
 def committed(broker: Broker) -> int | None:
-    return broker.groups.committed("g").get("t", {}).get(0)
+    return broker.streams.committed("g").get("t", {}).get(0)
 
 
 def offsets(held: Sequence[Receipt]) -> list[int]:
@@ -88,8 +87,8 @@ async def restarted(storage: HeldStorage) -> Broker:
 
 async def drained(broker: Broker) -> list[int]:
     """What a new member gets once the others have gone."""
-    for member in list(broker.groups.service.group("g").membership.members):
-        await broker.members.leave("g", member)
+    for member in list(broker.streams.group("g").membership.members):
+        await broker.poll_members.leave("g", member)
     return offsets(await poll(broker, await join(broker)))
 
 
@@ -102,7 +101,7 @@ async def test_an_ack_that_is_under_way_does_not_take_a_commit_back(broker: Brok
     sync = storage.hold(delivery_journal(broker), "sync")
     acking = asyncio.create_task(ack(broker, held[:5]))
     await sync.reached()
-    await broker.groups.commit("g", {"t": {0: 10}}, member_id=member)
+    await broker.streams.commit("g", {"t": {0: 10}}, member_id=member)
     sync.release()
     outcomes = await acking
     assert (committed(broker), {outcome.committed_offset for outcome in outcomes}) == (10, {10})
@@ -115,8 +114,8 @@ async def test_a_commit_that_is_being_written_does_not_take_acks_back(broker: Br
     """It decides when it is applied: by then the acks are there, and it lies back."""
     member = await join(broker)
     held = await poll(broker, member)
-    write = storage.hold(GROUP_JOURNAL, "append")
-    committing = asyncio.create_task(broker.groups.commit("g", {"t": {0: 4}}, member_id=member))
+    write = storage.hold(STREAM_JOURNAL, "append")
+    committing = asyncio.create_task(broker.streams.commit("g", {"t": {0: 4}}, member_id=member))
     await write.reached()
     await ack(broker, held)
     assert committed(broker) == 10
@@ -156,10 +155,10 @@ async def test_an_ack_that_cannot_be_written_moves_nothing(broker: Broker, stora
 
 async def test_acks_need_no_group_journal(broker: Broker, storage: HeldStorage) -> None:
     held = await poll(broker, await join(broker))
-    storage.hold(GROUP_JOURNAL, "append").release(PartitionOffline(partition=GROUP_JOURNAL, problem="it failed"))
+    storage.hold(STREAM_JOURNAL, "append").release(PartitionOffline(partition=STREAM_JOURNAL, problem="it failed"))
     outcomes = await ack(broker, held[:5])
     assert [outcome.error for outcome in outcomes] == [None] * 5
-    assert storage.is_held(GROUP_JOURNAL, "append"), "nothing was written to it"
+    assert storage.is_held(STREAM_JOURNAL, "append"), "nothing was written to it"
     again = await restarted(storage)
     assert committed(again) == 5
     await again.stop()
@@ -172,7 +171,7 @@ async def test_a_commit_of_a_member_that_lies_back_counts(broker: Broker, storag
     member = await join(broker)
     held = await poll(broker, member)
     await ack(broker, held[:8])
-    await broker.groups.commit("g", {"t": {0: 5}}, member_id=member)
+    await broker.streams.commit("g", {"t": {0: 5}}, member_id=member)
     assert committed(broker) == 5
     outcomes = await ack(broker, held[8:])
     assert [outcome.error.code for outcome in outcomes if outcome.error is not None] == ["lease_lost"] * 2
@@ -187,7 +186,7 @@ async def test_a_waiting_poll_gets_what_a_commit_brings_back(broker: Broker) -> 
     await ack(broker, await poll(broker, member))
     waiting = asyncio.create_task(broker.poll.poll("g", member, timeout_ms=60_000, limit=100))
     await asyncio.sleep(0)
-    await broker.groups.commit("g", {"t": {0: 7}}, member_id=member)
+    await broker.streams.commit("g", {"t": {0: 7}}, member_id=member)
     assert offsets(receipts(await asyncio.wait_for(waiting, 10))) == [7, 8, 9]
 
 
@@ -196,8 +195,8 @@ async def test_a_reset_lasts_though_the_delivery_journal_has_not_heard_of_it(
 ) -> None:
     member = await join(broker)
     await ack(broker, await poll(broker, member))
-    await broker.members.leave("g", member)
-    [change] = await broker.groups.reset("g", "t", EARLIEST, dry_run=False)
+    await broker.poll_members.leave("g", member)
+    [change] = await broker.offset_reset.reset("g", "t", EARLIEST, dry_run=False)
     assert (change.old, change.new) == (10, 0)
     for each in (broker, await restarted(storage)):
         assert (committed(each), await drained(each)) == (0, list(range(10)))
@@ -208,11 +207,11 @@ async def test_a_reset_lasts_though_the_delivery_journal_has_not_heard_of_it(
 async def test_a_reset_is_refused_behind_a_member_that_is_about_to_join(broker: Broker, storage: HeldStorage) -> None:
     member = await join(broker)
     await ack(broker, await poll(broker, member))
-    await broker.members.leave("g", member)
-    write = storage.hold(GROUP_JOURNAL, "append")
+    await broker.poll_members.leave("g", member)
+    write = storage.hold(STREAM_JOURNAL, "append")
     joining = asyncio.create_task(join(broker))
     await write.reached()
-    resetting = asyncio.create_task(broker.groups.reset("g", "t", EARLIEST, dry_run=False))
+    resetting = asyncio.create_task(broker.offset_reset.reset("g", "t", EARLIEST, dry_run=False))
     await asyncio.sleep(0)
     write.release()
     with pytest.raises(GroupNotEmpty):
@@ -223,9 +222,9 @@ async def test_a_reset_is_refused_behind_a_member_that_is_about_to_join(broker: 
 async def test_a_member_that_joins_behind_a_reset_begins_where_it_says(broker: Broker, storage: HeldStorage) -> None:
     member = await join(broker)
     await ack(broker, await poll(broker, member))
-    await broker.members.leave("g", member)
-    write = storage.hold(GROUP_JOURNAL, "append")
-    resetting = asyncio.create_task(broker.groups.reset("g", "t", EARLIEST, dry_run=False))
+    await broker.poll_members.leave("g", member)
+    write = storage.hold(STREAM_JOURNAL, "append")
+    resetting = asyncio.create_task(broker.offset_reset.reset("g", "t", EARLIEST, dry_run=False))
     await write.reached()
     joining = asyncio.create_task(join(broker))
     await asyncio.sleep(0)
@@ -237,11 +236,11 @@ async def test_a_member_that_joins_behind_a_reset_begins_where_it_says(broker: B
 async def test_of_two_resets_one_begins_where_the_other_has_left(broker: Broker, storage: HeldStorage) -> None:
     member = await join(broker)
     await ack(broker, await poll(broker, member))
-    await broker.members.leave("g", member)
-    write = storage.hold(GROUP_JOURNAL, "append")
-    first = asyncio.create_task(broker.groups.reset("g", "t", EARLIEST, dry_run=False))
+    await broker.poll_members.leave("g", member)
+    write = storage.hold(STREAM_JOURNAL, "append")
+    first = asyncio.create_task(broker.offset_reset.reset("g", "t", EARLIEST, dry_run=False))
     await write.reached()
-    second = asyncio.create_task(broker.groups.reset("g", "t", 4, dry_run=False))
+    second = asyncio.create_task(broker.offset_reset.reset("g", "t", 4, dry_run=False))
     await asyncio.sleep(0)
     write.release()
     changes = [*(await first), *(await second)]
@@ -252,9 +251,9 @@ async def test_of_two_resets_one_begins_where_the_other_has_left(broker: Broker,
 async def test_a_later_start_does_not_move_a_group_that_has_begun(broker: Broker) -> None:
     member = await join(broker)
     held = await poll(broker, member, limit=3)
-    await broker.members.leave("g", member)
+    await broker.poll_members.leave("g", member)
     assert committed(broker) is None
-    await broker.groups.service.begin_at("g", {place(broker): 10})
+    await broker.streams.offsets.begin_at("g", {place(broker): 10})
     assert offsets(await poll(broker, await join(broker))) == list(range(10))
     assert offsets(held) == [0, 1, 2]
 
@@ -333,7 +332,7 @@ async def test_a_journal_that_fails_before_the_decision_leaves_a_transaction_tha
         settles = {"acks": [leased(held[:1], topic_id)]}
     else:
         storage.hold(GROUP_JOURNAL, "append").release(failure)
-        settles = {"offsets": [GroupOffsets("fresh", [CommitPart(topic_id, 0, 5)])]}
+        settles = {"offsets": [GroupOffsetCommit("fresh", [CommitPart(topic_id, 0, 5)])]}
     with pytest.raises(PartitionOffline):
         await broker.transactions.commit([key], **settles)  # type: ignore[arg-type]
     await broker.transactions.abort([key])
@@ -347,21 +346,21 @@ async def test_offsets_that_could_not_be_written_with_their_decision_do_not_undo
     broker: Broker, storage: HeldStorage
 ) -> None:
     topic_id = broker.topic("t").id
-    await broker.groups.service.ensure_stream_group("g")
+    await broker.groups.stream_group("g")
     first, second = await broker.transactions.init(), await broker.transactions.init()
-    storage.hold(GROUP_JOURNAL, "append").release(DiskFull(problem="it is full"))
-    await broker.transactions.commit([first], offsets=[GroupOffsets("g", [CommitPart(topic_id, 0, 3)])])
+    storage.hold(STREAM_JOURNAL, "append").release(DiskFull(problem="it is full"))
+    await broker.transactions.commit([first], offsets=[GroupOffsetCommit("g", [CommitPart(topic_id, 0, 3)])])
     assert committed(broker) is None, "it is decided, and tried again"
-    await broker.transactions.commit([second], offsets=[GroupOffsets("g", [CommitPart(topic_id, 0, 6)])])
-    await broker.groups.service.commit_decided("g", {place(broker): (3, "")}, 1)  # as the next try does
-    assert (committed(broker), broker.groups.service.group("g").transactions) == (6, [2, 1])
+    await broker.transactions.commit([second], offsets=[GroupOffsetCommit("g", [CommitPart(topic_id, 0, 6)])])
+    await broker.streams.offsets.commit_decided("g", {place(broker): (3, "")}, 1)  # as the next try does
+    assert (committed(broker), broker.streams.group("g").transactions) == (6, [2, 1])
 
 
 async def test_offsets_of_a_transaction_count_once(broker: Broker) -> None:
     member = await join(broker)
     held = await poll(broker, member)
-    service = broker.groups.service
-    await service.commit_decided("g", {place(broker): (4, "")}, 77)
+    offsets = broker.streams.offsets
+    await offsets.commit_decided("g", {place(broker): (4, "")}, 77)
     await ack(broker, held[4:6])
-    await asyncio.gather(*(service.commit_decided("g", {place(broker): (4, "")}, 77) for _ in range(3)))
+    await asyncio.gather(*(offsets.commit_decided("g", {place(broker): (4, "")}, 77) for _ in range(3)))
     assert committed(broker) == 6

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.groups.member import Subscription
 from quiver.model.message import NewMessage
 from quiver.model.receipt import Receipt
 from quiver.model.settlement import ACK, NACK
 from quiver.storage.memory.storage import MemoryStorage
+from quiver.streams.member import Subscription
 from quiver.streams.poll.poll import PolledPartition
 
 WANTS = Subscription(client_id="c", topics=frozenset({"orders"}))
@@ -30,7 +30,7 @@ async def fill(broker: Broker, count: int, partition: int = 0) -> None:
 
 
 async def join(broker: Broker) -> str:
-    return (await broker.members.join("g", WANTS)).view.member_id
+    return (await broker.poll_members.join("g", WANTS)).view.member_id
 
 
 async def poll(broker: Broker, member: str, timeout_ms: int = 0, limit: int = 100) -> list[Receipt]:
@@ -52,7 +52,7 @@ async def test_a_partition_with_nothing_to_read_costs_nothing(broker: Broker) ->
     member = await join(broker)
     assert len(await poll(broker, member)) == 2
     assert list(broker.queues.partition_queues(broker.topic("orders").id)) == [1]
-    assert broker.groups.committed("g") == {}
+    assert broker.streams.committed("g") == {}
 
 
 async def test_a_waiting_poll_hears_of_what_is_given_back(broker: Broker) -> None:
@@ -73,11 +73,11 @@ async def test_a_commit_settles_what_is_held_below(broker: Broker) -> None:
     await fill(broker, 3)
     member = await join(broker)
     held = await poll(broker, member)
-    partition = min(broker.groups.service.view("g", member).assigned)
-    await broker.groups.service.commit("g", {partition: (2, "")}, member_id=member)
+    partition = min(broker.streams.members.view("g", member).assigned)
+    await broker.streams.offsets.commit("g", {partition: (2, "")}, member_id=member)
     outcomes = await broker.queues.settle_receipts(ACK, held)
     assert [None if one.error is None else one.error.code for one in outcomes] == ["lease_lost", "lease_lost", None]
-    assert broker.groups.committed("g") == {"orders": {0: 3}}
+    assert broker.streams.committed("g") == {"orders": {0: 3}}
 
 
 async def test_a_poll_that_fails_in_one_partition_gives_the_others(broker: Broker) -> None:
@@ -94,21 +94,21 @@ async def test_members_that_come_and_go_leave_no_lease_behind(broker: Broker) ->
     await fill(broker, 4)
     first = await join(broker)
     held = await poll(broker, first, limit=2)
-    await broker.members.leave("g", first)
+    await broker.poll_members.leave("g", first)
     second = await join(broker)
     again = await poll(broker, second)
     assert [(receipt.offset, receipt.attempt) for receipt in again] == [(0, 2), (1, 2), (2, 1), (3, 1)]
     assert all(one.error is not None for one in await broker.queues.settle_receipts(ACK, held))
     assert all(one.error is None for one in await broker.queues.settle_receipts(ACK, again))
-    assert broker.groups.committed("g") == {"orders": {0: 4}}
+    assert broker.streams.committed("g") == {"orders": {0: 4}}
 
 
 async def test_a_deleted_group_leaves_no_lease_behind(broker: Broker) -> None:
     await fill(broker, 2)
     member = await join(broker)
     held = await poll(broker, member)
-    await broker.members.leave("g", member)
-    await broker.delete_group("g")
+    await broker.poll_members.leave("g", member)
+    await broker.group_admin.delete("g")
     member = await join(broker)
     again = await poll(broker, member)
     assert [(receipt.offset, receipt.attempt) for receipt in again] == [(0, 1), (1, 1)]

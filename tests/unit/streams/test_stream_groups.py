@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.groups.member import Subscription
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, InvalidRequest, InvalidSetting, MemberNotFound
 from quiver.model.message import NewMessage
 from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.model.topic_partition import TopicPartition
 from quiver.records.read import open_frame
 from quiver.storage.memory.storage import MemoryStorage
+from quiver.streams.member import Subscription
 from quiver.streams.poll.poll import PolledPartition
 
 
@@ -39,7 +39,7 @@ def values(polled: list[PolledPartition]) -> list[bytes | None]:
 
 
 async def test_a_poll_goes_on_after_what_the_member_got_last(broker: Broker) -> None:
-    member = await broker.groups.join("billing", wants("orders"))
+    member = await broker.streams.join("billing", wants("orders"))
     await fill(broker, 5)
     first = await broker.poll.poll("billing", member.member_id, timeout_ms=0, limit=3)
     second = await broker.poll.poll("billing", member.member_id, timeout_ms=0, limit=3)
@@ -49,7 +49,7 @@ async def test_a_poll_goes_on_after_what_the_member_got_last(broker: Broker) -> 
 
 
 async def test_a_waiting_poll_wakes_when_a_message_comes(broker: Broker) -> None:
-    member = await broker.groups.join("billing", wants("orders"))
+    member = await broker.streams.join("billing", wants("orders"))
     waiting = asyncio.create_task(broker.poll.poll("billing", member.member_id, timeout_ms=60_000, limit=10))
     await asyncio.sleep(0)
     await fill(broker, 1, partition=3)
@@ -57,7 +57,7 @@ async def test_a_waiting_poll_wakes_when_a_message_comes(broker: Broker) -> None
 
 
 async def test_no_partition_starves_the_others(broker: Broker) -> None:
-    member = await broker.groups.join("billing", wants("orders"))
+    member = await broker.streams.join("billing", wants("orders"))
     for partition in range(4):
         await fill(broker, 10, partition)
     seen = set()
@@ -68,50 +68,52 @@ async def test_no_partition_starves_the_others(broker: Broker) -> None:
 
 
 async def test_polling_members_share_without_further_ado(broker: Broker) -> None:
-    first = await broker.groups.join("billing", wants("orders"))
-    second = await broker.groups.join("billing", wants("orders"))
+    first = await broker.streams.join("billing", wants("orders"))
+    second = await broker.streams.join("billing", wants("orders"))
     assert second.assigned == frozenset()
     await broker.poll.poll("billing", first.member_id, timeout_ms=0, limit=1)
-    views = [broker.groups.service.view("billing", m.member_id) for m in (first, second)]
+    views = [broker.streams.members.view("billing", m.member_id) for m in (first, second)]
     assert [len(view.assigned) for view in views] == [2, 2]
     assert not views[0].assigned & views[1].assigned
 
 
 async def test_a_new_owner_begins_at_the_committed_offset(broker: Broker) -> None:
     await fill(broker, 10)
-    first = await broker.groups.join("billing", wants("orders"))
-    await broker.groups.commit("billing", {"orders": {0: 7}}, member_id=first.member_id, generation=1)
-    await broker.groups.service.leave("billing", first.member_id)
-    second = await broker.groups.join("billing", wants("orders"))
+    first = await broker.streams.join("billing", wants("orders"))
+    await broker.streams.commit("billing", {"orders": {0: 7}}, member_id=first.member_id, generation=1)
+    await broker.streams.members.leave("billing", first.member_id)
+    second = await broker.streams.join("billing", wants("orders"))
     polled = await broker.poll.poll("billing", second.member_id, timeout_ms=0, limit=100)
     assert values(polled) == [b"7", b"8", b"9"]
     with pytest.raises(MemberNotFound):
-        await broker.groups.commit("billing", {"orders": {0: 3}}, member_id=first.member_id)
+        await broker.streams.commit("billing", {"orders": {0: 3}}, member_id=first.member_id)
 
 
 async def test_two_groups_do_not_disturb_each_other(broker: Broker) -> None:
     await fill(broker, 3)
     for group in ("billing", "audit"):
-        member = await broker.groups.join(group, wants("orders"))
+        member = await broker.streams.join(group, wants("orders"))
         assert values(await broker.poll.poll(group, member.member_id, timeout_ms=0, limit=9)) == [b"0", b"1", b"2"]
-        await broker.groups.commit(group, {"orders": {0: 1 if group == "billing" else 3}}, member_id=member.member_id)
-    assert broker.groups.committed("billing") == {"orders": {0: 1}}
-    assert broker.groups.committed("audit") == {"orders": {0: 3}}
+        await broker.streams.commit(
+            group, {"orders": {0: 1 if group == "billing" else 3}}, member_id=member.member_id
+        )
+    assert broker.streams.committed("billing") == {"orders": {0: 1}}
+    assert broker.streams.committed("audit") == {"orders": {0: 3}}
 
 
 async def test_lag_in_messages_and_time(broker: Broker) -> None:
     await fill(broker, 10)
-    member = await broker.groups.join("billing", wants("orders"))
-    await broker.groups.commit("billing", {"orders": {0: 4}}, member_id=member.member_id)
-    [summary] = await broker.groups.summaries()
+    member = await broker.streams.join("billing", wants("orders"))
+    await broker.streams.commit("billing", {"orders": {0: 4}}, member_id=member.member_id)
+    [summary] = await broker.group_admin.summaries()
     assert (summary.lag, summary.topics, summary.member_count, summary.state) == (6, ["orders"], 1, "stable")
-    lags = {part.partition: part for part in (await broker.groups.describe("billing")).partitions}
+    lags = {part.partition: part for part in (await broker.group_admin.describe("billing")).partitions}
     assert (lags[0].committed, lags[0].end_offset, lags[0].messages) == (4, 10, 6)
     assert lags[0].owner == member.member_id
     assert (lags[1].committed, lags[1].messages, lags[1].time_ms) == (None, 0, 0)
-    await broker.groups.service.leave("billing", member.member_id)
+    await broker.streams.members.leave("billing", member.member_id)
     await fill(broker, 5, partition=2)
-    [summary] = await broker.groups.summaries()
+    [summary] = await broker.group_admin.summaries()
     assert summary.lag == 11, "a partition without a commit counts too, with members or without"
 
 
@@ -121,36 +123,36 @@ async def test_lag_in_messages_and_time(broker: Broker) -> None:
 )
 async def test_resets(broker: Broker, to: Position | int, expected: int) -> None:
     await fill(broker, 10)
-    member = await broker.groups.join("billing", wants("orders"))
-    await broker.groups.commit("billing", {"orders": {0: 6}}, member_id=member.member_id)
+    member = await broker.streams.join("billing", wants("orders"))
+    await broker.streams.commit("billing", {"orders": {0: 6}}, member_id=member.member_id)
     with pytest.raises(GroupNotEmpty):
-        await broker.groups.reset("billing", "orders", to, dry_run=False)
-    await broker.groups.service.leave("billing", member.member_id)
-    planned = await broker.groups.reset("billing", "orders", to, dry_run=True)
-    assert broker.groups.committed("billing") == {"orders": {0: 6}}
-    done = await broker.groups.reset("billing", "orders", to, dry_run=False)
+        await broker.offset_reset.reset("billing", "orders", to, dry_run=False)
+    await broker.streams.members.leave("billing", member.member_id)
+    planned = await broker.offset_reset.reset("billing", "orders", to, dry_run=True)
+    assert broker.streams.committed("billing") == {"orders": {0: 6}}
+    done = await broker.offset_reset.reset("billing", "orders", to, dry_run=False)
     assert planned == done
     assert (done[0].old, done[0].new) == (6, expected)
-    assert broker.groups.committed("billing")["orders"][0] == expected
+    assert broker.streams.committed("billing")["orders"][0] == expected
 
 
 async def test_a_group_that_says_latest_begins_there_once_and_for_all(broker: Broker) -> None:
     await fill(broker, 5)
-    first = await broker.groups.join("billing", wants("orders"), start=LATEST)
-    await broker.groups.service.leave("billing", first.member_id)
+    first = await broker.streams.join("billing", wants("orders"), start=LATEST)
+    await broker.streams.members.leave("billing", first.member_id)
     await fill(broker, 2)
-    second = await broker.groups.join("billing", wants("orders"), start=LATEST)
+    second = await broker.streams.join("billing", wants("orders"), start=LATEST)
     assert values(await broker.poll.poll("billing", second.member_id, timeout_ms=0, limit=9)) == [b"0", b"1"]
 
 
 async def test_new_topics_and_partitions_reach_the_group(broker: Broker) -> None:
-    member = await broker.groups.join("billing", wants(pattern="orders.*"))
+    member = await broker.streams.join("billing", wants(pattern="orders.*"))
     await broker.create_topic("orders.eu", {"partitions": 2})
-    assert len(broker.groups.service.view("billing", member.member_id).assigned) == 6
+    assert len(broker.streams.members.view("billing", member.member_id).assigned) == 6
     await broker.add_partitions("orders.eu", 3)
-    assert len(broker.groups.service.view("billing", member.member_id).assigned) == 7
+    assert len(broker.streams.members.view("billing", member.member_id).assigned) == 7
     await broker.delete_topic("orders")
-    assert len(broker.groups.service.view("billing", member.member_id).assigned) == 3
+    assert len(broker.streams.members.view("billing", member.member_id).assigned) == 3
 
 
 async def test_members_offsets_and_generations_outlive_the_broker() -> None:
@@ -161,59 +163,57 @@ async def test_members_offsets_and_generations_outlive_the_broker() -> None:
         await broker.start()
         if turn == 0:
             await broker.create_topic("orders", {"partitions": 4})
-            member_id = (await broker.groups.join("billing", wants("orders"))).member_id
-            await broker.groups.service.join("billing", wants("orders"))
-        view = await broker.groups.service.heartbeat("billing", member_id)
+            member_id = (await broker.streams.join("billing", wants("orders"))).member_id
+            await broker.streams.members.join("billing", wants("orders"))
+        view = await broker.streams.members.heartbeat("billing", member_id)
         assert view.generation >= generation
         generation = view.generation
         mine = sorted(view.assigned)[0]
-        assert broker.groups.committed("billing") == ({"orders": {mine.partition: 0}} if turn else {})
-        await broker.groups.commit("billing", {"orders": {mine.partition: 0}}, member_id=member_id)
+        assert broker.streams.committed("billing") == ({"orders": {mine.partition: 0}} if turn else {})
+        await broker.streams.commit("billing", {"orders": {mine.partition: 0}}, member_id=member_id)
         if turn % 2:
             await broker.stop()
 
 
 async def test_what_is_refused(broker: Broker) -> None:
     with pytest.raises(InvalidRequest):
-        await broker.groups.join("billing", wants())
+        await broker.streams.join("billing", wants())
     with pytest.raises(GroupNotFound):
-        await broker.groups.describe("billing")
-    member = await broker.groups.join("billing", wants("orders"))
+        await broker.group_admin.describe("billing")
+    member = await broker.streams.join("billing", wants("orders"))
     with pytest.raises(InvalidRequest):
-        await broker.groups.commit("billing", {"orders": {0: 99}}, member_id=member.member_id)
+        await broker.streams.commit("billing", {"orders": {0: 99}}, member_id=member.member_id)
     with pytest.raises(GroupNotEmpty):
-        await broker.groups.service.delete("billing")
+        await broker.streams.delete("billing")
     with pytest.raises(InvalidSetting):
-        await broker.groups.alter("billing", {"colour": "red"})
-    await broker.groups.alter("billing", {"offsets_retention": "1h"})
-    assert (await broker.groups.describe("billing")).settings == {"offsets_retention": "1h"}
-    await broker.groups.service.leave("billing", member.member_id)
-    await broker.groups.service.delete("billing")
-    assert await broker.groups.summaries() == []
+        await broker.group_admin.alter("billing", {"colour": "red"})
+    await broker.group_admin.alter("billing", {"offsets_retention": "1h"})
+    assert (await broker.group_admin.describe("billing")).settings == {"offsets_retention": "1h"}
+    await broker.streams.members.leave("billing", member.member_id)
+    await broker.streams.delete("billing")
+    assert await broker.group_admin.summaries() == []
 
 
-async def test_a_heartbeat_waits_for_news_and_hears_it_at_once(broker: Broker) -> None:
-    first = await broker.groups.join("billing", wants("orders"))
-    waiting = asyncio.create_task(
-        broker.groups.service.heartbeat("billing", first.member_id, seen_version=first.version, wait_ms=60_000)
-    )
+async def test_a_member_that_waits_for_a_change_is_told_at_once(broker: Broker) -> None:
+    first = await broker.streams.join("billing", wants("orders"))
+    seen = await broker.streams.members.heartbeat("billing", first.member_id)
+    assert seen.version == first.version
+    waiting = asyncio.create_task(broker.streams.members.next_view("billing", seen, 60_000))
     await asyncio.sleep(0)
-    await broker.groups.join("billing", wants("orders"))
+    await broker.streams.join("billing", wants("orders"))
     told = await asyncio.wait_for(waiting, 5)
     assert told.state == "pending_revoke"
     assert len(told.revoke) == 2
-    after = await broker.groups.service.heartbeat("billing", first.member_id, revoked=told.revoke)
+    after = await broker.streams.members.heartbeat("billing", first.member_id, revoked=told.revoke)
     assert after.state == "complete"
-    assert broker.groups.service.group("billing").membership.owner_of(
-        TopicPartition(*next(iter(told.revoke)))
-    ) not in (
+    assert broker.streams.group("billing").membership.owner_of(TopicPartition(*next(iter(told.revoke)))) not in (
         None,
         first.member_id,
     )
 
 
 async def test_changes_of_settings_at_once_are_all_made(broker: Broker) -> None:
-    await broker.groups.join("billing", wants("orders"))
+    await broker.streams.join("billing", wants("orders"))
     settings = {"offsets_retention": "1d", "visibility": "7s", "max_attempts": 9, "backoff": "2s", "max_unacked": 5}
-    await asyncio.gather(*(broker.groups.alter("billing", {name: value}) for name, value in settings.items()))
-    assert broker.groups.service.group("billing").settings.settings() == settings
+    await asyncio.gather(*(broker.group_admin.alter("billing", {name: value}) for name, value in settings.items()))
+    assert broker.groups.group("billing").settings.settings() == settings

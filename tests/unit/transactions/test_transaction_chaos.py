@@ -20,9 +20,7 @@ from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
 from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.topic_partition import TopicPartition
-from quiver.model.transaction import LeasedAcks
-from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
+from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.queues.service import Received
 from unit.queues.queue_broker import StandingClock
 
@@ -184,7 +182,9 @@ class Run:
     async def _commit(self, worker: Worker, now: Transaction) -> Any:
         offsets = []
         if now.offset is not None:
-            offsets.append(GroupOffsets("g", [CommitPart(self.broker.topic("in").id, worker.number, now.offset)]))
+            offsets.append(
+                GroupOffsetCommit("g", [CommitPart(self.broker.topic("in").id, worker.number, now.offset)])
+            )
         runs = [(job.topic.id, job.run) for job in now.jobs]
         acks = [LeasedAcks(id, 0, run.group_id, run.lease_id, [(run.start, run.end)]) for id, run in runs]
         key = now.name if self.chance.random() < 0.3 else None
@@ -213,9 +213,10 @@ class Run:
         await self.broker.queues.expire_due()
 
     async def save(self) -> None:
-        groups, coordinator = self.broker.groups.service, self.broker.transactions._coordinator
+        broker, coordinator = self.broker, self.broker.transactions._coordinator
         works: list[Coroutine[Any, Any, None]] = [
-            groups._journal.snapshot(groups._table.encode),  # type: ignore[union-attr]
+            broker.groups._journaled.snapshot(),
+            broker.streams._journal._journaled.snapshot(),
             coordinator.journaled.snapshot(),
             *(partition.saved_state.save() for partition in self.broker._partitions.all()),
         ]
@@ -269,9 +270,8 @@ class Run:
         return found
 
     def offset_of(self, worker: Worker) -> int | None:
-        group = self.broker.groups.service.groups().get("g")
-        place = TopicPartition(self.broker.topic("in").id, worker.number)
-        committed = None if group is None else group.offsets.get(place)
+        partition = TopicPartition(self.broker.topic("in").id, worker.number)
+        committed = self.broker.streams.group("g").offsets.get(partition) if self.broker.groups.find("g") else None
         return None if committed is None else committed.offset
 
     async def drain(self) -> Counter[int]:

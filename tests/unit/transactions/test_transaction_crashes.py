@@ -18,9 +18,7 @@ from quiver.model.errors import ProducerFenced
 from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
 from quiver.model.topic_partition import TopicPartition
-from quiver.model.transaction import LeasedAcks
-from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
+from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.files import Buffer, Files
 from quiver.testing.power_cut import PowerCutFiles
@@ -58,8 +56,8 @@ async def look(broker: Broker) -> Seen:
 
     await broker.queues.expire_due()
     jobs = await broker.queues.receive(ReceiveRequest(["jobs"], "workers", consumer="after"))
-    groups = broker.groups.service.groups()
-    committed = groups["g"].offsets.get(TopicPartition(broker.topic("in").id, 0)) if "g" in groups else None
+    place = TopicPartition(broker.topic("in").id, 0)
+    committed = broker.streams.group("g").offsets.get(place) if broker.groups.find("g") else None
     return Seen(
         await read("out"),
         await read("more"),
@@ -165,7 +163,7 @@ async def run_to_the_end(
     sent = files.count
     run = job.run
     acks = [LeasedAcks(job.topic.id, 0, run.group_id, run.lease_id, [(run.start, run.end)])]
-    offsets = [GroupOffsets("g", [CommitPart(broker.topic("in").id, 0, 1)])]
+    offsets = [GroupOffsetCommit("g", [CommitPart(broker.topic("in").id, 0, 1)])]
     if commit:
         await broker.transactions.commit([key], offsets=offsets, acks=acks)
     else:
@@ -198,14 +196,14 @@ async def every_operation(tmp_path: Path, files: CopyingFiles | CuttingFiles, *,
     assert sent < count
     seen = set()
     for number in range(count):
-        place = tmp_path / f"place-{number}"
-        place.mkdir()
-        (copies / str(number)).rename(place / "data")
-        first = CuttingFiles(place / "data") if isinstance(files, CuttingFiles) else Unsynced()
-        is_whole = await check(place / "data", first, key, is_sent=number >= sent, number=number)
+        participant = tmp_path / f"participant-{number}"
+        participant.mkdir()
+        (copies / str(number)).rename(participant / "data")
+        first = CuttingFiles(participant / "data") if isinstance(files, CuttingFiles) else Unsynced()
+        is_whole = await check(participant / "data", first, key, is_sent=number >= sent, number=number)
         seen.add(is_whole)
         if isinstance(first, CuttingFiles):
-            again = await check(place / "again", Unsynced(), key, is_sent=number >= sent, number=number)
+            again = await check(participant / "again", Unsynced(), key, is_sent=number >= sent, number=number)
             assert again == is_whole, f"operation {number}"
     assert seen == ({True, False} if commit else {False})
 

@@ -9,8 +9,7 @@ from tests.unit.transactions.test_transaction_chaos import JOBS, Run
 from quiver.model.errors import ProducerFenced, TransactionConflict
 from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
-from quiver.model.transaction import LeasedAcks
-from quiver.protocol.transaction_messages import ProducerKey
+from quiver.model.transaction import LeasedAcks, ProducerKey
 
 
 async def begun(run: Run) -> ProducerKey:

@@ -7,18 +7,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from quiver.model.errors import CommitKeyConflict, ProducerFenced, UnknownProducer
-from quiver.protocol.transaction_messages import ProducerKey
+from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
     CODEC,
     Completed,
     Decided,
-    Ending,
     Event,
     Forgotten,
     Initialized,
     MarkersLeft,
-    Place,
+    Participant,
+    ProducerOutcome,
     Touched,
 )
 from quiver.transactions.state import KEYS_REMEMBERED_MS, LAST_EPOCH, TransactionState
@@ -35,8 +35,10 @@ def decided(
     key: str | None = None,
     at_ms: int = 0,
 ) -> Decided:
-    endings = [Ending(producer, epoch, producer, epoch + 1, [Place(1, 0)]) for producer, epoch in keys]
-    return Decided(id, commit, reason, at_ms, endings, key)  # type: ignore[arg-type]
+    outcomes = [
+        ProducerOutcome(producer, epoch, producer, epoch + 1, [Participant(1, 0)]) for producer, epoch in keys
+    ]
+    return Decided(id, commit, reason, at_ms, outcomes, key)  # type: ignore[arg-type]
 
 
 class StateAgainstHistory(RuleBasedStateMachine):
@@ -58,21 +60,21 @@ class StateAgainstHistory(RuleBasedStateMachine):
             if isinstance(event, Initialized) and event.producer_id == producer:
                 found = event.epoch
             if isinstance(event, Decided):
-                found = next((e.next_epoch for e in event.endings if e.producer_id == producer), found)
+                found = next((e.next_epoch for e in event.outcomes if e.producer_id == producer), found)
             if isinstance(event, Forgotten) and producer in event.producer_ids:
                 found = None
         return found
 
-    def last(self, producer: int) -> tuple[Decided, Ending] | None:
+    def last(self, producer: int) -> tuple[Decided, ProducerOutcome] | None:
         """The producer's last decision, if nobody took over since."""
         found = None
         for event in self.history:
             if isinstance(event, Initialized) and event.producer_id == producer:
                 found = None
             if isinstance(event, Decided):
-                for ending in event.endings:
-                    if ending.producer_id == producer:
-                        found = None if event.reason == "fenced" else (event, ending)
+                for outcome in event.outcomes:
+                    if outcome.producer_id == producer:
+                        found = None if event.reason == "fenced" else (event, outcome)
             if isinstance(event, Forgotten) and producer in event.producer_ids:
                 found = None
         return found
@@ -132,17 +134,17 @@ class StateAgainstHistory(RuleBasedStateMachine):
         keys = [ProducerKey(producer, epoch) for producer in sorted(producers)]
         lasts = [self.last(key.producer_id) for key in keys]
         same = [
-            (event.id, ending)
+            (event.id, outcome)
             for last in lasts
             if last is not None
-            for event, ending in [last]
-            if ending.epoch == epoch and event.commit == commit
+            for event, outcome in [last]
+            if outcome.epoch == epoch and event.commit == commit
         ]
         is_known = len(same) == len(keys) and (not commit or len({id for id, _ in same}) == 1)
         answer = self.state.repeated(keys, commit=commit)
         assert (answer is not None) == is_known
         if answer is not None:
-            assert answer.producers == [ProducerKey(ending.next_id, ending.next_epoch) for _, ending in same]
+            assert answer.producers == [ProducerKey(outcome.next_id, outcome.next_epoch) for _, outcome in same]
 
     @invariant()
     def what_is_unfinished_is_decided_and_not_completed(self) -> None:
@@ -154,7 +156,7 @@ class StateAgainstHistory(RuleBasedStateMachine):
     def counts_are_right(self) -> None:
         all = [event for event in self.history if isinstance(event, Decided)]
         assert self.state.commits == sum(event.commit for event in all)
-        assert self.state.aborts == sum(len(event.endings) for event in all if not event.commit)
+        assert self.state.aborts == sum(len(event.outcomes) for event in all if not event.commit)
 
 
 TestState = StateAgainstHistory.TestCase
@@ -166,11 +168,11 @@ def test_an_open_transaction_is_committed_only_if_that_was_decided(epoch: int) -
     state = TransactionState()
     state.apply(Initialized(1, 2, None, 1000, 0))
     state.apply(decided(1, (1, 2)))
-    assert state.outcome(1, epoch) == (epoch == 2)
+    assert state.was_committed(1, epoch) == (epoch == 2)
     state.apply(Completed([1]))
-    assert state.outcome(1, epoch) == (epoch == 2), "also when it was thought to be known everywhere"
+    assert state.was_committed(1, epoch) == (epoch == 2), "also when it was thought to be known everywhere"
     state.apply(decided(2, (1, 3), commit=False))
-    assert not state.outcome(1, 3)
+    assert not state.was_committed(1, 3)
 
 
 def test_a_key_is_remembered_for_a_week() -> None:
@@ -210,7 +212,7 @@ def test_a_decision_of_before_descriptions() -> None:
 def test_when_the_epochs_are_used_up_the_producer_goes_on_under_another_id() -> None:
     state = TransactionState()
     state.apply(Initialized(1, LAST_EPOCH, "id", 1000, 0))
-    state.apply(Decided(1, True, "request", 5, [Ending(1, LAST_EPOCH, 77, 0, [])]))
+    state.apply(Decided(1, True, "request", 5, [ProducerOutcome(1, LAST_EPOCH, 77, 0, [])]))
     assert state.ids == {"id": 77}
     assert state.check(77, 0).transactional_id == "id"
     assert state.repeated([ProducerKey(1, LAST_EPOCH)], commit=True) == (True, [ProducerKey(77, 0)], True)
@@ -223,6 +225,37 @@ def test_what_is_left_of_a_decision_is_what_was_noted() -> None:
     state = TransactionState()
     state.apply(Initialized(1, 0, None, 1000, 0))
     state.apply(decided(1, (1, 0)))
-    state.apply(MarkersLeft(1, [Ending(1, 0, 1, 1, [Place(2, 3)])]))
-    assert [ending.places for ending in state.unfinished[1].endings] == [[Place(2, 3)]]
+    state.apply(MarkersLeft(1, [ProducerOutcome(1, 0, 1, 1, [Participant(2, 3)])]))
+    assert [outcome.participants for outcome in state.unfinished[1].outcomes] == [[Participant(2, 3)]]
     assert state.unfinished[1].commit
+
+
+@pytest.mark.parametrize(
+    ("event", "record"),
+    [
+        (Initialized(7, 2, "id", 60_000, 1000), "96000702a26964cdea60cd03e8"),
+        (Touched(7, 2), "93010702"),
+        (
+            Decided(
+                5,
+                True,
+                "request",
+                1000,
+                [ProducerOutcome(7, 2, 7, 3, [Participant(1, 0), Participant(1, 1, True)])],
+                "key",
+                [GroupOffsetCommit("g", [CommitPart(1, 0, 42, "m")], "me", 3)],
+                [LeasedAcks(1, 2, 3, 4, [(0, 5)])],
+                [4],
+                "what",
+            ),
+            "9b0205c3a772657175657374cd03e891950702070392930100c2930101c3a36b65799194a167919401002aa16da26d6503"
+            "919501020304919200059104a477686174",
+        ),
+        (MarkersLeft(5, [ProducerOutcome(7, 2, 7, 3, [Participant(1, 0)])]), "93030591950702070391930100c2"),
+        (Completed([5]), "92049105"),
+        (Forgotten([7]), "92059107"),
+    ],
+)
+def test_records_of_the_journal_keep_their_format(event: Event, record: str) -> None:
+    assert CODEC.encode(event).hex() == record
+    assert CODEC.decode(bytes.fromhex(record)) == event

@@ -8,7 +8,6 @@ import pytest
 import pytest_asyncio
 from tests.unit.queues.queue_broker import QueueBroker
 
-from quiver.groups.member import Subscription
 from quiver.messages.fetch import FetchPart
 from quiver.model.errors import (
     DiskFull,
@@ -27,13 +26,12 @@ from quiver.model.errors import (
 from quiver.model.message import NewMessage
 from quiver.model.position import LATEST
 from quiver.model.topic_partition import TopicPartition
-from quiver.model.transaction import LeasedAcks
+from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.partition.partition import Partition
-from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets, ProducerKey
 from quiver.queues.service import Received
 from quiver.records.build import build_frame
 from quiver.records.read import open_frame
+from quiver.streams.member import Subscription
 
 
 class Bank(QueueBroker):
@@ -71,13 +69,13 @@ class Bank(QueueBroker):
             found += [message.value for message in page.messages]
         return found
 
-    def offsets(self, group: str, topic: str, **options: Any) -> list[GroupOffsets]:
+    def offsets(self, group: str, topic: str, **options: Any) -> list[GroupOffsetCommit]:
         parts = [CommitPart(self.broker.topic(topic).id, 0, options.pop("offset", 1))]
-        return [GroupOffsets(group, parts, **options)]
+        return [GroupOffsetCommit(group, parts, **options)]
 
     def committed(self, group: str, topic: str) -> int | None:
-        place = TopicPartition(self.broker.topic(topic).id, 0)
-        found = self.broker.groups.service.group(group).offsets.get(place)
+        participant = TopicPartition(self.broker.topic(topic).id, 0)
+        found = self.broker.streams.group(group).offsets.get(participant)
         return None if found is None else found.offset
 
     def partition(self, topic: str, number: int = 0) -> Partition:
@@ -332,14 +330,14 @@ async def test_offsets_of_an_aborted_transaction_never_were(bank: Bank) -> None:
 
 async def test_a_member_that_lost_its_partition_cannot_commit_its_offsets(bank: Bank) -> None:
     await bank.publish("b", b"1")
-    view = await bank.broker.groups.join("g", Subscription(client_id="c", topics=["b"]))
+    view = await bank.broker.streams.join("g", Subscription(client_id="c", topics=["b"]))
     key = await bank.init()
     await bank.send(key, "a", 0, b"out")
     offsets = bank.offsets("g", "b", member_id=view.member_id, generation=view.generation)
     await bank.broker.transactions.add_offsets(*key_of(key), offsets)
     with pytest.raises(GroupNotEmpty):
         await bank.broker.transactions.add_offsets(*key_of(key), bank.offsets("g", "b"))
-    await bank.broker.groups.service.leave("g", view.member_id)
+    await bank.broker.streams.members.leave("g", view.member_id)
     with pytest.raises(Exception, match="not a member") as lost:
         await bank.commit(key)
     assert not isinstance(lost.value, MemberFenced | ProducerFenced)
@@ -438,10 +436,10 @@ async def test_the_lag_of_a_group_is_that_of_committed_messages(bank: Bank) -> N
     key = await bank.init()
     await bank.publish("b", b"1")
     await bank.send(key, "b", 0, b"2")
-    await bank.broker.groups.join("g", Subscription(client_id="c", topics=["b"]))
+    await bank.broker.streams.join("g", Subscription(client_id="c", topics=["b"]))
 
     async def lag() -> int:
-        [part] = await bank.broker.groups.lag("g")
+        [part] = await bank.broker.lag.of("g")
         return part.messages
 
     assert await lag() == 1
@@ -517,19 +515,22 @@ async def test_a_transaction_with_a_frame_missing_is_not_committed(bank: Bank) -
 async def test_members_of_one_group_bring_their_own_offsets(bank: Bank) -> None:
     await bank.publish("a", b"1", partition=0)
     await bank.publish("a", b"2", partition=1)
-    views = [await bank.broker.groups.join("g", Subscription(client_id=name, topics=["a"])) for name in "xy"]
-    service, topic = bank.broker.groups.service, bank.broker.topic("a").id
+    views = [await bank.broker.streams.join("g", Subscription(client_id=name, topics=["a"])) for name in "xy"]
+    members, topic = bank.broker.streams.members, bank.broker.topic("a").id
     for _ in range(3):
-        seen = [await service.heartbeat("g", view.member_id) for view in views]
-        views = [await service.heartbeat("g", view.member_id, revoked=view.revoke) for view in seen]
+        seen = [await members.heartbeat("g", view.member_id) for view in views]
+        views = [await members.heartbeat("g", view.member_id, revoked=view.revoke) for view in seen]
     offsets = [
-        GroupOffsets("g", [CommitPart(topic, place.partition, 1)], view.member_id, view.generation)
+        GroupOffsetCommit("g", [CommitPart(topic, participant.partition, 1)], view.member_id, view.generation)
         for view in views
-        for place in view.assigned
+        for participant in view.assigned
     ]
     assert len(offsets) == 2
     await bank.commit(await bank.init(), offsets=offsets)
-    assert sorted((p.partition, c.offset) for p, c in service.group("g").offsets.items()) == [(0, 1), (1, 1)]
+    assert sorted((p.partition, c.offset) for p, c in bank.broker.streams.group("g").offsets.items()) == [
+        (0, 1),
+        (1, 1),
+    ]
 
 
 async def test_a_marker_that_cannot_be_written_is_tried_until_it_is(

@@ -12,7 +12,7 @@ from quiver.cli.options.names import completer
 from quiver.model.times import format_duration, format_time
 
 if TYPE_CHECKING:
-    from quiver.protocol.transaction_messages import TransactionInfo
+    from quiver.model.transaction import TransactionInfo
 
 app = group_app("List, describe and abort transactions.")
 

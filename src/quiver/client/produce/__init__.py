@@ -1,1 +1,1 @@
-"""Sending messages: batches, partitions, retries, outcomes."""
+"""Messages on their way into batches: options, chunks, columns, results."""

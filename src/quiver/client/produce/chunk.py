@@ -3,25 +3,15 @@
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
+from quiver.client.produce.batches.send_outcome import SendOutcome
+from quiver.client.produce.route import PLAIN_ROUTE, Route
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import SendOutcome
-from quiver.model.priority import Priority
 
 SMALL_VALUE_BYTES = 1024
 SMALL_KEY_BYTES = 256
 _STEP = 512
 
 _Item = TypeVar("_Item")
-
-
-class Route(NamedTuple):
-    """What messages must have in common to share a chunk."""
-
-    priority: int
-    partition: int | None
-    """None: by the key, by the id, or any."""
-    delayed: bool = False
-    """Delayed messages have frames of their own."""
 
 
 class Outgoing(NamedTuple):
@@ -159,7 +149,7 @@ class Chunk:
         return rows
 
 
-SEALED_CHUNK = Chunk("", Route(Priority.NORMAL, None))
+SEALED_CHUNK = Chunk("", PLAIN_ROUTE)
 SEALED_CHUNK.seal()
 
 

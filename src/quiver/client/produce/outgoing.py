@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from quiver.client.produce.chunk import Outgoing, Route
+from quiver.client.produce.chunk import Outgoing
 from quiver.client.produce.options import SendOptions
 from quiver.client.produce.payload import header_bytes, id_bytes, key_bytes, value_bytes
+from quiver.client.produce.route import PLAIN_ROUTE, Route
 from quiver.model.errors import InvalidRequest
-from quiver.model.priority import Priority, parse_priority
+from quiver.model.priority import parse_priority
 from quiver.model.times import parse_duration_ms, parse_time_ms
 
-PLAIN_ROUTE = Route(Priority.NORMAL, None)
 _NAMES = frozenset(SendOptions.__annotations__)
 
 

@@ -53,7 +53,7 @@ class PartitionSource:
         return not (self.is_fetching or self.is_paused or self.is_gone or self.cursor.is_finished)
 
     def rewind(self) -> None:
-        """Fetches anew from the position on."""
+        """Fetches again from the position on."""
         self.cursor = Cursor(self.partition, self.position)
         self.is_fetching = False
 

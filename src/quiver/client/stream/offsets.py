@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from quiver.client.read.partition_source import PartitionSource
 from quiver.model.errors import MemberFenced
 from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import GroupOffsets
+from quiver.protocol.transaction_messages import GroupOffsetCommit
 
 
 class StreamOffsets:
@@ -20,14 +20,14 @@ class StreamOffsets:
     def __bool__(self) -> bool:
         return bool(self._moved)
 
-    def request(self, member_id: str, generation: int, held: Sequence[PartitionSource]) -> GroupOffsets:
+    def request(self, member_id: str, generation: int, held: Sequence[PartitionSource]) -> GroupOffsetCommit:
         """For a commit in this generation; MemberFenced when a partition went to somebody else meanwhile."""
         for source, _ in self._moved:
             if source not in held:
                 where = f"{source.topic}-{source.partition}"
                 raise MemberFenced(f"{where} is no longer assigned to this member; what it read is read again")
         parts = [CommitPart(source.topic_id, source.partition, position) for source, position in self._moved]
-        return GroupOffsets(self._group, parts, member_id, generation)
+        return GroupOffsetCommit(self._group, parts, member_id, generation)
 
     def committed(self) -> None:
         for source, position in self._moved:

@@ -12,6 +12,7 @@ from quiver.model.errors import Overloaded, QuiverError, ShuttingDown
 from quiver.model.limits import Limits
 from quiver.protocol.failure import failure_of
 from quiver.protocol.packet import NO_CORRELATION, encode_packet
+from quiver.structures.ordered_set import OrderedSet
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
 from quiver.system.network import Network, TcpNetwork
 
@@ -45,7 +46,7 @@ class NativeGateway:
         self._limits = broker.limits if limits is None else limits
         self._budget = budget or MemoryBudget(DEFAULT_BYTES)
         self._listeners: list[socket.socket] = []
-        self._connections: set[Connection] = set()
+        self._connections: OrderedSet[Connection] = OrderedSet()
         self._watch: asyncio.Task[None] | None = None
         self._all_closed = asyncio.Event()
         self._stopped = False

@@ -24,6 +24,7 @@ from quiver.protocol.packet import Packet, decode_request, encode_packet
 from quiver.protocol.queue_messages import Receive
 from quiver.queues.service import Received as Lease
 from quiver.storage.port import FrameSlice
+from quiver.structures.ordered_set import OrderedSet
 from quiver.system.memory_budget import Holding
 
 logger = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ class Session:
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waits: set[asyncio.Task[None]] = set()
+        self._waits: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._wait_end: QuiverError | None = None
         self._consumer = f"{peer}/{counts.connections_total}"
         """Receives for whoever has no name of its own."""
@@ -114,15 +115,15 @@ class Session:
 
     def members_lost(self) -> None:
         """The connection is gone: members that were heard here may be, too."""
-        groups = self._broker.groups.service
+        members = self._broker.streams.members
         while self._members:
             group, member_id = self._members.pop()
-            if groups.connections.forget(group, member_id, self):
-                groups.connection_lost(group, member_id)
+            if members.connections.forget(group, member_id, self):
+                members.connection_lost(group, member_id)
 
     def _heard(self, group: str, member_id: str) -> None:
         self._members.add((group, member_id))
-        self._broker.groups.service.connections.note(group, member_id, self)
+        self._broker.streams.members.connections.note(group, member_id, self)
         if self._outbox.is_closed:
             self.members_lost()
 
@@ -201,7 +202,7 @@ class Session:
                     self._heard(request.group, answer.member_id)
                 elif isinstance(request, LeaveGroup):
                     self._members.discard((request.group, request.member_id))
-                    self._broker.groups.service.connections.forget(request.group, request.member_id, self)
+                    self._broker.streams.members.connections.forget(request.group, request.member_id, self)
         except asyncio.CancelledError:
             if self._wait_end is None:
                 raise

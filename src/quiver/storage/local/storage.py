@@ -21,6 +21,7 @@ from quiver.storage.local.log import LocalLog
 from quiver.storage.local.write_behind import WriteBehind
 from quiver.storage.memory.storage import check_log_id
 from quiver.storage.port import LogOptions
+from quiver.structures.ordered_set import OrderedSet
 from quiver.system.clock import Clock, SystemClock
 from quiver.system.files import Files
 from quiver.system.pace import bounded_gather, paced
@@ -79,7 +80,7 @@ class LocalStorage:
         self._epoch_turn = asyncio.Lock()
         self._logs: dict[str, LocalLog] = {}
         self._opening: dict[str, asyncio.Lock] = {}
-        self._dirty: set[WriteBehind] = set()
+        self._dirty: OrderedSet[WriteBehind] = OrderedSet()
         self._flusher = SupervisedTask("flushing", self._flush_forever)
         self._lock_fd = -1
 
@@ -111,7 +112,12 @@ class LocalStorage:
         self._flusher.start()
 
     def _take_lock(self) -> None:
+        is_new = not self._files.names(self._root)
         self._files.make_directory(self._logs_path)
+        if is_new:
+            # Without its name in the directory above, a power cut takes everything; logs sync what is below it.
+            with contextlib.suppress(PermissionError):
+                self._files.sync_directory(self._root.parent)
         path = self._root / "lock"
         try:
             self._lock_fd = self._files.lock(path)
@@ -232,7 +238,7 @@ class LocalStorage:
 
     async def flush(self) -> None:
         """Syncs every log that has written since the last time, many at once."""
-        dirty, self._dirty = self._dirty, set()
+        dirty, self._dirty = self._dirty, OrderedSet()
         await bounded_gather(_flush, dirty)
 
     async def _flush_forever(self) -> None:

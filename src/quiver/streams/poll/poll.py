@@ -1,14 +1,14 @@
 """Poll: a group member reads over plain requests. What it gets is leased to it, so that it can ack single messages.
 
 A group whose members poll has the delivery state of a queue group in each partition, read in offset order and by the
-partition's owner alone. Where the group is, `broker.positions` knows: a commit settles everything below it, acks
+partition's owner alone. Where the group is, `streams.positions` knows: a commit settles everything below it, acks
 advance the group over what is settled without a gap, and what is neither committed nor acked comes again.
 """
 
 import asyncio
 from typing import NamedTuple
 
-from quiver.groups.live_group import MemberView
+from quiver.groups.service import Groups
 from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.limits import MIB
 from quiver.model.topic import Topic
@@ -17,8 +17,9 @@ from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.receive_call import Received
 from quiver.queues.service import Queues
 from quiver.queues.state.port import GroupState
+from quiver.streams.member_view import MemberView
 from quiver.streams.poll.sessions import PollSession, PollSessions
-from quiver.streams.service import Groups
+from quiver.streams.service import Streams
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
 from quiver.topics.catalogue import TopicCatalogue
@@ -43,14 +44,22 @@ class PolledPartition(NamedTuple):
 
 class Poll:
     def __init__(
-        self, groups: Groups, queues: Queues, metadata: TopicCatalogue, partitions: Partitions, *, clock: Clock
+        self,
+        groups: Groups,
+        streams: Streams,
+        queues: Queues,
+        catalogue: TopicCatalogue,
+        partitions: Partitions,
+        *,
+        clock: Clock,
     ) -> None:
         self._groups = groups
+        self._streams = streams
         self._queues = queues
-        self._metadata = metadata
+        self._catalogue = catalogue
         self._partitions = partitions
         self._clock = clock
-        self.sessions = PollSessions(groups.service)
+        self.sessions = PollSessions(groups, streams)
 
     async def poll(self, group: str, member_id: str, *, timeout_ms: int, limit: int) -> list[PolledPartition]:
         """Messages after those this member holds, waiting for some; counts as a sign of life all the while.
@@ -60,9 +69,9 @@ class Poll:
         deadline = self._clock.monotonic() + max(0.0, timeout_ms / 1000 - _ANSWER_EARLY_SECONDS)
         while True:
             view = await self._sign_of_life(group, member_id)
-            news, changed = asyncio.Event(), self._groups.service.changed(group)
-            group_id = self._groups.service.group(group).id
-            watched = [self._partitions.get(*p) for p in view.assigned if self._groups.topic_name(p.topic_id)]
+            news, changed = asyncio.Event(), self._streams.members.changed(group)
+            group_id = self._groups.group(group).id
+            watched = [self._partitions.get(*p) for p in view.assigned if self._streams.topic_name(p.topic_id)]
             for partition in watched:
                 partition.committed.watch(news.set)
             self._queues.watchers.watch(group_id, news.set)
@@ -84,16 +93,16 @@ class Poll:
         await self._queues.give_back([received for part in polled for received in part.received])
 
     async def _sign_of_life(self, group: str, member_id: str) -> MemberView:
-        view = await self._groups.service.heartbeat(group, member_id)
+        view = await self._streams.members.heartbeat(group, member_id)
         if view.revoke:
-            view = await self._groups.service.heartbeat(group, member_id, revoked=view.revoke)
+            view = await self._streams.members.heartbeat(group, member_id, revoked=view.revoke)
         return view
 
     async def _read(self, group: str, member_id: str, limit: int) -> tuple[MemberView, list[PolledPartition]]:
         """One poll of a member at a time; one that is given up gives back what it took."""
         session = self.sessions.of(group, member_id)
         async with session.lock:
-            view = self._groups.service.view(group, member_id)
+            view = self._streams.members.view(group, member_id)
             found: list[PolledPartition] = []
             try:
                 problem = await self._take(group, view, session, limit, found)
@@ -116,7 +125,7 @@ class Poll:
             try:
                 received = await self._take_from(group, view.member_id, session, partition, limit, _POLL_BYTES - size)
             except QuiverError as error:
-                if self._groups.topic_name(partition.topic_id) is not None:
+                if self._streams.topic_name(partition.topic_id) is not None:
                     problem = error
                 continue
             if received:
@@ -129,14 +138,14 @@ class Poll:
     async def _take_from(
         self, group: str, member_id: str, session: PollSession, partition: TopicPartition, limit: int, max_bytes: int
     ) -> list[Received]:
-        topic = self._metadata.topic_by_id(partition.topic_id)
+        topic = self._catalogue.topic_by_id(partition.topic_id)
         if not self._may_have_some(group, partition):
             return []
         queue = await self._take_over(group, member_id, session, partition)
-        group_id, settings = self._groups.service.group(group).id, self._queues.settings_of(topic.id, group)
+        group_id, settings = self._groups.group(group).id, self._queues.settings_of(topic.id, group)
         if not (await queue.issuer.read_ahead(group_id, count=limit))[_LEVEL]:
             return []
-        if partition not in self._groups.service.view(group, member_id).assigned:
+        if partition not in self._streams.members.view(group, member_id).assigned:
             return []  # it went to somebody else meanwhile; from here to the lease there is no await
         lease, deadline_ms = (
             queue.issuer.new_lease_id(),
@@ -161,19 +170,19 @@ class Poll:
     def _may_have_some(self, group: str, partition: TopicPartition) -> bool:
         """Whether there is anything to read or to deliver again: a partition that was never used costs nothing."""
         queue = self._queues.partition_queues(partition.topic_id).get(partition.partition)
-        if queue is not None and queue.state(self._groups.service.group(group).id) is not None:
+        if queue is not None and queue.state(self._groups.group(group).id) is not None:
             return True
-        return self._groups.next_offset(group, partition) < self._partitions.get(*partition).committed.high_watermark
+        return self._streams.next_offset(group, partition) < self._partitions.get(*partition).committed.high_watermark
 
     async def _take_over(
         self, group: str, member_id: str, session: PollSession, partition: TopicPartition
     ) -> PartitionQueue:
         """The group's state in a partition that the member owns: nobody else holds anything."""
-        topic = self._metadata.topic_by_id(partition.topic_id)
+        topic = self._catalogue.topic_by_id(partition.topic_id)
         queue = await self._queues.partition_queue(topic, partition.partition)
-        known = self._groups.service.group(group)
-        group_id, state = known.id, queue.state(known.id)
-        if state is None or partition not in known.offsets:
+        group_id = self._groups.group(group).id
+        state = queue.state(group_id)
+        if state is None or partition not in self._streams.group(group).offsets:
             state = await self._begin(group, partition, queue)
         for holder in state.held_by():
             if holder != member_id or partition in session.let_go:
@@ -185,27 +194,27 @@ class Poll:
         return queue
 
     async def _begin(self, group: str, partition: TopicPartition, queue: PartitionQueue) -> GroupState:
-        """The first poll there, where the group is. It is in the group journal first: commits come behind it."""
-        start = self._groups.next_offset(group, partition)
-        await self._groups.service.begin_at(group, {partition: start}, is_told=False)
-        known = self._groups.service.group(group)
-        if partition not in known.offsets:
+        """The first poll there, where the group is. That is journaled first, so commits come after it."""
+        start = self._streams.next_offset(group, partition)
+        await self._streams.offsets.begin_at(group, {partition: start}, is_commit=False)
+        committed = self._streams.group(group).offsets.get(partition)
+        if committed is None:
             raise TopicNotFound(topic=f"topic id {partition.topic_id}")  # it was deleted meanwhile
         return await queue.begin(
-            known.id,
+            self._groups.group(group).id,
             ordering="none",
-            start=self._groups.next_offset(group, partition),
+            start=self._streams.next_offset(group, partition),
             in_offset_order=True,
-            version=known.offsets[partition].version,
+            version=committed.version,
         )
 
     def _pause_seconds(self, group: str, member_id: str) -> float:
-        member = self._groups.service.group(group).membership.member(member_id)
+        member = self._streams.group(group).membership.member(member_id)
         return member.subscription.session_ms / 3000
 
     def _seconds_to_retry(self, group: str, view: MemberView) -> float:
         """Until a message that the member holds may come again."""
-        group_id, nearest_ms = self._groups.service.group(group).id, None
+        group_id, nearest_ms = self._groups.group(group).id, None
         for topic_id, number in view.assigned:
             queue = self._queues.partition_queues(topic_id).get(number)
             state = None if queue is None else queue.state(group_id)

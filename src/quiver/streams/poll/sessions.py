@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Iterable
 
-from quiver.groups.live_group import MemberView
-from quiver.groups.service import GroupService
+from quiver.groups.service import Groups
 from quiver.model.topic_partition import TopicPartition
+from quiver.streams.member_view import MemberView
+from quiver.streams.service import Streams
 
 _FIRST_SWEEP_GROUPS = 64
 
@@ -34,8 +35,9 @@ class PollSession:
 
 
 class PollSessions:
-    def __init__(self, service: GroupService) -> None:
-        self._service = service
+    def __init__(self, groups: Groups, streams: Streams) -> None:
+        self._groups = groups
+        self._streams = streams
         self._by_group: dict[str, dict[str, PollSession]] = {}
         self._sweep_at = _FIRST_SWEEP_GROUPS
 
@@ -47,7 +49,7 @@ class PollSessions:
             sessions = self._by_group[group] = {}
         session = sessions.get(member_id)
         if session is None:
-            members = self._service.group(group).membership.members
+            members = self._streams.group(group).membership.members
             for gone in sessions.keys() - members.keys():
                 del sessions[gone]
             session = sessions[member_id] = PollSession()
@@ -70,6 +72,6 @@ class PollSessions:
 
     def _sweep(self) -> None:
         if len(self._by_group) >= self._sweep_at:
-            groups = self._service.groups()
+            groups = self._groups.groups()
             self._by_group = {name: sessions for name, sessions in self._by_group.items() if name in groups}
             self._sweep_at = max(_FIRST_SWEEP_GROUPS, 2 * len(self._by_group))

@@ -41,7 +41,7 @@ def archive(
         typer.Option(metavar="DDL", help="Columns for fields of JSON values: DDL, or a file with DDL or JSON."),
     ] = None,
     infer_schema: Annotated[
-        bool, typer.Option("--infer-schema", help="The same, told from the first messages.")
+        bool, typer.Option("--infer-schema", help="The same, inferred from the first messages.")
     ] = False,
     compression: Annotated[str, typer.Option(help="zstd, snappy, lz4, gzip or none.")] = "zstd",
     compact: Annotated[bool, typer.Option("--compact", help="Join small files of the lake afterwards.")] = False,

@@ -13,8 +13,8 @@ from quiver.model.errors import InvalidRequest
 from quiver.system.randomness import SystemRandomness
 from quiver_spark.jobs.archive.plan import COMMIT_BYTES, Round, remaining, rounds
 from quiver_spark.jobs.archive.value_columns import check_schema_choice, columns_of_values
+from quiver_spark.jobs.arguments import SessionOrFactory, batch_read_options, started
 from quiver_spark.jobs.file_tasks import cores, on_workers
-from quiver_spark.jobs.given import GivenSession, given_options, started
 from quiver_spark.jobs.progress import Bar, Summary, progress_bar
 from quiver_spark.lake.files import LakeFile
 from quiver_spark.lake.json_columns import JsonColumns
@@ -35,7 +35,7 @@ _ATTEMPT_BYTES = 6
 
 
 class ArchiveTask(NamedTuple):
-    """What the workers need to know; goes to them as it is."""
+    """What the workers need; sent to them as it is."""
 
     root: str
     options: ReadOptions
@@ -58,7 +58,7 @@ class ArchiveTask(NamedTuple):
 
 
 def run(
-    spark: GivenSession,
+    spark: SessionOrFactory,
     source: ReadOptions | Mapping[str, object],
     lake: str | Path,
     *,
@@ -79,7 +79,7 @@ def run(
     if compression not in COMPRESSIONS:
         raise InvalidRequest(problem=f"compression {compression!r} is not one of {', '.join(COMPRESSIONS)}")
     check_schema_choice(schema, infer=infer_schema)
-    options = given_options(source)
+    options = batch_read_options(source)
     lake_root(lake)
     catalogue = open_catalogue(options)
     try:

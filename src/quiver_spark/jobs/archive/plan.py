@@ -63,9 +63,9 @@ def _check_same(lake: Lake, topic: TopicExtent, *, fails: bool) -> None:
     archived = lake.topic_id(topic.name)
     if archived is not None and archived != topic.id and fails:
         raise OffsetOutOfRange(
-            f"topic {topic.name!r} was made anew since it was archived, what came after the last run is gone: archive"
-            " it into another lake, or set failOnDataLoss to false to add its messages to those of the old one (the"
-            " column topic_id tells them apart)",
+            f"topic {topic.name!r} was deleted and created again since it was archived; what came after the last run"
+            " is gone: archive it into another lake, or set failOnDataLoss to false to add its messages to those of"
+            " the old one (the column topic_id distinguishes them)",
             topic=topic.name,
         )
 

@@ -28,11 +28,11 @@ _ATTEMPT_BYTES = 6
 
 
 def bins(files: Sequence[LakeFile], *, target_bytes: int = TARGET_BYTES) -> list[tuple[LakeFile, ...]]:
-    """Which files become one: neighbours of one partition and date that fit the target together. Pure.
+    """Which files are joined: neighbours of one partition and date that fit the target together. Pure.
 
     Nothing of the date lies between two neighbours, so one range from the first to the last says as much as theirs.
-    Files of topics that had the same name one after the other stay apart; where their ids are not known, ranges that
-    overlap tell.
+    Files of topics that had the same name one after the other stay apart; where their ids are not known, overlapping
+    ranges show it.
     """
     found = []
     in_order = sorted(files, key=lambda file: (*_home(file), file.start))
@@ -88,7 +88,7 @@ def _is_whole(lake: Lake, group: Sequence[LakeFile]) -> bool:
 
 
 class JoinTask(NamedTuple):
-    """What the workers need to know; goes to them as it is."""
+    """What the workers need; sent to them as it is."""
 
     root: str
     compression: str

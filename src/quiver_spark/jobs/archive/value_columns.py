@@ -1,4 +1,4 @@
-"""Which typed columns an archive run writes: by a schema that was given, or told from the first messages."""
+"""Which typed columns an archive run writes: from a schema, or inferred from the first messages."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
 
 SAMPLE = 10_000
-"""Messages of each partition that a schema is told from."""
+"""How many messages of each partition a schema is inferred from."""
 
 
 def columns_of_values(

@@ -83,7 +83,7 @@ def _show_document(summary: "AuditSummary", output: Output) -> None:
 
 
 def findings_table(summary: "AuditSummary") -> list[str]:
-    """A line a finding, some of each kind; or one that says that there is none."""
+    """One line per finding, some of each kind; or a line that says that there is none."""
     if summary.is_clean:
         return ["", "nothing is wrong"]
     shown: list[Finding] = []

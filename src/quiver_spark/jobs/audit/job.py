@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from quiver.model.errors import InvalidRequest
+from quiver_spark.jobs.arguments import SessionOrFactory, batch_read_options, started
 from quiver_spark.jobs.audit.finding import KEPT, Finding, Findings
 from quiver_spark.jobs.audit.lake.counts import LakeAnswer
 from quiver_spark.jobs.audit.lake.lake_audit import LakeAudit
-from quiver_spark.jobs.audit.log.log_audit import LogPlan, Stretch, join_logs, plan_logs
-from quiver_spark.jobs.audit.log.stretch import StretchReport
+from quiver_spark.jobs.audit.log.log_audit import AuditedRange, LogPlan, join_logs, plan_logs
+from quiver_spark.jobs.audit.log.range_checks import RangeReport
 from quiver_spark.jobs.audit.topics import AuditedTopic, audited_topics
 from quiver_spark.jobs.audit.workers import on_workers
 from quiver_spark.jobs.file_tasks import cores
-from quiver_spark.jobs.given import GivenSession, given_options, started
 from quiver_spark.jobs.progress import Summary, progress_bar
 from quiver_spark.lake.table import Lake, open_lake
 from quiver_spark.runtime.stopwatch import Stopwatch
@@ -62,7 +62,7 @@ class AuditSummary(Summary, kw_only=True):
 
 
 def run(
-    spark: GivenSession,
+    spark: SessionOrFactory,
     source: ReadOptions | Mapping[str, object],
     *,
     lake: str | Path | None = None,
@@ -79,7 +79,7 @@ def run(
         raise InvalidRequest(problem="deep compares messages with a lake: name it")
     if keep < 1:
         raise InvalidRequest(problem=f"keep: {keep} is not a whole number above 0")
-    options = given_options(source)._replace(committed=False, fail_on_data_loss=False)
+    options = batch_read_options(source)._replace(committed=False, fail_on_data_loss=False)
     archive = None if lake is None else open_lake(lake)
     catalogue = open_catalogue(options)
     try:
@@ -89,10 +89,10 @@ def run(
         with progress_bar("audit", plan.size_bytes, "bytes", wanted=show_progress) as bar:
             with bar.watch(spark, plan.size_bytes):
                 answers = on_workers(
-                    spark, plan.tasks, lambda task: _audit(task, options, keep), list[StretchReport], "the audit"
+                    spark, plan.tasks, lambda task: _audit(task, options, keep), list[RangeReport], "the audit"
                 )
-            reports = [(stretch.piece, report) for task, answer in zip(plan.tasks, answers, strict=True)
-                       for stretch, report in zip(task, answer, strict=True)]  # fmt: skip
+            reports = [(audited.piece, report) for task, answer in zip(plan.tasks, answers, strict=True)
+                       for audited, report in zip(task, answer, strict=True)]  # fmt: skip
             joined = join_logs(topics, catalogue, reports, limit=keep)
             findings = Findings(limit=keep)
             findings.add_all(plan.findings)
@@ -106,8 +106,8 @@ def run(
     return _summary(topics, plan, joined, findings, lake_files, watch.seconds())
 
 
-def _audit(task: tuple[Stretch, ...], options: ReadOptions, keep: int) -> list[StretchReport]:
-    return [stretch.audit(options, keep) for stretch in task]
+def _audit(task: tuple[AuditedRange, ...], options: ReadOptions, keep: int) -> list[RangeReport]:
+    return [audited.audit(options, keep) for audited in task]
 
 
 def _audit_lake(
@@ -140,7 +140,7 @@ def _audit_lake(
 def _summary(
     topics: list[AuditedTopic],
     plan: LogPlan,
-    joined: list[StretchReport],
+    joined: list[RangeReport],
     findings: Findings,
     lake_files: int,
     seconds: float,

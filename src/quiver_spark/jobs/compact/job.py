@@ -16,9 +16,9 @@ import pyarrow as pa
 from quiver.model.errors import InvalidRequest, TopicExists
 from quiver.model.names import check_name
 from quiver.system.randomness import SystemRandomness
+from quiver_spark.jobs.arguments import SessionOrFactory, batch_read_options, commit_options, started
 from quiver_spark.jobs.compact.transforms import last_by_key
 from quiver_spark.jobs.file_tasks import FILE_COLUMNS, answer_batch
-from quiver_spark.jobs.given import GivenSession, commit_options, given_options, started
 from quiver_spark.jobs.progress import Summary, progress_bar
 from quiver_spark.jobs.ranges import Range, Times
 from quiver_spark.jobs.replay.source import TopicSource
@@ -39,7 +39,7 @@ _ATTEMPT_BYTES = 6
 
 
 def run(
-    spark: GivenSession,
+    spark: SessionOrFactory,
     source: ReadOptions | Mapping[str, object],
     *,
     to: str | None = None,
@@ -56,7 +56,7 @@ def run(
     once: a run over the same offsets does nothing, unless it has another `run_id`. What a lake had of the topic is
     replaced.
     """
-    options = given_options(source)
+    options = batch_read_options(source)
     if (to is None) == (lake is None):
         raise InvalidRequest(problem="say where the last values go: to a topic or into a lake, one of them")
     if len(options.topics) != 1:
@@ -123,7 +123,7 @@ def _into_lake(rows: "DataFrame", lake: Lake, topic: str, ranges: Sequence[Range
 
 
 class LastValues(NamedTuple):
-    """What the workers need to know; goes to them as it is."""
+    """What the workers need; sent to them as it is."""
 
     root: str
     topic: str

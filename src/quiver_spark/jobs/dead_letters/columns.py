@@ -13,7 +13,7 @@ from quiver.model.errors import InvalidRequest
 from quiver.model.times import parse_time_ms
 from quiver_spark.source.columns import MESSAGE_SCHEMA, TIME
 
-LETTER_TYPES = {
+DEAD_LETTER_TYPES = {
     "letter_topic": "string",
     "letter_partition": "int",
     "letter_offset": "bigint",
@@ -36,7 +36,7 @@ LETTER_TYPES = {
 }
 """`letter_topic`, `letter_partition` and `letter_offset` say where a letter is, `topic`, `partition` and `offset`
 where its message was. `died_at` is when it came to the dead-letter topic; `headers` are the message's own."""
-LETTER_COLUMNS = tuple(LETTER_TYPES)
+DEAD_LETTER_COLUMNS = tuple(DEAD_LETTER_TYPES)
 _ARROW_TYPES = {
     "string": pa.string(),
     "int": pa.int32(),
@@ -65,7 +65,7 @@ def columns_in(sql: str | None) -> set[str]:
     """The columns of a letter that an expression may use: those whose name is a word in it, or all for a star."""
     text = (sql or "").lower()
     words = set("".join(mark if mark.isalnum() or mark == "_" else " " for mark in text).split())
-    return set(LETTER_COLUMNS) if "*" in text else words & set(LETTER_COLUMNS)
+    return set(DEAD_LETTER_COLUMNS) if "*" in text else words & set(DEAD_LETTER_COLUMNS)
 
 
 def message_columns(columns: Iterable[str]) -> tuple[str, ...]:
@@ -74,18 +74,18 @@ def message_columns(columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in MESSAGE_SCHEMA.names if name in wanted)
 
 
-def letter_batch(messages: pa.RecordBatch, columns: Sequence[str] = LETTER_COLUMNS) -> pa.RecordBatch:
+def dead_letter_batch(messages: pa.RecordBatch, columns: Sequence[str] = DEAD_LETTER_COLUMNS) -> pa.RecordBatch:
     """Messages of dead-letter topics as letters. What a letter does not say, or not in a form that can be read, is
     null; one that does not name its topic has the one that its dead-letter topic is named after."""
     needs_headers = "headers" in message_columns(columns)
     headers = _Headers(messages.column("headers")) if needs_headers else None
     arrays = [_column(name, messages, headers) for name in columns]
-    schema = pa.schema([(name, _ARROW_TYPES[LETTER_TYPES[name]]) for name in columns])
+    schema = pa.schema([(name, _ARROW_TYPES[DEAD_LETTER_TYPES[name]]) for name in columns])
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _column(name: str, messages: pa.RecordBatch, headers: "_Headers | None") -> pa.Array:
-    kind = LETTER_TYPES[name]
+    kind = DEAD_LETTER_TYPES[name]
     if name in _MESSAGE_COLUMNS:
         return messages.column(_MESSAGE_COLUMNS[name]).cast(_ARROW_TYPES[kind])
     if name == "id":
@@ -109,7 +109,7 @@ def _named_after(topics: pa.Array) -> pa.Array:
 
 
 class _Headers:
-    """Those of a batch, which lie one behind the other in two arrays."""
+    """The headers of a batch, which lie one after the other in two arrays."""
 
     def __init__(self, headers: pa.MapArray) -> None:
         self._headers = headers

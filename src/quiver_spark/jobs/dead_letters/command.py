@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from quiver_spark.jobs.progress import Summary
 
 app = typer.Typer(
-    help="Report on dead letters, and send selections of them back to work.",
+    help="Report on dead letters, and redrive selections of them.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -50,12 +50,12 @@ WhereOption = Annotated[
     str | None,
     typer.Option(
         metavar="SQL",
-        help="Only letters for which this is true: SQL over topic, partition, offset, group, reason, error, attempts,"
-        " first_delivered, died_at, key, value, headers and more.",
+        help="Only dead letters for which this is true: SQL over topic, partition, offset, group, reason, error,"
+        " attempts, first_delivered, died_at, key, value, headers and more.",
     ),
 ]
 GroupOption = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Only what this group gave up; may be repeated.")
+    list[str] | None, typer.Option(metavar="NAME", help="Only dead letters of this group; may be repeated.")
 ]
 ReasonOption = Annotated[
     list[str] | None,
@@ -79,7 +79,7 @@ def report(
     group: GroupOption = None,
     reason: ReasonOption = None,
     error_like: ErrorOption = None,
-    bucket: Annotated[Bucket, typer.Option(help="How finely letters are counted by time.")] = Bucket.HOUR,
+    bucket: Annotated[Bucket, typer.Option(help="How finely dead letters are counted by time.")] = Bucket.HOUR,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="How many errors are shown.")] = 10,
     out: Annotated[
         str | None, typer.Option(metavar="DIR", help="Also write report.json and the tables as CSV there.")
@@ -124,12 +124,12 @@ def redrive(
     reason: ReasonOption = None,
     error_like: ErrorOption = None,
     into: Annotated[
-        str | None, typer.Option("--into", metavar="TOPIC", help="Not where they came from, but there.")
+        str | None, typer.Option("--into", metavar="TOPIC", help="Send them there instead of where they came from.")
     ] = None,
-    rate: Annotated[int | None, typer.Option(metavar="N", min=1, help="Letters a second at most.")] = None,
+    rate: Annotated[int | None, typer.Option(metavar="N", min=1, help="Dead letters per second at most.")] = None,
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many, the oldest first.")] = None,
     run_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="A run under the same id sends back what is left of its letters.")
+        str | None, typer.Option(metavar="ID", help="A run with the same id redrives what is left of its selection.")
     ] = None,
     state: Annotated[
         str | None, typer.Option(metavar="DIR", help="Where the plans of runs with an id are kept.")
@@ -141,7 +141,7 @@ def redrive(
     progress: ProgressOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Send the dead letters that fit back to the topics they came from, each once."""
+    """Redrive the selected dead letters to the topics they came from, each once."""
     source = source_options(topics or (), pattern, bootstrap=bootstrap, start=start, end=end, timeout=timeout)
     spark = session_later("dead-letters redrive", master, conf)
     from quiver_spark.jobs import dead_letters as job
@@ -196,4 +196,4 @@ def _show_redriven(summary: "Summary", output: Output) -> None:
         ids = ", ".join(shown["ids"][topic])
         typer.echo(f"  {topic}: {count:,}  ({ids}{' ...' if count > len(shown['ids'][topic]) else ''})")
     if shown["gone"]:
-        typer.echo(f"  {shown['gone']:,} were not there any more")
+        typer.echo(f"  {shown['gone']:,} no longer existed")

@@ -9,15 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quiver.client._sync.admin.topics import Topics
 from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
-from quiver_spark.broker_link import broker_link
-from quiver_spark.jobs.dead_letters.redrive import Redriven, Redriver, batch_size, cut_at, select_letters
+from quiver_spark.broker_client import broker_client
+from quiver_spark.jobs.arguments import SessionOrFactory, batch_read_options, option_texts, started
+from quiver_spark.jobs.dead_letters.redrive import Redriven, Redriver, batch_size, cut_at, select_dead_letters
 from quiver_spark.jobs.dead_letters.report import report_tables, write_report
-from quiver_spark.jobs.dead_letters.source import LetterRanges, find_ranges, find_removed, letter_frame
-from quiver_spark.jobs.dead_letters.transforms import COUNTED, PLACE, Selection, counted, tables, top_errors
-from quiver_spark.jobs.given import GivenSession, given_options, option_texts, started
+from quiver_spark.jobs.dead_letters.source import DeadLetterRanges, dead_letter_frame, find_ranges, find_removed
+from quiver_spark.jobs.dead_letters.transforms import COUNTED, ID_COLUMNS, Selection, counted, tables, top_errors
 from quiver_spark.jobs.progress import Summary, progress_bar
 from quiver_spark.jobs.ranges import Range, Times
 from quiver_spark.jobs.run_record import RunRecord, RunRecords, default_directory
@@ -34,7 +33,7 @@ _ALL_TOPICS = ".*"
 
 
 def report(
-    spark: GivenSession,
+    spark: SessionOrFactory,
     source: ReadOptions | Mapping[str, object],
     *,
     where: str | None = None,
@@ -75,7 +74,7 @@ def report(
     return _reported(shown, found, watch, out)
 
 
-def _reported(shown: dict[str, Any], found: LetterRanges, watch: Stopwatch, out: str | Path | None) -> Summary:
+def _reported(shown: dict[str, Any], found: DeadLetterRanges, watch: Stopwatch, out: str | Path | None) -> Summary:
     topics = shown["topics"]
     details: dict[str, Any] = {
         "first": min((each["first"] for each in topics), default=None),
@@ -92,7 +91,7 @@ def _reported(shown: dict[str, Any], found: LetterRanges, watch: Stopwatch, out:
 
 
 def redrive(
-    spark: GivenSession,
+    spark: SessionOrFactory,
     source: ReadOptions | Mapping[str, object],
     *,
     where: str | None = None,
@@ -118,7 +117,7 @@ def redrive(
     chosen = _selection(where, groups, reasons, errors)
     target = None if into is None else check_name(into)
     if target is not None:
-        Topics(broker_link(options.bootstrap, options.timeout_seconds)).describe(target)
+        broker_client(options.bootstrap, options.timeout_seconds).topics.describe(target)
     plan = None
     found = find_ranges(options)
     if run_id is not None and not dry_run:
@@ -133,8 +132,8 @@ def redrive(
             progress_bar("read", found.offsets, wanted=show_progress) as bar,
             bar.watch(spark, found.offsets),
         ):
-            selected = select_letters(
-                _letters(spark, options, found, chosen, ("died_at", *PLACE)), found.ranges, limit
+            selected = select_dead_letters(
+                _letters(spark, options, found, chosen, ("died_at", *ID_COLUMNS)), found.ranges, limit
             )
         if plan is not None and limit is not None:
             plan.keep(cut_at(found.ranges, selected))
@@ -148,7 +147,7 @@ def redrive(
 class _Plan:
     """Of a run with an id: the ranges that it goes by, every time it is run."""
 
-    def __init__(self, run_id: str, state: str | Path | None, asked: dict[str, str], found: LetterRanges) -> None:
+    def __init__(self, run_id: str, state: str | Path | None, asked: dict[str, str], found: DeadLetterRanges) -> None:
         self._id, self._records = run_id, RunRecords(Path(state) if state else default_directory())
         self.record = self._records.begin(run_id, RunRecord(asked, found.ranges, Times(), 0))
 
@@ -159,11 +158,11 @@ class _Plan:
 
 
 def _letters(
-    spark: "SparkSession", options: ReadOptions, found: LetterRanges, chosen: Selection, columns: Iterable[str]
+    spark: "SparkSession", options: ReadOptions, found: DeadLetterRanges, chosen: Selection, columns: Iterable[str]
 ) -> "DataFrame":
     removed = find_removed(options, found)
     with spark_failures("the selection"):
-        return chosen.of(letter_frame(spark, options, found.ranges, removed, {*columns, *chosen.columns()}))
+        return chosen.of(dead_letter_frame(spark, options, found.ranges, removed, {*columns, *chosen.columns()}))
 
 
 def _selection(where: str | None, groups: Sequence[str], reasons: Sequence[str], errors: Sequence[str]) -> Selection:
@@ -175,8 +174,8 @@ def _selection(where: str | None, groups: Sequence[str], reasons: Sequence[str],
 
 def _options(source: ReadOptions | Mapping[str, object]) -> ReadOptions:
     if isinstance(source, ReadOptions) or _names_topics(source):
-        return given_options(source)
-    return given_options({**source, "topicPattern": _ALL_TOPICS})
+        return batch_read_options(source)
+    return batch_read_options({**source, "topicPattern": _ALL_TOPICS})
 
 
 def _names_topics(source: ReadOptions | Mapping[str, object]) -> bool:
@@ -194,7 +193,7 @@ def _check_redrive(
 ) -> None:
     if not _names_topics(source):
         raise InvalidRequest(problem="say whose dead letters are sent back: topics, or a pattern ('.*' is all)")
-    if given_options(source).path is not None:
+    if batch_read_options(source).path is not None:
         raise InvalidRequest(problem="the broker that has the letters sends them back: name it, not a data directory")
     for name, value in {"rate": rate, "limit": limit}.items():
         if value is not None and value < 1:

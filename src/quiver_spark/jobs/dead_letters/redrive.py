@@ -1,4 +1,4 @@
-"""Sending selected letters back: by the broker, some thousand in one request."""
+"""Redriving selected dead letters: by the broker, some thousand per request."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from quiver.client._sync.admin.dead_letters import DeadLetters
 from quiver.client.admin.dead_letters import TakenDeadLetters
 from quiver.model.dead_letter import DeadLetterId
 from quiver.model.limits import MIB
 from quiver.structures.interval_set import IntervalSet
-from quiver_spark.broker_link import broker_link
-from quiver_spark.jobs.dead_letters.source import Place
-from quiver_spark.jobs.dead_letters.transforms import PLACE, RUN_COLUMNS, offset_runs
+from quiver_spark.broker_client import broker_client
+from quiver_spark.jobs.dead_letters.source import TopicAndPartition
+from quiver_spark.jobs.dead_letters.transforms import ID_COLUMNS, RUN_COLUMNS, offset_runs
 from quiver_spark.jobs.progress import Bar
 from quiver_spark.jobs.ranges import Range
 from quiver_spark.runtime.stopwatch import Stopwatch
@@ -22,8 +21,8 @@ from quiver_spark.source.options import ReadOptions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Selected = Mapping[Place, IntervalSet]
-"""The offsets of letters by dead-letter topic and partition."""
+Selected = Mapping[TopicAndPartition, IntervalSet]
+"""The offsets of dead letters by topic and partition."""
 
 _BATCH_LETTERS = 5000
 _BATCH_BYTES = 16 * MIB
@@ -31,7 +30,7 @@ _IDS_SHOWN = 10
 
 
 class Batch(NamedTuple):
-    """Letters of one partition, in order."""
+    """Dead letters of one partition, in order."""
 
     topic: str
     ids: list[DeadLetterId]
@@ -41,11 +40,11 @@ class Redriven(msgspec.Struct):
     """What became of a selection."""
 
     topics: dict[str, int] = {}
-    """Letters that the broker took, by dead-letter topic."""
+    """How many the broker took, by dead-letter topic."""
     ids: dict[str, list[str]] = {}
     """The first of them."""
     gone: int = 0
-    """Letters that were not there any more."""
+    """Dead letters that no longer existed."""
 
     @property
     def letters(self) -> int:
@@ -57,12 +56,14 @@ class Redriven(msgspec.Struct):
         self.gone += len(taken.missing)
 
 
-def select_letters(frame: "DataFrame", ranges: Iterable[Range], limit: int | None) -> dict[Place, IntervalSet]:
-    """Where the letters of a frame are, within the ranges; with a limit the oldest."""
+def select_dead_letters(
+    frame: "DataFrame", ranges: Iterable[Range], limit: int | None
+) -> dict[TopicAndPartition, IntervalSet]:
+    """The offsets of the dead letters in a frame, within the ranges; with a limit the oldest."""
     if limit is not None:
-        frame = frame.orderBy("died_at", *PLACE).limit(limit)
-    runs = frame.select(*PLACE).mapInArrow(offset_runs, RUN_COLUMNS).toArrow()
-    found: dict[Place, IntervalSet] = {}
+        frame = frame.orderBy("died_at", *ID_COLUMNS).limit(limit)
+    runs = frame.select(*ID_COLUMNS).mapInArrow(offset_runs, RUN_COLUMNS).toArrow()
+    found: dict[TopicAndPartition, IntervalSet] = {}
     for batch in runs.to_batches():
         for topic, partition, start, stop in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             found.setdefault((topic, partition), IntervalSet()).add(start, stop)
@@ -88,7 +89,7 @@ def batch_size(bytes_each: float, rate: int | None) -> int:
 
 
 def batches(selected: Selected, size: int) -> Iterator[Batch]:
-    """All letters, topic by topic and partition by partition. Pure."""
+    """All of them, topic by topic and partition by partition. Pure."""
     for (topic, partition), offsets in sorted(selected.items(), key=lambda item: item[0]):
         ids: list[DeadLetterId] = []
         for start, stop in offsets:
@@ -105,15 +106,15 @@ class Redriver(NamedTuple):
     options: ReadOptions
     into: str | None
     rate: int | None
-    batch_letters: int
+    batch_count: int
     dry_run: bool
 
     def send_back(self, selected: Selected, bar: Bar) -> Redriven:
-        """Batch after batch, so that letters of one partition keep their order; a dry run only asks."""
-        client = DeadLetters(broker_link(self.options.bootstrap, self.options.timeout_seconds))
+        """Batch after batch, so that messages of one partition keep their order; a dry run only asks."""
+        client = broker_client(self.options.bootstrap, self.options.timeout_seconds)
         done, watch, sent = Redriven(), Stopwatch(), 0
-        for topic, ids in batches(selected, self.batch_letters):
-            done.add(topic, client.redrive(topic, ids=ids, to=self.into, dry_run=self.dry_run))
+        for topic, ids in batches(selected, self.batch_count):
+            done.add(topic, client.dead_letters.redrive(topic, ids=ids, to=self.into, dry_run=self.dry_run))
             bar.advance(len(ids))
             sent += len(ids)
             if self.rate is not None and not self.dry_run:

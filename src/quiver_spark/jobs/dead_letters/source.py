@@ -1,62 +1,61 @@
-"""Where dead letters are read from: which topics and offsets, and what of them is no letter any more."""
+"""Where dead letters are read from: which topics and offsets, and which of them were removed."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from quiver.client._sync.admin.dead_letters import DeadLetters
 from quiver.model.dead_letter import SUFFIX, dead_letter_topic, is_dead_letter_topic
 from quiver.model.errors import TopicNotFound
 from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.reader.data_directory import DataDirectory
 from quiver.structures.interval_set import IntervalSet
 from quiver.structures.name_pattern import check_pattern, matching
-from quiver_spark.broker_link import broker_link
-from quiver_spark.jobs.dead_letters.columns import LETTER_COLUMNS, letter_batch, message_columns
-from quiver_spark.jobs.dead_letters.transforms import letter_schema, without_removed
+from quiver_spark.broker_client import broker_client
+from quiver_spark.jobs.dead_letters.columns import DEAD_LETTER_COLUMNS, dead_letter_batch, message_columns
+from quiver_spark.jobs.dead_letters.transforms import dead_letter_schema, without_removed
 from quiver_spark.jobs.file_tasks import cores
 from quiver_spark.jobs.ranges import Range
 from quiver_spark.source.catalogue import open_catalogue, plan
 from quiver_spark.source.frames import read_slice
 from quiver_spark.source.options import ReadOptions
-from quiver_spark.source.positions import Places
+from quiver_spark.source.positions import PartitionPositions
 from quiver_spark.source.slices import Slice, pack
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Place = tuple[str, int]
+TopicAndPartition = tuple[str, int]
 """A dead-letter topic and a partition of it."""
 
 
-class LetterRanges(NamedTuple):
-    """What there is when a job begins; that stays the same for the whole of it."""
+class DeadLetterRanges(NamedTuple):
+    """What exists when a job begins; the whole job works on that."""
 
     ranges: list[Range]
     """One for every partition of every dead-letter topic, empty ones too."""
     topic_ids: dict[str, int]
     bytes_each: float
-    """About how large a letter is."""
+    """The approximate size of a dead letter."""
 
     @property
     def offsets(self) -> int:
         return sum(each.stop - each.start for each in self.ranges)
 
-    def only(self, ranges: Iterable[Range]) -> "LetterRanges":
+    def only(self, ranges: Iterable[Range]) -> "DeadLetterRanges":
         """The same partitions with these ranges, and nothing of those that have none among them."""
         known = {each[:2]: each for each in ranges}
         return self._replace(ranges=[known.get(each[:2], each._replace(stop=each.start)) for each in self.ranges])
 
 
-def find_ranges(options: ReadOptions) -> LetterRanges:
+def find_ranges(options: ReadOptions) -> DeadLetterRanges:
     """The dead letters of the topics that the options name; of all, when they name none.
 
     A topic is named by itself or by its dead-letter topic. TopicNotFound when neither is there.
     """
     catalogue = open_catalogue(options)
     try:
-        names = letter_topics(catalogue.names(), options.topics, options.pattern)
+        names = dead_letter_topics(catalogue.names(), options.topics, options.pattern)
         extents = {name: catalogue.extent(name) for name in names}
         pieces = _pieces(options, names)
     finally:
@@ -67,10 +66,10 @@ def find_ranges(options: ReadOptions) -> LetterRanges:
         for number in range(len(extent.latest))
     ]
     bytes_each = max((extent.bytes_each for extent in extents.values()), default=0.0)
-    return LetterRanges(ranges, {name: extent.id for name, extent in extents.items()}, bytes_each)
+    return DeadLetterRanges(ranges, {name: extent.id for name, extent in extents.items()}, bytes_each)
 
 
-def letter_topics(there: Sequence[str], topics: Sequence[str], pattern: str | None) -> list[str]:
+def dead_letter_topics(there: Sequence[str], topics: Sequence[str], pattern: str | None) -> list[str]:
     """The dead-letter topics that are meant, of all topics that are there. Pure."""
     known = set(there)
     for topic in topics:
@@ -88,24 +87,24 @@ def letter_topics(there: Sequence[str], topics: Sequence[str], pattern: str | No
     return [name for name in found if name in wanted]
 
 
-def _pieces(options: ReadOptions, names: Sequence[str]) -> dict[Place, Range]:
+def _pieces(options: ReadOptions, names: Sequence[str]) -> dict[TopicAndPartition, Range]:
     if not names:
         return {}
     chosen = options._replace(topics=tuple(names), pattern=None, fail_on_data_loss=False)
-    found: dict[Place, Range] = {}
+    found: dict[TopicAndPartition, Range] = {}
     for piece in plan(chosen, cores=1):
         known = found.get(piece[:2], Range(*piece[:4]))
         found[piece[:2]] = Range(*piece[:2], min(known.start, piece.start), max(known.stop, piece.stop))
     return found
 
 
-def find_removed(options: ReadOptions, found: LetterRanges) -> dict[Place, IntervalSet]:
+def find_removed(options: ReadOptions, found: DeadLetterRanges) -> dict[TopicAndPartition, IntervalSet]:
     """Which offsets in these ranges were sent back or purged."""
-    removed: dict[Place, IntervalSet] = {}
+    removed: dict[TopicAndPartition, IntervalSet] = {}
     if options.path is None:
-        client = DeadLetters(broker_link(options.bootstrap, options.timeout_seconds))
+        client = broker_client(options.bootstrap, options.timeout_seconds)
         for topic in found.topic_ids:
-            removed |= {(topic, partition): gone for partition, gone in client.removed(topic).items()}
+            removed |= {(topic, partition): gone for partition, gone in client.dead_letters.removed(topic).items()}
     else:
         directory = DataDirectory(options.path)
         for topic, partition, *_ in found.ranges:
@@ -117,11 +116,11 @@ def find_removed(options: ReadOptions, found: LetterRanges) -> dict[Place, Inter
     }
 
 
-def letter_frame(
+def dead_letter_frame(
     spark: "SparkSession",
     options: ReadOptions,
     ranges: Sequence[Range],
-    removed: Mapping[Place, IntervalSet],
+    removed: Mapping[TopicAndPartition, IntervalSet],
     columns: Collection[str],
 ) -> "DataFrame":
     """The letters in these ranges, with these columns. They are typed where the log is read.
@@ -136,19 +135,19 @@ def letter_frame(
         fail_on_data_loss=False,
     )
     tasks = pack(plan(chosen, cores=cores(spark)), cores=cores(spark))
-    wanted = tuple(name for name in LETTER_COLUMNS if name in columns)
-    reader = LetterReader(chosen, wanted, tasks, {place: gone for place, gone in removed.items() if gone})
+    wanted = tuple(name for name in DEAD_LETTER_COLUMNS if name in columns)
+    reader = DeadLetterReader(chosen, wanted, tasks, {place: gone for place, gone in removed.items() if gone})
     numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
-    return numbers.mapInArrow(reader.read, letter_schema(wanted))
+    return numbers.mapInArrow(reader.read, dead_letter_schema(wanted))
 
 
-class LetterReader(NamedTuple):
-    """What the workers need to know; goes to them as it is."""
+class DeadLetterReader(NamedTuple):
+    """What the workers need; sent to them as it is."""
 
     options: ReadOptions
     columns: tuple[str, ...]
     tasks: list[tuple[Slice, ...]]
-    removed: dict[Place, IntervalSet]
+    removed: dict[TopicAndPartition, IntervalSet]
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The letters of the tasks with these numbers."""
@@ -160,10 +159,10 @@ class LetterReader(NamedTuple):
     def _letters(self, piece: Slice) -> Iterator[pa.RecordBatch]:
         removed = IntervalSet(self.removed.get(piece[:2], IntervalSet()).within(piece.start, piece.stop))
         for messages in read_slice(piece, self.options, message_columns(self.columns)):
-            yield letter_batch(without_removed(messages, removed), self.columns)
+            yield dead_letter_batch(without_removed(messages, removed), self.columns)
 
 
-def _places(ranges: Iterable[Range], default: Position, which: str) -> Places:
-    return Places(
+def _places(ranges: Iterable[Range], default: Position, which: str) -> PartitionPositions:
+    return PartitionPositions(
         default, tuple((each.topic, each.partition, Position("offset", getattr(each, which))) for each in ranges)
     )

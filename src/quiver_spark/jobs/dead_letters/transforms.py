@@ -9,24 +9,24 @@ import pyarrow as pa
 
 from quiver.structures.interval_set import IntervalSet
 from quiver_spark.jobs.dead_letters.columns import (
-    LETTER_COLUMNS,
-    LETTER_TYPES,
+    DEAD_LETTER_COLUMNS,
+    DEAD_LETTER_TYPES,
     columns_in,
-    letter_batch,
+    dead_letter_batch,
     message_columns,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-PLACE = ("letter_topic", "letter_partition", "letter_offset")
+ID_COLUMNS = ("letter_topic", "letter_partition", "letter_offset")
 RUN_COLUMNS = "letter_topic string, letter_partition int, start bigint, stop bigint"
 _RUN_SCHEMA = pa.schema(
     {"letter_topic": pa.string(), "letter_partition": pa.int32(), "start": pa.int64(), "stop": pa.int64()}
 )
-COUNTED = ("topic", "group", "reason", "error", "attempts", "died_at", *PLACE)
+COUNTED = ("topic", "group", "reason", "error", "attempts", "died_at", *ID_COLUMNS)
 """What a report looks at."""
-_GRAIN = ("topic", "group", "reason", "error", "attempts", "time", *PLACE[:2])
+_GRAIN = ("topic", "group", "reason", "error", "attempts", "time", *ID_COLUMNS[:2])
 TABLES = {"topics": ("topic", "group", "reason"), "attempts": ("attempts",), "times": ("time",)}
 """By which columns letters are counted."""
 ERRORS = ("topic", "error")
@@ -59,18 +59,18 @@ class Selection(NamedTuple):
         return frame.where(self.where) if self.where else frame
 
 
-def letters(frame: "DataFrame", columns: Sequence[str] = LETTER_COLUMNS) -> "DataFrame":
-    """Rows of dead-letter topics, with the columns of the source, as letters (see LETTER_TYPES)."""
+def letters(frame: "DataFrame", columns: Sequence[str] = DEAD_LETTER_COLUMNS) -> "DataFrame":
+    """Rows of dead-letter topics, with the columns of the source, as letters (see DEAD_LETTER_TYPES)."""
 
     def typed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return (letter_batch(batch, columns) for batch in batches)
+        return (dead_letter_batch(batch, columns) for batch in batches)
 
-    return frame.select(*message_columns(columns)).mapInArrow(typed, letter_schema(columns))
+    return frame.select(*message_columns(columns)).mapInArrow(typed, dead_letter_schema(columns))
 
 
-def letter_schema(columns: Sequence[str]) -> str:
+def dead_letter_schema(columns: Sequence[str]) -> str:
     """As Spark writes it."""
-    return ", ".join(f"`{name}` {LETTER_TYPES[name]}" for name in columns)
+    return ", ".join(f"`{name}` {DEAD_LETTER_TYPES[name]}" for name in columns)
 
 
 def without_removed(messages: pa.RecordBatch, removed: IntervalSet) -> pa.RecordBatch:
@@ -85,11 +85,11 @@ def without_removed(messages: pa.RecordBatch, removed: IntervalSet) -> pa.Record
 
 
 def offset_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """From rows of letters (columns PLACE), in any order, to runs of neighbours (RUN_COLUMNS)."""
+    """From rows of letters (columns ID_COLUMNS), in any order, to runs of neighbours (RUN_COLUMNS)."""
     for batch in batches:
         if batch.num_rows == 0:
             continue
-        rows = batch.sort_by([(name, "ascending") for name in PLACE])
+        rows = batch.sort_by([(name, "ascending") for name in ID_COLUMNS])
         topics, partitions = rows.column(0).dictionary_encode().indices.to_numpy(), rows.column(1).to_numpy()
         offsets = rows.column(2).to_numpy()
         breaks = (np.diff(topics) != 0) | (np.diff(partitions) != 0) | (np.diff(offsets) != 1)
@@ -151,7 +151,7 @@ def _added() -> list["Column"]:
     from pyspark.sql.functions import sum as total
 
     def place(time: str, offset: str) -> "Column":
-        return struct(time, *PLACE[:2], offset, concat_ws(":", "letter_partition", offset).alias("id"))
+        return struct(time, *ID_COLUMNS[:2], offset, concat_ws(":", "letter_partition", offset).alias("id"))
 
     return [
         total("letters").alias("letters"),

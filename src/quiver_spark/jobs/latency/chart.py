@@ -9,7 +9,14 @@ from typing import Any
 from quiver_spark.jobs.latency.figures import Report, time_text
 from quiver_spark.jobs.latency.lines import LIGHT, TITLES, Line, Panel, drawn_groups, left_out, panels
 from quiver_spark.jobs.latency.samples import HOUR_MS
-from quiver_spark.jobs.latency.scale import LOWEST_MS, has_dots, hour_marks, latency_marks, latency_range, stretches
+from quiver_spark.jobs.latency.scale import (
+    LOWEST_MS,
+    has_dots,
+    hour_marks,
+    latency_marks,
+    latency_range,
+    unbroken_runs,
+)
 
 DPI = 120
 WIDTH_INCHES = 14.0
@@ -88,7 +95,7 @@ def _draw_row(axes: Sequence[Any], row: Sequence[Panel], report: Report, *, is_f
 def _draw_line(axis: Any, line: Line) -> None:
     color = LIGHT[line.color]
     for values, style, width, inside in ((line.p50, "-", 2.0, color), (line.p99, (0, (4, 2)), 1.4, "white")):
-        for start, end in stretches(line.hours):
+        for start, end in unbroken_runs(line.hours):
             drawn = [max(LOWEST_MS, value) for value in values[start:end]]
             marker = "o" if has_dots(line.hours, start, end) else ""
             axis.plot(

@@ -66,12 +66,12 @@ class Histogram:
         self.max = max(self.max, highest)
 
     def percentiles(self) -> Percentiles:
-        """Of n values, the share q is the one at place ceil(q * n) in their order; the maximum is exact."""
+        """Of n values, the part q is the one at place ceil(q * n) in their order; the maximum is exact."""
         if not self.count:
             return NOTHING
         found: list[int] = []
         passed = 0
-        ranks = [math.ceil(share * self.count) for share in SHARES]
+        ranks = [math.ceil(part * self.count) for part in SHARES]
         for bucket in sorted(self._counts):
             passed += self._counts[bucket]
             while len(found) < len(ranks) and ranks[len(found)] <= passed:

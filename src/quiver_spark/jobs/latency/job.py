@@ -14,8 +14,8 @@ import pyarrow as pa
 from quiver.model.errors import GroupNotFound, InvalidRequest
 from quiver.reader.data_directory import DELIVERY_JOURNAL, DataDirectory
 from quiver.reader.delivery_history import DeliveryHistory
+from quiver_spark.jobs.arguments import SessionOrFactory, batch_read_options, started
 from quiver_spark.jobs.file_tasks import cores
-from quiver_spark.jobs.given import GivenSession, given_options, started
 from quiver_spark.jobs.latency.figures import HistogramRow, Report, report
 from quiver_spark.jobs.latency.files import write_report
 from quiver_spark.jobs.latency.samples import ROW_COLUMNS, Samples, StoredTimes, Window
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Share(NamedTuple):
+class PartitionInput(NamedTuple):
     """What a task reads of one partition."""
 
     journal: Slice
@@ -39,7 +39,7 @@ class Share(NamedTuple):
 
 
 class LatencyTask(NamedTuple):
-    """What the workers need to know; goes to them as it is."""
+    """What the workers need; sent to them as it is."""
 
     journal: ReadOptions
     messages: ReadOptions
@@ -47,18 +47,18 @@ class LatencyTask(NamedTuple):
     groups: frozenset[int] | None
     """Only those; None: all."""
 
-    def read(self, share: Share) -> Iterator[pa.RecordBatch]:
+    def read(self, part: PartitionInput) -> Iterator[pa.RecordBatch]:
         """The histograms of one partition."""
-        samples = Samples(self.window, lambda start, end: self._stored(share.messages, start, end))
+        samples = Samples(self.window, lambda start, end: self._stored(part.messages, start, end))
         history = DeliveryHistory(self.groups)
-        for batch in read_slice(share.journal, self.journal, ("append_time", "value")):
+        for batch in read_slice(part.journal, self.journal, ("append_time", "value")):
             times = batch.column(0).cast(pa.int64()).to_pylist()
             for time_us, record in zip(times, batch.column(1).to_pylist(), strict=True):
                 if time_us // 1000 >= self.window.end_ms:
                     break
                 samples.add_all(history.apply_record(time_us // 1000, record))
         samples.add_all(history.finish())
-        yield from samples.rows(share.journal.topic)
+        yield from samples.rows(part.journal.topic)
 
     def _stored(self, messages: Slice, start: int, end: int) -> StoredTimes:
         """The frames with these offsets, as far as they are still there; their headers are all that is read."""
@@ -68,7 +68,7 @@ class LatencyTask(NamedTuple):
 
 
 def run(
-    spark: GivenSession,
+    spark: SessionOrFactory,
     source: ReadOptions | Mapping[str, object],
     out: str | Path,
     *,
@@ -80,18 +80,18 @@ def run(
     `source` has the options of a batch read: topics, `path`, and as `start` and `end` times between which something
     happened. `groups` are all of them unless some are named. InvalidRequest when there were no deliveries.
     """
-    options = given_options(source)
+    options = batch_read_options(source)
     if options.path is None:
         raise InvalidRequest(problem="name the broker's data directory: deliveries are read from its files (path)")
     window, names = window_of(options), DataDirectory(options.path).group_names()
-    shares = _shares(options)
+    inputs = _shares(options)
     task = LatencyTask(_journal_options(options), _message_options(options), window, _ids(groups, names))
-    total = sum(share.journal.offsets for share in shares)
+    total = sum(part.journal.offsets for part in inputs)
     if not total:
         raise InvalidRequest(problem=_nothing(options, groups, total))
     spark, watch = started(spark), Stopwatch()
     with progress_bar("latency", total, "records", wanted=show_progress) as bar, bar.watch(spark, total):
-        rows = _histograms(spark, shares, task.read)
+        rows = _histograms(spark, inputs, task.read)
     figures = report(rows, names)
     if not figures.totals:
         raise InvalidRequest(problem=_nothing(options, groups, total))
@@ -130,10 +130,10 @@ def _message_options(options: ReadOptions) -> ReadOptions:
     return options._replace(committed=False, fail_on_data_loss=False)
 
 
-def _shares(options: ReadOptions) -> list[Share]:
+def _shares(options: ReadOptions) -> list[PartitionInput]:
     """Partitions with a journal. It is looked at before the messages, so that it names none that are not seen."""
     journals, messages = open_catalogue(_journal_options(options)), open_catalogue(_message_options(options))
-    shares = []
+    inputs = []
     try:
         for name in chosen_topics(messages, options):
             journal, topic = journals.extent(name), messages.extent(name)
@@ -141,22 +141,24 @@ def _shares(options: ReadOptions) -> list[Share]:
                 if start < stop:
                     piece = bounded(Slice(name, number, start, stop, journal.id), journal, fails=False)
                     stored = Slice(name, number, topic.earliest[number], topic.latest[number], topic.id)
-                    shares.append(Share(journals.completed(piece), messages.completed(stored)))
+                    inputs.append(PartitionInput(journals.completed(piece), messages.completed(stored)))
     finally:
         journals.close()
         messages.close()
-    return shares
+    return inputs
 
 
 def _histograms(
-    spark: "SparkSession", shares: Sequence[Share], read: Callable[[Share], Iterator[pa.RecordBatch]]
+    spark: "SparkSession",
+    inputs: Sequence[PartitionInput],
+    read: Callable[[PartitionInput], Iterator[pa.RecordBatch]],
 ) -> list[HistogramRow]:
     """Every bucket that has something, of all partitions together."""
-    if not shares:
+    if not inputs:
         return []
     from pyspark.sql.functions import col, max, sum
 
-    by_journal = {share.journal: share for share in shares}
+    by_journal = {part.journal: part for part in inputs}
     tasks = pack(by_journal, cores=cores(spark))
 
     def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

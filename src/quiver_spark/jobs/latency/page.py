@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else: figures, charts, and the hours behind them. Pure."""
+"""The report as one HTML page that needs nothing else: figures, charts, and the hours in detail. Pure."""
 
 from collections.abc import Iterator, Sequence
 from html import escape

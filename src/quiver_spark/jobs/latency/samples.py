@@ -55,8 +55,8 @@ class Common(NamedTuple):
 def common(start: Integers, end: Integers, stored: StoredTimes) -> Common:
     """Runs in any order; parts of runs that no frame has any more are left out."""
     first = stored.end.searchsorted(start, side="right")
-    behind = np.maximum(first, stored.start.searchsorted(end, side="left"))
-    counts = behind - first
+    after = np.maximum(first, stored.start.searchsorted(end, side="left"))
+    counts = after - first
     run = np.repeat(np.arange(len(start)), counts)
     frame = np.arange(len(run)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(first, counts)
     shared = np.minimum(end[run], stored.end[frame]) - np.maximum(start[run], stored.start[frame])

@@ -74,11 +74,11 @@ def _text(at_ms: float, form: str) -> str:
 
 
 def has_dots(hours: Sequence[int], start: int, end: int) -> bool:
-    """Whether the hours of a stretch are seen one by one: where there are few of them, or no line shows them."""
+    """Whether each hour of an unbroken run gets a dot: where there are few of them, or no line shows them."""
     return end - start <= 2 or len(hours) <= _MOST_DOTS
 
 
-def stretches(hours: Sequence[int]) -> list[tuple[int, int]]:
-    """Places of hours that follow each other, half open: a line does not run over hours without messages."""
+def unbroken_runs(hours: Sequence[int]) -> list[tuple[int, int]]:
+    """Runs of consecutive hours, half open: a line does not cross hours without messages."""
     borders = [0, *(n for n in range(1, len(hours)) if hours[n] - hours[n - 1] > HOUR_MS), len(hours)]
     return [(start, end) for start, end in pairwise(borders) if start < end]

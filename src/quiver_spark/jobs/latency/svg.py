@@ -13,7 +13,7 @@ from quiver_spark.jobs.latency.scale import (
     latency_marks,
     latency_range,
     shown_ms,
-    stretches,
+    unbroken_runs,
 )
 
 _WIDTH, _HEIGHT = 400, 240
@@ -59,7 +59,7 @@ def _axes(frame: _Frame, report: Report) -> Iterator[str]:
 
 def _line(frame: _Frame, line: Line) -> Iterator[str]:
     for values, name, said in ((line.p99, "p99", "99th percentile"), (line.p50, "p50", "median")):
-        for start, end in stretches(line.hours):
+        for start, end in unbroken_runs(line.hours):
             points = list(zip(line.hours[start:end], values[start:end], strict=True))
             if len(points) > 1:
                 path = " ".join(f"{frame.x(at)},{frame.y(value)}" for at, value in points)

@@ -44,15 +44,15 @@ def replay(
     end: EndOption = None,
     partition: Annotated[list[int] | None, typer.Option(metavar="N", help="Only this one; may be repeated.")] = None,
     where: Annotated[str | None, typer.Option(metavar="SQL", help="Only rows for which this is true.")] = None,
-    rate: Annotated[int | None, typer.Option(metavar="N", min=1, help="Rows a second at most.")] = None,
+    rate: Annotated[int | None, typer.Option(metavar="N", min=1, help="Rows per second at most.")] = None,
     any_order: Annotated[
-        bool, typer.Option("--any-order", help="Faster: messages of a partition may come in another order.")
+        bool, typer.Option("--any-order", help="Faster: messages of a partition may change their order.")
     ] = False,
     keep_partitions: Annotated[
-        bool, typer.Option("--keep-partitions", help="Into the same partition; by the key if absent.")
+        bool, typer.Option("--keep-partitions", help="Write to the same partition; chosen by the key if absent.")
     ] = False,
     run_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="A run under the same id goes on, and writes nothing twice.")
+        str | None, typer.Option(metavar="ID", help="A run with the same id resumes, and writes nothing twice.")
     ] = None,
     state: Annotated[
         str | None, typer.Option(metavar="DIR", help="Where the plans of runs with an id are kept.")

@@ -1,7 +1,7 @@
 """`replay`: messages of a lake or a topic into a topic again, with key, timestamp, headers and priority.
 
-What is replayed is fixed when a run begins. It goes out in portions, each in a transaction with a key that is made of
-the run's id and the portion's number, so a run that is repeated under its id writes nothing twice.
+What is replayed is fixed when a run begins. It goes out in batches, each in a transaction with a key that is made of
+the run's id and the batch's number, so a run that is repeated under its id writes nothing twice.
 """
 
 import sys
@@ -10,15 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from quiver.client._sync.admin.topics import Topics
 from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
 from quiver.system.randomness import SystemRandomness
-from quiver_spark.broker_link import broker_link
-from quiver_spark.jobs.given import GivenSession, commit_options, given_options, option_texts, started
+from quiver_spark.broker_client import broker_client
+from quiver_spark.jobs.arguments import SessionOrFactory, batch_read_options, commit_options, option_texts, started
 from quiver_spark.jobs.progress import Summary, progress_bar
 from quiver_spark.jobs.ranges import Range, Times
-from quiver_spark.jobs.replay.plan import portion_rows, portions
+from quiver_spark.jobs.replay.plan import batch_rows, batches
 from quiver_spark.jobs.replay.source import LakeSource, ReplaySource, TopicSource
 from quiver_spark.jobs.replay.transforms import messages, ordered
 from quiver_spark.jobs.run_record import RunRecord, RunRecords, default_directory
@@ -45,17 +44,17 @@ class Replay(NamedTuple):
     keep_partitions: bool
     run_id: str
 
-    def rows(self, spark: "SparkSession", portion: Sequence[Range], times: Times) -> "DataFrame":
-        frame = self.source.frame(spark, portion, times)
+    def rows(self, spark: "SparkSession", batch: Sequence[Range], times: Times) -> "DataFrame":
+        frame = self.source.frame(spark, batch, times)
         return frame.where(self.where) if self.where else frame
 
-    def write(self, spark: "SparkSession", portion: Sequence[Range], times: Times, number: int) -> int:
-        """Writes a portion in one transaction, or nothing if its key is known. Returns its rows."""
+    def write(self, spark: "SparkSession", batch: Sequence[Range], times: Times, number: int) -> int:
+        """Writes a batch in one transaction, or nothing if its key was committed before. Returns its row count."""
         from pyspark.sql import Observation
         from pyspark.sql.functions import count, lit
 
         seen = Observation()
-        frame = self.rows(spark, portion, times)
+        frame = self.rows(spark, batch, times)
         frame = ordered(frame) if self.in_order else frame
         written = messages(frame, with_partition=self.keep_partitions).observe(seen, count(lit(1)).alias("rows"))
         key = f"replay/{self.run_id}/{number}"
@@ -64,7 +63,7 @@ class Replay(NamedTuple):
 
 
 def run(
-    spark: GivenSession,
+    spark: SessionOrFactory,
     source: ReadOptions | Mapping[str, object],
     to: str,
     *,
@@ -87,11 +86,11 @@ def run(
     A lake may have several topics that had the same name one after the other: all of them are replayed, the oldest
     first, or the one with `topic_id`.
 
-    `where` is SQL over the columns of the source, `rate` is rows a second at most, `transaction_timeout` is how long
-    a portion may take. With a `run_id`, what was planned is kept in the directory `state` (in the lake, if there is
-    one), and a run under the same id goes on with it.
+    `where` is SQL over the columns of the source, `rate` the maximum of rows per second, `transaction_timeout` how
+    long a batch may take. With a `run_id`, the plan is kept in the directory `state` (in the lake, if there is one),
+    and a run with the same id resumes it.
     """
-    options = given_options(source)
+    options = batch_read_options(source)
     if topic_id is not None and lake is None:
         raise InvalidRequest(problem="a topic id chooses among the topics of a lake: name the lake too")
     origin: ReplaySource = (
@@ -109,7 +108,7 @@ def run(
     asked = _asked(source, sink, lake, partitions, where)
     if topic_id is not None:
         asked["topic_id"] = str(topic_id)
-    record = RunRecord(asked, origin.ranges(), origin.times(), portion_rows(rate))
+    record = RunRecord(asked, origin.ranges(), origin.times(), batch_rows(rate))
     _check_there(sink, options.timeout_seconds)
     if records is not None and not dry_run:
         record = records.begin(own_id, record)
@@ -131,11 +130,11 @@ def _write_all(
 ) -> int:
     watch, rows = Stopwatch(), 0
     with progress_bar("replay", sum(each.stop - each.start for each in record.ranges), wanted=show_progress) as bar:
-        for number, portion in enumerate(portions(record.ranges, record.portion_rows)):
+        for number, batch in enumerate(batches(record.ranges, record.batch_rows)):
             if number < record.done:
                 continue
-            with bar.watch(spark, sum(each.stop - each.start for each in portion)):
-                rows += job.write(spark, portion, record.times, number)
+            with bar.watch(spark, sum(each.stop - each.start for each in batch)):
+                rows += job.write(spark, batch, record.times, number)
             record.done = number + 1
             if records is not None:
                 records.keep(job.run_id, record)
@@ -146,12 +145,12 @@ def _write_all(
 
 def _check_there(sink: Mapping[str, str], timeout_seconds: float) -> None:
     """TopicNotFound when there is no topic to write to."""
-    Topics(broker_link(sink["bootstrap"], timeout_seconds)).describe(sink["topic"])
+    broker_client(sink["bootstrap"], timeout_seconds).topics.describe(sink["topic"])
 
 
 def _counted(spark: "SparkSession", job: Replay, ranges: Sequence[Range], watch: Stopwatch) -> Summary:
-    whole = portions(ranges, sum(each.stop - each.start for each in ranges))
-    rows = sum(job.rows(spark, portion, job.source.times()).count() for portion in whole)
+    whole = batches(ranges, sum(each.stop - each.start for each in ranges))
+    rows = sum(job.rows(spark, batch, job.source.times()).count() for batch in whole)
     names = [_shown(each) for each in ranges if each.stop > each.start]
     details = {"to": job.to["topic"], "dry_run": True, "ranges": names}
     return Summary(job="replay", rows=rows, seconds=watch.seconds(), details=details)

@@ -1,4 +1,4 @@
-"""What a replay writes: ranges of offsets, fixed when it begins, in portions of one transaction each. Pure."""
+"""What a replay writes: ranges of offsets, fixed when it begins, in batches of one transaction each. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -9,20 +9,20 @@ from quiver_spark.lake.files import LakeFile
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice, limit_rows
 
-PORTION_ROWS = 10_000_000
+BATCH_ROWS = 10_000_000
 PACE_SECONDS = 5
-"""With a rate, a portion is what may be written in so much time."""
+"""With a rate, a batch is what may be written in so much time."""
 
 
-def portion_rows(rate: int | None) -> int:
+def batch_rows(rate: int | None) -> int:
     if rate is None:
-        return PORTION_ROWS
+        return BATCH_ROWS
     if rate < 1:
-        raise InvalidRequest(problem=f"the rate of {rate} rows a second is not one; leave it out for no limit")
-    return min(PORTION_ROWS, rate * PACE_SECONDS)
+        raise InvalidRequest(problem=f"the rate of {rate} rows per second is below 1; leave it out for no limit")
+    return min(BATCH_ROWS, rate * PACE_SECONDS)
 
 
-def portions(ranges: Sequence[Range], most_rows: int) -> Iterator[tuple[Range, ...]]:
+def batches(ranges: Sequence[Range], most_rows: int) -> Iterator[tuple[Range, ...]]:
     """All ranges, `most_rows` offsets at a time, shared among the partitions in proportion to what there is.
 
     Of topics that had the same name, one is done before the next begins.
@@ -66,7 +66,7 @@ def lake_ranges(files: Iterable[LakeFile], options: ReadOptions, partitions: Seq
         place = (file.topic, file.topic_id or 0, file.partition)
         start, stop = spans.get(place, (file.start, file.stop))
         spans[place] = (min(start, file.start), max(stop, file.stop))
-    options.check_places(counts)
+    options.check_positions(counts)
     if _names_offsets(options):
         _check_one_id(spans)
     return [
@@ -96,7 +96,7 @@ def _check_one_id(places: Iterable[tuple[str, int, int]]) -> None:
 
 
 def chosen_files(files: Iterable[LakeFile], ranges: Sequence[Range], times: Times) -> list[LakeFile]:
-    """The files that may have rows of a portion."""
+    """The files that may have rows of a batch."""
     wanted = {(each.topic, each.topic_id, each.partition): each for each in ranges}
     return [
         file
@@ -129,7 +129,7 @@ def _time(position: Position) -> int | None:
 
 
 def row_condition(ranges: Sequence[Range], times: Times) -> str:
-    """SQL that is true for the rows of a portion."""
+    """SQL that is true for the rows of a batch."""
     spans = [
         f"(topic = '{each.topic}' AND partition = {each.partition}"
         f" AND offset >= {each.start} AND offset < {each.stop})"

@@ -27,8 +27,8 @@ class ReplaySource(Protocol):
         """What the times of rows must be within beside that."""
         ...
 
-    def frame(self, spark: "SparkSession", portion: Sequence[Range], times: Times) -> "DataFrame":
-        """The rows of a portion."""
+    def frame(self, spark: "SparkSession", batch: Sequence[Range], times: Times) -> "DataFrame":
+        """The rows of a batch."""
         ...
 
 
@@ -49,31 +49,31 @@ class TopicSource:
     def times(self) -> Times:
         return Times()
 
-    def frame(self, spark: "SparkSession", portion: Sequence[Range], times: Times) -> "DataFrame":
-        whole = [*portion, *self._others(portion)]
+    def frame(self, spark: "SparkSession", batch: Sequence[Range], times: Times) -> "DataFrame":
+        whole = [*batch, *self._others(batch)]
         options = {
             "isolation": "read_committed" if self.options.committed else "read_uncommitted",
             "failOnDataLoss": str(self.options.fail_on_data_loss).lower(),
             "timeout": f"{self.options.timeout_seconds:g}s",
             "parallelism": cores(spark),
-            "topics": ",".join(dict.fromkeys(each.topic for each in portion)),
+            "topics": ",".join(dict.fromkeys(each.topic for each in batch)),
             "start": _places(whole, "start"),
             "end": _places(whole, "stop"),
         }
         place = {"path": self.options.path} if self.options.path else {"bootstrap": self.options.bootstrap}
         frame = spark.read.format("quiver").options(**options, **place).load()
-        return frame.where(row_condition(portion, times))
+        return frame.where(row_condition(batch, times))
 
-    def _others(self, portion: Sequence[Range]) -> Iterator[Range]:
-        """Empty ranges of the partitions that are not in a portion: the source reads those it is not told about.
+    def _others(self, batch: Sequence[Range]) -> Iterator[Range]:
+        """Empty ranges of the partitions that are not in a batch: the source would read them as a whole otherwise.
 
         TopicNotFound when a topic is not the one that the ranges are of.
         """
-        there = {(each.topic, each.partition) for each in portion}
-        ids = {each.topic: each.topic_id for each in portion}
+        there = {(each.topic, each.partition) for each in batch}
+        ids = {each.topic: each.topic_id for each in batch}
         catalogue = open_catalogue(self.options)
         try:
-            for topic in dict.fromkeys(each.topic for each in portion):
+            for topic in dict.fromkeys(each.topic for each in batch):
                 extent = catalogue.extent(topic)
                 if ids[topic] not in (0, extent.id):
                     raise TopicNotFound(
@@ -88,10 +88,10 @@ class TopicSource:
             catalogue.close()
 
 
-def _places(portion: Sequence[Range], which: str) -> str:
+def _places(batch: Sequence[Range], which: str) -> str:
     """JSON by topic and partition."""
     places: dict[str, dict[str, int]] = {}
-    for each in portion:
+    for each in batch:
         places.setdefault(each.topic, {})[str(each.partition)] = getattr(each, which)
     return json.dumps(places)
 
@@ -122,6 +122,6 @@ class LakeSource:
     def times(self) -> Times:
         return times_of(self.options)
 
-    def frame(self, spark: "SparkSession", portion: Sequence[Range], times: Times) -> "DataFrame":
-        frame = lake_frame(spark, self.lake, chosen_files(self.lake.files(), portion, times))
-        return frame.where(row_condition(portion, times))
+    def frame(self, spark: "SparkSession", batch: Sequence[Range], times: Times) -> "DataFrame":
+        frame = lake_frame(spark, self.lake, chosen_files(self.lake.files(), batch, times))
+        return frame.where(row_condition(batch, times))

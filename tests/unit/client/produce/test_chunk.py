@@ -1,4 +1,5 @@
-from quiver.client.produce.chunk import SEALED_CHUNK, Chunk, Outgoing, Route
+from quiver.client.produce.chunk import SEALED_CHUNK, Chunk, Outgoing
+from quiver.client.produce.route import Route
 from quiver.records.columns import EXPIRES_AT, HEADERS, KEY, TIMESTAMP, VALUE
 
 

@@ -30,8 +30,9 @@ class SealingList(list):
 
     def _seal(self) -> None:
         def seal() -> None:
-            with self._out._mutex:
-                self._out._seal(self._chunk)
+            chunks = self._out._chunks
+            with chunks._mutex:
+                chunks._seal(self._chunk)
 
         thread = threading.Thread(target=seal)
         thread.start()

@@ -2,16 +2,18 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quiver.client.produce.batches.batch import Batch, batches_of
+from quiver.client.produce.batches.routing import Router
+from quiver.client.produce.batches.send_outcome import Placement, SendOutcome
 from quiver.client.produce.published import Published, Span
-from quiver.client.produce.routing import Router
+from quiver.client.produce.route import PLAIN_ROUTE
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import Batch, Placement, SendOutcome, batches_of
 from quiver.model.errors import DiskFull, TopicNotFound
 
 
 def routed(outcome: SendOutcome, rows: Rows, count: int) -> Placement:
     found = Router("t", 0).route(rows, None, count, lambda number: False)
-    return Placement(batches_of(found, outcome, None, 2, 100, 9.0), found.order)
+    return Placement(batches_of(found, outcome, PLAIN_ROUTE, 100, 9.0), found.order)
 
 
 def settle(batch: Batch, base_offset: int) -> None:
@@ -97,9 +99,9 @@ def test_rows_keep_their_order_within_a_partition():
     keys = [b"%d" % (row % 7) for row in range(1000)]
     rows = Rows.from_lists([b"%d" % row for row in range(1000)], keys=keys, timestamp_ms=1)
     found = Router("t", 0).route(rows, None, 4, lambda number: False)
-    assert found.hashed
+    assert all(part.hashed for part in found.parts)
     assert found.order is not None
     assert np.array_equal(np.sort(found.order), np.arange(1000))
-    for _, part in found.parts:
-        numbers = [int(value) for value in part.arrays[0].to_pylist()]
+    for part in found.parts:
+        numbers = [int(value) for value in part.rows.arrays[0].to_pylist()]
         assert numbers == sorted(numbers)

@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quiver.client.produce.batches.batch import Batch
+from quiver.client.produce.batches.routing import RoutedRows
+from quiver.client.produce.batches.send_outcome import SendOutcome
+from quiver.client.produce.batches.send_queue import PartitionSendQueue
+from quiver.client.produce.route import PLAIN_ROUTE
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import Batch, SendOutcome
-from quiver.client.produce.send_queue import PartitionSendQueue
 from quiver.model.errors import OutOfSequence, QuiverError, UnknownProducer
 from quiver.model.limits import SEQUENCE_LIMIT
 from quiver.partition.producers import ProducerTable
@@ -20,7 +23,7 @@ _EMPTY_HEADER = FrameHeader(*([0] * 18))
 
 def make_batch(serial: int, count: int = 1) -> Batch:
     rows = Rows.from_lists([b"%d" % serial] * count, timestamp_ms=1)
-    batch = Batch(SendOutcome("t"), rows, 0, chosen=None, hashed=False, priority=2, size=1, deadline=100.0)
+    batch = Batch(SendOutcome("t"), PLAIN_ROUTE, RoutedRows(0, rows, False), size=1, deadline=100.0)
     batch.serial = serial
     return batch
 

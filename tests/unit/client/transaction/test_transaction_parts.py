@@ -4,9 +4,12 @@ import math
 
 import pytest
 
-from quiver.client.produce.in_flight import InFlightBatches
+from quiver.client.produce.batches.batch import Batch
+from quiver.client.produce.batches.in_flight import InFlightBatches
+from quiver.client.produce.batches.routing import RoutedRows
+from quiver.client.produce.batches.send_outcome import SendOutcome
+from quiver.client.produce.route import PLAIN_ROUTE
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import Batch, SendOutcome
 from quiver.client.read.partition_source import PartitionSource
 from quiver.client.stream.offsets import StreamOffsets
 from quiver.client.transaction.acks import Enlisted, leased_acks
@@ -31,9 +34,8 @@ ME = (7, 3)
 
 def batch(count: int = 2, *, hashed: bool = True, partition: int = 0) -> Batch:
     rows = Rows.from_lists([b"x"] * count, timestamp_ms=1)
-    return Batch(
-        SendOutcome("t"), rows, partition, chosen=None, hashed=hashed, priority=2, size=count, deadline=math.inf
-    )
+    part = RoutedRows(partition, rows, hashed)
+    return Batch(SendOutcome("t"), PLAIN_ROUTE, part, size=count, deadline=math.inf)
 
 
 def in_flight_with(*batches: Batch) -> InFlightBatches:

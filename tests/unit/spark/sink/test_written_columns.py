@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from quiver.model.errors import InvalidRequest
-from quiver_spark.sink.columns import Portion, check_written, portions
+from quiver_spark.sink.columns import RowGroup, check_written, row_groups
 from quiver_spark.sink.options import write_options
 
 
@@ -13,15 +13,15 @@ def _batch(**columns: list[object]) -> pa.RecordBatch:
     return pa.record_batch({name: pa.array(items, types[name]) for name, items in columns.items()})
 
 
-def _brief(portion: Portion) -> tuple[int, int | None, list[object]]:
-    return portion.priority, portion.partition, portion.rows.column("value").to_pylist()
+def _brief(group: RowGroup) -> tuple[int, int | None, list[object]]:
+    return group.priority, group.partition, group.rows.column("value").to_pylist()
 
 
 def test_small_batches_are_put_together_and_empty_ones_left_out() -> None:
     batches = [_batch(value=[b"%d" % n]) for n in range(5)]
-    found = list(portions([_batch(value=[]), *batches, _batch(value=[])], ["value"]))
-    assert [_brief(portion) for portion in found] == [(2, None, [b"0", b"1", b"2", b"3", b"4"])]
-    assert list(portions([_batch(value=[])], ["value"])) == []
+    found = list(row_groups([_batch(value=[]), *batches, _batch(value=[])], ["value"]))
+    assert [_brief(group) for group in found] == [(2, None, [b"0", b"1", b"2", b"3", b"4"])]
+    assert list(row_groups([_batch(value=[])], ["value"])) == []
 
 
 def test_a_large_batch_is_not_held_back() -> None:
@@ -32,15 +32,15 @@ def test_a_large_batch_is_not_held_back() -> None:
             drawn.append(number)
             yield _batch(value=[bytes(1024)] * 5_000)
 
-    first = next(portions(batches(), ["value"]))  # type: ignore[arg-type]
+    first = next(row_groups(batches(), ["value"]))  # type: ignore[arg-type]
     assert first.rows.num_rows == 5_000
     assert drawn == [0]
 
 
 def test_columns_that_are_not_asked_for_stay_behind() -> None:
-    (portion,) = portions([_batch(value=[b"a"], key=[b"k"], partition=[3])], ["value", "key"])
-    assert portion.rows.schema.names == ["value", "key"]
-    assert portion.partition is None
+    (group,) = row_groups([_batch(value=[b"a"], key=[b"k"], partition=[3])], ["value", "key"])
+    assert group.rows.schema.names == ["value", "key"]
+    assert group.partition is None
 
 
 def test_rows_are_split_by_priority_and_partition_in_their_order() -> None:
@@ -49,25 +49,25 @@ def test_rows_are_split_by_priority_and_partition_in_their_order() -> None:
         priority=["low", "HIGH", None, "low", "high", "low"],
         partition=[1, 0, None, 1, 0, None],
     )
-    found = list(portions([batch], ["value", "priority", "partition"]))
-    assert sorted((_brief(portion) for portion in found), key=str) == [
+    found = list(row_groups([batch], ["value", "priority", "partition"]))
+    assert sorted((_brief(group) for group in found), key=str) == [
         (1, 0, [b"b", b"e"]),
         (2, None, [b"c"]),
         (3, 1, [b"a", b"d"]),
         (3, None, [b"f"]),
     ]
-    assert all(portion.rows.schema.names == ["value"] for portion in found)
+    assert all(group.rows.schema.names == ["value"] for group in found)
 
 
 def test_one_priority_for_all_needs_no_sorting() -> None:
     batch = _batch(value=[b"a", b"b"], priority=["critical", "critical"])
-    (portion,) = portions([batch], ["value", "priority"])
-    assert _brief(portion) == (0, None, [b"a", b"b"])
+    (group,) = row_groups([batch], ["value", "priority"])
+    assert _brief(group) == (0, None, [b"a", b"b"])
 
 
 def test_large_partition_numbers() -> None:
     batch = _batch(value=[b"a", b"b"], partition=[99_999, 0])
-    assert [_brief(portion) for portion in portions([batch], ["value", "partition"])] == [
+    assert [_brief(group) for group in row_groups([batch], ["value", "partition"])] == [
         (2, 0, [b"b"]),
         (2, 99_999, [b"a"]),
     ]
@@ -82,7 +82,7 @@ def test_large_partition_numbers() -> None:
 )
 def test_values_that_cannot_be_meant(column: str, items: list[object], problem: str) -> None:
     with pytest.raises(InvalidRequest, match=problem):
-        list(portions([_batch(value=[b"a", b"b"], **{column: items})], ["value", column]))
+        list(row_groups([_batch(value=[b"a", b"b"], **{column: items})], ["value", column]))
 
 
 def test_columns_of_a_read_can_be_written_as_they_are() -> None:

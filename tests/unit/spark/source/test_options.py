@@ -58,11 +58,11 @@ def test_places_of_what_is_not_read(start: str, says: str) -> None:
     there = {"orders": 3, "prices": 1}
     options = read_options({"topics": "orders,prices", "start": start}, now_ms=NOW)
     with pytest.raises(InvalidRequest, match=says):
-        options.check_places(there)
+        options.check_positions(there)
     with pytest.raises(InvalidRequest, match=says.replace("start", "end")):
-        read_options({"topics": "orders,prices", "end": start}, now_ms=NOW).check_places(there)
+        read_options({"topics": "orders,prices", "end": start}, now_ms=NOW).check_positions(there)
     known = '{"2": 7, "prices": {"0": "latest"}}'
-    read_options({"topics": "orders,prices", "start": known}, now_ms=NOW).check_places(there)
+    read_options({"topics": "orders,prices", "start": known}, now_ms=NOW).check_positions(there)
 
 
 @pytest.mark.parametrize(

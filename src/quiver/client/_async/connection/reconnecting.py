@@ -56,7 +56,7 @@ class AsyncReconnectingConnection:
         watch_forks(self)
 
     async def connection(self, timeout: float | None = None) -> AsyncConnection:
-        """The connection, made anew if it broke; ConnectionLost when one attempt fails, or after `timeout`."""
+        """The connection, made again if it broke; ConnectionLost when one attempt fails, or after `timeout`."""
         connection = self._connection
         if connection is not None and connection.is_open and self._forked_from is None:
             return connection

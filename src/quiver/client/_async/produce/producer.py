@@ -2,7 +2,6 @@
 
 import logging
 import math
-import threading
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Unpack
@@ -12,27 +11,24 @@ import pyarrow as pa
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
 from quiver.client._async.produce.send_future import AsyncBulkSendFuture, AsyncSendFuture
 from quiver.client._async.produce.sender import AsyncSender
-from quiver.client._backend_async import Signal, Task, Waiter
+from quiver.client._async.produce.topic_cache import AsyncTopicCache
 from quiver.client.connection.fork import watch_forks
+from quiver.client.produce.batches.send_outcome import SendOutcome
+from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.bulk import bulk_rows
-from quiver.client.produce.chunk import SEALED_CHUNK, SMALL_KEY_BYTES, SMALL_VALUE_BYTES, BulkRows, Chunk, Route
-from quiver.client.produce.options import DELAYED_BATCH_BYTES, DELAYED_BATCH_MESSAGES, ProducerConfig, SendOptions
-from quiver.client.produce.outgoing import PLAIN_ROUTE, check_options, deliver_at_ms, outgoing, route_of
+from quiver.client.produce.chunk import SMALL_KEY_BYTES, SMALL_VALUE_BYTES, BulkRows
+from quiver.client.produce.open_chunks import OpenChunks
+from quiver.client.produce.options import ProducerConfig, SendOptions
+from quiver.client.produce.outgoing import check_options, deliver_at_ms, outgoing, route_of
 from quiver.client.produce.payload import message_bytes
+from quiver.client.produce.route import Route
 from quiver.client.produce.rows import Rows
-from quiver.client.produce.send_outcome import SendOutcome
 from quiver.model.errors import BufferFull, Closed, MessageTooLarge, PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.messages import TopicInfo
 
 _logger = logging.getLogger(__name__)
 _GIVE_UP_SECONDS = 5.0
-
-
-class _OwnChunk(threading.local):
-    """A sealed, empty chunk until the thread has one of its own."""
-
-    chunk: Any = SEALED_CHUNK
 
 
 class AsyncProducer:
@@ -42,27 +38,23 @@ class AsyncProducer:
     holds within each thread.
     """
 
-    def __init__(self, broker: AsyncReconnectingConnection, topic: str, options: ProducerConfig) -> None:
+    def __init__(self, broker: AsyncReconnectingConnection, topic: str, config: ProducerConfig) -> None:
         self.topic = topic
         self._broker = broker
-        self._options = options
-        self._mutex = threading.Lock()
-        self._own = _OwnChunk()
-        """The calling thread's chunk, for messages without options."""
-        self._routes: dict[Route, Chunk] = {}
-        """All threads' chunks for messages with a priority or partition of their own."""
-        self._open: set[Chunk] = set()
-        """Every chunk that has messages and is not sealed."""
-        self._sender = AsyncSender(broker, topic, options, gather=self._seal_due, wake=self.wake)
-        self._signal: Signal | None = None
-        self._task: Task | None = None
-        self._is_asleep = False
-        self._flushing = 0
-        self.is_closed = False
+        self._config = config
+        self._unsettled = Unsettled()
+        self._chunks = OpenChunks(topic, config, self._unsettled, broker.clock)
+        self._own = self._chunks.own
+        self._known_topic = AsyncTopicCache(broker, topic)
+        self._sender = AsyncSender(broker, self._known_topic, config, self._chunks, self._unsettled)
         watch_forks(self)
 
+    @property
+    def is_closed(self) -> bool:
+        return self._chunks.is_closed
+
     async def __aenter__(self) -> "AsyncProducer":
-        await self._sender.load_topic()
+        await self._known_topic.get()
         return self
 
     async def __aexit__(
@@ -92,7 +84,7 @@ class AsyncProducer:
             if key is None:
                 if row < chunk.plain_until:
                     values.append(value)
-                    if row < chunk.plain_until or self._keeps(chunk, row):
+                    if row < chunk.plain_until or self._chunks.keeps(chunk, row):
                         return AsyncSendFuture(chunk.outcome, row)
             elif keys is not None and row < chunk.keyed_until:
                 if type(key) is str:
@@ -100,7 +92,7 @@ class AsyncProducer:
                 if type(key) is bytes and len(key) <= SMALL_KEY_BYTES:
                     keys.append(key)
                     values.append(value)
-                    if row < chunk.keyed_until or self._keeps(chunk, row):
+                    if row < chunk.keyed_until or self._chunks.keeps(chunk, row):
                         return AsyncSendFuture(chunk.outcome, row)
         return await self._send_any(value, key, options)
 
@@ -147,15 +139,16 @@ class AsyncProducer:
         """Returns when every message taken so far is stored; raises the first failure that no future has shown."""
         self._broker.check_fork()
         seconds = wait_seconds(timeout)
-        self._flushing += 1
+        chunks, unsettled = self._chunks, self._unsettled
+        chunks.flushing += 1
         try:
             await self._sender.pump()
-            await self._wait_for(lambda: self._sender.unsettled_count == 0 and not self._open, seconds)
+            await self._sender.wait_for(lambda: unsettled.count == 0 and not chunks.has_open, seconds)
         except TimeoutError:
             raise RequestTimeout(seconds=seconds) from None
         finally:
-            self._flushing -= 1
-        self._sender.raise_unseen()
+            chunks.flushing -= 1
+        unsettled.raise_unseen()
 
     async def close(self, timeout: Duration | None = None) -> None:
         """Flushes and ends; what cannot be delivered within `timeout` fails. Safe to call again.
@@ -163,31 +156,48 @@ class AsyncProducer:
         In a forked child it does nothing: the messages are the parent's.
         """
         if self.is_closed or self._broker.is_forked:
-            self.is_closed = True
+            self._chunks.is_closed = True
             return
-        with self._mutex:
-            self.is_closed = True
-            for chunk in self._open:
-                chunk.close_window()
+        self._chunks.close()
         try:
             await self.flush(timeout)
         finally:
             self._sender.close(Closed(what=f"the producer for {self.topic!r}"))
-            if self._task is not None and self._signal is not None:
-                self._signal.set()
-                await self._task.join()
+            await self._sender.join()
 
     def after_fork(self, parent_pid: int) -> None:
-        self._mutex = threading.Lock()
-        for chunk in self._open:
-            chunk.close_window()
+        self._chunks.after_fork()
+        self._unsettled.after_fork()
         self._sender.after_fork()
+
+    # for transactions: between two of them nothing is in flight, each has ended with `flush` or `give_up`
+
+    def begin_transaction(self, identity: tuple[int, int]) -> None:
+        """What comes now belongs to the transaction of this producer id and epoch."""
+        self._sender.begin_transaction(identity)
+
+    async def push(self) -> None:
+        """Sends everything that was taken, without waiting for answers."""
+        self._chunks.flushing += 1
+        try:
+            await self._sender.pump()
+        finally:
+            self._chunks.flushing -= 1
+
+    async def give_up(self, error: QuiverError) -> None:
+        """Fails everything that was taken: what was not sent is not, nobody waits for the rest."""
+        self._chunks.seal_all()
+        await self._sender.give_up(error)
 
     # gathering
 
     async def send_within(self, seconds: float, value: Any, key: Any, options: SendOptions) -> AsyncSendFuture:
         """As `send`, for whoever waits no longer than that, whatever has to be found out first."""
         return await self._send_any(value, key, options, self._broker.clock.monotonic() + seconds)
+
+    def wake(self) -> None:
+        """Makes sure that what was taken is sent, whether or not somebody waits for it."""
+        self._sender.wake()
 
     async def _send_any(
         self, value: Any, key: Any, options: SendOptions, deadline: float | None = None
@@ -198,184 +208,54 @@ class AsyncProducer:
         if size > topic.max_message_bytes:
             raise MessageTooLarge(size=size, limit=topic.max_message_bytes)
         await self._make_room(size, deadline)
-        with self._mutex:
-            self._check_open()
-            chunk = self._chunk_for(route)
-            if chunk.values and chunk.measure() + size > self._batch_limits(route)[0]:
-                self._seal(chunk)
-                chunk = self._chunk_for(route)
-            is_first = not chunk.values
-            if is_first:
-                chunk.opened_at, chunk.timestamp_ms = self._broker.clock.monotonic(), self._broker.clock.now_ms()
-                self._open.add(chunk)
-            future = AsyncSendFuture(chunk.outcome, chunk.add(message, size))
-            is_full = self._seal_or_extend(chunk, topic)
-        if self._options.linger_seconds == 0:
-            await self._sender.pump(self._left(deadline))
-            if self._sender.has_work:  # the broker asked for a pause, or a window is full
-                self.wake()
-        elif is_full or (is_first and (self._is_asleep or self._task is None)):
-            self.wake()
-        return future
-
-    def _keeps(self, chunk: Chunk, row: int) -> bool:
-        with self._mutex:
-            return chunk.keeps(row)
-
-    def _chunk_for(self, route: Route) -> Chunk:
-        is_plain = route == PLAIN_ROUTE
-        chunk = self._own.chunk if is_plain else self._routes.get(route)
-        if chunk is None or chunk.is_sealed:
-            chunk = Chunk(self.topic, route)
-            if is_plain:
-                self._own.chunk = chunk
-            else:
-                self._routes[route] = chunk
-        return chunk
-
-    def _seal_or_extend(self, chunk: Chunk, topic: TopicInfo) -> bool:
-        """Seals a full chunk; lets small messages into another one without further ado."""
-        max_bytes, max_messages = self._batch_limits(chunk.route)
-        if chunk.size >= max_bytes or len(chunk.values) >= max_messages:
-            self._seal(chunk)
-            return True
-        if self._options.linger_seconds and topic.max_message_bytes >= SMALL_VALUE_BYTES + SMALL_KEY_BYTES:
-            chunk.open_window(max_bytes, max_messages)
-        return False
-
-    def _batch_limits(self, route: Route) -> tuple[int, int]:
-        """Bytes and messages of a batch at most."""
-        options = self._options
-        if route.delayed:
-            return min(options.batch_bytes, DELAYED_BATCH_BYTES), min(options.batch_messages, DELAYED_BATCH_MESSAGES)
-        return options.batch_bytes, options.batch_messages
-
-    def _seal(self, chunk: Chunk) -> None:
-        """Hands a chunk over; under the mutex, so that chunks leave in the order they were filled."""
-        chunk.seal()
-        chunk.outcome.is_complete = True
-        self._open.discard(chunk)
-        if self._routes.get(chunk.route) is chunk:
-            del self._routes[chunk.route]
-        self._sender.submit(chunk)
-
-    def _seal_due(self) -> None:
-        """Seals what has lingered long enough, unless full windows hold it up anyway: then it may grow."""
-        if not self._open:
-            return
-        is_urgent = bool(self._flushing) or self.is_closed
-        if not is_urgent and not self._sender.is_clear:
-            return
-        latest = self._broker.clock.monotonic() - self._options.linger_seconds
-        with self._mutex:
-            for chunk in list(self._open):
-                if is_urgent or chunk.opened_at <= latest:
-                    self._seal(chunk)
+        added = self._chunks.add(message, route, size, topic.max_message_bytes)
+        sender = self._sender
+        if self._config.linger_seconds == 0:
+            await sender.pump(self._left(deadline))
+            if sender.has_work:  # the broker asked for a pause, or a window is full
+                sender.wake()
+        elif added.is_full or (added.is_first and sender.needs_waking):
+            sender.wake()
+        return AsyncSendFuture(added.chunk.outcome, added.row)
 
     async def _send_rows(self, rows: Rows, route: Route, outcome: SendOutcome) -> None:
         topic = await self._begin(route)
-        for start, stop, size in rows.cuts(*self._batch_limits(route), topic.max_message_bytes):
+        for start, stop, size in rows.cuts(*self._chunks.batch_limits(route), topic.max_message_bytes):
             await self._make_room(size)
-            piece = BulkRows(rows.slice(start, stop), route, outcome, size)
-            with self._mutex:
-                self._check_open()
-                chunk = self._chunk_for(route)
-                if chunk.values:
-                    self._seal(chunk)
-                self._sender.submit(piece)
+            self._chunks.add_rows(BulkRows(rows.slice(start, stop), route, outcome, size))
             await self._sender.pump()
 
     def _complete(self, outcome: SendOutcome) -> None:
         outcome.is_complete = True
         outcome.watchers.changed()
         if self._sender.has_work:
-            self.wake()
+            self._sender.wake()
 
     async def _begin(self, route: Route, deadline: float | None = None) -> TopicInfo:
         """The topic as it is known; a partition that is not known may have been added since."""
         self._broker.check_fork()
-        self._check_open()
-        topic = await self._sender.load_topic(timeout=self._left(deadline))
+        self._chunks.check_open()
+        topic = await self._known_topic.get(timeout=self._left(deadline))
         if route.partition is not None and route.partition >= topic.partitions:
-            topic = await self._sender.load_topic(max_age_seconds=0.0, timeout=self._left(deadline))
+            topic = await self._known_topic.get(max_age_seconds=0.0, timeout=self._left(deadline))
             if route.partition >= topic.partitions:
                 raise PartitionNotFound(topic=self.topic, count=topic.partitions, partition=route.partition)
         return topic
-
-    def _check_open(self) -> None:
-        if self.is_closed:
-            raise Closed(what=f"the producer for {self.topic!r}")
 
     def _left(self, deadline: float | None) -> float | None:
         return None if deadline is None else max(0.001, deadline - self._broker.clock.monotonic())
 
     async def _make_room(self, size: int, deadline: float | None = None) -> None:
-        limit = self._options.max_buffer_bytes
-        sender = self._sender
-        if sender.unsettled_bytes + size <= limit:
+        """Waits while the buffer is full; BufferFull."""
+        limit = self._config.max_buffer_bytes
+        unsettled = self._unsettled
+        if unsettled.size_bytes + size <= limit:
             return
-        self.wake()
+        self._sender.wake()
         try:
-            await self._wait_for(
-                lambda: not sender.unsettled_bytes or sender.unsettled_bytes + size <= limit,
-                min(self._options.timeout_seconds, self._left(deadline) or math.inf),
+            await self._sender.wait_for(
+                lambda: not unsettled.size_bytes or unsettled.size_bytes + size <= limit,
+                min(self._config.timeout_seconds, self._left(deadline) or math.inf),
             )
         except TimeoutError:
-            raise BufferFull(size=sender.unsettled_bytes, limit=limit) from None
-
-    async def _wait_for(self, is_reached: Any, timeout: float | None) -> None:
-        """Waits until progress has made a condition true; TimeoutError when it does not in time."""
-        deadline = None if timeout is None else self._broker.clock.monotonic() + timeout
-        while not is_reached():
-            waiter: Waiter[None] = Waiter()
-            self._sender.progress.add(waiter.set)
-            if is_reached():
-                return
-            self._ensure_task()
-            await waiter.wait(None if deadline is None else deadline - self._broker.clock.monotonic())
-
-    # background
-
-    def wake(self) -> None:
-        self._ensure_task()
-        if self._signal is not None:
-            self._signal.set()
-
-    def _ensure_task(self) -> None:
-        if self._task is None:
-            with self._mutex:
-                if self._task is None:
-                    self._signal = Signal()
-                    self._task = Task(self._run, f"quiver-producer-{self.topic}")
-
-    async def _run(self) -> None:
-        signal = self._signal
-        assert signal is not None
-        was_busy = True
-        while self._sender.closed_by is None:
-            signal.clear()
-            try:
-                await self._sender.pump()
-                await self._sender.check_answers()
-            except QuiverError as error:
-                _logger.debug("producer for %s: %s", self.topic, error)
-            self._is_asleep = True  # from here on the first message of a chunk wakes this task
-            wait, linger = self._wait_seconds(), self._options.linger_seconds
-            is_busy, was_busy = was_busy, self._sender.unsettled_count > 0
-            if is_busy and linger:
-                wait = linger if wait is None else min(wait, linger)
-            if wait is not None and wait <= linger:
-                self._is_asleep = False  # it looks soon enough by itself
-            await signal.wait(wait)
-            self._is_asleep = False
-
-    def _wait_seconds(self) -> float | None:
-        waits = [wait for wait in (self._sender.seconds_until_due(), self._linger_left()) if wait is not None]
-        return min(waits) if waits else None
-
-    def _linger_left(self) -> float | None:
-        with self._mutex:
-            opened = [chunk.opened_at for chunk in self._open]
-        if not opened or not self._sender.is_clear:
-            return None
-        return max(0.0, min(opened) + self._options.linger_seconds - self._broker.clock.monotonic())
+            raise BufferFull(size=unsettled.size_bytes, limit=limit) from None

@@ -7,8 +7,8 @@ import msgspec
 
 from quiver.client._backend_async import Waiter, monotonic
 from quiver.client.connection.fork import current_pid
+from quiver.client.produce.batches.send_outcome import SendOutcome, fresh
 from quiver.client.produce.published import Published, Span
-from quiver.client.produce.send_outcome import SendOutcome, fresh
 from quiver.model.errors import ForkRefused, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
+from quiver.client._async.produce.producer import AsyncProducer
 from quiver.client._async.stream.stream import AsyncStream
 from quiver.client._async.transaction.offsets import AsyncTransactionOffsets
-from quiver.client._async.transaction.producer import AsyncTransactionProducer
 from quiver.client._async.work.job import AsyncJob
 from quiver.client._async.work.job_batch import AsyncJobBatch
+from quiver.client.produce.batches.send_outcome import fresh
 from quiver.client.produce.options import SendOptions
-from quiver.client.produce.send_outcome import fresh
 from quiver.client.transaction.acks import Enlisted, leased_acks
 from quiver.client.transaction.state import TransactionState
 from quiver.model.errors import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _GIVE_UP_SECONDS = 5.0
 _GENERATIONS = 5
-"""How often a commit follows a group that is being shared out anew."""
+"""How often a commit follows a group that is being rebalanced."""
 
 
 class AsyncTransaction:
@@ -50,7 +50,7 @@ class AsyncTransaction:
         self._state = TransactionState.NEW
         self._transactional: AsyncTransactional
         self._key: ProducerKey
-        self._producers: dict[str, AsyncTransactionProducer] = {}
+        self._producers: dict[str, AsyncProducer] = {}
         self._offsets: AsyncTransactionOffsets
         self._enlisted: list[Enlisted] = []
         self._failure: QuiverError | None = None
@@ -229,7 +229,7 @@ class AsyncTransaction:
 
     # inside
 
-    def _producer(self, topic: str) -> AsyncTransactionProducer:
+    def _producer(self, topic: str) -> AsyncProducer:
         with self._mutex:
             self._check_open()
             found = self._producers.get(topic)

@@ -4,11 +4,12 @@ import threading
 from collections.abc import Callable, Iterable
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
-from quiver.client._async.transaction.producer import AsyncTransactionProducer
+from quiver.client._async.produce.producer import AsyncProducer
 from quiver.client._async.transaction.transaction import AsyncTransaction
 from quiver.client._backend_async import Lock, sleep
+from quiver.client.produce.batches.in_flight import NO_IDENTITY
+from quiver.client.produce.batches.send_outcome import fresh
 from quiver.client.produce.options import ProducerConfig, transaction_config
-from quiver.client.produce.send_outcome import fresh
 from quiver.model.errors import Closed, InvalidRequest, ProducerFenced, QuiverError, TransactionConflict
 from quiver.model.names import check_name
 from quiver.protocol.messages import Message, ProducerIdentity
@@ -55,7 +56,7 @@ class AsyncTransactional:
         self._has_new_timeout = False
         self._current: AsyncTransaction | None = None
         self._fenced_by: ProducerFenced | None = None
-        self._producers: dict[str, AsyncTransactionProducer] = {}
+        self._producers: dict[str, AsyncProducer] = {}
 
     async def init(self) -> "AsyncTransactional":
         """Takes the transactional id over: what it has open elsewhere is aborted, and whoever used it is fenced."""
@@ -95,7 +96,7 @@ class AsyncTransactional:
             await current.give_up()
         self.is_closed = True
         for producer in self._producers.values():
-            await producer.end()
+            await _end(producer)
 
     # for the transaction
 
@@ -123,14 +124,14 @@ class AsyncTransactional:
             self._used_at, self._current = now, transaction
             return self._key
 
-    def producer(self, topic: str, key: ProducerKey) -> AsyncTransactionProducer:
+    def producer(self, topic: str, key: ProducerKey) -> AsyncProducer:
         """The producer for a topic, at the beginning of its part of a transaction."""
         with self._mutex:
             producer = self._producers.pop(topic, None)
             if producer is None:
-                producer = AsyncTransactionProducer(self.broker, check_name(topic), self.sending)
+                producer = AsyncProducer(self.broker, check_name(topic), self.sending)
             self._producers[topic] = producer
-            producer.begin((key.producer_id, key.epoch))
+            producer.begin_transaction((key.producer_id, key.epoch))
             return producer
 
     async def end(self, request: CommitTransaction | AbortTransaction, timeout: float | None = None) -> ProducerKey:
@@ -147,7 +148,7 @@ class AsyncTransactional:
         self._key, self._current = key, None
         kept = 0 if key is None and self.transactional_id is None else _PRODUCERS_KEPT
         for topic in list(self._producers)[: max(0, len(self._producers) - kept)]:
-            await self._producers.pop(topic).end()
+            await _end(self._producers.pop(topic))
         if self._on_end is not None:
             self._on_end(self)
 
@@ -177,6 +178,13 @@ class AsyncTransactional:
         if self._current is None:
             raise InvalidRequest(problem="there is no transaction: begin one")
         return self._current
+
+
+async def _end(producer: AsyncProducer) -> None:
+    """Closes a producer between two transactions."""
+    await producer.give_up(Closed(what="the client"))
+    producer.begin_transaction(NO_IDENTITY)
+    await producer.close()
 
 
 async def ask(broker: AsyncReconnectingConnection, request: Message, timeout: float | None = None) -> object:

@@ -176,7 +176,7 @@ class AsyncReceiver:
         with self._mutex:
             self._asked = 0
             if isinstance(error, TopicNotFound) and self._topics:
-                self._topics = {}  # it may have been made anew under another id
+                self._topics = {}  # it may have been created again with another id
             elif not error.retryable:
                 self.error = error
             wait = self._backoff.next_seconds()

@@ -15,6 +15,7 @@ from quiver.model.errors import ConnectionLost, LeaseLost, QuiverError, RequestT
 from quiver.model.settlement import EXTEND
 from quiver.protocol.messages import Answer, Failure
 from quiver.protocol.queue_messages import Settle, Settled, SettledPart
+from quiver.structures.ordered_set import OrderedSet
 
 _MOST_AT_ONCE = 10_000
 """Jobs and decisions in one request, so that it stays well below the size limit of requests."""
@@ -53,7 +54,7 @@ class AsyncSettler:
         self._broker = broker
         self._mutex = threading.Lock()
         self._sending = Lock()
-        self._in_flight: set[SettleRequest] = set()
+        self._in_flight: OrderedSet[SettleRequest] = OrderedSet()
         self._request_count = 0
         self._returned: list[SettleRequest] = []
         self._reason_chars = 0

@@ -57,7 +57,7 @@ class ReconnectingConnection:
         watch_forks(self)
 
     def connection(self, timeout: float | None = None) -> Connection:
-        """The connection, made anew if it broke; ConnectionLost when one attempt fails, or after `timeout`."""
+        """The connection, made again if it broke; ConnectionLost when one attempt fails, or after `timeout`."""
         connection = self._connection
         if connection is not None and connection.is_open and self._forked_from is None:
             return connection

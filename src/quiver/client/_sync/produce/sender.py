@@ -5,22 +5,24 @@ Whoever has a reason pumps: the caller of `send_many`, `publish` and `flush`, an
 chunks, retries and freed windows. One pumps at a time. Answers are taken where they arrive, and only change state.
 """
 
+import logging
 import math
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
-from quiver.client._backend_sync import Lock, acquire
+from quiver.client._backend_sync import Lock, Signal, Task, Waiter, acquire
 from quiver.client._sync.connection.connection import Outbound
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
-from quiver.client.produce.chunk import PendingRows
-from quiver.client.produce.in_flight import NO_IDENTITY, InFlightBatch, InFlightBatches
+from quiver.client._sync.produce.topic_cache import TopicCache
+from quiver.client.produce.batches.batch import Batch
+from quiver.client.produce.batches.batch_router import BatchRouter
+from quiver.client.produce.batches.in_flight import NO_IDENTITY, InFlightBatch, InFlightBatches
+from quiver.client.produce.batches.routing import Router
+from quiver.client.produce.batches.send_queue import PartitionSendQueue
+from quiver.client.produce.batches.unsettled import Unsettled
+from quiver.client.produce.open_chunks import OpenChunks
 from quiver.client.produce.options import ProducerConfig
-from quiver.client.produce.routing import Router
-from quiver.client.produce.send_outcome import Batch, Placement, SendOutcome, batches_of, fresh
-from quiver.client.produce.send_queue import PartitionSendQueue
-from quiver.client.produce.watchers import Watchers
 from quiver.model.errors import (
     ConnectionLost,
     OutOfSequence,
@@ -42,90 +44,69 @@ from quiver.protocol.messages import (
     TopicInfo,
 )
 
-_FAILURES_KEPT = 100
+_logger = logging.getLogger(__name__)
 _TICK_SECONDS = 1.0
 _TOPIC_SECONDS = 60.0
 """After this time the topic is looked at again, so that messages without a key use partitions that were added."""
 _UNKNOWN_OFFSET = -1
 _REPAIRED = (OutOfSequence, StalePartitionCount, TopicNotFound, UnknownProducer)
-"""What the producer puts right by itself, at once."""
+"""What the producer repairs by itself, at once."""
 _SLOW_SECONDS = 1.0
-"""After this time without an answer a caller with a timeout no longer sends by himself."""
+"""After this time without an answer a caller with a timeout no longer sends by itself."""
 
 
 class Sender:
-    """Belongs to one producer. `gather` seals what is due, `wake` calls the background task."""
+    """Sends what `chunks` has ready, and seals what has lingered there long enough."""
 
     def __init__(
         self,
         broker: ReconnectingConnection,
-        topic: str,
-        options: ProducerConfig,
-        *,
-        gather: Callable[[], None],
-        wake: Callable[[], None],
+        topic: TopicCache,
+        config: ProducerConfig,
+        chunks: OpenChunks,
+        unsettled: Unsettled,
     ) -> None:
-        self.topic: TopicInfo | None = None
-        self.unsettled_bytes = 0
-        self.unsettled_count = 0
-        self.progress = Watchers()
-        """Told whenever something is settled."""
         self.closed_by: QuiverError | None = None
         self._broker = broker
-        self._name = topic
-        self._options = options
-        self._gather = gather
-        self._wake = wake
+        self._topic = topic
+        self._config = config
+        self._chunks = chunks
+        self._unsettled = unsettled
         self._mutex = threading.Lock()
         self._pumping = Lock()
-        self._ready: deque[PendingRows] = deque()
         self._in_flight = InFlightBatches(
-            broker.new_backoff, idempotent=options.idempotent, is_transactional=options.is_transactional
+            broker.new_backoff, idempotent=config.idempotent, is_transactional=config.is_transactional
         )
-        self._router = Router(topic, int(broker.randomness.jitter() * 1_000_000))
+        router = Router(topic.name, int(broker.randomness.jitter() * 1_000_000))
+        self._router = BatchRouter(router, self._in_flight, unsettled)
         self._identity = NO_IDENTITY
         self._paused_until = 0.0
         self._backoff = broker.new_backoff()
-        self._topic_loaded_at = 0.0
-        self._failed: list[Batch | SendOutcome] = []
-
-    def submit(self, pending: PendingRows) -> None:
-        """Takes rows over; they are sent by the next pump."""
-        self._count(pending.size, 1)
-        self._ready.append(pending)
+        self._signal: Signal | None = None
+        self._task: Task | None = None
+        self._is_asleep = False
 
     @property
     def is_clear(self) -> bool:
         """Nothing waits that only a full window holds back: the time to send what lingers."""
-        return not self._ready and self._in_flight.is_clear
+        return not self._chunks.ready and self._in_flight.is_clear
 
     @property
     def has_work(self) -> bool:
-        return bool(self._ready) or self._in_flight.has_work
-
-    def load_topic(self, max_age_seconds: float = math.inf, timeout: float | None = None) -> TopicInfo:
-        """What is known of the topic, asked for again when it is older than that."""
-        now = self._broker.clock.monotonic()
-        if self.topic is None or now - self._topic_loaded_at > max_age_seconds:
-            self._topic_loaded_at = now
-            topic = self._broker.topic(self._name, timeout)
-            # Another id is another topic: what is on its way finds that out by itself, see _reroute.
-            if self.topic is None or topic.id == self.topic.id:
-                self.topic = topic
-        return self.topic
+        return bool(self._chunks.ready) or self._in_flight.has_work
 
     def pump(self, timeout: float | None = None) -> None:
-        """Sends everything that may go now. Troubles end up in futures and retries, not with the caller.
+        """Sends everything that may go now. Failures end up in futures and retries, not with the caller.
 
         After `timeout` seconds it is left to the background task.
         """
         now = self._broker.clock.monotonic()
         deadline = math.inf if timeout is None else now + timeout
         if timeout is not None and self._in_flight.is_unanswered_since(now - _SLOW_SECONDS):
-            self._wake()  # sending may block: the other side has stopped reading
+            self.wake()  # sending may block: the other side has stopped reading
             return
         if not acquire(self._pumping, timeout):
-            self._wake()
+            self.wake()
             return
         try:
             self._pump(deadline)
@@ -133,16 +114,18 @@ class Sender:
             self._pumping.release()
 
     def _pump(self, deadline: float) -> None:
+        chunks = self._chunks
         while self.closed_by is None:
-            self._gather()
+            if chunks.has_open and (chunks.is_urgent or self.is_clear):
+                chunks.seal_due()
             now = self._broker.clock.monotonic()
             for batch in self._in_flight.expire(now):
-                late = RequestTimeout(seconds=self._options.delivery_seconds)
-                self._settle(batch, error=batch.last_error or late)
+                late = RequestTimeout(seconds=self._config.delivery_seconds)
+                self._unsettled.settle(batch, error=batch.last_error or late)
             if not self.has_work or now < self._paused_until:
                 return
             try:
-                self._prepare(deadline)
+                topic = self._prepare(deadline)
             except QuiverError as error:
                 if error.retryable:
                     self._pause(error)
@@ -152,48 +135,36 @@ class Sender:
             batches = self._in_flight.take(now, self._identity)
             if not batches:
                 return
-            self._send(batches, deadline)
+            self._send(batches, topic, deadline)
 
-    def seconds_until_due(self) -> float | None:
-        """When to pump again without being woken; None when there is nothing to wait for."""
-        if self.unsettled_count == 0:
-            return None
-        now = self._broker.clock.monotonic()
-        due = now + _TICK_SECONDS
-        retry = self._in_flight.next_retry(now)
-        if retry is not None:
-            due = min(due, retry)
-        if self.has_work and self._paused_until > now:
-            due = min(due, self._paused_until)
-        return max(0.0, due - now)
-
-    def raise_unseen(self) -> None:
-        """Raises the first failure that no future has told anybody about."""
-        with self._mutex:
-            failed, self._failed = self._failed, []
-        for failure in failed:
-            if not failure.error_seen and failure.error is not None:
-                failure.error_seen = True
-                raise fresh(failure.error)
-
-    def check_answers(self) -> None:
-        """Drops a connection that has not answered for too long; what was in flight is then sent again."""
-        seconds = self._options.request_seconds
-        if self._in_flight.is_unanswered_since(self._broker.clock.monotonic() - seconds):
-            connection = self._broker.connection()
-            connection.fail(ConnectionLost(address=self._broker.address, problem=f"no answer for {seconds:g} s"))
+    def wait_for(self, is_reached: Callable[[], bool], timeout: float | None) -> None:
+        """Waits until progress has made a condition true; TimeoutError when it does not in time."""
+        clock = self._broker.clock
+        deadline = None if timeout is None else clock.monotonic() + timeout
+        while not is_reached():
+            waiter: Waiter[None] = Waiter()
+            self._unsettled.progress.add(waiter.set)
+            if is_reached():
+                return
+            self._ensure_task()
+            waiter.wait(None if deadline is None else deadline - clock.monotonic())
 
     def close(self, error: QuiverError) -> None:
         """Fails whatever is not settled."""
         self.closed_by = error
         self._fail_everything(error)
 
+    def join(self) -> None:
+        """After `close`: returns when the background task has ended."""
+        if self._task is not None and self._signal is not None:
+            self._signal.set()
+            self._task.join()
+
     def begin_transaction(self, identity: tuple[int, int]) -> None:
-        """What comes now is sent under this identity, with sequences from 0. Nothing is on its way."""
+        """What comes now is sent under this identity, with sequences from 0. Nothing is in flight."""
         self._identity = identity
         self._in_flight.begin_transaction()
-        with self._mutex:
-            self._failed = []
+        self._unsettled.forget_failures()
 
     def give_up(self, error: QuiverError) -> None:
         """Fails whatever is not settled, also what was sent: nobody waits for its answer."""
@@ -204,23 +175,92 @@ class Sender:
         self._mutex = threading.Lock()
         self._in_flight.after_fork()
 
+    # background
+
+    @property
+    def needs_waking(self) -> bool:
+        """Whether the background task does not look by itself soon enough."""
+        return self._is_asleep or self._task is None
+
+    def wake(self) -> None:
+        self._ensure_task()
+        if self._signal is not None:
+            self._signal.set()
+
+    def _ensure_task(self) -> None:
+        if self._task is None:
+            with self._mutex:
+                if self._task is None:
+                    self._signal = Signal()
+                    self._task = Task(self._run, f"quiver-producer-{self._topic.name}")
+
+    def _run(self) -> None:
+        signal = self._signal
+        assert signal is not None
+        was_busy = True
+        while self.closed_by is None:
+            signal.clear()
+            try:
+                self.pump()
+                self._check_answers()
+            except QuiverError as error:
+                _logger.debug("producer for %s: %s", self._topic.name, error)
+            self._is_asleep = True  # from here on the first message of a chunk wakes this task
+            wait, linger = self._wait_seconds(), self._config.linger_seconds
+            is_busy, was_busy = was_busy, self._unsettled.count > 0
+            if is_busy and linger:
+                wait = linger if wait is None else min(wait, linger)
+            if wait is not None and wait <= linger:
+                self._is_asleep = False  # it looks soon enough by itself
+            signal.wait(wait)
+            self._is_asleep = False
+
+    def _wait_seconds(self) -> float | None:
+        lingers = self._chunks.linger_left() if self._chunks.has_open and self.is_clear else None
+        waits = [wait for wait in (self._seconds_until_due(), lingers) if wait is not None]
+        return min(waits) if waits else None
+
+    def _seconds_until_due(self) -> float | None:
+        """When to pump again without being woken; None when there is nothing to wait for."""
+        if self._unsettled.count == 0:
+            return None
+        now = self._broker.clock.monotonic()
+        due = now + _TICK_SECONDS
+        retry = self._in_flight.next_retry(now)
+        if retry is not None:
+            due = min(due, retry)
+        if self.has_work and self._paused_until > now:
+            due = min(due, self._paused_until)
+        return max(0.0, due - now)
+
+    def _check_answers(self) -> None:
+        """Drops a connection that has not answered for too long; what was in flight is then sent again."""
+        seconds = self._config.request_seconds
+        if self._in_flight.is_unanswered_since(self._broker.clock.monotonic() - seconds):
+            connection = self._broker.connection()
+            connection.fail(ConnectionLost(address=self._broker.address, problem=f"no answer for {seconds:g} s"))
+
     # routing
 
     def _left(self, deadline: float) -> float:
         """How long a request may take, so as not to go beyond the deadline."""
-        return max(0.001, min(self._options.request_seconds, deadline - self._broker.clock.monotonic()))
+        return max(0.001, min(self._config.request_seconds, deadline - self._broker.clock.monotonic()))
 
-    def _prepare(self, deadline: float) -> None:
-        topic = self.load_topic(_TOPIC_SECONDS, self._left(deadline))
-        while self._ready:
-            self._place(self._ready.popleft(), topic)
+    def _prepare(self, deadline: float) -> TopicInfo:
+        """Makes batches of what is ready, and gets the identities they are sent under."""
+        topic = self._topic.get(_TOPIC_SECONDS, self._left(deadline))
+        ready = self._chunks.ready
+        while ready:
+            last_try = self._broker.clock.monotonic() + self._config.delivery_seconds
+            self._router.place(ready.popleft(), topic.partitions, last_try)
         if self._in_flight.can_be_rerouted:
-            self._reroute(topic, deadline)
-        if self._options.idempotent and not self._options.is_transactional:
+            topic = self._reroute(topic, deadline)
+        if self._config.idempotent and not self._config.is_transactional:
             if self._identity == NO_IDENTITY:
                 self._identity = self._new_identity(InitProducer(), deadline)
             for queue in self._in_flight.wanting_epoch():
                 self._in_flight.begin_epoch(queue, self._new_identity(InitProducer(*queue.identity), deadline))
+        return topic
 
     def _new_identity(self, request: InitProducer, deadline: float) -> tuple[int, int]:
         connection = self._broker.connection(self._left(deadline))
@@ -231,77 +271,45 @@ class Sender:
             raise error_from_wire(answer.code, answer.message, answer.retryable)
         raise unexpected(answer)
 
-    def _place(self, pending: PendingRows, topic: TopicInfo) -> None:
-        outcome, route = pending.outcome, pending.route
-        try:
-            routed = self._router.route(pending.rows(), route.partition, topic.partitions, self._in_flight.is_failing)
-        except QuiverError as error:
-            self._abandon(pending, error)
-            return
-        deadline = self._broker.clock.monotonic() + self._options.delivery_seconds
-        batches = batches_of(routed, outcome, route.partition, route.priority, pending.size, deadline, route.delayed)
-        outcome.place(Placement(batches, routed.order))
-        self._enqueue(batches)
-
-    def _reroute(self, known: TopicInfo, deadline: float) -> None:
-        """Routes anew what was refused because the topic has changed, and what waits and was hashed like it."""
+    def _reroute(self, known: TopicInfo, deadline: float) -> TopicInfo:
+        """Routes again what was refused because the topic has changed, and what waits and was hashed like it."""
         missing: TopicNotFound | None = None
         topic = known
         try:
-            topic = self.topic = self._broker.topic(self._name, self._left(deadline))
+            topic = self._topic.reload(self._left(deadline))
         except TopicNotFound as error:
             missing = error
         is_new = topic.id != known.id
         for batch in self._in_flight.withdraw(is_new_topic=is_new or missing is not None):
             if missing is not None:
-                self._settle(batch, error=missing)
+                self._unsettled.settle(batch, error=missing)
             elif isinstance(batch.last_error, TopicNotFound) and not is_new:
-                self._settle(batch, error=batch.last_error)
+                self._unsettled.settle(batch, error=batch.last_error)
             else:
-                self._place_again(batch, topic)
-
-    def _place_again(self, batch: Batch, topic: TopicInfo) -> None:
-        rows = batch.open_rows()
-        try:
-            routed = self._router.route(rows, batch.chosen, topic.partitions, self._in_flight.is_failing)
-        except QuiverError as error:
-            self._settle(batch, error=error)
-            return
-        batches = batches_of(
-            routed, batch.outcome, batch.chosen, batch.priority, batch.size, batch.deadline, batch.is_delayed
-        )
-        batch.placement = Placement(batches, routed.order)
-        batch.release()
-        self._enqueue(batches)
-
-    def _enqueue(self, batches: Sequence[Batch]) -> None:
-        """Adds the batches of rows, or of a batch, that were counted as one."""
-        self._count(0, len(batches) - 1)
-        self._in_flight.enqueue(batches)
+                self._router.place_again(batch, topic.partitions)
+        return topic
 
     # sending
 
-    def _send(self, batches: list[InFlightBatch], deadline: float) -> None:
-        assert self.topic is not None
+    def _send(self, batches: list[InFlightBatch], topic: TopicInfo, deadline: float) -> None:
+        config = self._config
         try:
             connection = self._broker.connection(self._left(deadline))
         except QuiverError as error:
             for queue, batch in batches:
                 self._refused(queue, batch, error, was_sent=False)
             return
-        is_answered = self._options.acks != ACKS_NONE
+        is_answered = config.acks != ACKS_NONE
         outbound: list[Outbound] = []
         for queue, batch in batches:
             try:
-                frame = batch.build(
-                    queue.identity, self._options.compression, transactional=self._options.is_transactional
-                )
+                frame = batch.build(queue.identity, config.compression, transactional=config.is_transactional)
             except QuiverError as error:
                 self._refused(queue, batch, error, was_sent=False)
                 continue
             # What may be stored already is not hashed again: it would be stored twice.
-            count = self.topic.partitions if batch.hashed and not batch.is_uncertain else 0
-            request = Produce(self.topic.id, batch.partition, count, self._options.acks)
+            count = topic.partitions if batch.hashed and not batch.is_uncertain else 0
+            request = Produce(topic.id, batch.partition, count, config.acks)
             outbound.append(Outbound(request, frame, partial(self._answered, queue, batch) if is_answered else None))
         connection.send(outbound)
         if not is_answered:
@@ -321,66 +329,42 @@ class Sender:
             if self._in_flight.acked(queue, batch):
                 if answer.duplicates:
                     batch.note_duplicates(answer.duplicates)
-                self._settle(batch, base_offset=answer.base_offset)
+                self._unsettled.settle(batch, base_offset=answer.base_offset)
         elif isinstance(answer, Failure):
             self._refused(queue, batch, error_from_wire(answer.code, answer.message, answer.retryable))
         else:
             self._refused(queue, batch, answer if isinstance(answer, QuiverError) else unexpected(answer))
         if self.has_work:
-            self._wake()
+            self.wake()
 
     def _refused(self, queue: PartitionSendQueue, batch: Batch, error: QuiverError, *, was_sent: bool = True) -> None:
         now = self._broker.clock.monotonic()
         is_final = self._in_flight.refused(queue, batch, error, now=now, was_sent=was_sent)
         if is_final:
-            self._settle(batch, error=error)
-            if self._options.is_transactional:  # nothing of the transaction can count any more
+            self._unsettled.settle(batch, error=error)
+            if self._config.is_transactional:  # nothing of the transaction can count any more
                 for other in self._in_flight.take_all(in_flight_too=False):
-                    self._settle(other, error=error)
+                    self._unsettled.settle(other, error=error)
         elif self.closed_by is not None:
             self._fail_everything(self.closed_by)
         elif error.retryable and not isinstance(error, _REPAIRED):
             wait = (self._in_flight.next_retry(now) or now) - now
-            self._broker.log.retrying(f"sending to {self._name}", error, queue.backoff.failures, max(0.0, wait))
-
-    # ends
-
-    def _settle(self, batch: Batch, *, base_offset: int | None = None, error: QuiverError | None = None) -> None:
-        batch.base_offset, batch.error = base_offset, error
-        batch.release()
-        if error is not None:
-            self._remember(batch)
-        batch.outcome.watchers.changed()
-        self._count(-batch.size, -1)
-
-    def _abandon(self, pending: PendingRows, error: QuiverError) -> None:
-        """Fails messages that did not get as far as a batch."""
-        self._remember(pending.outcome)
-        pending.outcome.fail(error)
-        self._count(-pending.size, -1)
-
-    def _remember(self, failure: Batch | SendOutcome) -> None:
-        with self._mutex:
-            if len(self._failed) < _FAILURES_KEPT:
-                self._failed.append(failure)
-
-    def _count(self, size: int, count: int) -> None:
-        with self._mutex:
-            self.unsettled_bytes += size
-            self.unsettled_count += count
-        if size < 0 or count < 0:
-            self.progress.changed()
+            self._note_retry(error, queue.backoff.failures, max(0.0, wait))
 
     def _pause(self, error: QuiverError) -> None:
         """The broker cannot be reached: tries again a little later."""
-        delay = self._backoff.next_seconds()
-        self._paused_until = self._broker.clock.monotonic() + delay
-        self._broker.log.retrying(f"sending to {self._name}", error, self._backoff.failures, delay)
+        wait = self._backoff.next_seconds()
+        self._paused_until = self._broker.clock.monotonic() + wait
+        self._note_retry(error, self._backoff.failures, wait)
         self._in_flight.note_error(error)
-        self._wake()
+        self.wake()
+
+    def _note_retry(self, error: QuiverError, attempt: int, wait_seconds: float) -> None:
+        self._broker.log.retrying(f"sending to {self._topic.name}", error, attempt, wait_seconds)
 
     def _fail_everything(self, error: QuiverError, *, in_flight_too: bool = False) -> None:
-        while self._ready:
-            self._abandon(self._ready.popleft(), error)
+        ready = self._chunks.ready
+        while ready:
+            self._unsettled.fail_rows(ready.popleft(), error)
         for batch in self._in_flight.take_all(in_flight_too=in_flight_too or self.closed_by is not None):
-            self._settle(batch, error=error)
+            self._unsettled.settle(batch, error=error)

@@ -24,7 +24,7 @@ from quiver.client.stream.offsets import StreamOffsets
 from quiver.client.stream.options import OnPartitions, StreamConfig
 from quiver.client.wait_limit import WaitLimit
 from quiver.model.errors import Closed, InvalidRequest, MessageTimeout, QuiverError
-from quiver.protocol.transaction_messages import GroupOffsets
+from quiver.protocol.transaction_messages import GroupOffsetCommit
 
 _T = TypeVar("_T")
 _Found = tuple[PartitionSource, StoredFrame, ReadFrame]
@@ -111,7 +111,7 @@ class Stream:
         self._assignment.note_progress(done=True)
         return StreamOffsets(self._options.group, self._assignment.committable())
 
-    def offsets_request(self, offsets: StreamOffsets) -> GroupOffsets:
+    def offsets_request(self, offsets: StreamOffsets) -> GroupOffsetCommit:
         """What a commit says about them; MemberFenced when they are no longer this member's."""
         self._check_membership()
         return offsets.request(self.member_id, self.generation, self._assignment.committable())

@@ -9,7 +9,7 @@ from quiver.client.stream.offsets import StreamOffsets
 from quiver.model.errors import InvalidRequest, PartitionNotFound
 from quiver.model.names import check_name
 from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import AddOffsets, GroupOffsets, ProducerKey
+from quiver.protocol.transaction_messages import AddOffsets, GroupOffsetCommit, ProducerKey
 
 
 class TransactionOffsets:
@@ -40,10 +40,10 @@ class TransactionOffsets:
     def add_stream(self, stream: Stream) -> None:
         self._streams[stream] = stream.offsets_handed_out()
 
-    def requests(self) -> list[GroupOffsets]:
+    def requests(self) -> list[GroupOffsetCommit]:
         """What a commit says about them; MemberFenced when partitions of a stream went to somebody else."""
         named = [
-            GroupOffsets(group, [CommitPart(*place, offset) for place, offset in offsets.items()])
+            GroupOffsetCommit(group, [CommitPart(*place, offset) for place, offset in offsets.items()])
             for group, offsets in self._named.items()
         ]
         return named + [stream.offsets_request(taken) for stream, taken in self._streams.items() if taken]

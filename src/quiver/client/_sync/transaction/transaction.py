@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
+from quiver.client._sync.produce.producer import Producer
 from quiver.client._sync.stream.stream import Stream
 from quiver.client._sync.transaction.offsets import TransactionOffsets
-from quiver.client._sync.transaction.producer import TransactionProducer
 from quiver.client._sync.work.job import Job
 from quiver.client._sync.work.job_batch import JobBatch
+from quiver.client.produce.batches.send_outcome import fresh
 from quiver.client.produce.options import SendOptions
-from quiver.client.produce.send_outcome import fresh
 from quiver.client.transaction.acks import Enlisted, leased_acks
 from quiver.client.transaction.state import TransactionState
 from quiver.model.errors import (
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _GIVE_UP_SECONDS = 5.0
 _GENERATIONS = 5
-"""How often a commit follows a group that is being shared out anew."""
+"""How often a commit follows a group that is being rebalanced."""
 
 
 class Transaction:
@@ -51,7 +51,7 @@ class Transaction:
         self._state = TransactionState.NEW
         self._transactional: Transactional
         self._key: ProducerKey
-        self._producers: dict[str, TransactionProducer] = {}
+        self._producers: dict[str, Producer] = {}
         self._offsets: TransactionOffsets
         self._enlisted: list[Enlisted] = []
         self._failure: QuiverError | None = None
@@ -226,7 +226,7 @@ class Transaction:
 
     # inside
 
-    def _producer(self, topic: str) -> TransactionProducer:
+    def _producer(self, topic: str) -> Producer:
         with self._mutex:
             self._check_open()
             found = self._producers.get(topic)

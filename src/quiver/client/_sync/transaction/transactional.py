@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 
 from quiver.client._backend_sync import Lock, sleep
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
-from quiver.client._sync.transaction.producer import TransactionProducer
+from quiver.client._sync.produce.producer import Producer
 from quiver.client._sync.transaction.transaction import Transaction
+from quiver.client.produce.batches.in_flight import NO_IDENTITY
+from quiver.client.produce.batches.send_outcome import fresh
 from quiver.client.produce.options import ProducerConfig, transaction_config
-from quiver.client.produce.send_outcome import fresh
 from quiver.model.errors import Closed, InvalidRequest, ProducerFenced, QuiverError, TransactionConflict
 from quiver.model.names import check_name
 from quiver.protocol.messages import Message, ProducerIdentity
@@ -56,7 +57,7 @@ class Transactional:
         self._has_new_timeout = False
         self._current: Transaction | None = None
         self._fenced_by: ProducerFenced | None = None
-        self._producers: dict[str, TransactionProducer] = {}
+        self._producers: dict[str, Producer] = {}
 
     def init(self) -> "Transactional":
         """Takes the transactional id over: what it has open elsewhere is aborted, and whoever used it is fenced."""
@@ -96,7 +97,7 @@ class Transactional:
             current.give_up()
         self.is_closed = True
         for producer in self._producers.values():
-            producer.end()
+            _end(producer)
 
     # for the transaction
 
@@ -124,14 +125,14 @@ class Transactional:
             self._used_at, self._current = now, transaction
             return self._key
 
-    def producer(self, topic: str, key: ProducerKey) -> TransactionProducer:
+    def producer(self, topic: str, key: ProducerKey) -> Producer:
         """The producer for a topic, at the beginning of its part of a transaction."""
         with self._mutex:
             producer = self._producers.pop(topic, None)
             if producer is None:
-                producer = TransactionProducer(self.broker, check_name(topic), self.sending)
+                producer = Producer(self.broker, check_name(topic), self.sending)
             self._producers[topic] = producer
-            producer.begin((key.producer_id, key.epoch))
+            producer.begin_transaction((key.producer_id, key.epoch))
             return producer
 
     def end(self, request: CommitTransaction | AbortTransaction, timeout: float | None = None) -> ProducerKey:
@@ -148,7 +149,7 @@ class Transactional:
         self._key, self._current = key, None
         kept = 0 if key is None and self.transactional_id is None else _PRODUCERS_KEPT
         for topic in list(self._producers)[: max(0, len(self._producers) - kept)]:
-            self._producers.pop(topic).end()
+            _end(self._producers.pop(topic))
         if self._on_end is not None:
             self._on_end(self)
 
@@ -178,6 +179,13 @@ class Transactional:
         if self._current is None:
             raise InvalidRequest(problem="there is no transaction: begin one")
         return self._current
+
+
+def _end(producer: Producer) -> None:
+    """Closes a producer between two transactions."""
+    producer.give_up(Closed(what="the client"))
+    producer.begin_transaction(NO_IDENTITY)
+    producer.close()
 
 
 def ask(broker: ReconnectingConnection, request: Message, timeout: float | None = None) -> object:

@@ -4,8 +4,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from quiver.broker.broker import Broker
-from quiver.groups.live_group import MemberView
-from quiver.groups.member import Subscription
 from quiver.model.errors import InvalidRequest
 from quiver.model.topic_partition import TopicPartition
 from quiver.protocol.group_messages import (
@@ -30,11 +28,13 @@ from quiver.protocol.group_messages import (
 )
 from quiver.protocol.message import Message
 from quiver.protocol.messages import Done
+from quiver.streams.member import Subscription
+from quiver.streams.member_view import MemberView
 from quiver.system.pace import paced
 
 
 async def _join(broker: Broker, request: JoinGroup) -> Message:
-    view = await broker.groups.join(
+    view = await broker.streams.join(
         request.group,
         Subscription(
             client_id=request.client_id,
@@ -52,23 +52,23 @@ async def _join(broker: Broker, request: JoinGroup) -> Message:
 
 
 async def _heartbeat(broker: Broker, request: GroupHeartbeat) -> Message:
-    view = await broker.groups.service.heartbeat(
+    view = await broker.streams.members.heartbeat(
         request.group,
         request.member_id,
         revoked=frozenset(TopicPartition(*part) for part in request.revoked),
-        seen_version=request.version,
-        wait_ms=request.wait_ms,
         is_busy=request.is_busy,
     )
+    if view.version == request.version:
+        view = await broker.streams.members.next_view(request.group, view, request.wait_ms)
     return await _assignment(broker, request.group, view)
 
 
 async def _assignment(broker: Broker, group: str, view: MemberView) -> MemberAssignment:
     assigned = []
     async for part in paced(sorted(view.assigned)):
-        name = broker.groups.topic_name(part.topic_id)
+        name = broker.streams.topic_name(part.topic_id)
         if name is not None:
-            offset = broker.groups.next_offset(group, part)
+            offset = broker.streams.next_offset(group, part)
             assigned.append(AssignedPart(part.topic_id, name, part.partition, offset))
     return MemberAssignment(
         view.member_id,
@@ -82,12 +82,12 @@ async def _assignment(broker: Broker, group: str, view: MemberView) -> MemberAss
 
 
 async def _leave(broker: Broker, request: LeaveGroup) -> Message:
-    await broker.groups.service.leave(request.group, request.member_id)
+    await broker.streams.members.leave(request.group, request.member_id)
     return Done()
 
 
 async def _commit(broker: Broker, request: CommitOffsets) -> Message:
-    await broker.groups.commit_partitions(
+    await broker.streams.commit_partitions(
         request.group,
         {TopicPartition(part.topic_id, part.partition): (part.offset, part.metadata) for part in request.offsets},
         member_id=request.member_id,
@@ -110,13 +110,13 @@ async def _list(broker: Broker, request: ListGroups) -> Message:
                 summary.leased,
                 summary.retrying,
             )
-            for summary in await broker.groups.summaries()
+            for summary in await broker.group_admin.summaries()
         ]
     )
 
 
 async def _describe(broker: Broker, request: DescribeGroup) -> Message:
-    details = await broker.groups.describe(request.group)
+    details = await broker.group_admin.describe(request.group)
     return GroupDescription(
         details.id,
         details.kind,
@@ -143,17 +143,17 @@ async def _reset(broker: Broker, request: ResetGroup) -> Message:
         raise InvalidRequest(problem="a reset needs a position or a number to shift by, and not both")
     to = request.shift if request.to is None else request.to
     assert to is not None
-    changes = await broker.groups.reset(request.group, request.topic, to, dry_run=request.dry_run)
+    changes = await broker.offset_reset.reset(request.group, request.topic, to, dry_run=request.dry_run)
     return GroupReset([ResetPart(*change) for change in changes])
 
 
 async def _delete(broker: Broker, request: DeleteGroup) -> Message:
-    await broker.delete_group(request.group)
+    await broker.group_admin.delete(request.group)
     return Done()
 
 
 async def _alter(broker: Broker, request: AlterGroup) -> Message:
-    await broker.groups.alter(request.group, request.settings)
+    await broker.group_admin.alter(request.group, request.settings)
     return Done()
 
 

@@ -68,7 +68,7 @@ def received(leases: Sequence[Lease]) -> tuple[Received, Payload]:
 
 
 def _topic(broker: Broker, topic_id: int) -> str:
-    name = broker.groups.topic_name(topic_id)
+    name = broker.streams.topic_name(topic_id)
     if name is None:
         raise TopicNotFound(f"there is no topic with id {topic_id} (any more); fetch metadata again", topic=topic_id)
     return name

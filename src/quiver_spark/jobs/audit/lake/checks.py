@@ -63,19 +63,19 @@ def check_ranges(archived: ArchivedPartition) -> Iterator[Finding]:
     """Files of one date must not overlap."""
     in_order = sorted(archived.files, key=lambda file: (file.date, file.start, file.stop))
     for _, files in groupby(in_order, key=lambda file: file.date):
-        behind, before = 0, ""
+        end, before = 0, ""
         for file in files:
-            if file.start < behind:
-                last = min(behind, file.stop) - 1
+            if file.start < end:
+                last = min(end, file.stop) - 1
                 yield _of(
                     archived, "lake-range", file.start, last, f"two files have these offsets: {before} too", file
                 )
-            if file.stop > behind:
-                behind, before = file.stop, file.path
+            if file.stop > end:
+                end, before = file.stop, file.path
 
 
 def check_position(archived: ArchivedPartition) -> Iterator[Finding]:
-    """The position must be behind all files, and not behind the log."""
+    """The position must be at or after the end of every file, and not after the end of the log."""
     stop = max((file.stop for file in archived.files), default=0)
     position = archived.position
     if position is None:
@@ -148,9 +148,9 @@ def check_covered(archived: ArchivedPartition, counts: Counts) -> Iterator[Findi
         {archived.position, archived.high, *(file.start for file in files), *(file.stop for file in files)}
     )
     for date, found in missing.items():
-        behind = borders[min(bisect_right(borders, found[-1][0]), len(borders) - 1)]
+        stop = borders[min(bisect_right(borders, found[-1][0]), len(borders) - 1)]
         sentence = f"{sum(count for _, count in found)} messages of {date} are in the log and in no file of the lake"
-        yield _of(archived, "lake-range", found[0][0], behind - 1, sentence)
+        yield _of(archived, "lake-range", found[0][0], stop - 1, sentence)
 
 
 class _Cover:

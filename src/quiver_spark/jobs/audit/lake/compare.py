@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from quiver.model.errors import CorruptData, OffsetOutOfRange
 from quiver_spark.jobs.audit.finding import Finding, Findings, Kind
 from quiver_spark.jobs.audit.lake.checks import ArchivedPartition, Span, offset_findings
-from quiver_spark.jobs.audit.lake.counts import behind_error
+from quiver_spark.jobs.audit.lake.counts import after_error
 from quiver_spark.lake.files import LakeFile, date_of
 from quiver_spark.lake.slice_files import by_day
 from quiver_spark.source.frames import read_slice
@@ -138,9 +138,9 @@ def _readable(piece: Slice, options: ReadOptions, unknown: list[Span]) -> Iterat
                 offset = batch.column("offset")[-1].as_py() + 1
             return
         except (CorruptData, OffsetOutOfRange) as error:
-            behind = behind_error(error, piece, offset)
-            unknown.append((offset, behind))
-            offset = behind
+            stop = after_error(error, piece, offset)
+            unknown.append((offset, stop))
+            offset = stop
 
 
 def _dated(batches: Iterator[pa.RecordBatch], date: str) -> Iterator[pa.RecordBatch]:

@@ -113,12 +113,12 @@ def readable_frames(
                 offset = max(offset, stored.header.next_offset)
             return
         except (CorruptData, OffsetOutOfRange) as error:
-            behind = behind_error(error, piece, offset)
-            unknown.append((offset, behind))
-            offset = behind
+            stop = after_error(error, piece, offset)
+            unknown.append((offset, stop))
+            offset = stop
 
 
-def behind_error(error: QuiverError, piece: Slice, offset: int) -> int:
+def after_error(error: QuiverError, piece: Slice, offset: int) -> int:
     """Where a slice is read on. A slice from files knows its aborted transactions from its start on only."""
     found = None if piece.aborted else goes_on_at(error)
     return piece.stop if found is None else max(offset + 1, found)

@@ -1,8 +1,9 @@
-"""A slice of a partition as its broker serves it: every frame, also behind damage."""
+"""A slice of a partition as its broker serves it: every frame, also after damage."""
 
 import re
 
-from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
+import quiver
+from quiver.client import FetchedFrames
 from quiver.model.errors import (
     CorruptData,
     InvalidFrame,
@@ -10,33 +11,31 @@ from quiver.model.errors import (
     PartitionNotFound,
     QuiverError,
     TopicNotFound,
-    error_from_wire,
 )
 from quiver.model.position import EARLIEST
-from quiver.protocol.messages import Fetch, Fetched, FetchedPart, FetchPart, ListOffsets, OffsetPart, Offsets
 from quiver.reader.frame_version import check_version
 from quiver.records.header import HEADER_BYTES, body_crc
 from quiver.records.read import split_frames
-from quiver_spark.broker_link import broker_link
-from quiver_spark.jobs.audit.log.stretch import GapRules, StretchChecks, StretchReport
+from quiver_spark.broker_client import broker_client
+from quiver_spark.jobs.audit.log.range_checks import GapRules, RangeChecks, RangeReport
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
 
-_WAIT_MS = 0
+_ISOLATION = "read_uncommitted"
 _GOES_ON = re.compile(r"reading can go on at offset (\d+)")
 
 
 def audit_slice(
     piece: Slice, options: ReadOptions, rules: GapRules, limit: int, *, is_first: bool = True
-) -> StretchReport:
+) -> RangeReport:
     """The frames that begin in a slice. The first slice of a partition also has the one that its start lies in."""
-    checks = StretchChecks(piece.topic, piece.partition, rules, floor=piece.start, limit=limit)
-    link = broker_link(options.bootstrap, options.timeout_seconds)
-    return _SliceWalk(piece, options, link, checks, is_first=is_first).run()
+    checks = RangeChecks(piece.topic, piece.partition, rules, floor=piece.start, limit=limit)
+    client = broker_client(options.bootstrap, options.timeout_seconds)
+    return _SliceWalk(piece, options, client, checks, is_first=is_first).run()
 
 
 def goes_on_at(error: QuiverError) -> int | None:
-    """Where reading can go on behind what an error is about, as the error itself says."""
+    """Where reading can go on after what an error is about, as the error itself says."""
     for name in ("next_offset", "next"):
         if name in error.details:
             return int(error.details[name])
@@ -49,27 +48,27 @@ class _SliceWalk:
         self,
         piece: Slice,
         options: ReadOptions,
-        link: ReconnectingConnection,
-        checks: StretchChecks,
+        client: quiver.Client,
+        checks: RangeChecks,
         *,
         is_first: bool,
     ) -> None:
         self._piece = piece
         self._fetch_bytes = options.fetch_bytes
-        self._link = link
+        self._client = client
         self._checks = checks
         self._offset = piece.start
         self._takes_straddling = is_first
         self._has_begun = False
 
-    def run(self) -> StretchReport:
+    def run(self) -> RangeReport:
         is_gone = False
         while self._offset < self._piece.stop and not is_gone:
             try:
-                self._take(*self._fetch())
+                self._take(self._fetch())
             except CorruptData as error:
-                behind = max(self._offset + 1, goes_on_at(error) or 0)
-                self._pass_damage(min(behind, self._piece.stop), error.message)
+                stop = max(self._offset + 1, goes_on_at(error) or 0)
+                self._pass_damage(min(stop, self._piece.stop), error.message)
             except OffsetOutOfRange:
                 self._pass_removed()
             except (TopicNotFound, PartitionNotFound):
@@ -78,19 +77,16 @@ class _SliceWalk:
         report.is_gone = is_gone
         return report
 
-    def _fetch(self) -> tuple[FetchedPart, memoryview]:
-        part = FetchPart(self._piece.topic_id, self._piece.partition, self._offset, self._fetch_bytes)
-        reply = self._link.call(Fetch([part], _WAIT_MS, 1, self._fetch_bytes, False))
-        if not isinstance(reply.answer, Fetched) or len(reply.answer.parts) != 1:
-            raise unexpected(reply.answer)
-        [answer] = reply.answer.parts
-        if answer.error is not None:
-            raise error_from_wire(answer.error.code, answer.error.message, answer.error.retryable)
-        return answer, reply.payload
+    def _fetch(self) -> FetchedFrames:
+        piece = self._piece
+        return self._client.frames.fetch(
+            piece.topic_id, piece.partition, self._offset, max_bytes=self._fetch_bytes, isolation=_ISOLATION
+        )
 
-    def _take(self, part: FetchedPart, payload: memoryview) -> None:
+    def _take(self, fetched: FetchedFrames) -> None:
+        payload = fetched.buffer
         if not payload:
-            self._find_end(part)
+            self._find_end(fetched)
             return
         begun_at = self._offset
         try:
@@ -107,25 +103,23 @@ class _SliceWalk:
                 frame = payload[position : position + header.frame_bytes]
                 is_good = body_crc(frame, frame[HEADER_BYTES:]) == header.body_crc
                 self._checks.frame(header, is_good=is_good)
-            problem = "the broker answers with a part of a frame"
+            problem = "the response of the broker ends within a frame"
         except InvalidFrame as error:
             problem = error.message
         if self._offset == begun_at:
             check_version(f"{self._piece.topic}-{self._piece.partition}", payload[:3])
             self._pass_damage(begun_at + 1, problem)
 
-    def _pass_damage(self, behind: int, problem: str) -> None:
+    def _pass_damage(self, stop: int, problem: str) -> None:
         self._has_begun = True
-        self._checks.damage(behind, problem)
-        self._offset = behind
+        self._checks.damage(stop, problem)
+        self._offset = stop
 
     def _pass_removed(self) -> None:
         """Retention was faster, or the log lost its end."""
         piece = self._piece
-        reply = self._link.call(ListOffsets([OffsetPart(piece.topic_id, piece.partition, EARLIEST)], False))
-        if not isinstance(reply.answer, Offsets):
-            raise unexpected(reply.answer)
-        earliest = reply.answer.offsets[0].offset
+        at_start = {piece.partition: EARLIEST}
+        earliest = self._client.frames.offsets(piece.topic_id, at_start, isolation=_ISOLATION)[piece.partition]
         if earliest > self._offset:
             self._checks.removed(earliest)
             self._offset = earliest
@@ -133,12 +127,12 @@ class _SliceWalk:
         else:
             self._lose_end(self._offset)
 
-    def _find_end(self, part: FetchedPart) -> None:
+    def _find_end(self, fetched: FetchedFrames) -> None:
         """There is nothing more: the slice ends in offsets without frames, or the log has become shorter."""
-        if part.high_watermark >= self._piece.stop:
+        if fetched.high_watermark >= self._piece.stop:
             self._offset = self._piece.stop
         else:
-            self._lose_end(part.high_watermark)
+            self._lose_end(fetched.high_watermark)
 
     def _lose_end(self, end: int) -> None:
         self._checks.lost(self._piece.stop, f"the partition ends at {end} now, and had more when the audit began")

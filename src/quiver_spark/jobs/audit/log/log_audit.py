@@ -9,17 +9,17 @@ from quiver.reader.segment_directory import SegmentDirectory
 from quiver_spark.direct.catalogue import DirectCatalogue
 from quiver_spark.jobs.audit.finding import Finding
 from quiver_spark.jobs.audit.log.fetched_slice import audit_slice
-from quiver_spark.jobs.audit.log.joining import PartitionJoin
+from quiver_spark.jobs.audit.log.range_checks import FAR, GapRules, RangeReport
+from quiver_spark.jobs.audit.log.range_join import PartitionJoin
 from quiver_spark.jobs.audit.log.segment_files import SegmentFile, audit_segment, lost_frames
-from quiver_spark.jobs.audit.log.stretch import FAR, GapRules, StretchReport
 from quiver_spark.jobs.audit.topics import AuditedTopic
 from quiver_spark.source.catalogue import Catalogue
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice, cut, pack
 
 
-class Stretch(NamedTuple):
-    """What one report is about: a segment file, or a slice through the broker. Goes to the workers as it is."""
+class AuditedRange(NamedTuple):
+    """What one report is about: a segment file, or a slice through the broker. Sent to the workers."""
 
     piece: Slice
     file: SegmentFile | None = None
@@ -27,7 +27,7 @@ class Stretch(NamedTuple):
     in_memory: bool = False
     is_first: bool = True
 
-    def audit(self, options: ReadOptions, limit: int) -> StretchReport:
+    def audit(self, options: ReadOptions, limit: int) -> RangeReport:
         if self.file is not None:
             return audit_segment(self.file, limit)
         rules = GapRules(compacted_below=self.compacted_below, in_memory=self.in_memory)
@@ -35,35 +35,35 @@ class Stretch(NamedTuple):
 
 
 class LogPlan(NamedTuple):
-    tasks: list[tuple[Stretch, ...]]
+    tasks: list[tuple[AuditedRange, ...]]
     findings: list[Finding]
     """What was seen while it was planned."""
     files: int
 
     @property
     def size_bytes(self) -> int:
-        return sum(stretch.piece.size_bytes for task in self.tasks for stretch in task)
+        return sum(audited.piece.size_bytes for task in self.tasks for audited in task)
 
 
 def plan_logs(topics: Sequence[AuditedTopic], catalogue: Catalogue, *, cores: int) -> LogPlan:
     findings: list[Finding] = []
     if isinstance(catalogue, DirectCatalogue):
-        stretches = [
-            stretch
+        ranges = [
+            audited
             for topic in topics
             for number in range(len(topic.ranges))
-            for stretch in segment_stretches(topic, number, catalogue.log(topic.name, number), findings)
+            for audited in segment_ranges(topic, number, catalogue.log(topic.name, number), findings)
         ]
     else:
-        stretches = [stretch for topic in topics for stretch in _slices(topic, cores)]
-    by_piece = {stretch.piece: stretch for stretch in stretches}
+        ranges = [audited for topic in topics for audited in _slices(topic, cores)]
+    by_piece = {audited.piece: audited for audited in ranges}
     groups = pack(by_piece, cores=cores)
     groups.sort(key=lambda group: -sum(piece.size_bytes for piece in group))
     tasks = [tuple(by_piece[piece] for piece in group) for group in groups]
-    return LogPlan(tasks, findings, sum(1 for stretch in stretches if stretch.file is not None))
+    return LogPlan(tasks, findings, sum(1 for audited in ranges if audited.file is not None))
 
 
-def _slices(topic: AuditedTopic, cores: int) -> list[Stretch]:
+def _slices(topic: AuditedTopic, cores: int) -> list[AuditedRange]:
     each, facts = topic.extent.bytes_each, topic.facts
     whole = [
         Slice(topic.name, number, start, end, topic.extent.id, int((end - start) * each))
@@ -71,12 +71,12 @@ def _slices(topic: AuditedTopic, cores: int) -> list[Stretch]:
     ]
     below = FAR if facts.is_compacted else 0
     return [
-        Stretch(piece, None, below, facts.in_memory, is_first=piece.start == topic.ranges[piece.partition][0])
+        AuditedRange(piece, None, below, facts.in_memory, is_first=piece.start == topic.ranges[piece.partition][0])
         for piece in cut(whole, cores=cores)
     ]
 
 
-def segment_stretches(topic: AuditedTopic, number: int, log: LogReader, findings: list[Finding]) -> list[Stretch]:
+def segment_ranges(topic: AuditedTopic, number: int, log: LogReader, findings: list[Finding]) -> list[AuditedRange]:
     """The files of a partition that have offsets of its range."""
     start, end = topic.ranges[number]
     directory = log.directory
@@ -112,7 +112,7 @@ def segment_stretches(topic: AuditedTopic, number: int, log: LogReader, findings
             is_compacted=compacted,
         )
         piece = Slice(topic.name, number, segment.base_offset, stop, topic.extent.id, segment.size_bytes)
-        found.append(Stretch(piece, file))
+        found.append(AuditedRange(piece, file))
     return found
 
 
@@ -126,12 +126,12 @@ def _inode(path: Path) -> int:
 def join_logs(
     topics: Sequence[AuditedTopic],
     catalogue: Catalogue,
-    reports: Sequence[tuple[Slice, StretchReport]],
+    reports: Sequence[tuple[Slice, RangeReport]],
     *,
     limit: int,
-) -> list[StretchReport]:
-    """One report a partition, with what is wrong between its stretches."""
-    by_partition: dict[tuple[str, int], list[tuple[Slice, StretchReport]]] = {}
+) -> list[RangeReport]:
+    """One report per partition, with what is wrong between its ranges."""
+    by_partition: dict[tuple[str, int], list[tuple[Slice, RangeReport]]] = {}
     for piece, report in reports:
         by_partition.setdefault((piece.topic, piece.partition), []).append((piece, report))
     facts = {topic.name: topic.facts for topic in topics}
@@ -147,14 +147,14 @@ def join_logs(
     return joined
 
 
-def in_order(found: Sequence[tuple[Slice, StretchReport]]) -> list[StretchReport]:
+def in_order(found: Sequence[tuple[Slice, RangeReport]]) -> list[RangeReport]:
     return [report for _, report in sorted(found, key=lambda each: each[0].start)]
 
 
 def join_files(
-    found: Sequence[tuple[Slice, StretchReport]], directory: Path, *, is_compacted: bool, limit: int
-) -> StretchReport:
-    """The files of one partition. Those that are gone, in front of the ones that are there now, retention took."""
+    found: Sequence[tuple[Slice, RangeReport]], directory: Path, *, is_compacted: bool, limit: int
+) -> RangeReport:
+    """The files of one partition. Those before the first that exists now were removed by retention."""
     files = SegmentDirectory(directory)
     start = min(files.base_offsets(), default=FAR)
     for piece, report in found:

@@ -15,7 +15,7 @@ from quiver.records.header import NO_PRODUCER, FrameHeader
 
 
 class Repeat(NamedTuple):
-    """A frame with numbers that its producer had passed."""
+    """A frame with sequence numbers that its producer had used before."""
 
     offset: int
     last_offset: int
@@ -25,7 +25,7 @@ class Repeat(NamedTuple):
 
 
 class ProducerEnds(msgspec.Struct, array_like=True, frozen=True):
-    """What a stretch of a log has of one producer: its first frame and its last."""
+    """What a range of a log has of one producer: its first frame and its last."""
 
     producer_id: int
     first_epoch: int
@@ -50,7 +50,7 @@ class _Producer:
 
 
 class ProducerSequences:
-    """Along one stretch of a log, frame by frame."""
+    """Along one range of a log, frame by frame."""
 
     def __init__(self) -> None:
         self._producers: dict[int, _Producer] = {}
@@ -64,9 +64,9 @@ class ProducerSequences:
         if known is None:
             known = self._producers[producer_id] = _Producer(header)
         epoch, sequence = header.producer_epoch, header.base_sequence
-        behind = (sequence + header.last_offset_delta + 1) % SEQUENCE_LIMIT
+        next_sequence = (sequence + header.last_offset_delta + 1) % SEQUENCE_LIMIT
         if epoch > known.epoch:
-            known.epoch, known.next_sequence = epoch, behind
+            known.epoch, known.next_sequence = epoch, next_sequence
             known.recent.clear()
         elif epoch < known.epoch or is_passed(sequence, known.next_sequence):
             earlier = (
@@ -75,7 +75,7 @@ class ProducerSequences:
             return _repeat(header.producer_id, epoch, sequence, header.base_offset, header.last_offset,
                            known.epoch, known.next_sequence, earlier)  # fmt: skip
         else:
-            known.next_sequence = behind
+            known.next_sequence = next_sequence
         known.recent.append((sequence, header.base_offset))
         return None
 
@@ -86,7 +86,7 @@ class ProducerSequences:
 
 
 class JoinedSequences:
-    """From one stretch of a log to the next."""
+    """From one range of a log to the next."""
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerEnds] = {}

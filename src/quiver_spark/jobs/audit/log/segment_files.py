@@ -15,13 +15,13 @@ from quiver.records.header import (
     unpack_header,
 )
 from quiver_spark.jobs.audit.finding import Finding
-from quiver_spark.jobs.audit.log.stretch import GapRules, StretchChecks, StretchReport, Where
+from quiver_spark.jobs.audit.log.range_checks import FilePosition, GapRules, RangeChecks, RangeReport
 
 _VERSION_AT = 2
 
 
 class SegmentFile(NamedTuple):
-    """One file as it was when the audit was planned. Goes to the workers as it is."""
+    """One file as it was when the audit was planned. Sent to the workers."""
 
     topic: str
     partition: int
@@ -33,7 +33,7 @@ class SegmentFile(NamedTuple):
     """Where the next segment begins, or the log ends."""
     is_last: bool
     certain_bytes: int
-    """Of the last one: bad bytes from here on, with nothing good behind them, are a write under way or cut short."""
+    """Of the last one: bad bytes from here on, with nothing good after them, are a write under way or cut short."""
     start: int
     end: int
     """The offsets that the audit is about; of the last file nothing is from `stop` on, which was written since."""
@@ -72,14 +72,14 @@ def _lost_frames(topic: str, partition: int, directory: Path) -> list[Finding]:
     return found
 
 
-def audit_segment(file: SegmentFile, limit: int) -> StretchReport:
+def audit_segment(file: SegmentFile, limit: int) -> RangeReport:
     """Every frame of a file, also after damage."""
     files = SegmentDirectory(Path(file.directory))
     rules = GapRules(
         compacted_below=file.compacted_below,
         look_again=files.last_base_offset if file.is_compacted else None,
     )
-    checks = StretchChecks(file.topic, file.partition, rules, floor=file.base_offset, limit=limit, by_path=True)
+    checks = RangeChecks(file.topic, file.partition, rules, floor=file.base_offset, limit=limit, by_path=True)
     try:
         with files.open(file.base_offset) as segment:
             _SegmentWalk(file, segment.path, segment.frames, checks).run()
@@ -93,7 +93,7 @@ def audit_segment(file: SegmentFile, limit: int) -> StretchReport:
 
 
 class _SegmentWalk:
-    def __init__(self, file: SegmentFile, path: Path, frames: FrameFile, checks: StretchChecks) -> None:
+    def __init__(self, file: SegmentFile, path: Path, frames: FrameFile, checks: RangeChecks) -> None:
         self._file = file
         self._path = str(path)
         self._frames = frames
@@ -111,33 +111,35 @@ class _SegmentWalk:
         """Where the next frame is; None: the audit ends before this one."""
         if header.base_offset >= self._end:
             return None
-        behind = position + header.frame_bytes
+        following = position + header.frame_bytes
         if not self._has_begun and header.next_offset <= self._file.start:
             self._checks.begin_at(header.next_offset)
-            return behind
+            return following
         self._has_begun = True
         is_good = self._frames.has_good_body(position, header)
-        self._checks.frame(header, is_good=is_good, where=Where(self._path, position))
-        return behind
+        self._checks.frame(header, is_good=is_good, where=FilePosition(self._path, position))
+        return following
 
     def _pass_damage(self, position: int) -> int | None:
         checks, file = self._checks, self._file
-        behind = self._behind(position)
-        if behind is None:
+        following = self._next_good(position)
+        if following is None:
             if file.is_last and position >= file.certain_bytes:
                 return None
             self._check_version(position)
             next_offset, end = max(file.stop, checks.next_offset), self._frames.end
         else:
-            end, next_offset = behind[0], behind[1].base_offset
+            end, next_offset = following[0], following[1].base_offset
         if next_offset > file.start and checks.next_offset < self._end:
             self._has_begun = True
-            checks.damage(next_offset, f"{end - position} bytes are no sound frame", Where(self._path, position))
+            checks.damage(
+                next_offset, f"{end - position} bytes are not a valid frame", FilePosition(self._path, position)
+            )
         else:
             checks.begin_at(next_offset)
-        return None if behind is None else end
+        return None if following is None else end
 
-    def _behind(self, position: int) -> tuple[int, FrameHeader] | None:
+    def _next_good(self, position: int) -> tuple[int, FrameHeader] | None:
         """The next good frame: where the bad one says that it ends, if one is there, or wherever one is found."""
         frames, standing = self._frames, self._checks.standing
         try:

@@ -15,7 +15,7 @@ from quiver.model.position import Position
 from quiver.records.columns import MAX_TIMESTAMP_MS
 from quiver_spark.jobs.archive.plan import remaining, rounds
 from quiver_spark.jobs.archive.small_files import JoinTask, bins
-from quiver_spark.jobs.given import given_options
+from quiver_spark.jobs.arguments import batch_read_options
 from quiver_spark.lake import slice_files
 from quiver_spark.lake.files import LakeFile, date_of, file_of
 from quiver_spark.lake.schema import LAKE_SCHEMA, STORED_SCHEMA
@@ -121,7 +121,7 @@ def test_neighbours_are_joined_up_to_the_target() -> None:
 def test_files_of_other_dates_and_partitions_stay_apart() -> None:
     apart = [lake_file(0, 100), lake_file(0, 100, day="2026-02-01"), lake_file(0, 100, partition=1)]
     assert bins(apart) == []
-    assert bins([lake_file(0, 100), lake_file(50, 150)]) == [], "a topic that was made anew"
+    assert bins([lake_file(0, 100), lake_file(50, 150)]) == [], "a topic that was created again"
     old, new = ([lake_file(*span)._replace(topic_id=id) for span in ((0, 9), (9, 20))] for id in (3, 8))
     assert bins([old[0], new[1], old[1], new[0]]) == [tuple(old), tuple(new)]
     assert bins([old[0], new[1], lake_file(20, 30)]) == [], "what follows is of another topic, or may be"
@@ -176,7 +176,7 @@ def archived(lake: Lake, start: int | None, stop: int, *, partition: int = 0, id
 
 def left(lake: Lake, topic: TopicExtent, **options: object) -> list[tuple[int, int | None, int, int]]:
     """(partition, position, start, stop) of what is left."""
-    source = given_options({"topic": "t", **options})
+    source = batch_read_options({"topic": "t", **options})
     found = remaining(lake, Topics(t=topic), source)
     assert all(step.stop == piece.stop and step.topic_id == topic.id for step, piece in found)
     return [(piece.partition, step.start, piece.start, piece.stop) for step, piece in found]
@@ -205,7 +205,7 @@ def test_what_is_gone_before_it_was_archived(lake: Lake) -> None:
 
 def test_a_topic_that_is_another_one_or_lost_its_end(lake: Lake) -> None:
     archived(lake, None, 40)
-    with pytest.raises(OffsetOutOfRange, match="made anew"):
+    with pytest.raises(OffsetOutOfRange, match="created again"):
         left(lake, extent([0], [100], id=4))
     assert left(lake, extent([0], [100], id=4), failOnDataLoss=False) == [(0, None, 0, 100)]
     with pytest.raises(OffsetOutOfRange, match="the partition ends at 30 now"):

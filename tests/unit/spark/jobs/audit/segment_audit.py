@@ -7,8 +7,8 @@ from pathlib import Path
 from blackbox.processes.data_files import stored_frames
 from quiver.reader.log_reader import LogReader
 from quiver.records.header import StampedFrame
-from quiver_spark.jobs.audit.log.log_audit import join_files, segment_stretches
-from quiver_spark.jobs.audit.log.stretch import StretchReport
+from quiver_spark.jobs.audit.log.log_audit import join_files, segment_ranges
+from quiver_spark.jobs.audit.log.range_checks import RangeReport
 from quiver_spark.jobs.audit.topics import AuditedTopic
 from quiver_spark.source.catalogue import TopicExtent, TopicFacts
 from quiver_spark.source.options import ReadOptions
@@ -23,7 +23,7 @@ def audit(
     compacted: bool = False,
     span: Span = (None, None),
     meanwhile: Callable[[int], None] = lambda number: None,
-) -> StretchReport:
+) -> RangeReport:
     """`meanwhile` is called before each of the files is read."""
     log = LogReader(directory, "t-0")
     log.refresh()
@@ -31,15 +31,15 @@ def audit(
     whole = (log.start_offset if start is None else start, log.end_offset if end is None else end)
     extent = TopicExtent("t", 1, [log.start_offset], [log.end_offset], log.size_bytes)
     topic, findings, reports = AuditedTopic(extent, TopicFacts(compacted, False, 0), (whole,)), [], []  # type: ignore[var-annotated]
-    for number, stretch in enumerate(segment_stretches(topic, 0, log, findings)):
+    for number, audited in enumerate(segment_ranges(topic, 0, log, findings)):
         meanwhile(number)
-        reports.append((stretch.piece, stretch.audit(ReadOptions(), 100)))
+        reports.append((audited.piece, audited.audit(ReadOptions(), 100)))
     report = join_files(reports, directory, is_compacted=compacted, limit=100)
     report.findings.add_all(findings)
     return report
 
 
-def found(report: StretchReport) -> list[tuple[str, int, int]]:
+def found(report: RangeReport) -> list[tuple[str, int, int]]:
     return [(each.kind, each.first_offset, each.last_offset) for each in report.findings.kept]
 
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from quiver.records.header import CONTROL, TRANSACTIONAL, FrameHeader
 from quiver_spark.jobs.audit.finding import Finding, Findings
-from quiver_spark.jobs.audit.log.joining import PartitionJoin
 from quiver_spark.jobs.audit.log.producer_sequences import is_passed
-from quiver_spark.jobs.audit.log.stretch import FAR, GapRules, StretchChecks, StretchReport
+from quiver_spark.jobs.audit.log.range_checks import FAR, GapRules, RangeChecks, RangeReport
+from quiver_spark.jobs.audit.log.range_join import PartitionJoin
 
 Found = list[tuple[str, int, int]]
 
@@ -33,22 +33,22 @@ def header(
     return FrameHeader(2, 0, offset, epoch, 0, time_ms, 8, 8, count, last, *who, 0, 0, 0, attributes, 0)
 
 
-def audited(*headers: FrameHeader, rules: GapRules | None = None, floor: int = 0, limit: int = 100) -> StretchReport:
-    checks = StretchChecks("t", 0, rules or GapRules(), floor=floor, limit=limit)
+def audited(*headers: FrameHeader, rules: GapRules | None = None, floor: int = 0, limit: int = 100) -> RangeReport:
+    checks = RangeChecks("t", 0, rules or GapRules(), floor=floor, limit=limit)
     for each in headers:
         checks.frame(each)
     return checks.finish()
 
 
-def joined(*reports: StretchReport, rules: GapRules | None = None) -> StretchReport:
+def joined(*reports: RangeReport, rules: GapRules | None = None) -> RangeReport:
     return PartitionJoin("t", 0, rules or GapRules(), limit=100).take_all(reports)
 
 
-def found(report: StretchReport) -> Found:
+def found(report: RangeReport) -> Found:
     return [(each.kind, each.first_offset, each.last_offset) for each in report.findings.kept]
 
 
-def sentence(report: StretchReport) -> str:
+def sentence(report: RangeReport) -> str:
     [finding] = report.findings.kept
     return finding.sentence
 
@@ -160,12 +160,12 @@ def test_what_compaction_explains() -> None:
 
 
 def test_what_retention_explains_while_it_is_read() -> None:
-    checks = StretchChecks("t", 0, GapRules(), floor=5)
+    checks = RangeChecks("t", 0, GapRules(), floor=5)
     checks.removed(9)
     checks.frame(header(9))
     report = joined(audited(header(0)), checks.finish())
     assert (found(report), report.explained) == ([], {"retention": 8})
-    gone = StretchReport(is_gone=True, removed_below=4)
+    gone = RangeReport(is_gone=True, removed_below=4)
     assert found(joined(audited(header(0)), gone, audited(header(9)))) == [("gap", 4, 8)]
 
 
@@ -175,7 +175,7 @@ def test_a_topic_in_memory_behind_what_it_had_on_disk() -> None:
 
 
 def test_damage_is_named_once_and_explains_its_gap() -> None:
-    checks = StretchChecks("t", 0, GapRules(), floor=0)
+    checks = RangeChecks("t", 0, GapRules(), floor=0)
     checks.frame(header(0, 2))
     checks.damage(5, "no frame")
     checks.frame(header(5, 2), is_good=False)
@@ -184,12 +184,12 @@ def test_damage_is_named_once_and_explains_its_gap() -> None:
 
 
 def test_damage_at_a_border() -> None:
-    begins, ends = (StretchChecks("t", 0, GapRules(), floor=floor) for floor in (3, 0))
+    begins, ends = (RangeChecks("t", 0, GapRules(), floor=floor) for floor in (3, 0))
     ends.frame(header(0, epoch=3))
     ends.damage(3, "no frame")
     begins.damage(6, "no frame")
     begins.frame(header(6, epoch=3))
-    whole = StretchChecks("t", 0, GapRules(), floor=7)
+    whole = RangeChecks("t", 0, GapRules(), floor=7)
     whole.damage(9, "nothing is left")
     report = joined(ends.finish(), begins.finish(), whole.finish(), audited(header(9, epoch=3), floor=9))
     assert found(report) == [("crc", 1, 2), ("crc", 3, 5), ("crc", 7, 8)]

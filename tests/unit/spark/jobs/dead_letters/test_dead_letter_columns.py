@@ -12,7 +12,7 @@ from quiver.dead_letters.headers import read_dead_letter
 from quiver.messages.stored_rows import StoredRow
 from quiver.model.message import NewMessage
 from quiver.structures.interval_set import IntervalSet
-from quiver_spark.jobs.dead_letters.columns import LETTER_COLUMNS, columns_in, letter_batch, message_columns
+from quiver_spark.jobs.dead_letters.columns import DEAD_LETTER_COLUMNS, columns_in, dead_letter_batch, message_columns
 from quiver_spark.jobs.dead_letters.transforms import Selection, without_removed
 from quiver_spark.source.columns import MESSAGE_SCHEMA
 
@@ -51,7 +51,7 @@ def messages(headers: Sequence[Headers]) -> pa.RecordBatch:
 
 
 def test_what_headers_say() -> None:
-    found = letter_batch(messages(HEADERS)).to_pylist()
+    found = dead_letter_batch(messages(HEADERS)).to_pylist()
     assert [row["id"] for row in found] == ["1:0", "1:1", "1:2", "1:3"]
     first = found[0]
     assert (first["topic"], first["partition"], first["offset"], first["attempts"]) == ("orders", 3, 123456789012, 4)
@@ -72,7 +72,7 @@ def test_what_headers_say() -> None:
 @given(st.lists(st.none() | st.dictionaries(NAMES, TEXTS)), st.integers(0, 3))
 def test_letters_are_what_the_broker_takes_them_for(headers: list[Headers], cut: int) -> None:
     """In a batch that is part of another, too."""
-    for row in letter_batch(messages(headers).slice(cut)).to_pylist():
+    for row in dead_letter_batch(messages(headers).slice(cut)).to_pylist():
         message = NewMessage(value=b"v", key=b"k", headers=headers[row["letter_offset"]])
         letter = read_dead_letter(1, StoredRow(row["letter_offset"], round(AT.timestamp() * 1000), 0, message))
         assert (row["letter_topic"], row["id"]) == ("orders.dlq", str(letter.id))
@@ -96,9 +96,9 @@ def test_only_what_is_asked_for_is_made() -> None:
     narrow = ("letter_offset", "died_at")
     assert message_columns(narrow) == ("topic", "partition", "offset", "append_time")
     batch = messages(HEADERS).select(list(message_columns(narrow)))
-    assert letter_batch(batch, narrow).schema.names == list(narrow)
+    assert dead_letter_batch(batch, narrow).schema.names == list(narrow)
     assert message_columns(["error", "id"]) == ("topic", "partition", "offset", "headers")
-    assert set(message_columns(LETTER_COLUMNS)) == set(MESSAGE_SCHEMA.names)
+    assert set(message_columns(DEAD_LETTER_COLUMNS)) == set(MESSAGE_SCHEMA.names)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_only_what_is_asked_for_is_made() -> None:
         ("Error LIKE '%x%' AND `group`='g'", {"error", "group"}),
         ("length(value)>3 or headers['a'] is null", {"value", "headers"}),
         ("errors = 1 or my_key = 2", set()),
-        ("to_json(struct(*)) like '%x%'", set(LETTER_COLUMNS)),
+        ("to_json(struct(*)) like '%x%'", set(DEAD_LETTER_COLUMNS)),
     ],
 )
 def test_what_an_expression_looks_at(sql: str | None, columns: set[str]) -> None:

@@ -7,7 +7,7 @@ import pytest
 import quiver
 from quiver.model.dead_letter import DeadLetterId
 from quiver.structures.interval_set import IntervalSet
-from quiver_spark.jobs.dead_letters.source import LetterRanges, find_removed
+from quiver_spark.jobs.dead_letters.source import DeadLetterRanges, find_removed
 from quiver_spark.jobs.replay.plan import Range
 from quiver_spark.source.options import ReadOptions
 
@@ -30,7 +30,7 @@ def test_page_by_page_and_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 producer.send_many([b"v"] * LETTERS, partition=partition)
         assert client.dead_letters.removed("work") == {}
         topic_id = client.topics.describe("work.dlq").id
-        found = LetterRanges([Range("work.dlq", n, 0, LETTERS) for n in range(3)], {"work.dlq": topic_id}, 0.0)
+        found = DeadLetterRanges([Range("work.dlq", n, 0, LETTERS) for n in range(3)], {"work.dlq": topic_id}, 0.0)
 
         def check(expected: dict[int, IntervalSet]) -> None:
             assert client.dead_letters.removed("work.dlq") == expected

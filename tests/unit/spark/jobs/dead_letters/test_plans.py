@@ -19,8 +19,8 @@ from quiver.structures.interval_set import IntervalSet
 from quiver_spark.jobs import dead_letters
 from quiver_spark.jobs.dead_letters.redrive import batch_size, batches, cut_at
 from quiver_spark.jobs.dead_letters.report import report_tables, report_text, write_report
-from quiver_spark.jobs.dead_letters.source import LetterRanges, letter_topics
-from quiver_spark.jobs.dead_letters.transforms import PLACE, offset_runs
+from quiver_spark.jobs.dead_letters.source import DeadLetterRanges, dead_letter_topics
+from quiver_spark.jobs.dead_letters.transforms import ID_COLUMNS, offset_runs
 from quiver_spark.jobs.replay.plan import Range
 
 PLACES = st.tuples(st.sampled_from(["a.dlq", "b.dlq"]), st.integers(0, 2), st.integers(0, 20))
@@ -28,25 +28,25 @@ PLACES = st.tuples(st.sampled_from(["a.dlq", "b.dlq"]), st.integers(0, 2), st.in
 
 def test_which_topics_are_meant() -> None:
     there = ["a", "a.dlq", "b", "lost.dlq", "ab", "ab.dlq"]
-    assert letter_topics(there, [], None) == ["a.dlq", "ab.dlq", "lost.dlq"]
-    assert letter_topics(there, ["a", "b", "lost", "ab.dlq"], None) == ["a.dlq", "ab.dlq", "lost.dlq"]
-    assert letter_topics(there, [], "a.*") == ["a.dlq", "ab.dlq"]
-    assert letter_topics(there, [], "los.") == ["lost.dlq"]
+    assert dead_letter_topics(there, [], None) == ["a.dlq", "ab.dlq", "lost.dlq"]
+    assert dead_letter_topics(there, ["a", "b", "lost", "ab.dlq"], None) == ["a.dlq", "ab.dlq", "lost.dlq"]
+    assert dead_letter_topics(there, [], "a.*") == ["a.dlq", "ab.dlq"]
+    assert dead_letter_topics(there, [], "los.") == ["lost.dlq"]
     with pytest.raises(TopicNotFound, match="there is no topic 'c'"):
-        letter_topics(there, ["a", "c"], None)
+        dead_letter_topics(there, ["a", "c"], None)
     with pytest.raises(InvalidRequest, match="not a regular expression"):
-        letter_topics(there, [], "(")
+        dead_letter_topics(there, [], "(")
 
 
 def test_a_topic_with_a_name_that_has_no_room_for_the_suffix() -> None:
     long = "x" * 239
-    assert letter_topics([long, dead_letter_topic(long)], [long], None) == [dead_letter_topic(long)]
-    assert letter_topics([long, dead_letter_topic(long)], [], "x{239}") == [dead_letter_topic(long)]
+    assert dead_letter_topics([long, dead_letter_topic(long)], [long], None) == [dead_letter_topic(long)]
+    assert dead_letter_topics([long, dead_letter_topic(long)], [], "x{239}") == [dead_letter_topic(long)]
 
 
 @given(st.lists(st.lists(PLACES, unique=True), max_size=3))
 def test_letters_become_runs_of_neighbours(batches: list[list[tuple[str, int, int]]]) -> None:
-    schema = pa.schema(dict(zip(PLACE, (pa.string(), pa.int32(), pa.int64()), strict=True)))
+    schema = pa.schema(dict(zip(ID_COLUMNS, (pa.string(), pa.int32(), pa.int64()), strict=True)))
     given_batches = [
         pa.RecordBatch.from_arrays(
             [pa.array([row[place] for row in rows], field.type) for place, field in enumerate(schema)], schema=schema
@@ -82,7 +82,7 @@ def test_what_a_limit_leaves_of_the_ranges() -> None:
     ranges = [Range("a.dlq", 0, 2, 50), Range("a.dlq", 1, 0, 50)]
     cut = cut_at(ranges, {("a.dlq", 0): IntervalSet([(3, 4), (8, 10)])})
     assert cut == [Range("a.dlq", 0, 2, 10), Range("a.dlq", 1, 0, 0)]
-    now = LetterRanges([*(each._replace(stop=90) for each in ranges), Range("a.dlq", 2, 0, 9)], {}, 0.0)
+    now = DeadLetterRanges([*(each._replace(stop=90) for each in ranges), Range("a.dlq", 2, 0, 9)], {}, 0.0)
     assert now.only(cut).ranges == [*cut, Range("a.dlq", 2, 0, 0)], "a partition that is new has no part in the run"
 
 

@@ -24,7 +24,7 @@ from quiver_spark.jobs.latency.scale import (
     latency_marks,
     latency_range,
     shown_ms,
-    stretches,
+    unbroken_runs,
 )
 from quiver_spark.source.options import read_options
 
@@ -54,8 +54,8 @@ def test_percentiles_of_weighed_values(pairs: list[tuple[int, int]]) -> None:
     exact = sorted(value for value, weight in pairs for _ in range(weight))
     found = histogram.percentiles()
     assert (found.count, found.max) == (len(exact), exact[-1])
-    for share, value in ((0.5, found.p50), (0.9, found.p90), (0.99, found.p99), (0.999, found.p999)):
-        wanted = exact[math.ceil(share * len(exact)) - 1]
+    for part, value in ((0.5, found.p50), (0.9, found.p90), (0.99, found.p99), (0.999, found.p999)):
+        wanted = exact[math.ceil(part * len(exact)) - 1]
         assert abs(value - wanted) <= wanted * ERROR
 
 
@@ -133,13 +133,13 @@ def test_what_happened_outside_of_the_window_is_left_out() -> None:
 
 
 def test_the_window_of_options() -> None:
-    given_options = {"topic": "t", "path": "/data"}
-    assert window_of(read_options(given_options, now_ms=NOON_MS)) == Window()
-    both = {**given_options, "start": "-1h", "end": "2027-01-15T12:00:00Z"}
+    batch_read_options = {"topic": "t", "path": "/data"}
+    assert window_of(read_options(batch_read_options, now_ms=NOON_MS)) == Window()
+    both = {**batch_read_options, "start": "-1h", "end": "2027-01-15T12:00:00Z"}
     assert window_of(read_options(both, now_ms=NOON_MS)) == Window(NOON_MS - HOUR_MS, 1_800_014_400_000)
     for wrong in ({"start": "17"}, {"end": "earliest"}, {"start": '{"0": "-1h"}'}):
         with pytest.raises(InvalidRequest, match="is a time"):
-            window_of(read_options({**given_options, **wrong}, now_ms=NOON_MS))
+            window_of(read_options({**batch_read_options, **wrong}, now_ms=NOON_MS))
 
 
 def some_report(groups: int = 2, hours: int = 30, topics: tuple[str, ...] = ("orders", "a<b>&c")) -> Report:
@@ -173,7 +173,7 @@ def test_lines_leave_hours_without_messages_out() -> None:
     [[panel, *_], _] = panels(some_report())
     [line, _] = panel.lines
     assert (line.group, line.color, len(line.hours)) == ("g2", 0, 29)
-    assert stretches(line.hours) == [(0, 7), (7, 29)]
+    assert unbroken_runs(line.hours) == [(0, 7), (7, 29)]
     assert left_out(some_report(groups=MOST_GROUPS + 2)) == "The table has 2 more groups."
     assert left_out(some_report()) == ""
 

@@ -154,8 +154,8 @@ def check_samples(samples: Samples, world: World) -> None:
     for measure in MEASURES:
         got, exact = found[measure].percentiles(), sorted(values[measure])
         assert (got.count, got.max) == (len(exact), exact[-1])
-        for share, value in ((0.5, got.p50), (0.9, got.p90), (0.99, got.p99), (0.999, got.p999)):
-            rank = -(-round(share * 1000) * len(exact) // 1000)
+        for part, value in ((0.5, got.p50), (0.9, got.p90), (0.99, got.p99), (0.999, got.p999)):
+            rank = -(-round(part * 1000) * len(exact) // 1000)
             assert abs(value - exact[rank - 1]) <= exact[rank - 1] / 100
     assert found["attempts"].count == len(world.delivered)
     assert found["redeliveries"].count == sum(attempt > 1 for _, attempt in world.delivered)

@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.model.errors import CorruptData, InvalidRequest, OffsetOutOfRange, QuiverError
+from quiver_spark.jobs.arguments import batch_read_options
 from quiver_spark.jobs.command_options import settings as spark_settings
 from quiver_spark.jobs.compact.job import by_partition, run_key
-from quiver_spark.jobs.given import given_options
 from quiver_spark.jobs.progress import Summary
 from quiver_spark.jobs.replay.plan import (
     Range,
     Times,
+    batch_rows,
+    batches,
     chosen_files,
     lake_ranges,
-    portion_rows,
-    portions,
     row_condition,
     times_of,
 )
@@ -52,24 +52,24 @@ FILES = [
 def test_portions_have_every_offset_once_in_order(spans: list[tuple[int, int]], most: int) -> None:
     ranges = [Range("t", number, start, start + length) for number, (start, length) in enumerate(spans)]
     reached = {each.partition: each.start for each in ranges}
-    for portion in portions(ranges, most):
-        assert 0 < sum(each.stop - each.start for each in portion) <= most
-        for each in portion:
+    for batch in batches(ranges, most):
+        assert 0 < sum(each.stop - each.start for each in batch) <= most
+        for each in batch:
             assert each.start == reached[each.partition]
             reached[each.partition] = each.stop
     assert reached == {each.partition: each.stop for each in ranges}
 
 
 def test_a_rate_makes_portions_small() -> None:
-    assert portion_rows(None) == 10_000_000
-    assert portion_rows(100) == 500
+    assert batch_rows(None) == 10_000_000
+    assert batch_rows(100) == 500
     with pytest.raises(InvalidRequest, match="rate of 0 rows"):
-        portion_rows(0)
+        batch_rows(0)
 
 
 def test_ranges_of_a_lake() -> None:
     def ranges(partitions: list[int] | None = None, **options: object) -> list[tuple[str, int, int, int]]:
-        return [each[:4] for each in lake_ranges(FILES, given_options(options), partitions)]
+        return [each[:4] for each in lake_ranges(FILES, batch_read_options(options), partitions)]
 
     assert ranges(topics="a,b") == [("a", 0, 0, 200), ("a", 1, 5, 50), ("b", 0, 0, 10)]
     assert ranges([1], topic="a") == [("a", 1, 5, 50)]
@@ -88,7 +88,7 @@ def test_files_that_cannot_have_the_rows_are_not_read() -> None:
 
 
 def test_times_are_conditions_on_rows() -> None:
-    times = times_of(given_options({"topic": "a", "start": "1970-01-01T01:00:00Z"}))
+    times = times_of(batch_read_options({"topic": "a", "start": "1970-01-01T01:00:00Z"}))
     assert times == Times(HOUR_MS, None)
     assert row_condition([Range("a", 1, 5, 7)], times) == (
         "((topic = 'a' AND partition = 1 AND offset >= 5 AND offset < 7))"
@@ -104,7 +104,7 @@ def test_a_run_goes_on_with_what_it_planned(tmp_path: Path) -> None:
     records.keep("r1", RunRecord({"topic": "a"}, [Range("a", 0, 0, 10)], Times(None, 5), 100, done=3))
     later = RunRecord({"topic": "a"}, [Range("a", 0, 0, 99)], Times(None, 9), 7)
     found = records.begin("r1", later)
-    assert (found.done, found.ranges, found.times, found.portion_rows) == (
+    assert (found.done, found.ranges, found.times, found.batch_rows) == (
         3,
         [Range("a", 0, 0, 10)],
         Times(None, 5),
@@ -177,26 +177,26 @@ NAMESAKES = [
 
 
 def test_topics_that_had_the_same_name_are_replayed_one_after_the_other() -> None:
-    ranges = lake_ranges(NAMESAKES, given_options({"topics": "a,b"}), None)
+    ranges = lake_ranges(NAMESAKES, batch_read_options({"topics": "a,b"}), None)
     assert ranges == [
         Range("a", 0, 0, 100),
         Range("a", 0, 100, 200, 3),
         Range("a", 0, 0, 80, 7),
         Range("b", 0, 0, 10, 4),
     ]
-    whole = list(portions(ranges, 1000))
-    assert [[(each.topic, each.topic_id) for each in portion] for portion in whole] == [
+    whole = list(batches(ranges, 1000))
+    assert [[(each.topic, each.topic_id) for each in batch] for batch in whole] == [
         [("a", 0), ("b", 4)],
         [("a", 3)],
         [("a", 7)],
     ]
-    assert [file.topic_id for portion in whole for file in chosen_files(NAMESAKES, portion, Times())] == [
+    assert [file.topic_id for batch in whole for file in chosen_files(NAMESAKES, batch, Times())] == [
         None,
         4,
         3,
         7,
     ]
-    small = [each for portion in portions(ranges, 30) for each in portion if each.topic == "a"]
+    small = [each for batch in batches(ranges, 30) for each in batch if each.topic == "a"]
     assert [each.topic_id for each in small] == sorted(each.topic_id for each in small)
     assert sum(each.stop - each.start for each in small) == 280
 
@@ -204,18 +204,18 @@ def test_topics_that_had_the_same_name_are_replayed_one_after_the_other() -> Non
 def test_offsets_mean_nothing_for_several_topics_of_one_name() -> None:
     for options in ({"start": 5}, {"end": '{"0": 7}'}):
         with pytest.raises(InvalidRequest, match=r"several topics that were named 'a' \(ids 3, 7\).*--topic-id"):
-            lake_ranges(NAMESAKES, given_options({"topic": "a", **options}), None)
-    assert lake_ranges(NAMESAKES[:2], given_options({"topic": "a", "start": 50}), None)[0].start == 50
-    assert len(lake_ranges(NAMESAKES, given_options({"topic": "a", "start": "-1d"}), None)) == 3
+            lake_ranges(NAMESAKES, batch_read_options({"topic": "a", **options}), None)
+    assert lake_ranges(NAMESAKES[:2], batch_read_options({"topic": "a", "start": 50}), None)[0].start == 50
+    assert len(lake_ranges(NAMESAKES, batch_read_options({"topic": "a", "start": "-1d"}), None)) == 3
 
 
 def test_places_that_the_lake_does_not_have() -> None:
     with pytest.raises(InvalidRequest, match="'start' names partition 5, which does not exist; a: 0 to 1"):
-        lake_ranges(FILES, given_options({"topic": "a", "start": '{"5": 3}'}), None)
+        lake_ranges(FILES, batch_read_options({"topic": "a", "start": '{"5": 3}'}), None)
 
 
 def test_a_record_of_before_ids_is_read(tmp_path: Path) -> None:
-    kept = b'{"asked":{"topic":"a"},"ranges":[["a",0,0,10]],"times":[null,null],"portion_rows":5,"done":1}'
+    kept = b'{"asked":{"topic":"a"},"ranges":[["a",0,0,10]],"times":[null,null],"batch_rows":5,"done":1}'
     (tmp_path / "r.json").write_bytes(kept)
     planned = RunRecord({"topic": "a"}, [Range("a", 0, 0, 10, 3)], Times(), 5)
     assert RunRecords(tmp_path).begin("r", planned).ranges == [Range("a", 0, 0, 10)]

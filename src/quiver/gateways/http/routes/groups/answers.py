@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from quiver.groups.assignors import AssignorName
-from quiver.groups.member import MemberState
-from quiver.groups.state import GroupStateName, Protocol
 from quiver.model.times import format_time
 from quiver.model.topic_partition import TopicPartition
+from quiver.streams.assignors import AssignorName
+from quiver.streams.member import MemberState
+from quiver.streams.membership import GroupStateName, Protocol
 from quiver.system.pace import paced
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
-    from quiver.groups.live_group import MemberView
-    from quiver.groups.state import RebalanceStats
-    from quiver.streams.members import MemberNews
-    from quiver.streams.service import GroupDetails, MemberDetails, PartitionLag
+    from quiver.streams.admin import GroupDetails, MemberDetails
+    from quiver.streams.lag import PartitionLag
+    from quiver.streams.member_view import MemberView
+    from quiver.streams.membership import RebalanceStats
+    from quiver.streams.poll.members import MemberUpdate
 
 Seconds = Annotated[float, Meta(description="Seconds.")]
 Labels = Annotated[list[str], Meta(description="Such as orders-0.")]
@@ -166,7 +167,7 @@ def _partition_lag(part: "PartitionLag") -> PartitionLagAnswer:
 def partition_refs(broker: "Broker", partitions: Iterable[TopicPartition]) -> list[PartitionRef]:
     """By name and number; partitions of topics that are gone are left out."""
     parts = list(partitions)
-    names = {topic_id: broker.groups.topic_name(topic_id) for topic_id in {part.topic_id for part in parts}}
+    names = {topic_id: broker.streams.topic_name(topic_id) for topic_id in {part.topic_id for part in parts}}
     found = sorted((name, part.partition) for part in parts if (name := names[part.topic_id]) is not None)
     return [PartitionRef(name, number) for name, number in found]
 
@@ -175,7 +176,7 @@ def labels(refs: Iterable[PartitionRef]) -> list[str]:
     return [f"{ref.topic}-{ref.partition}" for ref in refs]
 
 
-def cooperative_fields(broker: "Broker", news: "MemberNews") -> dict[str, Any]:
+def cooperative_fields(broker: "Broker", news: "MemberUpdate") -> dict[str, Any]:
     view = news.view
     return {
         "member_id": view.member_id,

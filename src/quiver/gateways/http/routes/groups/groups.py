@@ -20,9 +20,9 @@ from quiver.gateways.http.routes.groups.answers import (
 )
 from quiver.gateways.http.routes.queues.settings import QueueSettingsBody
 from quiver.gateways.http.routes.topics.topics import DeletedAnswer, Duration, ListQuery
-from quiver.groups.state import RebalanceStats
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, InvalidName, InvalidRequest, InvalidSetting
 from quiver.model.names import check_name
+from quiver.streams.membership import RebalanceStats
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
@@ -73,8 +73,8 @@ class GroupRoutes:
 
     async def list(self, request: Request) -> Answer:
         query = request.query(ListQuery)
-        summaries = await self._broker.groups.summaries(query.skip, query.limit)
-        count = len(self._broker.groups.service.groups())
+        summaries = await self._broker.group_admin.summaries(query.skip, query.limit)
+        count = len(self._broker.groups.groups())
         end = count if query.limit is None else query.skip + query.limit
         shown = [
             GroupSummaryAnswer(
@@ -93,29 +93,29 @@ class GroupRoutes:
         return Answer(GroupListAnswer(groups=shown, count=count, next_skip=end if end < count else UNSET))
 
     async def describe(self, request: Request) -> Answer:
-        return Answer(await group_answer(await self._broker.groups.describe(group_of(request))))
+        return Answer(await group_answer(await self._broker.group_admin.describe(group_of(request))))
 
     async def describe_cooperative(self, request: Request) -> Answer:
-        return Answer(await cooperative_group_answer(await self._broker.groups.describe(group_of(request))))
+        return Answer(await cooperative_group_answer(await self._broker.group_admin.describe(group_of(request))))
 
     async def alter(self, request: Request) -> Answer:
         group = group_of(request)
         wanted = await request.body(GroupSettingsRequest)
-        await self._broker.groups.alter(group, wanted.given())
-        return Answer(await group_answer(await self._broker.groups.describe(group)))
+        await self._broker.group_admin.alter(group, wanted.given())
+        return Answer(await group_answer(await self._broker.group_admin.describe(group)))
 
     async def delete(self, request: Request) -> Answer:
         group = group_of(request)
-        await self._broker.delete_group(group)
+        await self._broker.group_admin.delete(group)
         return Answer(DeletedAnswer(group))
 
     async def rebalance_stats(self, request: Request) -> Answer:
-        group = self._broker.groups.service.group(group_of(request))
+        group = self._broker.streams.group(group_of(request))
         return Answer(RebalanceStatsAnswer(**stats_fields(group.membership.stats)))
 
     async def all_rebalance_stats(self, request: Request) -> Answer:
-        groups = self._broker.groups.service.groups()
-        stats = {name: group.membership.stats for name, group in sorted(groups.items())}
+        groups = self._broker.groups.groups()
+        stats = {name: self._broker.streams.group(name).membership.stats for name in sorted(groups)}
         shown = {name: RebalanceStatsAnswer(**stats_fields(one)) for name, one in stats.items()}
         together = RebalanceStats.together(stats.values())
         return Answer(AllRebalanceStatsAnswer(groups=shown, **stats_fields(together)))

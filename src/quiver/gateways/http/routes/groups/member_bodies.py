@@ -8,9 +8,9 @@ from msgspec import Meta
 from quiver.gateways.http.field_notes import needed, note
 from quiver.gateways.http.routes.groups.answers import Deadline, Labels, PartitionRef
 from quiver.gateways.http.routes.topics.topics import Duration
-from quiver.groups.assignors import AssignorName
-from quiver.groups.member import MemberState
-from quiver.groups.state import Protocol
+from quiver.streams.assignors import AssignorName
+from quiver.streams.member import MemberState
+from quiver.streams.membership import Protocol
 
 _MAX_ID = 200
 

@@ -26,8 +26,6 @@ from quiver.gateways.http.routes.groups.member_bodies import (
     MemberQuery,
     RevokeRequest,
 )
-from quiver.groups.member import Subscription
-from quiver.groups.state import Protocol
 from quiver.model.errors import (
     GenerationMismatch,
     GroupNotFound,
@@ -42,10 +40,12 @@ from quiver.model.names import check_name
 from quiver.model.position import EARLIEST, parse_position
 from quiver.model.times import parse_duration_ms
 from quiver.model.topic_partition import TopicPartition
+from quiver.streams.member import Subscription
+from quiver.streams.membership import Protocol
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
-    from quiver.streams.members import MemberNews
+    from quiver.streams.poll.members import MemberUpdate
 
 
 _KNOWN = (InvalidRequest, InvalidName, GroupNotFound, MemberNotFound, MemberFenced)
@@ -94,14 +94,14 @@ class MembershipRoutes:
 
     async def heartbeat(self, request: Request) -> Answer:
         group, beat = group_of(request), await request.body(HeartbeatRequest)
-        news = await self._broker.members.heartbeat(
+        news = await self._broker.poll_members.heartbeat(
             group, required_member(beat.member_id), beat.generation, tell=False
         )
         return Answer(HeartbeatAnswer(generation=news.view.generation, rebalance_required=news.rebalance_required))
 
     async def heartbeat_cooperative(self, request: Request) -> Answer:
         group, beat = group_of(request), await request.body(HeartbeatRequest)
-        news = await self._broker.members.heartbeat(
+        news = await self._broker.poll_members.heartbeat(
             group, required_member(beat.member_id), beat.generation, tell=True
         )
         return Answer(CooperativeAnswer(**cooperative_fields(self._broker, news)))
@@ -114,24 +114,24 @@ class MembershipRoutes:
         partitions = frozenset(
             TopicPartition(ids[ref.topic], ref.partition) for ref in wanted.revoked_partitions if ref.topic in ids
         )
-        news = await self._broker.members.revoke(
+        news = await self._broker.poll_members.revoke(
             group, required_member(wanted.member_id), partitions, wanted.generation
         )
         return Answer(CooperativeAnswer(**cooperative_fields(self._broker, news)))
 
     async def leave(self, request: Request) -> Answer:
         group, wanted = group_of(request), await request.body(LeaveRequest)
-        await self._broker.members.leave(group, required_member(wanted.member_id))
+        await self._broker.poll_members.leave(group, required_member(wanted.member_id))
         return Answer(DoneAnswer())
 
     async def leave_cooperative(self, request: Request) -> Answer:
         group, wanted = group_of(request), await request.body(LeaveRequest)
         member_id = required_member(wanted.member_id)
-        await self._broker.members.leave(group, member_id)
+        await self._broker.poll_members.leave(group, member_id)
         return Answer(
             CooperativeAnswer(
                 member_id=member_id,
-                generation=self._broker.groups.service.group(group).membership.generation,
+                generation=self._broker.streams.group(group).membership.generation,
                 rebalance_required=False,
                 partitions_to_revoke=[],
                 partitions_assigned=[],
@@ -142,7 +142,7 @@ class MembershipRoutes:
 
     async def assignment(self, request: Request) -> Answer:
         group, query = group_of(request), request.query(MemberQuery)
-        view = self._broker.members.assignment(group, required_member(query.member_id))
+        view = self._broker.poll_members.assignment(group, required_member(query.member_id))
         refs = partition_refs(self._broker, view.assigned)
         return Answer(
             AssignmentAnswer(
@@ -153,9 +153,9 @@ class MembershipRoutes:
             )
         )
 
-    async def _join(self, group: str, wanted: JoinRequest, protocol: Protocol) -> "MemberNews":
+    async def _join(self, group: str, wanted: JoinRequest, protocol: Protocol) -> "MemberUpdate":
         start = EARLIEST if wanted.start is None else parse_position(wanted.start, self._broker.clock.now_ms())
-        return await self._broker.members.join(
+        return await self._broker.poll_members.join(
             group,
             self._subscription(group, wanted),
             member_id=wanted.member_id,
@@ -167,7 +167,7 @@ class MembershipRoutes:
     def _subscription(self, group: str, wanted: JoinRequest) -> Subscription:
         """What a member that comes back does not say stays as it was."""
         if wanted.member_id is not None:
-            old = self._broker.groups.service.group(group).membership.member(wanted.member_id).subscription
+            old = self._broker.streams.group(group).membership.member(wanted.member_id).subscription
         elif wanted.client_id is None:
             raise InvalidRequest(problem='the body needs "client_id": a name for this client')
         else:
@@ -183,8 +183,8 @@ class MembershipRoutes:
         given = {name: value for name, value in changes.items() if value is not None}
         return msgspec.structs.replace(old, **given)
 
-    def _join_fields(self, group: str, news: "MemberNews") -> dict[str, Any]:
-        membership = self._broker.groups.service.group(group).membership
+    def _join_fields(self, group: str, news: "MemberUpdate") -> dict[str, Any]:
+        membership = self._broker.streams.group(group).membership
         refs = partition_refs(self._broker, news.view.assigned)
         return {
             "member_id": news.view.member_id,

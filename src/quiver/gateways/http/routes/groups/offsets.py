@@ -88,7 +88,7 @@ class GroupOffsetRoutes:
             check_name(topic): {partition_number(number): offset for number, offset in by_partition.items()}
             for topic, by_partition in wanted.offsets.items()
         }
-        await self._broker.groups.commit(
+        await self._broker.streams.commit(
             group,
             offsets,
             member_id=wanted.member_id,
@@ -99,7 +99,7 @@ class GroupOffsetRoutes:
 
     async def committed(self, request: Request) -> Answer:
         group, query = group_of(request), request.query(GroupOffsetsQuery)
-        committed = self._broker.groups.committed(group)
+        committed = self._broker.streams.committed(group)
         if query.topic is not None:
             self._broker.topic(check_name(query.topic))
             committed = {query.topic: committed.get(query.topic, {})}
@@ -115,7 +115,7 @@ class GroupOffsetRoutes:
         if wanted.topic is None:
             raise InvalidRequest(problem='the body needs "topic": the topic to reset the group in')
         to, dry_run = _target(wanted, self._broker.clock.now_ms()), bool(wanted.dry_run)
-        changes = await self._broker.groups.reset(group, check_name(wanted.topic), to, dry_run=dry_run)
+        changes = await self._broker.offset_reset.reset(group, check_name(wanted.topic), to, dry_run=dry_run)
         shown = {str(change.partition): ResetPartitionAnswer(change.old, change.new) for change in changes}
         return Answer(ResetAnswer(topic=wanted.topic, dry_run=dry_run, partitions=shown))
 

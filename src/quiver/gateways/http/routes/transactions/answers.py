@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from quiver.model.times import format_time
-from quiver.protocol.transaction_messages import ProducerKey, TransactionInfo
+from quiver.model.transaction import ProducerKey, TransactionInfo
 
 
 class ProducerAnswer(msgspec.Struct, kw_only=True):

@@ -42,9 +42,7 @@ from quiver.model.errors import (
 from quiver.model.names import check_name
 from quiver.model.numbers import shown, whole_number
 from quiver.model.receipt import parse_receipt
-from quiver.model.transaction import LeasedAcks
-from quiver.protocol.group_messages import CommitPart
-from quiver.protocol.transaction_messages import DEFAULT_TIMEOUT_MS, GroupOffsets, ProducerKey
+from quiver.model.transaction import DEFAULT_TIMEOUT_MS, CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
@@ -177,7 +175,7 @@ class TransactionRoutes:
             for topic, by_partition in wanted.offsets.items()
             for number, offset in by_partition.items()
         ]
-        group = GroupOffsets(check_name(wanted.group, "group"), parts, wanted.member_id, wanted.generation)
+        group = GroupOffsetCommit(check_name(wanted.group, "group"), parts, wanted.member_id, wanted.generation)
         await self._broker.transactions.add_offsets(wanted.producer_id, wanted.epoch, [group])
         return Answer(DoneAnswer())
 

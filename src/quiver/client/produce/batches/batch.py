@@ -1,0 +1,130 @@
+"""Batches: messages of one partition that travel as one frame."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from quiver.client.produce.batches.routing import Routed, RoutedRows
+from quiver.client.produce.route import Route
+from quiver.client.produce.rows import Rows, renumbered
+from quiver.model.errors import QuiverError
+
+if TYPE_CHECKING:
+    from quiver.client.produce.batches.send_outcome import Placement, SendOutcome
+
+UNNUMBERED = -1
+_NONE: Mapping[int, tuple[int, bool]] = {}
+SendQueueKey = tuple[int, bool]
+"""The partition, and whether it is about delayed messages, which the broker numbers by themselves."""
+
+
+class Batch:
+    """Messages of one partition and priority that travel as one frame."""
+
+    __slots__ = (
+        "base_offset",
+        "count",
+        "deadline",
+        "duplicate_rows",
+        "duplicates",
+        "error",
+        "error_seen",
+        "frame",
+        "hashed",
+        "identity",
+        "is_head",
+        "is_uncertain",
+        "last_error",
+        "outcome",
+        "partition",
+        "placement",
+        "route",
+        "rows",
+        "sent_at",
+        "sequence",
+        "serial",
+        "size",
+    )
+
+    def __init__(self, outcome: "SendOutcome", route: Route, part: RoutedRows, *, size: int, deadline: float) -> None:
+        self.outcome = outcome
+        self.route = route
+        self.partition = part.partition
+        self.rows: Rows | None = part.rows
+        self.hashed = part.hashed
+        self.count = len(part.rows)
+        self.size = size
+        self.deadline = deadline
+        self.serial = 0
+        self.sequence = UNNUMBERED
+        self.identity = (-1, -1)
+        self.frame: bytes | None = None
+        self.sent_at = 0.0
+        self.is_head = False
+        """Sent while nothing before it was unanswered, so an answer `out of sequence` is meant for it."""
+        self.is_uncertain = False
+        """A connection broke before it was answered: it may be stored already."""
+        self.base_offset: int | None = None
+        self.duplicates: Mapping[int, tuple[int, bool]] = _NONE
+        """Messages that were published before, by row: the offset of the first one, and whether that is a delayed
+        message's id."""
+        self.duplicate_rows: Sequence[int] = ()
+        """In order."""
+        self.last_error: QuiverError | None = None
+        """Why it had to be sent again."""
+        self.error: QuiverError | None = None
+        self.error_seen = False
+        self.placement: Placement | None = None
+
+    @property
+    def queue_key(self) -> SendQueueKey:
+        return self.partition, self.route.delayed
+
+    @property
+    def is_settled(self) -> bool:
+        return self.base_offset is not None or self.error is not None
+
+    def build(self, identity: tuple[int, int], compression: str, *, transactional: bool = False) -> bytes:
+        """The frame under this identity and the batch's sequence; built once, and renumbered if need be."""
+        producer_id, epoch = identity
+        sequence = self.sequence if producer_id >= 0 else -1
+        if self.frame is None:
+            assert self.rows is not None
+            self.frame = self.rows.seal(
+                priority=self.route.priority,
+                compression=compression,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=sequence,
+                transactional=transactional,
+            )
+            self.rows = None
+        elif self.identity != (producer_id, epoch):
+            self.frame = renumbered(self.frame, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+        self.identity = (producer_id, epoch)
+        return self.frame
+
+    def note_duplicates(self, duplicates: Iterable[tuple[int, int, bool]]) -> None:
+        """Which messages are not new, as the broker says."""
+        self.duplicates = {row: (offset, is_delayed) for row, offset, is_delayed in duplicates}
+        self.duplicate_rows = sorted(self.duplicates)
+
+    def open_rows(self) -> Rows:
+        if self.rows is not None:
+            return self.rows
+        assert self.frame is not None
+        return Rows.from_frame(self.frame)
+
+    def release(self) -> None:
+        self.rows = self.frame = None
+
+
+def batches_of(routed: Routed, outcome: "SendOutcome", route: Route, size: int, deadline: float) -> list[Batch]:
+    """One batch per part; the size is shared out by count, and the sum stays exact."""
+    total = sum(len(part.rows) for part in routed.parts)
+    batches: list[Batch] = []
+    left = size
+    for part in routed.parts:
+        share = size * len(part.rows) // total if len(batches) < len(routed.parts) - 1 else left
+        left -= share
+        batches.append(Batch(outcome, route, part, size=share, deadline=deadline))
+    return batches

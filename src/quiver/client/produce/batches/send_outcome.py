@@ -1,0 +1,173 @@
+"""What became of messages: where each row of a set of messages went, or why it failed."""
+
+import copy
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from quiver.client.connection.fork import current_pid
+from quiver.client.produce.batches.batch import Batch
+from quiver.client.produce.batches.watchers import Watchers
+from quiver.client.produce.published import (
+    Published,
+    PublishedBefore,
+    PublishedLater,
+    ScheduledBefore,
+    Span,
+    SpanBefore,
+    SpanLater,
+    SpanScheduledBefore,
+)
+from quiver.client.produce.rows import Indices
+from quiver.model.errors import QuiverError
+
+
+class Placement:
+    """How rows were put into batches: row `order[n]` is the n-th of the batches laid end to end."""
+
+    __slots__ = ("_places", "batches", "order", "starts")
+
+    def __init__(self, batches: Sequence[Batch], order: Indices | None = None) -> None:
+        self.batches = batches
+        self.order = order
+        self.starts = [0]
+        for batch in batches:
+            self.starts.append(self.starts[-1] + batch.count)
+        self._places: Indices | None = None
+
+    def locate(self, row: int) -> tuple[Batch, int]:
+        """The batch a row is in now, and its place there."""
+        if self.order is not None:
+            if self._places is None:
+                places = np.empty(len(self.order), np.int64)
+                places[self.order] = np.arange(len(self.order))
+                self._places = places
+            row = int(self._places[row])
+        number = bisect_right(self.starts, row) - 1
+        batch, place = self.batches[number], row - self.starts[number]
+        return (batch, place) if batch.placement is None else batch.placement.locate(place)
+
+    def leaves(self) -> Iterator[Batch]:
+        for batch in self.batches:
+            if batch.placement is None:
+                yield batch
+            else:
+                yield from batch.placement.leaves()
+
+
+class SendOutcome:
+    """What became of a set of messages, for those who hold its futures."""
+
+    __slots__ = ("count", "error", "error_seen", "is_complete", "pid", "placements", "topic", "watchers")
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.placements: list[Placement] = []
+        self.error: QuiverError | None = None
+        """Why messages never got as far as a batch."""
+        self.error_seen = False
+        self.is_complete = False
+        """No further placement will come."""
+        self.count = 0
+        self.pid = current_pid()
+        """Whose messages they are: a forked child is never told of their outcome."""
+        self.watchers = Watchers()
+
+    def place(self, placement: Placement) -> None:
+        self.placements.append(placement)
+        self.count += placement.starts[-1]
+
+    def fail(self, error: QuiverError) -> None:
+        self.error = error
+        self.is_complete = True
+        self.watchers.changed()
+
+    def is_known(self, row: int) -> bool:
+        """Whether `outcome` has an answer."""
+        if not self.placements:
+            return self.error is not None
+        return self.placements[0].locate(row)[0].is_settled
+
+    def result_of(self, row: int) -> Published | QuiverError | None:
+        """The place of a message, why it has none, or None while that is open."""
+        if not self.placements:
+            self.error_seen = True
+            return self.error
+        batch, place = self.placements[0].locate(row)
+        if batch.error is not None:
+            batch.error_seen = True
+            return batch.error
+        if batch.base_offset is None:
+            return None
+        if place in batch.duplicates:
+            offset, is_delayed = batch.duplicates[place]
+            return (ScheduledBefore if is_delayed else PublishedBefore)(self.topic, batch.partition, offset)
+        place -= bisect_left(batch.duplicate_rows, place)
+        offset = batch.base_offset + place if batch.base_offset >= 0 else -1
+        kind = PublishedLater if batch.route.delayed else Published
+        return kind(self.topic, batch.partition, offset)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything has an outcome."""
+        return self.is_complete and all(batch.is_settled for batch in self._leaves())
+
+    def spans(self) -> list[Span] | QuiverError:
+        """Where everything went, or the first error; for a settled outcome."""
+        found: list[Span] = []
+        error = self.error
+        self.error_seen = True
+        for batch in self._leaves():
+            if batch.error is not None:
+                batch.error_seen = True
+                error = error or batch.error
+            elif batch.base_offset is not None:
+                found += _spans(self.topic, batch, batch.base_offset)
+        return found if error is None else error
+
+    def when_known(self, is_known: Callable[[], bool], then: Callable[[], object]) -> None:
+        """Calls `then` once, as soon as `is_known` holds: now, or at a later change."""
+        once = threading.Lock()
+
+        def look() -> None:
+            if not is_known():
+                self.watchers.add(look)
+                if not is_known():
+                    return
+            if once.acquire(blocking=False):
+                then()
+
+        look()
+
+    def _leaves(self) -> Iterator[Batch]:
+        for placement in self.placements:
+            yield from placement.leaves()
+
+
+def _spans(topic: str, batch: Batch, base_offset: int) -> Iterator[Span]:
+    """In the order of the messages; those that were published before have spans of their own."""
+    kind: type[Span] = SpanLater if batch.route.delayed else Span
+    if not batch.duplicates:
+        yield kind(topic, batch.partition, base_offset, batch.count)
+        return
+    places: list[tuple[type[Span], int]] = []
+    for row in range(batch.count):
+        if row in batch.duplicates:
+            offset, is_delayed = batch.duplicates[row]
+            places.append((SpanScheduledBefore if is_delayed else SpanBefore, offset))
+        else:
+            places.append((kind, base_offset))
+            base_offset += 1
+    start = 0
+    for end in range(1, len(places) + 1):
+        first_kind, first = places[start]
+        if end == len(places) or places[end] != (first_kind, first + end - start):
+            yield first_kind(topic, batch.partition, first, end - start)
+            start = end
+
+
+def fresh(error: QuiverError) -> QuiverError:
+    """A copy to raise, so that futures that share an error do not share a traceback."""
+    return copy.copy(error)

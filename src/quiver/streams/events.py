@@ -1,0 +1,46 @@
+"""The records of the journal of stream groups, as JSON. They name a group by its id."""
+
+import msgspec
+
+from quiver.model.topic_partition import TopicPartition
+from quiver.streams.membership import Membership
+
+
+class Committed(msgspec.Struct, frozen=True, array_like=True):
+    """A group's committed position in a partition. Acks since then are in the partition's queue journal."""
+
+    offset: int
+    """The next offset to read."""
+    at_ms: int
+    metadata: str = ""
+    version: int = 1
+    """How many commits there were, counted when the record is applied; 0: the group has begun here without one."""
+    decision: int = 0
+    """The latest transaction decision, of those that committed here."""
+
+
+class MembershipChanged(msgspec.Struct, frozen=True, tag="membership_changed"):
+    """The whole membership as it is after the change."""
+
+    group_id: int
+    membership: Membership
+    at_ms: int
+
+
+class OffsetsCommitted(msgspec.Struct, frozen=True, tag="offsets_committed"):
+    group_id: int
+    offsets: list[tuple[TopicPartition, Committed]]
+    transaction: int | None = None
+    """The decision that they are a part of; the same decision counts once."""
+    is_first: bool = False
+    """They count where the group has no position yet."""
+
+
+class OffsetsForgotten(msgspec.Struct, frozen=True, tag="offsets_forgotten"):
+    """The topic is gone."""
+
+    group_id: int
+    topic_id: int
+
+
+Event = MembershipChanged | OffsetsCommitted | OffsetsForgotten

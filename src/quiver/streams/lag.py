@@ -1,0 +1,105 @@
+"""Lag: how far a group, of either kind, is from the end of the partitions that it reads."""
+
+from typing import NamedTuple
+
+from quiver.groups.service import Groups
+from quiver.model.errors import QuiverError
+from quiver.model.topic_partition import TopicPartition
+from quiver.partition.partition import Partition
+from quiver.queues.depth import PartitionDepth
+from quiver.queues.service import Queues
+from quiver.records.header import HEADER_BYTES, read_stamped_header
+from quiver.streams.service import Streams
+from quiver.system.clock import Clock
+from quiver.system.pace import paced
+from quiver.topics.partitions import Partitions
+
+
+class PartitionLag(NamedTuple):
+    topic: str
+    partition: int
+    committed: int | None
+    end_offset: int
+    messages: int
+    time_ms: int
+    """Age of the oldest message that the group has not committed; 0 when there is none."""
+    owner: str | None
+    metadata: str = ""
+    leased: int = 0
+    """Held by consumers of a queue group, and so not part of the lag."""
+    retrying: int = 0
+
+
+class GroupLag:
+    def __init__(
+        self, groups: Groups, streams: Streams, queues: Queues, partitions: Partitions, *, clock: Clock
+    ) -> None:
+        self._groups = groups
+        self._streams = streams
+        self._queues = queues
+        self._partitions = partitions
+        self._clock = clock
+
+    async def of(self, group: str, *, with_age: bool = True) -> list[PartitionLag]:
+        """In every partition of this process, of the topics that the group reads or has read from.
+
+        Ages cost a read each.
+        """
+        definition = self._groups.group(group)
+        if definition.kind == "queue":
+            return [self._queue_lag(part) for part in await self._queues.depths.of_group(group, with_age=with_age)]
+        group_id, state = definition.id, self._streams.group(group)
+        owners = {p: member.id for member in state.membership.members.values() for p in member.owned}
+        found = []
+        for topic_id in sorted({partition.topic_id for partition in (*state.offsets, *owners)}):
+            name = self._streams.topic_name(topic_id)
+            partitions = self._partitions.owned(topic_id) if name is not None else ()
+            async for number, partition in paced(partitions):
+                place = TopicPartition(topic_id, number)
+                committed, position = state.offsets.get(place), self._streams.positions.shown(group_id, place)
+                offset = max(partition.log.start_offset, position or 0)
+                unread = max(0, partition.committed.visible_end - offset)
+                found.append(
+                    PartitionLag(
+                        name or "",
+                        number,
+                        position,
+                        partition.committed.last_stable,
+                        unread,
+                        await self._age_ms(partition, offset) if with_age and unread else 0,
+                        owners.get(place),
+                        committed.metadata if committed else "",
+                    )
+                )
+        return found
+
+    def _queue_lag(self, part: PartitionDepth) -> PartitionLag:
+        """What is ready counts: what consumers hold is on its way."""
+        age_ms = 0 if part.oldest_ms is None else max(0, self._clock.now_ms() - part.oldest_ms)
+        return PartitionLag(
+            part.topic,
+            part.partition,
+            part.committed,
+            part.end_offset,
+            sum(part.ready_by_level),
+            age_ms,
+            None,
+            leased=part.leased,
+            retrying=part.retrying,
+        )
+
+    async def _age_ms(self, partition: Partition, offset: int) -> int:
+        """Of the message at an offset; 0 when there is none, or when it cannot be read."""
+        if offset >= partition.committed.high_watermark:
+            return 0
+        try:
+            slice_ = await partition.log.read(offset, max_bytes=1)
+        except QuiverError:
+            return 0
+        if slice_ is None:
+            return 0
+        try:
+            header = read_stamped_header((await slice_.read())[:HEADER_BYTES])
+        finally:
+            slice_.release()
+        return max(0, self._clock.now_ms() - header.append_time_ms)

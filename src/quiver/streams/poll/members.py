@@ -1,0 +1,76 @@
+"""Members that send plain requests: what they do, and whether something has changed that they were not told."""
+
+from typing import NamedTuple
+
+from quiver.model.position import EARLIEST, Position
+from quiver.model.topic_partition import TopicPartition
+from quiver.streams.assignors import AssignorName
+from quiver.streams.member import Subscription
+from quiver.streams.member_view import MemberView
+from quiver.streams.membership import Protocol
+from quiver.streams.poll.sessions import PollSessions
+from quiver.streams.service import Streams
+
+
+class MemberUpdate(NamedTuple):
+    view: MemberView
+    rebalance_required: bool
+    """The member has something to let go of or to receive that it was not told of before this answer."""
+
+
+class PollMembers:
+    def __init__(self, streams: Streams, sessions: PollSessions) -> None:
+        self._streams = streams
+        self._sessions = sessions
+
+    async def join(
+        self,
+        group: str,
+        subscription: Subscription,
+        *,
+        member_id: str | None = None,
+        protocol: Protocol = "cooperative",
+        assignor: AssignorName | None = None,
+        start: Position = EARLIEST,
+    ) -> MemberUpdate:
+        """Joins, or comes back; the answer tells what the member has."""
+        asked = self._streams.members.view(group, member_id).revoke if member_id is not None else frozenset()
+        view = await self._streams.join(
+            group, subscription, member_id=member_id, protocol=protocol, assignor=assignor, start=start
+        )
+        self._sessions.let_go(group, view.member_id, asked - view.assigned - view.revoke)
+        self._sessions.tell(group, view)
+        return self._update(group, view)
+
+    async def heartbeat(self, group: str, member_id: str, generation: int | None, *, tell: bool) -> MemberUpdate:
+        """A sign of life; with `tell` the answer shows the member what it has."""
+        update = self._update(group, await self._streams.members.heartbeat(group, member_id, generation=generation))
+        if tell:
+            self._sessions.tell(group, update.view)
+        return update
+
+    async def revoke(
+        self, group: str, member_id: str, partitions: frozenset[TopicPartition], generation: int | None
+    ) -> MemberUpdate:
+        """The member has let go of these; what it was not asked for stays with it."""
+        asked = self._streams.members.view(group, member_id).revoke
+        view = await self._streams.members.heartbeat(group, member_id, generation=generation, revoked=partitions)
+        self._sessions.let_go(group, member_id, (asked & partitions) - view.assigned)
+        update = self._update(group, view)
+        self._sessions.tell(group, view)
+        return update
+
+    async def leave(self, group: str, member_id: str) -> None:
+        await self._streams.members.leave(group, member_id)
+        self._sessions.forget(group, member_id)
+
+    def assignment(self, group: str, member_id: str) -> MemberView:
+        """What the member may read now; it is told so, which is no sign of life."""
+        view = self._streams.members.view(group, member_id)
+        self._sessions.tell(group, view)
+        return view
+
+    def _update(self, group: str, view: MemberView) -> MemberUpdate:
+        told = self._sessions.told(group, view.member_id)
+        is_new = told is None or told.assigned != view.assigned
+        return MemberUpdate(view, is_new or view.state != "complete")

@@ -1,0 +1,146 @@
+"""Faults when the seed says so: crashes, power cuts, broken connections, slow disks and networks, clock steps."""
+
+import random
+from collections.abc import Callable, Sequence
+
+from quiver.testing.simulation.history import History
+from quiver.testing.simulation.network import SimulatedNetwork
+from quiver.testing.simulation.node import Node
+from quiver.testing.simulation.processes import Processes
+from quiver.testing.simulation.world import World
+
+_LONGEST_DOWN_SECONDS = 4.0
+_LONGEST_SLOW_SECONDS = 5.0
+
+
+class Faults:
+    """Each seed has some kinds of faults, and its own pace."""
+
+    def __init__(
+        self,
+        world: World,
+        network: SimulatedNetwork,
+        history: History,
+        nodes: Sequence[Node],
+        processes: Processes,
+    ) -> None:
+        self._world, self._network, self._history = world, network, history
+        self._nodes, self._processes = nodes, processes
+        self._chance: random.Random = world.seeded("faults")
+        self._is_over = False
+        kinds: list[Callable[[Node], None]] = [
+            self._kill, self._kill_within, self._cut_power, self._stop,
+            self._cut_connection, self._slow_disk, self._slow_network, self._kill_client, self._step_clock,
+        ]  # fmt: skip
+        self._kinds = [kind for kind in kinds if self._chance.random() < 0.6]
+        self._longest_pause = self._chance.choice([1.0, 4.0, 10.0])
+
+    @property
+    def cuts_power(self) -> bool:
+        return self._cut_power in self._kinds
+
+    @property
+    def steps_clocks(self) -> bool:
+        return self._step_clock in self._kinds
+
+    def begin(self) -> None:
+        self._next()
+
+    def end(self) -> None:
+        """No more of them: what is down comes up, what is slow is fast again."""
+        self._is_over = True
+        self._network.slowness = 1.0
+        for node in self._nodes:
+            node.disk.slowness = 1.0
+            node.clock.step(0)
+            node.kill_within(1 << 40)
+            self._start(node)
+
+    def _next(self) -> None:
+        if not self._is_over and self._kinds:
+            self._world.later(self._chance.random() * self._longest_pause, self._strike)
+
+    def _strike(self) -> None:
+        if not self._is_over:
+            self._chance.choice(self._kinds)(self._chance.choice(self._nodes))
+            self._next()
+
+    def _start(self, node: Node) -> None:
+        if not node.is_running:
+            node.start()
+
+    def _down(self, node: Node) -> None:
+        self._world.later(self._chance.random() * _LONGEST_DOWN_SECONDS, self._start, node)
+
+    def _kill(self, node: Node) -> None:
+        if node.is_running:
+            self._history.fault("kill", node=node.name)
+            node.kill()
+            self._down(node)
+
+    def _kill_within(self, node: Node) -> None:
+        """Ends in the middle of a change to files; it is looked after until that has happened."""
+        if node.is_running:
+            node.kill_within(self._chance.randint(1, 30))
+            self._watch(node, node.starts)
+
+    def _watch(self, node: Node, starts: int) -> None:
+        if node.is_running and node.starts == starts and not self._is_over:
+            self._world.later(0.05, self._watch, node, starts)
+        elif not node.is_running:
+            self._history.fault("killed at a file operation", node=node.name)
+            if self.cuts_power and self._chance.random() < 0.5:
+                node.disk.cut_power()
+            self._down(node)
+
+    def _cut_power(self, node: Node) -> None:
+        if node.is_running:
+            self._history.fault("power cut", node=node.name)
+            node.cut_power()
+            self._down(node)
+
+    def _stop(self, node: Node) -> None:
+        if node.is_up:
+            self._history.fault("stop", node=node.name)
+            node.stop()
+            self._watch_stop(node, node.starts)
+
+    def _watch_stop(self, node: Node, starts: int) -> None:
+        if node.is_running and node.starts == starts:
+            self._world.later(0.05, self._watch_stop, node, starts)
+        elif not node.is_running:
+            self._history.fault("stopped", node=node.name)
+            self._down(node)
+
+    def _cut_connection(self, node: Node) -> None:
+        for _ in range(self._chance.choice([1, 1, 1, 5, 30])):
+            if self._network.cut_one():
+                self._history.fault("connection cut")
+
+    def _slow_disk(self, node: Node) -> None:
+        node.disk.slowness = self._chance.choice([10.0, 100.0, 500.0])
+        self._history.saw("slow disk", "world", node=node.name, times=node.disk.slowness)
+        self._world.later(self._chance.random() * _LONGEST_SLOW_SECONDS, self._fast_disk, node)
+
+    def _fast_disk(self, node: Node) -> None:
+        node.disk.slowness = 1.0
+
+    def _slow_network(self, node: Node) -> None:
+        self._network.slowness = self._chance.choice([10.0, 100.0])
+        self._history.saw("slow network", "world", times=self._network.slowness)
+        self._world.later(self._chance.random() * _LONGEST_SLOW_SECONDS, self._fast_network)
+
+    def _fast_network(self) -> None:
+        self._network.slowness = 1.0
+
+    def _kill_client(self, node: Node) -> None:
+        running = self._processes.running
+        if running:
+            name = self._chance.choice(running)
+            self._history.fault("client killed", process=name)
+            self._processes.kill(name)
+
+    def _step_clock(self, node: Node) -> None:
+        seconds = self._chance.choice([-60, -5, -1, 1, 5, 60, 0])
+        self._history.saw("clock step", "world", node=node.name, seconds=seconds)
+        node.clock.step(seconds * 1000)

@@ -1,0 +1,124 @@
+"""Idempotent producers and readers of one topic: acked once, one order for all, nothing lost."""
+
+import random
+from collections.abc import Iterator
+from functools import partial
+from itertools import zip_longest
+
+from quiver.client._async.produce.producer import AsyncProducer
+from quiver.client._async.produce.send_future import AsyncSendFuture
+from quiver.model.errors import MessageTimeout, QuiverError
+from quiver.model.topic import Durability
+from quiver.testing.simulation.history import Event, History, Violation
+from quiver.testing.simulation.processes import ClientProcess, Program
+
+TOPIC = "log"
+Stored = tuple[int, int, str]
+"""Partition, offset and value."""
+
+
+class LogWorkload:
+    def __init__(self, history: History, chance: random.Random, durability: Durability) -> None:
+        self._history = history
+        self._partitions = chance.randint(1, 4)
+        self._producers = chance.randint(1, 3)
+        self._durability = durability
+        self._seen: dict[str, list[Stored]] = {}
+        """What each reader got, in its order."""
+        self._stored: list[Stored] = []
+
+    async def prepare(self, process: ClientProcess) -> None:
+        await process.client.topics.create(
+            TOPIC, partitions=self._partitions, durability=self._durability, segment_bytes="64KiB"
+        )
+
+    def programs(self) -> dict[str, Program]:
+        found: dict[str, Program] = {f"producer-{number}": self._produce for number in range(self._producers)}
+        return {**found, "reader-0": self._follow, "reader-1": self._follow}
+
+    async def finish(self, process: ClientProcess) -> None:
+        async for message in process.client.read(TOPIC, end="latest"):
+            self._stored.append((message.partition, message.offset, bytes(message.value or b"").decode()))
+
+    async def _produce(self, process: ClientProcess) -> None:
+        chance, number = process.chance, 0
+        linger = chance.choice([0.0, 0.002, 0.02])
+        async with process.client.producer(TOPIC, linger=linger, delivery_timeout=20) as out:
+            while not process.is_over:
+                for _ in range(chance.choice([1, 1, 3, 20])):
+                    await self._send(process, out, f"{process.name}.{number}")
+                    number += 1
+                await process.pause(chance.choice([0.01, 0.5, 3.0]))
+
+    async def _send(self, process: ClientProcess, out: AsyncProducer, value: str) -> None:
+        event = self._history.begin("publish", process.name, value=value)
+        padded = value.ljust(process.chance.choice([0, 0, 3000]))
+        try:
+            future = await out.send(padded, key=f"{process.chance.randrange(20)}")
+        except QuiverError as error:
+            self._history.end(event, error)
+        else:
+            future.add_done_callback(partial(self._answered, event))
+
+    def _answered(self, event: Event, future: AsyncSendFuture) -> None:
+        result = future.outcome.result_of(future.row)
+        if isinstance(result, QuiverError):
+            self._history.end(event, result)
+        else:
+            event.result = result
+            self._history.end(event)
+
+    async def _follow(self, process: ClientProcess) -> None:
+        seen = self._seen[process.name] = []
+        async with process.client.read(TOPIC, timeout=1) as reader:
+            while not process.is_over:
+                try:
+                    async for message in reader:
+                        seen.append((message.partition, message.offset, bytes(message.value or b"").decode()))
+                        if process.is_over:
+                            return
+                except MessageTimeout:
+                    continue
+
+    def check(self) -> Iterator[Violation]:
+        places: dict[str, tuple[int, int]] = {}
+        for partition, offset, padded in self._stored:
+            value = padded.strip()
+            if value in places:
+                yield Violation(f"{value} is stored at {places[value]} and at {(partition, offset)}", value)
+            places[value] = partition, offset
+        yield from self._check_answers(places)
+        yield from self._check_order()
+        for reader, seen in self._seen.items():
+            yield from self._check_reader(reader, seen)
+
+    def _check_answers(self, places: dict[str, tuple[int, int]]) -> Iterator[Violation]:
+        for event in self._history.of("publish"):
+            value = event.details["value"]
+            if event.outcome == "ok":
+                told = event.result.partition, event.result.offset
+                if places.get(value) != told:
+                    yield Violation(f"{value} was acked at {told} and is at {places.get(value)}", value)
+
+    def _check_order(self) -> Iterator[Violation]:
+        last: dict[tuple[str, int], tuple[int, str]] = {}
+        for partition, _, padded in sorted(self._stored):
+            producer, _, number = padded.strip().rpartition(".")
+            before = last.get((producer, partition), (-1, ""))
+            if int(number) <= before[0]:
+                yield Violation(f"{padded.strip()} is stored after {before[1]} of the same producer", padded.strip())
+            last[producer, partition] = int(number), padded.strip()
+
+    def _check_reader(self, reader: str, seen: list[Stored]) -> Iterator[Violation]:
+        for partition in range(self._partitions):
+            got = [each for each in seen if each[0] == partition]
+            there = sorted(each for each in self._stored if each[0] == partition)[: len(got)]
+            if got != there:
+                pairs = zip_longest(got, there)
+                one, other = next((one, other) for one, other in pairs if one != other)
+                about = one or other
+                yield Violation(f"{reader} got {_short(one)} where {_short(other)} is stored", about[2].strip())
+
+
+def _short(stored: Stored | None) -> str:
+    return "nothing" if stored is None else f"{stored[2].strip()} at {stored[:2]}"

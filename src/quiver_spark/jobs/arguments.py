@@ -1,0 +1,42 @@
+"""The source and the session that a caller passes to a job."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from quiver.model.times import parse_duration_ms
+from quiver.system.clock import SystemClock
+from quiver_spark.source.options import ReadOptions, read_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SessionOrFactory: TypeAlias = "SparkSession | Callable[[], SparkSession]"
+"""A session, or a function that starts one. Jobs call it after everything that can be checked without it."""
+
+
+def started(spark: SessionOrFactory) -> "SparkSession":
+    return spark() if callable(spark) else spark
+
+
+def batch_read_options(source: ReadOptions | Mapping[str, object]) -> ReadOptions:
+    """The options of a batch read, parsed if they are not yet; None means not given."""
+    if isinstance(source, ReadOptions):
+        return source
+    return read_options(option_texts(source), now_ms=SystemClock().now_ms())
+
+
+def commit_options(transaction_timeout: str | None) -> dict[str, str]:
+    """The transaction timeout of a job as an option of the sink; InvalidRequest if it is not a duration."""
+    if transaction_timeout is None:
+        return {}
+    parse_duration_ms(transaction_timeout, "the transaction timeout")
+    return {"transactionTimeout": transaction_timeout}
+
+
+def option_texts(options: Mapping[str, object]) -> dict[str, str]:
+    """Options as Spark takes them."""
+    return {name: _text(value) for name, value in options.items() if value is not None}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
