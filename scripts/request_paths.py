@@ -26,7 +26,7 @@ from quiver.model.settlement import ACK, SettleRequest
 from quiver.protocol import group_messages as groups
 from quiver.protocol import messages as m
 from quiver.protocol import queue_messages as queues
-from quiver.protocol.packet import Packet, PacketReader, decode_answer, encode_packet
+from quiver.protocol.packet import Packet, PacketReader, decode_response, encode_packet
 from quiver.protocol.preface import PREFACE
 from quiver.records.build import build_frame
 
@@ -81,7 +81,7 @@ class Connection:
         packets: list[Packet] = []
         while not packets:
             packets = self._reader.feed(self._socket.recv(1 << 16))
-        answer = decode_answer(packets[0].message_bytes)
+        answer = decode_response(packets[0].message_bytes)
         if isinstance(answer, m.Failure):
             raise RuntimeError(answer.message)
         return answer

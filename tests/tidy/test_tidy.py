@@ -110,7 +110,7 @@ SLEEPERS = {
     "tests/unit/queues/partition/test_partition_queue.py": "polls a condition that gives no event",
     "tests/unit/native/native_client.py": "polls a condition that gives no event",
     "tests/unit/testing/test_simulated_loop.py": "sleeps in virtual time",
-    "tests/unit/native/test_native_answers.py": "lets the gateway read on; too short a time only ends a loop early",
+    "tests/unit/native/test_native_responses.py": "lets the gateway read on; too short a time only ends a loop early",
 }
 """Tests that sleep, and why that decides nothing."""
 

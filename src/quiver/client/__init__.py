@@ -1,4 +1,4 @@
-"""The SDK. Asynchronous classes have `Async` in front of their name, and the same verbs, awaited."""
+"""The SDK. Asynchronous classes begin with `Async` and have the same methods, awaited."""
 
 from collections.abc import Sequence
 

@@ -129,7 +129,7 @@ async def finished(outcome: Any) -> None:
 
 
 async def acquire(lock: Lock, timeout: float | None) -> bool:
-    """Whether the lock could be had in time; without a timeout, always."""
+    """Whether the lock was acquired in time; without a timeout, always."""
     if timeout is None or not lock.locked():
         return await lock.acquire()
     with contextlib.suppress(TimeoutError):
@@ -188,7 +188,7 @@ class Stream:
             sent = 0
 
     def set_no_delay(self) -> None:
-        """Small requests go out at once; nothing to do on a socket pair."""
+        """Small requests are sent at once; nothing to do on a socket pair."""
         if self._socket.family in (socket.AF_INET, socket.AF_INET6):
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 

@@ -110,7 +110,7 @@ def finished(outcome: object) -> None:
 
 
 def acquire(lock: threading.Lock, timeout: float | None) -> bool:
-    """Whether the lock could be had in time; without a timeout, always."""
+    """Whether the lock was acquired in time; without a timeout, always."""
     return lock.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
 
 
@@ -141,7 +141,7 @@ class Stream:
                 pending[0] = memoryview(pending[0])[sent:]
 
     def set_no_delay(self) -> None:
-        """Small requests go out at once; nothing to do on a socket pair."""
+        """Small requests are sent at once; nothing to do on a socket pair."""
         if self._socket.family in (socket.AF_INET, socket.AF_INET6):
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 

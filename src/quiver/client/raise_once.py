@@ -6,7 +6,7 @@ from quiver.model.errors import QuiverError
 
 
 class RaiseOnce:
-    """An iterator that raises once and is empty then: whoever iterates over it can go on."""
+    """An iterator that raises once and is empty afterwards, so that iteration can continue after the error."""
 
     def __init__(self, error: QuiverError) -> None:
         self._error: QuiverError | None = error

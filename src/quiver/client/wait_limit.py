@@ -1,4 +1,4 @@
-"""How long somebody waits for the next message."""
+"""How long a caller waits for the next message."""
 
 from quiver.client.connection.retry_log import RetryLog
 from quiver.model.errors import MessageTimeout

@@ -1,4 +1,4 @@
-"""Requests and answers about compaction; tags from 90 and from 190 on."""
+"""Requests and responds about compaction; tags from 90 and from 190 on."""
 
 import msgspec
 
@@ -33,4 +33,4 @@ class CompactedTopic(Message, tag=190, frozen=True):
     dry_run: bool
 
 
-CompactionAnswer = CompactedTopic
+CompactionResponse = CompactedTopic

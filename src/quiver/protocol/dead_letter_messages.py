@@ -1,4 +1,4 @@
-"""Requests and answers about dead letters. A topic is named by itself, or by its dead-letter topic."""
+"""Requests and responds about dead letters. A topic is named by itself, or by its dead-letter topic."""
 
 from quiver.model.dead_letter import DeadLetter, DeadLetterCursor, DeadLetterFilter
 from quiver.protocol.message import Message
@@ -35,7 +35,7 @@ class PurgeDeadLetters(Message, tag=52, frozen=True):
 class ListRemovedDeadLetters(Message, tag=53, frozen=True):
     topic: str
     start: tuple[int, int] = (0, 0)
-    """Partition and offset to begin at: `next` of the answer before."""
+    """Partition and offset to begin at: `next` of the response before."""
 
 
 DeadLetterRequest = ListDeadLetters | RedriveDeadLetters | PurgeDeadLetters | ListRemovedDeadLetters
@@ -72,4 +72,4 @@ class RemovedDeadLetters(Message, tag=152, frozen=True):
     """None behind the last one."""
 
 
-DeadLetterAnswer = Letters | TakenDeadLetters | RemovedDeadLetters
+DeadLetterResponse = Letters | TakenDeadLetters | RemovedDeadLetters

@@ -1,4 +1,4 @@
-"""Requests and answers about delayed messages."""
+"""Requests and responds about delayed messages."""
 
 from quiver.model.delayed import DelayedMessage
 from quiver.protocol.message import Message
@@ -43,4 +43,4 @@ class CancelledDelayed(Message, tag=162, frozen=True):
     """Those that are cancelled now. The others had left, or never were."""
 
 
-DelayAnswer = DelayedList | Delayed | CancelledDelayed
+DelayResponse = DelayedList | Delayed | CancelledDelayed

@@ -1,4 +1,4 @@
-"""Requests and answers about stream groups."""
+"""Requests and responds about stream groups."""
 
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ class GroupHeartbeat(Message, tag=21, frozen=True):
     group: str
     member_id: str
     version: int
-    """Of the last answer; the broker waits with the next one while nothing has changed since."""
+    """Of the last response; the broker waits with the next one while nothing has changed since."""
     revoked: list[tuple[int, int]]
     """(topic id, partition) that the member has let go of."""
     wait_ms: int = 3000
@@ -164,4 +164,4 @@ class GroupReset(Message, tag=123, frozen=True):
     partitions: list[ResetPart]
 
 
-GroupAnswer = MemberAssignment | GroupList | GroupDescription | GroupReset
+GroupResponse = MemberAssignment | GroupList | GroupDescription | GroupReset

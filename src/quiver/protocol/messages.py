@@ -1,4 +1,4 @@
-"""Requests and answers of the native protocol, version 1.
+"""Requests and responds of the native protocol, version 1.
 
 Each is a MessagePack array that begins with its tag; new fields are only ever added at the end, with defaults.
 Frames travel behind the message as raw payload, never inside it.
@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 
 from quiver.model.position import Position
-from quiver.protocol.compaction_messages import CompactionAnswer, CompactionRequest
-from quiver.protocol.dead_letter_messages import DeadLetterAnswer, DeadLetterRequest
-from quiver.protocol.delay_messages import DelayAnswer, DelayRequest
-from quiver.protocol.group_messages import GroupAnswer, GroupRequest
+from quiver.protocol.compaction_messages import CompactionRequest, CompactionResponse
+from quiver.protocol.dead_letter_messages import DeadLetterRequest, DeadLetterResponse
+from quiver.protocol.delay_messages import DelayRequest, DelayResponse
+from quiver.protocol.group_messages import GroupRequest, GroupResponse
 from quiver.protocol.message import Message as Message
-from quiver.protocol.queue_messages import QueueAnswer, QueueRequest
-from quiver.protocol.schedule_messages import ScheduleAnswer, ScheduleRequest
-from quiver.protocol.transaction_messages import TransactionAnswer, TransactionRequest
+from quiver.protocol.queue_messages import QueueRequest, QueueResponse
+from quiver.protocol.schedule_messages import ScheduleRequest, ScheduleResponse
+from quiver.protocol.transaction_messages import TransactionRequest, TransactionResponse
 
 PROTOCOL_VERSION = 1
 CODECS = ("none", "lz4", "zstd")
@@ -38,7 +38,7 @@ class GetMetadata(Message, tag=1, frozen=True):
 
 
 class Produce(Message, tag=2, frozen=True):
-    """Payload: one frame. With ACKS_NONE there is no answer, not even for an error."""
+    """Payload: one frame. With ACKS_NONE there is no response, not even for an error."""
 
     topic_id: int
     partition: int
@@ -189,8 +189,8 @@ class FetchedPart(msgspec.Struct, array_like=True, frozen=True):
     last_stable: int
     epoch: int
     aborted: list[tuple[int, int]]
-    """(producer id, first offset) of aborted transactions that reach into the answer's range, by first offset: frames
-    of the producer do not count from there up to its next control frame."""
+    """(producer id, first offset) of aborted transactions that reach into the range of the response, by first offset.
+    Frames of the producer do not count from there up to its next control frame."""
     error: Failure | None = None
     ttl_ms: int | None = None
     """Of the topic, for messages that have no `expires_at` of their own."""
@@ -237,7 +237,7 @@ class Done(Message, tag=108, frozen=True):
     pass
 
 
-Answer = (
+Response = (
     Failure
     | Welcome
     | Metadata
@@ -247,11 +247,11 @@ Answer = (
     | ProducerIdentity
     | TopicDescription
     | Done
-    | GroupAnswer
-    | QueueAnswer
-    | ScheduleAnswer
-    | DeadLetterAnswer
-    | DelayAnswer
-    | CompactionAnswer
-    | TransactionAnswer
+    | GroupResponse
+    | QueueResponse
+    | ScheduleResponse
+    | DeadLetterResponse
+    | DelayResponse
+    | CompactionResponse
+    | TransactionResponse
 )

@@ -12,7 +12,7 @@ import msgspec
 
 from quiver.model.errors import ProtocolError, QuiverError, RequestTooLarge
 from quiver.model.limits import KIB
-from quiver.protocol.messages import Answer, Message, Request
+from quiver.protocol.messages import Message, Request, Response
 from quiver.protocol.preface import PREFACE, preface_problem
 
 PREFIX_BYTES = 12
@@ -27,7 +27,7 @@ _EMPTY = memoryview(b"")
 
 _encode = msgspec.msgpack.Encoder().encode
 _request_decoder: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
-_answer_decoder: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+_response_decoder: msgspec.msgpack.Decoder[Response] = msgspec.msgpack.Decoder(Response)
 
 Buffer = bytes | bytearray | memoryview
 
@@ -49,12 +49,12 @@ def decode_request(message_bytes: Buffer) -> Request:
         raise ProtocolError(problem=f"a request cannot be read: {problem}") from problem
 
 
-def decode_answer(message_bytes: Buffer) -> Answer:
-    """The answer in a packet; ProtocolError when it is not one."""
+def decode_response(message_bytes: Buffer) -> Response:
+    """The response in a packet; ProtocolError when it is not one."""
     try:
-        return _answer_decoder.decode(message_bytes)
+        return _response_decoder.decode(message_bytes)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, MemoryError) as problem:
-        raise ProtocolError(problem=f"an answer cannot be read: {problem}") from problem
+        raise ProtocolError(problem=f"a response cannot be read: {problem}") from problem
 
 
 class Packet(NamedTuple):

@@ -1,4 +1,4 @@
-"""Requests and answers of queue groups."""
+"""Requests and responds of queue groups."""
 
 import msgspec
 
@@ -111,4 +111,4 @@ class QueueDepths(Message, tag=142, frozen=True):
     """By group."""
 
 
-QueueAnswer = Received | Settled | QueueDepths
+QueueResponse = Received | Settled | QueueDepths

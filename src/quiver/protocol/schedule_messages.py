@@ -1,4 +1,4 @@
-"""Requests and answers about recurring schedules."""
+"""Requests and responds about recurring schedules."""
 
 import msgspec
 
@@ -69,4 +69,4 @@ class ScheduleList(Message, tag=170, frozen=True):
     schedules: list[ScheduleInfo]
 
 
-ScheduleAnswer = ScheduleList
+ScheduleResponse = ScheduleList

@@ -1,4 +1,4 @@
-"""Requests and answers about transactions.
+"""Requests and responds about transactions.
 
 A transaction belongs to a producer id and epoch. Its frames travel in Produce, with the transactional attribute, that
 id and that epoch, and sequences from 0 in every partition.
@@ -17,7 +17,7 @@ from quiver.protocol.message import Message
 
 
 class InitTransactions(Message, tag=80, frozen=True):
-    """A producer for transactions. Answer: ProducerIdentity.
+    """A producer for transactions. Response: ProducerIdentity.
 
     With a transactional id it is the same one every time, one epoch higher: whoever used it before is fenced, and
     what that one has left open is aborted.
@@ -29,14 +29,14 @@ class InitTransactions(Message, tag=80, frozen=True):
 
 
 class BeginTransaction(Message, tag=81, frozen=True):
-    """Begins a transaction by name; the first frame, offset or ack does so as well. Answer: Transaction."""
+    """Begins a transaction by name; the first frame, offset or ack does so as well. Response: Transaction."""
 
     producer_id: int
     epoch: int
 
 
 class AddOffsets(Message, tag=82, frozen=True):
-    """Adds offsets to a transaction; the last one for a partition counts. Answer: Done."""
+    """Adds offsets to a transaction; the last one for a partition counts. Response: Done."""
 
     producer_id: int
     epoch: int
@@ -44,7 +44,7 @@ class AddOffsets(Message, tag=82, frozen=True):
 
 
 class AddAcks(Message, tag=83, frozen=True):
-    """Adds acknowledgements to a transaction. The leases must last until it is committed. Answer: Done."""
+    """Adds acknowledgements to a transaction. The leases must last until it is committed. Response: Done."""
 
     producer_id: int
     epoch: int
@@ -52,11 +52,11 @@ class AddAcks(Message, tag=83, frozen=True):
 
 
 class CommitTransaction(Message, tag=84, frozen=True):
-    """Makes everything of one or several producers visible at once, or nothing. Answer: TransactionEnded."""
+    """Makes everything of one or several producers visible at once, or nothing. Response: TransactionEnded."""
 
     producers: list[ProducerKey]
     key: str | None = None
-    """Chosen by the caller: the same one again gets the same answer, whatever the producers are."""
+    """Chosen by the caller: the same one again gets the same response, whatever the producers are."""
     offsets: list[GroupOffsetCommit] = msgspec.field(default_factory=list)
     """As in AddOffsets, and in addition to what was added before."""
     acks: list[LeasedAcks] = msgspec.field(default_factory=list)
@@ -65,20 +65,20 @@ class CommitTransaction(Message, tag=84, frozen=True):
 
 
 class AbortTransaction(Message, tag=85, frozen=True):
-    """Takes back everything of one or several producers. Answer: TransactionEnded."""
+    """Takes back everything of one or several producers. Response: TransactionEnded."""
 
     producers: list[ProducerKey]
 
 
 class ListTransactions(Message, tag=86, frozen=True):
-    """Transactions that are open, or whose end is not known to every partition yet. Answer: TransactionList."""
+    """Transactions that are open, or whose end is not known to every partition yet. Response: TransactionList."""
 
     limit: int = 1000
     skip: int = 0
 
 
 class DescribeTransaction(Message, tag=87, frozen=True):
-    """Answer: Transaction, the one of the producer that is open or has ended last."""
+    """Response: Transaction, the one of the producer that is open or has ended last."""
 
     transactional_id: str | None = None
     producer_id: int = -1
@@ -86,7 +86,7 @@ class DescribeTransaction(Message, tag=87, frozen=True):
 
 
 class GetTransactionStats(Message, tag=88, frozen=True):
-    """Answer: TransactionStats."""
+    """Response: TransactionStats."""
 
 
 TransactionRequest = (
@@ -111,7 +111,7 @@ class TransactionEnded(Message, tag=181, frozen=True):
     producers: list[ProducerKey]
     """In the order of the request: what each producer uses in its next transaction."""
     repeated: bool = False
-    """It was decided before; this is the same answer again."""
+    """It was decided before; this is the same response again."""
 
 
 class TransactionList(Message, tag=182, frozen=True):
@@ -127,4 +127,4 @@ class TransactionStats(Message, tag=183, frozen=True):
     """From the beginning to the decision, of those that were decided since the broker began."""
 
 
-TransactionAnswer = Transaction | TransactionEnded | TransactionList | TransactionStats
+TransactionResponse = Transaction | TransactionEnded | TransactionList | TransactionStats

@@ -3,8 +3,8 @@
 import socket
 from types import TracebackType
 
-from quiver.protocol.messages import CODECS, ENCODINGS, PROTOCOL_VERSION, Answer, Hello, Message
-from quiver.protocol.packet import Packet, PacketReader, decode_answer, encode_packet
+from quiver.protocol.messages import CODECS, ENCODINGS, PROTOCOL_VERSION, Hello, Message, Response
+from quiver.protocol.packet import Packet, PacketReader, decode_response, encode_packet
 from quiver.protocol.preface import PREFACE
 
 ANSWER_SECONDS = 20.0
@@ -24,7 +24,7 @@ class NativeWire:
             self.socket.sendall(PREFACE)
             self.ask(Hello([PROTOCOL_VERSION], list(CODECS), list(ENCODINGS), "test"))
 
-    def ask(self, message: Message, payload: bytes = b"", *, correlation: int = 1) -> Answer:
+    def ask(self, message: Message, payload: bytes = b"", *, correlation: int = 1) -> Response:
         """Sends a request and returns the next answer that comes."""
         self.send(message, payload, correlation=correlation)
         return self.answer()
@@ -32,9 +32,9 @@ class NativeWire:
     def send(self, message: Message, payload: bytes = b"", *, correlation: int = 1) -> None:
         self.socket.sendall(encode_packet(correlation, message, len(payload)) + payload)
 
-    def answer(self) -> Answer:
+    def answer(self) -> Response:
         """The next answer; ConnectionError when the broker closes the connection instead."""
-        return decode_answer(self.packet().message_bytes)
+        return decode_response(self.packet().message_bytes)
 
     def packet(self) -> Packet:
         while not self._packets:

@@ -11,7 +11,7 @@ import pytest
 from blackbox.callers.native_wire import NativeWire
 from blackbox.processes.broker_process import BrokerProcess, wait_until
 from quiver.protocol import messages as m
-from quiver.protocol.packet import decode_answer, encode_packet
+from quiver.protocol.packet import decode_response, encode_packet
 from quiver.protocol.preface import PREFACE
 from quiver.records.build import build_frame
 from quiver.records.read import open_frame, split_frames
@@ -77,7 +77,7 @@ def test_frames_come_back_byte_for_byte_from_any_offset(
 
 
 def parts_of(message_bytes: memoryview) -> list[m.FetchedPart]:
-    answer = decode_answer(message_bytes)
+    answer = decode_response(message_bytes)
     assert isinstance(answer, m.Fetched), answer
     return answer.parts
 
@@ -97,7 +97,7 @@ def test_a_wrong_protocol_is_told_so(
     with NativeWire(shared_broker.address, greet=False) as wire:
         wire.socket.sendall(start)
         packet = wire.packet()
-        failure = decode_answer(packet.message_bytes)
+        failure = decode_response(packet.message_bytes)
         assert isinstance(failure, m.Failure)
         assert (packet.correlation, failure.code) == (0, "protocol_error")
         assert words in failure.message
@@ -127,7 +127,7 @@ def test_an_oversized_length_is_refused_at_once(
     with NativeWire(shared_broker.address) as wire:
         wire.socket.sendall(struct.pack("<III", length, 9, 5))
         packet = wire.packet()
-        failure = decode_answer(packet.message_bytes)
+        failure = decode_response(packet.message_bytes)
         assert isinstance(failure, m.Failure)
         assert (packet.correlation, failure.code) == (9, "request_too_large")
     assert_healthy(shared_broker, topic)
@@ -167,7 +167,7 @@ def test_a_thousand_requests_in_one_write(shared_broker: BrokerProcess, topic: m
             )
         )
         answers = {
-            packet.correlation: decode_answer(packet.message_bytes) for packet in (wire.packet() for _ in frames)
+            packet.correlation: decode_response(packet.message_bytes) for packet in (wire.packet() for _ in frames)
         }
     assert [answers[number + 1].base_offset for number in range(1000)] == list(range(1000))  # type: ignore[union-attr]
 

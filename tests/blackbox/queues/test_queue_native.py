@@ -14,7 +14,7 @@ from quiver.model.errors import GroupNotFound
 from quiver.model.settlement import ACK, NACK, SettleRequest
 from quiver.protocol import messages as m
 from quiver.protocol import queue_messages as q
-from quiver.protocol.packet import decode_answer
+from quiver.protocol.packet import decode_response
 from quiver.records.build import build_frame
 from quiver.records.read import open_frame
 
@@ -46,7 +46,7 @@ class Consumer(NativeWire):
 
     def runs(self) -> "Runs":
         packet = self.packet()
-        answer = decode_answer(packet.message_bytes)
+        answer = decode_response(packet.message_bytes)
         assert isinstance(answer, q.Received), answer
         return Runs(answer.runs, packet.payload)
 

@@ -11,7 +11,7 @@ from blackbox.processes.broker_process import BrokerProcess
 from quiver.protocol import messages as m
 from quiver.protocol import queue_messages as q
 from quiver.protocol import transaction_messages as t
-from quiver.protocol.packet import decode_answer
+from quiver.protocol.packet import decode_response
 from quiver.records.build import build_frame
 from quiver.records.read import open_frame, split_frames
 
@@ -57,7 +57,7 @@ class Client:
         parts = [m.FetchPart(topic, partition, 0, 1 << 20)]
         self.wire.send(m.Fetch(parts, max_wait_ms=0, read_committed=committed))
         packet = self.wire.packet()
-        answer = decode_answer(packet.message_bytes)
+        answer = decode_response(packet.message_bytes)
         assert isinstance(answer, m.Fetched)
         [part] = answer.parts
         return part, visible_values(part, packet.payload)

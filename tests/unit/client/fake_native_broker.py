@@ -11,7 +11,6 @@ from quiver.model.limits import MIB, Limits
 from quiver.partition.producers import ProducerTable
 from quiver.protocol.messages import (
     ACKS_NONE,
-    Answer,
     Done,
     Failure,
     Fetch,
@@ -28,6 +27,7 @@ from quiver.protocol.messages import (
     Produced,
     ProducerIdentity,
     Request,
+    Response,
     TopicInfo,
     Welcome,
 )
@@ -149,7 +149,7 @@ class FakeBroker:
             if fault == "ignore":
                 return True
             if isinstance(fault, Failure):
-                answer: Answer = fault
+                answer: Response = fault
                 body = b""
             else:
                 try:
@@ -162,7 +162,7 @@ class FakeBroker:
                 sock.sendall(encode_packet(correlation, answer, len(body)) + body)
             return True
 
-    def _answer(self, request: Request, payload: memoryview) -> tuple[Answer, bytes]:
+    def _answer(self, request: Request, payload: memoryview) -> tuple[Response, bytes]:
         match request:
             case Hello():
                 return Welcome(1, "fake", ["none"], ["arrow"], 64 * MIB, 16 * MIB, MIB), b""

@@ -8,7 +8,7 @@ import pyarrow as pa
 from quiver.model.errors import LeaseLost, SettleInOrder
 from quiver.model.settlement import ACK, EXTEND, NACK, REJECT, SettleRequest
 from quiver.protocol.group_messages import DescribeGroup, GroupDescription
-from quiver.protocol.messages import Answer, Failure, Request
+from quiver.protocol.messages import Failure, Request, Response
 from quiver.protocol.packet import encode_packet
 from quiver.protocol.queue_messages import Receive, Received, ReceivedRun, RefusedRun, Settle, Settled, SettledPart
 from quiver.records.columns import KEY, OFFSET_DELTA, VALUE
@@ -85,7 +85,7 @@ class FakeQueueBroker(FakeBroker):
             self._serve_waiting()
             return True
 
-    def _answer(self, request: Request, payload: memoryview) -> tuple[Answer, bytes]:
+    def _answer(self, request: Request, payload: memoryview) -> tuple[Response, bytes]:
         if isinstance(request, Settle):
             self.settled += request.parts
             return Settled([self._settle(part) for part in request.parts]), b""

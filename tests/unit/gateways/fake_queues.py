@@ -55,7 +55,7 @@ def received(topic: Topic, start: int, values: Sequence[bytes], **options: Any) 
 
 
 class FakeQueues:
-    """`waiting` is what the next receive answers; without any it waits. `lost` are offsets whose lease is over."""
+    """`waiting` is what the next receive responses; without any it waits. `lost` are offsets whose lease is over."""
 
     def __init__(self) -> None:
         self.waiting: list[Received] = []
@@ -65,13 +65,13 @@ class FakeQueues:
         self.lost: set[int] = set()
         self.dies = False
         self.arrived = asyncio.Event()
-        self.answers = asyncio.Event()
+        self.responses = asyncio.Event()
 
     async def receive(self, request: ReceiveRequest) -> list[Received]:
         self.asked = request
         self.arrived.set()
         if request.wait_ms:
-            await self.answers.wait()
+            await self.responses.wait()
         found, self.waiting = self.waiting, []
         return found
 

@@ -53,7 +53,7 @@ def test_the_encoding_follows_the_clients_weights(header, encoding):
 
 @pytest.mark.parametrize("encoding", [b"gzip", b"zstd"])
 @pytest.mark.parametrize("size", [0, 10, 5_000, 500_000])
-async def test_a_whole_answer_opens_again(encoding, size):
+async def test_a_whole_response_opens_again(encoding, size):
     data = (b"some text that repeats " * (size // 20 + 1))[:size]
     assert OPENERS[encoding](await compress_whole(encoding, data)) == data
 

@@ -61,7 +61,7 @@ class Client:
         self.writer.write(data)
         await self.writer.drain()
 
-    async def answer(self) -> tuple[int, dict[str, str], bytes]:
+    async def response(self) -> tuple[int, dict[str, str], bytes]:
         async with asyncio.timeout(10):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
@@ -103,7 +103,7 @@ def post(body: bytes, *headers: str, path: str = "/topics/orders/messages") -> b
 async def test_what_is_not_http_gets_an_object_and_the_end(gateway, garbage):
     client = await Client.connect(gateway.port)
     await client.send(garbage)
-    status, headers, body = await client.answer()
+    status, headers, body = await client.response()
     assert (status, headers["content-type"]) == (400, "application/json")
     assert json.loads(body)["code"] == "invalid_request"
     assert await client.closed()
@@ -123,36 +123,36 @@ async def test_a_body_over_the_limit_is_answered_while_it_is_still_sent(gateway,
     client = await Client.connect(gateway.port)
     body = b" " * 5_000_000
     await client.send(post(body))
-    status, _, answer = await client.answer()
-    assert (status, json.loads(answer)["code"]) == (413, "request_too_large")
+    status, _, response = await client.response()
+    assert (status, json.loads(response)["code"]) == (413, "request_too_large")
     await client.send(post(PUBLISH))
-    assert (await client.answer())[0] == 200, "the rest of the body was thrown away, the connection lives on"
+    assert (await client.response())[0] == 200, "the rest of the body was thrown away, the connection lives on"
     client.close()
 
 
 async def test_a_client_that_asks_first_is_told_before_it_sends(gateway):
     client = await Client.connect(gateway.port)
     await client.send(post(b" " * 5_000_000, "expect: 100-continue").partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
-    assert (await client.answer())[0] == 413
+    assert (await client.response())[0] == 413
     client.close()
 
 
 async def test_many_requests_share_a_connection_also_when_sent_at_once(gateway, broker):
     client = await Client.connect(gateway.port)
     await client.send(post(PUBLISH) * 20)
-    answers = [await client.answer() for _ in range(20)]
-    assert [json.loads(body)["results"][0]["offset"] for _, _, body in answers] == list(range(20))
+    responses = [await client.response() for _ in range(20)]
+    assert [json.loads(body)["results"][0]["offset"] for _, _, body in responses] == list(range(20))
     client.close()
 
 
 async def test_old_clients_and_wishes_for_an_upgrade_are_served(gateway):
     client = await Client.connect(gateway.port)
     await client.send(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n")
-    assert (await client.answer())[0] == 200
+    assert (await client.response())[0] == 200
     client.close()
     client = await Client.connect(gateway.port)
     await client.send(b"GET /health HTTP/1.0\r\n\r\n")
-    assert (await client.answer())[0] == 200
+    assert (await client.response())[0] == 200
     assert await client.closed()
 
 
@@ -206,7 +206,7 @@ async def test_a_slow_reader_gets_everything_as_long_as_it_reads(broker):
         assert size > 300 * 10_000
 
 
-async def test_answers_that_wait_for_slow_readers_are_bounded_in_all(broker):
+async def test_responses_that_wait_for_slow_readers_are_bounded_in_all(broker):
     """1 MiB may be held: the page one client leaves unread takes more than that."""
     await fill(broker, 500, 10_000)
     budget = MemoryBudget(MIB)
@@ -217,7 +217,7 @@ async def test_answers_that_wait_for_slow_readers_are_bounded_in_all(broker):
         await until(lambda: budget.held_bytes)
         other = await Client.connect(gateway.port)
         await other.send(GET_MUCH)
-        status, headers, body = await other.answer()
+        status, headers, body = await other.response()
         assert (status, json.loads(body)["code"], headers["retry-after"]) == (503, "overloaded", "1")
         slow.writer.transport.abort()
         await until(lambda: not budget.held_bytes)
@@ -230,9 +230,9 @@ async def test_connections_are_bounded(broker, monkeypatch):
         clients = [await Client.connect(gateway.port) for _ in range(2)]
         for client in clients:
             await client.send(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            assert (await client.answer())[0] == 200
+            assert (await client.response())[0] == 200
         third = await Client.connect(gateway.port)
-        status, _, body = await third.answer()
+        status, _, body = await third.response()
         assert (status, json.loads(body)["code"]) == (503, "overloaded")
         for client in [*clients, third]:
             client.close()
@@ -248,7 +248,7 @@ async def test_a_stop_lets_a_request_under_way_finish(broker):
     stopping = asyncio.create_task(gateway.stop(grace=10))
     await asyncio.sleep(0)
     broker.gate.set()
-    assert (await client.answer())[0] == 200
+    assert (await client.response())[0] == 200
     await stopping
     assert await client.closed()
 

@@ -13,25 +13,25 @@ CHECKS = {"disk", "storage", "event_loop_lag", "memory"}
 @pytest.mark.parametrize(("path", "status"), [("/health", "ok"), ("/healthz", "pass"), ("/livez", "pass")])
 async def test_a_living_broker_says_so(client, broker: FakeBroker, path, status):
     broker.clock.seconds = 12.5
-    answer = (await client.get(path)).json()
-    assert answer == {"status": status, "timestamp": "2027-01-15T08:00:12.500Z", "uptime": 12.5}
+    response = (await client.get(path)).json()
+    assert response == {"status": status, "timestamp": "2027-01-15T08:00:12.500Z", "uptime": 12.5}
 
 
 async def test_a_ready_broker_passes_every_check(client):
-    answer = await client.get("/readyz")
-    body = answer.json()
-    assert (answer.status_code, body["status"], set(body["checks"])) == (200, "pass", CHECKS)
+    response = await client.get("/readyz")
+    body = response.json()
+    assert (response.status_code, body["status"], set(body["checks"])) == (200, "pass", CHECKS)
     assert all(check["status"] == "pass" and check["latency"] >= 0 for check in body["checks"].values())
     assert "problems" not in body
 
 
 async def test_partitions_that_take_no_writes_are_named(client, broker: FakeBroker):
     broker.trouble = {f"orders-{n}": "fsync failed" for n in range(5)}
-    answer = await client.get("/readyz?verbose=true")
-    storage = answer.json()["checks"]["storage"]
-    assert (answer.status_code, answer.json()["status"], storage["status"]) == (503, "fail", "fail")
+    response = await client.get("/readyz?verbose=true")
+    storage = response.json()["checks"]["storage"]
+    assert (response.status_code, response.json()["status"], storage["status"]) == (503, "fail", "fail")
     assert storage["message"].endswith("orders-2: fsync failed; and 2 more")
-    assert answer.json()["problems"] == broker.trouble
+    assert response.json()["problems"] == broker.trouble
 
 
 async def test_a_broker_that_stops_is_not_ready(client, readiness: Readiness):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from quiver.gateways.http.media import JSON, MSGPACK
 from quiver.gateways.http.routes.messages.incoming import MessageToPublish, new_message
-from quiver.gateways.http.routes.messages.message import message_answer
+from quiver.gateways.http.routes.messages.message import message_response
 from quiver.model.errors import InvalidRequest
 from quiver.model.message import NewMessage, StoredMessage
 from quiver.model.priority import Priority
@@ -135,7 +135,7 @@ def stored(**changes) -> StoredMessage:
 
 
 def test_a_message_is_shown_with_both_of_its_times():
-    shown = msgspec.to_builtins(message_answer(stored(value=b"x")))
+    shown = msgspec.to_builtins(message_response(stored(value=b"x")))
     assert shown == {
         "partition": 0,
         "offset": 7,
@@ -147,7 +147,7 @@ def test_a_message_is_shown_with_both_of_its_times():
 
 
 def test_a_tombstone_is_shown_as_one():
-    shown = msgspec.to_builtins(message_answer(stored(value=None)))
+    shown = msgspec.to_builtins(message_response(stored(value=None)))
     assert shown["value"] is None
     assert shown["tombstone"] is True
 
@@ -159,14 +159,14 @@ def test_a_tombstone_is_shown_as_one():
     media=st.sampled_from([JSON, MSGPACK]),
 )
 def test_what_is_shown_can_be_published_again_and_is_the_same(value, key, headers, media):
-    shown = media.encode(message_answer(stored(value=value, key=key, headers=headers)))
+    shown = media.encode(message_response(stored(value=value, key=key, headers=headers)))
     fields = media.decode(shown, dict)
     del fields["partition"], fields["offset"], fields["appended_at"]
     again = read(fields, media)
     assert (again.value, again.key, again.headers or {}) == (value, key, headers)
 
 
-def test_base64_answers_are_plain_base64():
-    shown = message_answer(stored(value=b"\xff\xfe", key=b"\xff", headers={"h": b"\xff", "t": b"x"}))
+def test_base64_responses_are_plain_base64():
+    shown = message_response(stored(value=b"\xff\xfe", key=b"\xff", headers={"h": b"\xff", "t": b"x"}))
     assert base64.b64decode(shown.value_base64, validate=True) == b"\xff\xfe"
     assert (shown.key_base64, shown.headers, shown.headers_base64) == ("/w==", {"t": "x"}, {"h": "/w=="})

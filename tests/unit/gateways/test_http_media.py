@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from quiver.gateways.http.media import JSON, MSGPACK, media_of_answer, media_of_request, weighted
+from quiver.gateways.http.media import JSON, MSGPACK, media_of_request, media_of_response, weighted
 from quiver.model.errors import InvalidRequest, UnsupportedMediaType
 
 
@@ -48,8 +48,8 @@ def test_other_content_types_are_refused_by_name(content_type):
         (b"application/msgpack;q=nonsense", JSON, JSON),
     ],
 )
-def test_the_answer_takes_the_form_the_client_likes_best(accept, request_media, media):
-    assert media_of_answer(accept, request_media) is media
+def test_the_response_takes_the_form_the_client_likes_best(accept, request_media, media):
+    assert media_of_response(accept, request_media) is media
 
 
 def test_weights_outside_their_range_count_as_nothing():

@@ -7,9 +7,9 @@ from quiver.model.errors import CATALOGUE
 
 
 async def document(client) -> dict:
-    answer = await client.get("/openapi.json")
-    assert answer.headers["content-type"] == "application/json"
-    return answer.json()
+    response = await client.get("/openapi.json")
+    assert response.headers["content-type"] == "application/json"
+    return response.json()
 
 
 def references(node) -> set[str]:
@@ -144,10 +144,10 @@ def test_a_document_without_routes_is_still_one():
 
 
 async def test_the_page_loads_nothing_from_elsewhere(client):
-    answer = await client.get("/docs")
-    assert answer.headers["content-type"].startswith("text/html")
-    assert "default-src 'none'" in answer.headers["content-security-policy"]
-    assert not re.findall(r"(?:src|href)=[\"']?(?:https?:)?//", answer.text)
+    response = await client.get("/docs")
+    assert response.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+    assert not re.findall(r"(?:src|href)=[\"']?(?:https?:)?//", response.text)
 
 
 async def test_requests_say_what_is_required_and_within_which_bounds(client):

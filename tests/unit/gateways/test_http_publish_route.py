@@ -18,19 +18,19 @@ async def publish(client: httpx.AsyncClient, *messages, path=PATH) -> httpx.Resp
 
 
 async def test_results_come_in_the_order_of_the_request(client):
-    answer = await publish(client, {"value": "a"}, {"value": "b", "partition": 1}, {"value": "c"})
-    assert answer.status_code == 200
-    assert answer.json() == {
+    response = await publish(client, {"value": "a"}, {"value": "b", "partition": 1}, {"value": "c"})
+    assert response.status_code == 200
+    assert response.json() == {
         "results": [{"partition": 0, "offset": 0}, {"partition": 1, "offset": 0}, {"partition": 0, "offset": 1}]
     }
 
 
 async def test_one_bad_message_does_not_spoil_the_others(client, broker: FakeBroker):
-    answer = await publish(
+    response = await publish(
         client, {"value": "a"}, {}, {"value": "b", "partition": 9}, {"value": "c", "delay": "soon"}, {"value": "d"}
     )
-    results = answer.json()["results"]
-    assert answer.status_code == 200
+    results = response.json()["results"]
+    assert response.status_code == 200
     assert [result.get("code") for result in results] == [
         None,
         "invalid_request",
@@ -44,8 +44,8 @@ async def test_one_bad_message_does_not_spoil_the_others(client, broker: FakeBro
 
 
 async def test_a_delayed_message_is_answered_with_its_time_and_its_id(client):
-    answer = await publish(client, {"value": "a"}, {"value": "b", "deliverAt": "2030-01-01T00:00:00Z"})
-    assert answer.json()["results"] == [
+    response = await publish(client, {"value": "a"}, {"value": "b", "deliverAt": "2030-01-01T00:00:00Z"})
+    assert response.json()["results"] == [
         {"partition": 0, "offset": 0},
         {
             "partition": 0,
@@ -58,8 +58,8 @@ async def test_a_delayed_message_is_answered_with_its_time_and_its_id(client):
 
 
 async def test_the_priority_is_answered_when_it_is_not_normal(client):
-    answer = await publish(client, {"value": "a", "priority": 0}, {"value": "a"})
-    assert [result.get("priority") for result in answer.json()["results"]] == ["critical", None]
+    response = await publish(client, {"value": "a", "priority": 0}, {"value": "a"})
+    assert [result.get("priority") for result in response.json()["results"]] == ["critical", None]
 
 
 @pytest.mark.parametrize("prefix", ["", "/v1"])
@@ -69,9 +69,9 @@ async def test_the_version_prefix_is_the_same_route(client, prefix):
 
 async def test_messagepack_goes_in_and_comes_out(client, broker: FakeBroker):
     body = msgspec.msgpack.encode({"messages": [{"value": b"\x00\xff", "key": "k"}]})
-    answer = await client.post(PATH, content=body, headers={"content-type": "application/msgpack"})
-    assert answer.headers["content-type"] == "application/msgpack"
-    assert msgspec.msgpack.decode(answer.content) == {"results": [{"partition": 0, "offset": 0}]}
+    response = await client.post(PATH, content=body, headers={"content-type": "application/msgpack"})
+    assert response.headers["content-type"] == "application/msgpack"
+    assert msgspec.msgpack.decode(response.content) == {"results": [{"partition": 0, "offset": 0}]}
     assert broker.published[0].value == b"\x00\xff"
 
 
@@ -85,9 +85,9 @@ async def test_a_compressed_body_is_opened(client, broker: FakeBroker):
 async def test_a_large_body_is_read_in_slices_with_the_same_outcome(client, broker: FakeBroker):
     messages = [{"value": f"{n:0100}"} for n in range(3000)]
     messages[1234] = {"value_base64": "!"}
-    answer = await publish(client, *messages)
-    results = answer.json()["results"]
-    assert len(answer.request.content) > 256 * 1024
+    response = await publish(client, *messages)
+    results = response.json()["results"]
+    assert len(response.request.content) > 256 * 1024
     assert [n for n, result in enumerate(results) if "error" in result] == [1234]
     assert [int(message.value) for message in broker.published] == [n for n in range(3000) if n != 1234]
     assert results[2999]["offset"] == 2998
@@ -95,15 +95,15 @@ async def test_a_large_body_is_read_in_slices_with_the_same_outcome(client, brok
 
 async def test_a_wrong_type_in_a_large_body_publishes_nothing(client, broker: FakeBroker):
     messages = [{"value": f"{n:0100}"} for n in range(3000)] + [{"value": "x", "partition": "first"}]
-    answer = await publish(client, *messages)
-    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+    response = await publish(client, *messages)
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_request")
     assert broker.published == []
 
 
 async def test_more_messages_than_one_request_may_have_are_413(client, broker: FakeBroker):
     body = b'{"messages": [' + b",".join([b"{} "] * 100_001) + b"]}"
-    answer = await client.post(PATH, content=body, headers={"content-type": "application/json"})
-    assert (answer.status_code, "100001 messages" in answer.json()["error"]) == (413, True)
+    response = await client.post(PATH, content=body, headers={"content-type": "application/json"})
+    assert (response.status_code, "100001 messages" in response.json()["error"]) == (413, True)
 
 
 async def test_an_empty_list_needs_the_topic_all_the_same(client):
@@ -127,40 +127,40 @@ async def test_an_empty_list_needs_the_topic_all_the_same(client):
     ],
 )
 async def test_a_bad_body_is_400_and_says_where(client, body, said):
-    answer = await client.post(PATH, content=body, headers={"content-type": "application/json"})
-    error = answer.json()
-    assert (answer.status_code, error["status"], error["code"]) == (400, 400, "invalid_request")
+    response = await client.post(PATH, content=body, headers={"content-type": "application/json"})
+    error = response.json()
+    assert (response.status_code, error["status"], error["code"]) == (400, 400, "invalid_request")
     assert error["retryable"] is False
     assert re.search(said, error["error"]), error["error"]
 
 
 async def test_an_error_that_may_pass_and_hits_all_messages_is_the_status(client, broker: FakeBroker):
     broker.refuse = DiskFull(problem="no room")
-    answer = await publish(client, {"value": "a"}, {"value": "b"})
-    error = answer.json()
-    assert (answer.status_code, error["code"], error["retryable"]) == (507, "disk_full", True)
+    response = await publish(client, {"value": "a"}, {"value": "b"})
+    error = response.json()
+    assert (response.status_code, error["code"], error["retryable"]) == (507, "disk_full", True)
     assert [result["code"] for result in error["results"]] == ["disk_full", "disk_full"]
-    assert answer.headers["retry-after"] == "1"
+    assert response.headers["retry-after"] == "1"
 
 
 async def test_an_error_that_hits_some_messages_is_200(client, broker: FakeBroker):
     broker.refuse = DiskFull(problem="no room")
-    answer = await publish(client, {"value": "a"}, {})
-    assert answer.status_code == 200
-    assert [result["code"] for result in answer.json()["results"]] == ["disk_full", "invalid_request"]
+    response = await publish(client, {"value": "a"}, {})
+    assert response.status_code == 200
+    assert [result["code"] for result in response.json()["results"]] == ["disk_full", "invalid_request"]
 
 
 async def test_a_broker_that_stops_is_503(client, broker: FakeBroker):
     broker.broken = ShuttingDown()
-    answer = await publish(client, {"value": "a"})
-    assert (answer.status_code, answer.json()["code"]) == (503, "shutting_down")
+    response = await publish(client, {"value": "a"})
+    assert (response.status_code, response.json()["code"]) == (503, "shutting_down")
 
 
 async def test_a_fault_of_ours_is_500_without_details_and_logged_with_them(client, broker: FakeBroker, caplog):
     broker.broken = ZeroDivisionError("secret")
-    answer = await publish(client, {"value": "a"})
-    assert (answer.status_code, answer.json()["code"]) == (500, "internal")
-    assert "secret" not in answer.text
+    response = await publish(client, {"value": "a"})
+    assert (response.status_code, response.json()["code"]) == (500, "internal")
+    assert "secret" not in response.text
     assert any(record.exc_info and "secret" in str(record.exc_info[1]) for record in caplog.records)
 
 
@@ -173,8 +173,8 @@ async def test_a_body_over_the_limit_is_413_before_it_is_read(client):
             yield b" " * 1024
 
     headers = {"content-type": "application/json", "content-length": str(1000 * 1024)}
-    answer = await client.post(PATH, content=body(), headers=headers)
-    assert (answer.status_code, answer.json()["code"]) == (413, "request_too_large")
+    response = await client.post(PATH, content=body(), headers=headers)
+    assert (response.status_code, response.json()["code"]) == (413, "request_too_large")
     assert len(read) <= 1
 
 
@@ -183,23 +183,23 @@ async def test_a_body_without_a_length_is_413_when_it_passes_the_limit(client):
         for _ in range(1000):
             yield b" " * 1024
 
-    answer = await client.post(PATH, content=body(), headers={"content-type": "application/json"})
-    assert (answer.status_code, answer.json()["code"]) == (413, "request_too_large")
+    response = await client.post(PATH, content=body(), headers={"content-type": "application/json"})
+    assert (response.status_code, response.json()["code"]) == (413, "request_too_large")
 
 
 async def test_a_compressed_body_is_413_when_it_opens_beyond_the_limit(client):
     headers = {"content-type": "application/json", "content-encoding": "gzip"}
-    answer = await client.post(PATH, content=gzip.compress(bytes(10_000_000)), headers=headers)
-    assert answer.status_code == 413
+    response = await client.post(PATH, content=gzip.compress(bytes(10_000_000)), headers=headers)
+    assert response.status_code == 413
 
 
 async def test_what_curl_sends_by_default_is_read_as_json(client, broker: FakeBroker):
     form = {"content-type": "application/x-www-form-urlencoded"}
-    answer = await client.post(PATH, content=b'{"messages": [{"value": "a"}]}', headers=form)
-    assert answer.status_code == 200
+    response = await client.post(PATH, content=b'{"messages": [{"value": "a"}]}', headers=form)
+    assert response.status_code == 200
     assert len(broker.published) == 1
-    answer = await client.post(PATH, data={"messages": "x"})
-    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+    response = await client.post(PATH, data={"messages": "x"})
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_request")
 
 
 async def test_pages_of_other_sites_cannot_publish_through_a_visitors_browser(client, broker: FakeBroker):
@@ -212,8 +212,8 @@ async def test_pages_of_other_sites_cannot_publish_through_a_visitors_browser(cl
 async def test_memory_for_bodies_is_given_back(client, broker: FakeBroker):
     for _ in range(20):
         assert (await publish(client, {"value": "x" * 200_000})).status_code == 200
-        answer = await client.post(PATH, content=b"{" * 200_000, headers={"content-type": "application/json"})
-        assert answer.json()["code"] == "invalid_request"
+        response = await client.post(PATH, content=b"{" * 200_000, headers={"content-type": "application/json"})
+        assert response.json()["code"] == "invalid_request"
 
 
 async def test_a_request_is_logged_with_method_path_status_and_time(client, caplog):
@@ -228,6 +228,6 @@ async def test_a_request_is_logged_with_method_path_status_and_time(client, capl
 
 async def test_overload_of_the_broker_says_when_to_come_back(client, broker: FakeBroker):
     broker.refuse = Overloaded(problem="too much")
-    answer = await publish(client, {"value": "a"})
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    assert json.loads(answer.content)["retryable"] is True
+    response = await publish(client, {"value": "a"})
+    assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+    assert json.loads(response.content)["retryable"] is True

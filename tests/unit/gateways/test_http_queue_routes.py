@@ -1,4 +1,4 @@
-"""Receiving and settling over HTTP, without a broker: what is asked of the queues, and how answers look."""
+"""Receiving and settling over HTTP, without a broker: what is asked of the queues, and how responses look."""
 
 import asyncio
 
@@ -36,9 +36,9 @@ async def test_a_received_message_has_all_its_fields(client, broker, queues):
             last_error="it broke",
         )
     ]
-    answer = await client.post("/topics/orders/receive", json={"group": "g"})
-    assert answer.status_code == 200
-    assert answer.json() == {
+    response = await client.post("/topics/orders/receive", json={"group": "g"})
+    assert response.status_code == 200
+    assert response.json() == {
         "messages": [
             {
                 "topic": "orders",
@@ -78,7 +78,7 @@ async def test_what_is_asked_of_the_queues(client, queues):
     assert (await client.post("/topics/orders/receive", json={"group": "g"})).json() == {"messages": []}
     assert queues.asked == ReceiveRequest(["orders"], "g", "127.0.0.1:123", max_messages=10)
     body = {"group": "g", "consumer": "me", "max_messages": 99_999, "visibility": "2m", "ordering": "key"}
-    queues.answers.set()
+    queues.responses.set()
     await client.post("/topics/orders/receive", json=body | {"wait": "1h", "priority": "low", "start": "latest"})
     assert queues.asked == ReceiveRequest(
         ["orders"],
@@ -114,21 +114,21 @@ async def test_what_is_asked_of_the_queues(client, queues):
     ],
 )
 async def test_receives_that_make_no_sense_ask_for_nothing(client, queues, fields):
-    answer = await client.post("/topics/orders/receive", json={"group": "g", **fields})
-    assert (answer.status_code, answer.json()["status"]) == (400, 400)
+    response = await client.post("/topics/orders/receive", json={"group": "g", **fields})
+    assert (response.status_code, response.json()["status"]) == (400, 400)
     assert queues.asked is None
 
 
 @pytest.mark.parametrize("accept", ["application/json", "application/msgpack"])
 @pytest.mark.parametrize(("count", "size"), [(1200, 1), (3, 200_000), (500, 10)])
-async def test_large_answers_are_whole_and_in_order(client, broker, queues, accept, count, size):
+async def test_large_responses_are_whole_and_in_order(client, broker, queues, accept, count, size):
     values = [b"%06d" % number + b"x" * size for number in range(count)]
     queues.waiting = [
         received(broker.topic("orders"), start, values[start : start + 300]) for start in range(0, count, 300)
     ]
-    answer = await client.post("/topics/orders/receive", json={"group": "g"}, headers={"accept": accept})
+    response = await client.post("/topics/orders/receive", json={"group": "g"}, headers={"accept": accept})
     decode = msgspec.json.decode if accept == "application/json" else msgspec.msgpack.decode
-    messages = decode(answer.content)["messages"]
+    messages = decode(response.content)["messages"]
     assert [message["value"].encode() for message in messages] == values
     assert [message["offset"] for message in messages] == list(range(count))
     assert messages[-1]["receipt_handle"] == f"orders:0:{count - 1}:1:7-100000005"
@@ -179,7 +179,7 @@ async def test_what_was_leased_for_a_client_that_has_gone_is_given_back(broker, 
     assert queues.returned == leased
 
 
-async def test_an_answer_there_is_no_memory_for_is_given_back(broker, queues):
+async def test_an_response_there_is_no_memory_for_is_given_back(broker, queues):
     queues.waiting = [received(broker.topic("orders"), 0, [b"x" * 300_000])]
     budget = MemoryBudget(500_000)
     other, beyond = budget.open(), budget.open()
@@ -232,26 +232,26 @@ LATER = "2027-01-15T08:00:01.000Z"
         ),
     ],
 )
-async def test_one_receipt_answers_the_outcome_itself(client, queues, verb, fields, action, options, expected):
-    answer = await client.post(f"/messages/{verb}", json={"receipt_handle": RECEIPT, **fields})
-    assert (answer.status_code, answer.json()) == (200, DONE | NOTHING | expected)
+async def test_one_receipt_responses_the_outcome_itself(client, queues, verb, fields, action, options, expected):
+    response = await client.post(f"/messages/{verb}", json={"receipt_handle": RECEIPT, **fields})
+    assert (response.status_code, response.json()) == (200, DONE | NOTHING | expected)
     [(asked, [receipt], given)] = queues.settled
     assert (asked, str(receipt), given) == (action, RECEIPT, options)
 
 
 async def test_a_nack_out_of_attempts_says_where_the_message_goes(client, queues):
     queues.dies = True
-    answer = (await client.post("/messages/nack", json={"receipt_handle": RECEIPT})).json()
-    assert (answer["action"], answer["dlq_topic"], answer["next_visible_at"]) == ("dlq", "orders.dlq", None)
+    response = (await client.post("/messages/nack", json={"receipt_handle": RECEIPT})).json()
+    assert (response["action"], response["dlq_topic"], response["next_visible_at"]) == ("dlq", "orders.dlq", None)
 
 
-async def test_many_receipts_answer_in_their_order(client, queues):
+async def test_many_receipts_response_in_their_order(client, queues):
     queues.lost = {43}
     receipts = [RECEIPT, "nonsense", "orders:1:43:1:7-100000005", ""]
-    answer = await client.post("/messages/ack", json={"receipts": receipts})
-    assert answer.status_code == 200
-    results = answer.json()["results"]
-    assert answer.json().keys() == {"results"}
+    response = await client.post("/messages/ack", json={"receipts": receipts})
+    assert response.status_code == 200
+    results = response.json()["results"]
+    assert response.json().keys() == {"results"}
     assert [result["receipt_handle"] for result in results] == receipts
     assert results[0] == DONE | NOTHING | {"action": "acked", "offset_advanced": True, "receipt_handle": RECEIPT}
     assert [result.get("code") for result in results[1:]] == ["invalid_receipt", "lease_lost", "invalid_receipt"]
@@ -263,8 +263,8 @@ async def test_many_receipts_answer_in_their_order(client, queues):
 
 async def test_an_error_of_one_receipt_has_its_own_status(client, queues):
     queues.lost = {42}
-    answer = await client.post("/messages/ack", json={"receipt_handle": RECEIPT})
-    assert (answer.status_code, answer.json()["code"]) == (410, "lease_lost")
+    response = await client.post("/messages/ack", json={"receipt_handle": RECEIPT})
+    assert (response.status_code, response.json()["code"]) == (410, "lease_lost")
 
 
 @pytest.mark.parametrize("verb", ["ack", "nack", "reject", "visibility"])
@@ -283,8 +283,8 @@ async def test_an_error_of_one_receipt_has_its_own_status(client, queues):
     ],
 )
 async def test_bodies_that_make_no_sense_settle_nothing(client, queues, verb, body, status):
-    answer = await client.post(f"/messages/{verb}", json=body)
-    assert (answer.status_code, answer.json()["status"]) == (status, status)
+    response = await client.post(f"/messages/{verb}", json=body)
+    assert (response.status_code, response.json()["status"]) == (status, status)
     assert queues.settled == []
 
 
@@ -300,6 +300,6 @@ async def test_bodies_that_make_no_sense_settle_nothing(client, queues, verb, bo
     ],
 )
 async def test_times_that_make_no_sense(client, queues, verb, fields):
-    answer = await client.post(f"/messages/{verb}", json={"receipt_handle": RECEIPT, **fields})
-    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+    response = await client.post(f"/messages/{verb}", json={"receipt_handle": RECEIPT, **fields})
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_request")
     assert queues.settled == []

@@ -44,31 +44,31 @@ async def test_the_partition_may_be_a_query_parameter(client, broker):
 @pytest.mark.parametrize("count", [501, 2_000, 10_000])
 async def test_a_large_page_is_streamed_whole(client, broker, count):
     await fill(broker, count)
-    answer = await client.get(PATH, params={"limit": count})
-    assert "content-length" not in answer.headers
-    assert numbers(answer.json()) == list(range(count))
-    assert answer.json()["next_offset"] == count
+    response = await client.get(PATH, params={"limit": count})
+    assert "content-length" not in response.headers
+    assert numbers(response.json()) == list(range(count))
+    assert response.json()["next_offset"] == count
 
 
 async def test_a_large_page_is_streamed_as_messagepack(client, broker):
     await fill(broker, 1_200)
-    answer = await client.get(PATH, params={"limit": 2_000}, headers={"accept": "application/msgpack"})
-    page = msgspec.msgpack.decode(answer.content)
-    assert "content-length" not in answer.headers
+    response = await client.get(PATH, params={"limit": 2_000}, headers={"accept": "application/msgpack"})
+    page = msgspec.msgpack.decode(response.content)
+    assert "content-length" not in response.headers
     assert (numbers(page), page["next_offset"]) == (list(range(1_200)), 1_200)
 
 
 async def test_few_large_messages_are_streamed_too(client, broker):
     await fill(broker, 4, size=100_000)
-    answer = await client.get(PATH)
-    assert "content-length" not in answer.headers
-    assert numbers(answer.json()) == [0, 1, 2, 3]
+    response = await client.get(PATH)
+    assert "content-length" not in response.headers
+    assert numbers(response.json()) == [0, 1, 2, 3]
 
 
 async def test_at_most_ten_thousand_messages_come(client, broker):
     await fill(broker, 10_050)
-    answer = await client.get(PATH, params={"limit": 50_000})
-    assert len(answer.json()["messages"]) == 10_000
+    response = await client.get(PATH, params={"limit": 50_000})
+    assert len(response.json()["messages"]) == 10_000
 
 
 @pytest.mark.parametrize(
@@ -76,19 +76,19 @@ async def test_at_most_ten_thousand_messages_come(client, broker):
     [("gzip", gzip.decompress), ("zstd", lambda data: zstandard.ZstdDecompressor().stream_reader(data).read())],
 )
 @pytest.mark.parametrize("count", [100, 3_000])
-async def test_answers_are_compressed_when_the_client_asks(client, broker, encoding, opened, count):
+async def test_responses_are_compressed_when_the_client_asks(client, broker, encoding, opened, count):
     await fill(broker, count)
     request = client.build_request("GET", PATH, params={"limit": 5_000}, headers={"accept-encoding": encoding})
-    answer = await client.send(request, stream=True)
-    raw = b"".join([piece async for piece in answer.aiter_raw()])
-    assert answer.headers["content-encoding"] == encoding
-    assert "accept-encoding" in answer.headers["vary"]
+    response = await client.send(request, stream=True)
+    raw = b"".join([piece async for piece in response.aiter_raw()])
+    assert response.headers["content-encoding"] == encoding
+    assert "accept-encoding" in response.headers["vary"]
     assert numbers(msgspec.json.decode(opened(raw))) == list(range(100 if count == 100 else 3_000))
 
 
-async def test_small_answers_are_not_compressed(client):
-    answer = await client.get("/health", headers={"accept-encoding": "gzip"})
-    assert "content-encoding" not in answer.headers
+async def test_small_responses_are_not_compressed(client):
+    response = await client.get("/health", headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in response.headers
 
 
 @pytest.mark.parametrize(
@@ -105,17 +105,17 @@ async def test_small_answers_are_not_compressed(client):
     ],
 )
 async def test_a_bad_query_is_400_and_named(client, query, said):
-    answer = await client.get(f"{PATH}?{query}")
-    assert answer.status_code == 400
-    assert said in answer.json()["error"]
+    response = await client.get(f"{PATH}?{query}")
+    assert response.status_code == 400
+    assert said in response.json()["error"]
 
 
 async def test_unknown_query_fields_are_ignored_and_known_ones_need_a_value(client):
     assert (await client.get(PATH + "?colour=red&taste=")).status_code == 200
     for name in ("offset", "limit", "from_time"):
-        answer = await client.get(PATH + f"?{name}=")
-        assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
-        assert name in answer.json()["error"]
+        response = await client.get(PATH + f"?{name}=")
+        assert (response.status_code, response.json()["code"]) == (400, "invalid_request")
+        assert name in response.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -130,5 +130,5 @@ async def test_unknown_query_fields_are_ignored_and_known_ones_need_a_value(clie
     ],
 )
 async def test_what_is_not_there_is_named(client: httpx.AsyncClient, path, status, code):
-    answer = await client.get(path)
-    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    response = await client.get(path)
+    assert (response.status_code, response.json()["code"]) == (status, code)

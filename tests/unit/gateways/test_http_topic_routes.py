@@ -4,16 +4,16 @@ import pytest
 
 async def test_a_topic_is_created_with_its_settings(client):
     body = {"name": "new", "partitions": 6, "retention": "1h30m", "durability": "interval", "colour": "red"}
-    answer = await client.post("/topics", json=body)
-    assert answer.status_code == 201
-    assert answer.json() == {"name": "new", "partitions": 6, "num_partitions": 6, "created": True}
+    response = await client.post("/topics", json=body)
+    assert response.status_code == 201
+    assert response.json() == {"name": "new", "partitions": 6, "num_partitions": 6, "created": True}
     config = (await client.get("/topics/new")).json()["config"]
     assert (config["retention"], config["durability"]) == ("1h30m", "interval")
 
 
 async def test_the_other_names_of_settings_work(client):
-    answer = await client.post("/topics", json={"name": "new", "num_partitions": 2, "retention_hours": 36})
-    assert answer.json()["partitions"] == 2
+    response = await client.post("/topics", json={"name": "new", "num_partitions": 2, "retention_hours": 36})
+    assert response.json()["partitions"] == 2
     assert (await client.get("/topics/new")).json()["config"]["retention"] == "1d12h"
 
 
@@ -42,8 +42,8 @@ async def test_null_settings_count_as_absent_and_none_is_no_limit(client):
     ],
 )
 async def test_a_bad_topic_is_refused(client, body, status, code):
-    answer = await client.post("/topics", json=body)
-    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    response = await client.post("/topics", json=body)
+    assert (response.status_code, response.json()["code"]) == (status, code)
 
 
 async def test_the_list_is_complete_or_paged(client):
@@ -77,25 +77,25 @@ async def test_a_topic_is_altered_grown_purged_and_deleted(client):
 
 
 async def test_growing_needs_a_count(client):
-    answer = await client.post("/admin/topics/orders/partitions", json={})
-    assert (answer.status_code, "count" in answer.json()["error"]) == (400, True)
+    response = await client.post("/admin/topics/orders/partitions", json={})
+    assert (response.status_code, "count" in response.json()["error"]) == (400, True)
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/v2/topics", "/topics/", "/topics/a/b/c", "/v1topics"])
 async def test_unknown_routes_are_404_objects(client, path):
-    answer = await client.get(path)
-    assert (answer.status_code, answer.json()["code"]) == (404, "route_not_found")
+    response = await client.get(path)
+    assert (response.status_code, response.json()["code"]) == (404, "route_not_found")
 
 
 async def test_a_wrong_method_is_405_and_says_which_are_right(client):
-    answer = await client.put("/topics")
-    assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
-    assert answer.headers["allow"] == "GET, POST, HEAD"
+    response = await client.put("/topics")
+    assert (response.status_code, response.json()["code"]) == (405, "method_not_allowed")
+    assert response.headers["allow"] == "GET, POST, HEAD"
 
 
 async def test_errors_take_the_form_the_client_asked_for(client):
-    answer = await client.get("/topics/nothing", headers={"accept": "application/msgpack"})
-    assert msgspec.msgpack.decode(answer.content)["code"] == "topic_not_found"
+    response = await client.get("/topics/nothing", headers={"accept": "application/msgpack"})
+    assert msgspec.msgpack.decode(response.content)["code"] == "topic_not_found"
 
 
 async def test_head_is_get_without_a_body(client):

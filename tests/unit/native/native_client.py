@@ -10,13 +10,13 @@ from quiver.messages.fetch import FetchedSlice, FetchPart
 from quiver.model.errors import TopicNotFound
 from quiver.model.limits import Limits
 from quiver.partition.partition import Appended
-from quiver.protocol.messages import CODECS, ENCODINGS, Answer, Hello, Message, Welcome
-from quiver.protocol.packet import Packet, PacketReader, decode_answer, encode_packet
+from quiver.protocol.messages import CODECS, ENCODINGS, Hello, Message, Response, Welcome
+from quiver.protocol.packet import Packet, PacketReader, decode_response, encode_packet
 from quiver.protocol.preface import PREFACE
 from quiver.streams.member_connections import MemberConnections
 from quiver.system.clock import SystemClock
 
-ANSWER_SECONDS = 20.0
+RESPONSE_SECONDS = 20.0
 HELLO = Hello([1], list(CODECS), list(ENCODINGS), "test")
 
 
@@ -39,9 +39,9 @@ class NativeClient:
 
     async def greet(self) -> Welcome:
         await self.send_bytes(PREFACE)
-        answer = await self.ask(HELLO)
-        assert isinstance(answer, Welcome), answer
-        return answer
+        response = await self.ask(HELLO)
+        assert isinstance(response, Welcome), response
+        return response
 
     async def send_bytes(self, data: bytes) -> None:
         await self._loop.sock_sendall(self.sock, data)
@@ -49,19 +49,19 @@ class NativeClient:
     async def send(self, message: Message, payload: bytes = b"", *, correlation: int = 1) -> None:
         await self.send_bytes(encode_packet(correlation, message, len(payload)) + payload)
 
-    async def ask(self, message: Message, payload: bytes = b"", *, correlation: int = 1) -> Answer:
+    async def ask(self, message: Message, payload: bytes = b"", *, correlation: int = 1) -> Response:
         await self.send(message, payload, correlation=correlation)
         packet = await self.packet()
         assert packet.correlation == correlation
-        return decode_answer(packet.message_bytes)
+        return decode_response(packet.message_bytes)
 
-    async def answer(self) -> tuple[int, Answer]:
+    async def response(self) -> tuple[int, Response]:
         packet = await self.packet()
-        return packet.correlation, decode_answer(packet.message_bytes)
+        return packet.correlation, decode_response(packet.message_bytes)
 
     async def packet(self) -> Packet:
         """The next packet; EOFError when the other side hung up."""
-        async with asyncio.timeout(ANSWER_SECONDS):
+        async with asyncio.timeout(RESPONSE_SECONDS):
             while not self._packets:
                 count = await self._loop.sock_recv_into(self.sock, self._reader.get_buffer())
                 if count == 0:
@@ -106,7 +106,7 @@ class FileSlice:
 
 
 class ScriptedBroker:
-    """Keeps every produce open until the test resolves it, and answers fetches with the slices it was given."""
+    """Keeps every produce open until the test resolves it, and responds fetches with the slices it was given."""
 
     node_id = "scripted"
 
@@ -149,7 +149,7 @@ class ScriptedBroker:
         """Members are none of its business."""
 
     async def heartbeat(self, name: str, member_id: str, **_: Any) -> Any:
-        """Never answers; notes how it began and how it ended."""
+        """Never responses; notes how it began and how it ended."""
         self.heartbeats.append(f"{member_id} waits")
         try:
             await asyncio.Event().wait()
@@ -168,7 +168,7 @@ class ScriptedBroker:
 
 async def until(check: Any, what: str = "the condition holds") -> None:
     """Lets the loop run until a condition holds; fails after a generous while."""
-    async with asyncio.timeout(ANSWER_SECONDS):
+    async with asyncio.timeout(RESPONSE_SECONDS):
         while not check():
             await asyncio.sleep(0.001)
     assert check(), what

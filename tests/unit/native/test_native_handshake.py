@@ -35,7 +35,7 @@ async def test_requests_may_follow_the_hello_at_once(start_gateway, connect):
     await client.send_bytes(
         PREFACE + encode_packet(1, HELLO) + encode_packet(2, Ping()) + encode_packet(3, GetMetadata())
     )
-    assert [(await client.answer())[0] for _ in range(3)] == [1, 2, 3]
+    assert [(await client.response())[0] for _ in range(3)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ async def test_requests_may_follow_the_hello_at_once(start_gateway, connect):
 async def test_a_wrong_start_gets_one_clear_failure(start_gateway, connect, start, code, words):
     client = await connect(await start_gateway(), greet=False)
     await client.send_bytes(start)
-    correlation, failure = await client.answer()
+    correlation, failure = await client.response()
     assert isinstance(failure, Failure)
     assert (correlation, failure.code) == (0, code)
     assert words in failure.message
@@ -69,7 +69,7 @@ async def test_a_wrong_start_gets_one_clear_failure(start_gateway, connect, star
 async def test_a_wrong_first_request_ends_the_connection(start_gateway, connect, first, code):
     client = await connect(await start_gateway(), greet=False)
     await client.send_bytes(PREFACE + encode_packet(5, first) + encode_packet(6, Ping()))
-    correlation, failure = await client.answer()
+    correlation, failure = await client.response()
     assert (correlation, failure.code) == (5, code)
     assert await client.is_hung_up()
 
@@ -80,7 +80,7 @@ async def test_a_client_that_never_greets_is_disconnected(start_gateway, connect
     halfway = await connect(gateway, greet=False)
     await halfway.send_bytes(PREFACE[:3])
     for client in (silent, halfway):
-        _, failure = await client.answer()
+        _, failure = await client.response()
         assert "no handshake within 0.05 s" in failure.message
         assert await client.is_hung_up()
 
@@ -96,7 +96,7 @@ async def test_unreadable_and_unknown_requests_are_answered_and_the_connection_g
     client = await connect(await start_gateway())
     for correlation, message in enumerate([b"\x91\x63", b"\xc1", b"", b"\x92\x07\x05"], start=10):
         await client.send_bytes(struct.pack("<III", 8 + len(message), correlation, len(message)) + message)
-        answered, failure = await client.answer()
+        answered, failure = await client.response()
         assert (answered, failure.code) == (correlation, "protocol_error")
     assert await client.ask(GetMetadata()) == Metadata([], [])
 
@@ -110,7 +110,7 @@ async def test_only_produce_carries_a_payload(start_gateway, connect):
 async def test_an_oversized_length_is_refused_with_its_correlation(start_gateway, connect):
     client = await connect(await start_gateway())
     await client.send_bytes(struct.pack("<III", 2**32 - 1, 42, 3))
-    correlation, failure = await client.answer()
+    correlation, failure = await client.response()
     assert (correlation, failure.code) == (42, "request_too_large")
     assert await client.is_hung_up()
 
@@ -118,9 +118,9 @@ async def test_an_oversized_length_is_refused_with_its_correlation(start_gateway
 async def test_requests_before_a_bad_length_are_answered(start_gateway, connect):
     client = await connect(await start_gateway())
     await client.send_bytes(encode_packet(1, Ping()) + struct.pack("<III", 4, 2, 3))
-    answers = dict([await client.answer(), await client.answer()])
-    assert answers[1] == Done()
-    assert answers[2].code == "protocol_error"
+    responses = dict([await client.response(), await client.response()])
+    assert responses[1] == Done()
+    assert responses[2].code == "protocol_error"
     assert await client.is_hung_up()
 
 
@@ -129,7 +129,7 @@ async def test_too_many_connections_are_turned_away(start_gateway, connect):
     for _ in range(2):
         await connect(gateway)
     client = await connect(gateway, greet=False)
-    correlation, failure = await client.answer()
+    correlation, failure = await client.response()
     assert (correlation, failure.code, failure.retryable) == (0, "overloaded", True)
     assert await client.is_hung_up()
     assert (gateway.counts.connections_open, gateway.counts.connections_refused) == (2, 1)

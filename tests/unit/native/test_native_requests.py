@@ -25,15 +25,15 @@ async def test_produce_is_begun_in_order_and_answered_when_ready(start_gateway, 
     await until(lambda: len(broker.appends) == 3)
     assert [frame[0] for frame in broker.frames] == [1, 2, 3]
     broker.appends[1].set_result(Appended(20, 5))
-    assert await client.answer() == (2, Produced(20, 5))
+    assert await client.response() == (2, Produced(20, 5))
     broker.appends[2].set_exception(DiskFull(problem="no room"))
     broker.appends[0].set_result(Appended(10, 5, True))
-    answers = dict([await client.answer(), await client.answer()])
-    assert answers[1] == Produced(10, 5, True)
-    assert answers[3] == Failure("disk_full", DiskFull(problem="no room").message, True)
+    responses = dict([await client.response(), await client.response()])
+    assert responses[1] == Produced(10, 5, True)
+    assert responses[3] == Failure("disk_full", DiskFull(problem="no room").message, True)
 
 
-async def test_acks_none_gets_no_answer_not_even_for_errors(start_gateway, connect, broker):
+async def test_acks_none_gets_no_response_not_even_for_errors(start_gateway, connect, broker):
     client = await connect(await start_gateway())
     await client.send(Produce(1, 0, 0, acks=0), b"frame")
     await client.send(Produce(1, 0, 0, acks=0), b"frame")
@@ -44,7 +44,7 @@ async def test_acks_none_gets_no_answer_not_even_for_errors(start_gateway, conne
     assert await client.ask(Ping(), correlation=9) == Done()
 
 
-async def test_errors_of_produce_become_answers(start_gateway, connect, broker, caplog):
+async def test_errors_of_produce_become_responses(start_gateway, connect, broker, caplog):
     client = await connect(await start_gateway())
     assert (await client.ask(Produce(404, 0, 0), b"x")).code == "topic_not_found"
     assert (await client.ask(Produce(1, 0, 0, acks=5), b"x")).code == "invalid_request"
@@ -60,7 +60,7 @@ async def test_a_cancelled_append_is_told_as_a_shutdown(start_gateway, connect, 
     await client.send(Produce(1, 0, 0), b"frame")
     await until(lambda: broker.appends)
     broker.appends[0].cancel()
-    assert (await client.answer())[1].code == "shutting_down"
+    assert (await client.response())[1].code == "shutting_down"
 
 
 async def test_requests_in_flight_are_bounded(start_gateway, connect, broker):
@@ -72,7 +72,7 @@ async def test_requests_in_flight_are_bounded(start_gateway, connect, broker):
         assert len(broker.appends) <= done + 4
         await until(lambda done=done: len(broker.appends) > done)
         broker.appends[done].set_result(Appended(done, 1))
-    assert [await client.answer() for _ in range(50)] == [(n + 1, Produced(n, 1)) for n in range(50)]
+    assert [await client.response() for _ in range(50)] == [(n + 1, Produced(n, 1)) for n in range(50)]
     assert [frame[0] for frame in broker.frames] == list(range(1, 51))
 
 
@@ -84,7 +84,7 @@ async def test_bytes_in_flight_are_bounded(start_gateway, connect, broker):
         await until(lambda done=done: len(broker.appends) > done)
         assert len(broker.appends) <= done + 3
         broker.appends[done].set_result(Appended(done, 1))
-        assert await client.answer() == (done + 1, Produced(done, 1))
+        assert await client.response() == (done + 1, Produced(done, 1))
     await sending
     assert [len(frame) for frame in broker.frames] == [100_000] * 20
 
@@ -94,7 +94,7 @@ async def test_half_a_request_is_waited_for_and_then_dropped(start_gateway, conn
     client = await connect(gateway)
     idle = await connect(gateway)
     await client.send_bytes(produce_packets(1, 200_000)[:-1])
-    correlation, failure = await client.answer()
+    correlation, failure = await client.response()
     assert (correlation, failure.code, failure.retryable) == (0, "slow_client", True)
     assert "1024 bytes per second" in failure.message
     assert await client.is_hung_up()
@@ -118,7 +118,7 @@ async def test_what_was_begun_is_answered_after_the_client_stops_sending(start_g
     client.sock.shutdown(socket.SHUT_WR)
     await until(lambda: broker.appends)
     broker.appends[0].set_result(Appended(5, 1))
-    assert await client.answer() == (8, Produced(5, 1))
+    assert await client.response() == (8, Produced(5, 1))
     assert await client.is_hung_up()
 
 
@@ -134,7 +134,7 @@ async def test_a_waiting_fetch_ends_when_its_client_goes(start_gateway, connect,
     assert gateway.counts.failures == 0
 
 
-async def test_stop_answers_what_was_begun_and_ends_waiting_fetches(start_gateway, connect, broker):
+async def test_stop_responses_what_was_begun_and_ends_waiting_fetches(start_gateway, connect, broker):
     gateway = await start_gateway()
     broker.fetch_gate = asyncio.Event()
     client = await connect(gateway)
@@ -142,9 +142,9 @@ async def test_stop_answers_what_was_begun_and_ends_waiting_fetches(start_gatewa
     await client.send(Produce(1, 0, 0), b"frame", correlation=4)
     await until(lambda: broker.appends and broker.fetch_arguments)
     stopping = asyncio.create_task(gateway.stop(10))
-    assert (await client.answer())[1].code == "shutting_down"
+    assert (await client.response())[1].code == "shutting_down"
     broker.appends[0].set_result(Appended(5, 1))
-    assert await client.answer() == (4, Produced(5, 1))
+    assert await client.response() == (4, Produced(5, 1))
     assert await client.is_hung_up()
     client.close()
     await stopping
@@ -168,7 +168,7 @@ async def test_stop_gives_up_heartbeats_that_only_wait(start_gateway, connect, b
     await client.send(GroupHeartbeat("g", "revoker", 1, [(1, 0)]), correlation=4)
     await until(lambda: len(broker.heartbeats) == 2)
     stopping = asyncio.create_task(gateway.stop(0.05))
-    correlation, failure = await client.answer()
+    correlation, failure = await client.response()
     assert (correlation, failure.code) == (3, "shutting_down")
     assert await client.is_hung_up()
     await stopping
@@ -198,7 +198,7 @@ async def test_any_connected_socket_can_be_served_without_a_port(broker):
     await gateway.stop()
     ours, theirs = socket.socketpair()
     gateway.serve_socket(theirs)
-    assert (await NativeClient(ours).answer())[1].code == "shutting_down"
+    assert (await NativeClient(ours).response())[1].code == "shutting_down"
     ours.close()
 
 
@@ -213,8 +213,8 @@ async def test_counts_tell_what_went_through(start_gateway, connect, broker):
     assert counts.bytes_sent > 100
 
 
-async def test_an_answer_that_cannot_be_encoded_becomes_a_failure(start_gateway, connect, broker):
-    """Every request is answered, and what the answer held is let go."""
+async def test_an_response_that_cannot_be_encoded_becomes_a_failure(start_gateway, connect, broker):
+    """Every request is answered, and what the response held is let go."""
     broker.slices = [FileSlice(b"x" * 100, in_file=True)]
     fetch = broker.fetch
 
@@ -224,7 +224,7 @@ async def test_an_answer_that_cannot_be_encoded_becomes_a_failure(start_gateway,
     broker.fetch = fetch_beyond
     client = await connect(await start_gateway())
     await client.send(Fetch([FetchPart(1, 0, 0, 100)]), correlation=7)
-    correlation, failure = await client.answer()
+    correlation, failure = await client.response()
     assert (correlation, failure.code) == (7, "internal")
     assert await client.ask(Ping()) == Done()
     assert [piece.releases for piece in broker.slices] == [1]

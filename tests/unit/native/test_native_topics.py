@@ -8,7 +8,7 @@ from quiver.broker.broker import Broker, BrokerSettings
 from quiver.gateways.native.gateway import NativeGateway
 from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.protocol import messages as m
-from quiver.protocol.packet import decode_answer
+from quiver.protocol.packet import decode_response
 from quiver.records.build import build_frame
 from quiver.records.read import open_frame, split_frames
 from quiver.storage.memory.storage import MemoryStorage
@@ -35,9 +35,9 @@ def frame_of(*values: bytes) -> bytes:
 
 
 async def create(client: NativeClient, name: str = "orders", **settings: object) -> m.TopicDescription:
-    answer = await client.ask(m.CreateTopic(name, settings))
-    assert isinstance(answer, m.TopicDescription), answer
-    return answer
+    response = await client.ask(m.CreateTopic(name, settings))
+    assert isinstance(response, m.TopicDescription), response
+    return response
 
 
 async def test_topics_from_creation_to_deletion(client):
@@ -83,7 +83,7 @@ async def test_frames_go_in_and_come_out_as_they_were(client):
     assert (await client.ask(m.Produce(topic.id, 0, 1), frame_of(b"c"))).base_offset == 2
     await client.send(m.Fetch([m.FetchPart(topic.id, 0, 0, 1 << 20), m.FetchPart(999, 0, 0, 1 << 20)]))
     packet = await client.packet()
-    good, bad = decode_answer(packet.message_bytes).parts
+    good, bad = decode_response(packet.message_bytes).parts
     assert (good.length, good.high_watermark, good.error) == (len(packet.payload), 3, None)
     assert (bad.length, bad.error.code) == (0, "topic_not_found")
     values = [open_frame(packet.payload, position).values() for position, _ in split_frames(packet.payload)]
@@ -108,24 +108,24 @@ async def test_a_waiting_fetch_wakes_when_data_comes(client):
     topic = await create(client, partitions=1)
     await client.send(m.Fetch([m.FetchPart(topic.id, 0, 0, 1 << 20)], max_wait_ms=60_000), correlation=7)
     await client.send(m.Produce(topic.id, 0, 1), frame_of(b"news"), correlation=8)
-    answers = dict([await client.answer(), await client.answer()])
-    assert answers[7].parts[0].high_watermark == 1
-    assert answers[8].base_offset == 0
+    responses = dict([await client.response(), await client.response()])
+    assert responses[7].parts[0].high_watermark == 1
+    assert responses[8].base_offset == 0
 
 
 async def test_an_empty_fetch_comes_back_after_its_wait(client):
     topic = await create(client, partitions=1)
-    answer = await client.ask(m.Fetch([m.FetchPart(topic.id, 0, 0, 1 << 20)], max_wait_ms=1))
-    assert [(part.length, part.error) for part in answer.parts] == [(0, None)]
+    response = await client.ask(m.Fetch([m.FetchPart(topic.id, 0, 0, 1 << 20)], max_wait_ms=1))
+    assert [(part.length, part.error) for part in response.parts] == [(0, None)]
 
 
 async def test_offsets_by_position(client):
     topic = await create(client, partitions=1)
     await client.ask(m.Produce(topic.id, 0, 1), frame_of(b"a", b"b"))
     positions = [EARLIEST, LATEST, Position("offset", 1), Position("offset", 9), Position("time", 0)]
-    answer = await client.ask(m.ListOffsets([m.OffsetPart(topic.id, 0, position) for position in positions]))
-    assert [found.offset for found in answer.offsets] == [0, 2, 1, -1, 0]
-    assert answer.offsets[3].error.code == "offset_out_of_range"
+    response = await client.ask(m.ListOffsets([m.OffsetPart(topic.id, 0, position) for position in positions]))
+    assert [found.offset for found in response.offsets] == [0, 2, 1, -1, 0]
+    assert response.offsets[3].error.code == "offset_out_of_range"
 
 
 async def test_producers_get_ids_and_epochs(client):

@@ -25,7 +25,7 @@ from quiver.protocol import queue_messages as q
 from quiver.protocol import schedule_messages as s
 from quiver.protocol import transaction_messages as t
 from quiver.protocol.failure import error_of, failure_of
-from quiver.protocol.packet import PREFIX_BYTES, decode_answer, decode_request, encode_packet
+from quiver.protocol.packet import PREFIX_BYTES, decode_request, decode_response, encode_packet
 
 REQUESTS: list[tuple[m.Message, str]] = [
     (m.Hello([1], ["none", "lz4"], ["arrow"], "me"), "95009101 92a46e6f6e65a36c7a34 91a56172726f77 a26d65"),
@@ -49,7 +49,7 @@ REQUESTS: list[tuple[m.Message, str]] = [
     (m.PurgeTopic("t"), "920ba174"),
     (m.Ping(), "910c"),
 ]
-ANSWERS: list[tuple[m.Message, str]] = [
+RESPONSES: list[tuple[m.Message, str]] = [
     (m.Failure("internal", "no", True), "9464a8696e7465726e616ca26e6fc3"),
     (m.Welcome(1, "n", ["none"], ["arrow"], 3, 2, 1, "q"), "996501a16e91a46e6f6e6591a56172726f77030201a171"),
     (m.Metadata([m.TopicInfo(1, "t", 3, 9)], ["u"]), "9366919401a174030991a175"),
@@ -82,7 +82,7 @@ REQUESTS += [
     (g.DeleteGroup("g"), "921ba167"),
     (g.AlterGroup("g", {"a": 1}), "931ca16781a16101"),
 ]
-ANSWERS += [
+RESPONSES += [
     (
         g.MemberAssignment("m", 1, 2, "none", [g.AssignedPart(1, "t", 2, 3)], [(1, 4)], 5),
         "9878a16d0102a46e6f6e65919401a17402039192010405",
@@ -128,7 +128,7 @@ REQUESTS += [
     (q.DescribeQueues("t"), "932aa174c0"),
     (q.DescribeQueues("t", "g"), "932aa174a167"),
 ]
-ANSWERS += [
+RESPONSES += [
     (
         q.Received([q.ReceivedRun(7, 0, 1, 1 << 32 | 5, 3, 9, 2, 1000, 30_000, 900, "no", 88)]),
         "92cc8c919c070001cf0000000100000005030902cd03e8cd7530cd0384a26e6f58",
@@ -162,7 +162,7 @@ REQUESTS += [
 ]
 _ORIGINAL = Original("t", 0, 7, 8, None)
 _LETTER = DeadLetter(0, 1, 2, 3, None, b"v", {"a": b"b"}, Priority.LOW, "rejected", "e", 2, "g", _ORIGINAL)
-ANSWERS += [
+RESPONSES += [
     (
         d.Letters([_LETTER], 1, DeadLetterCursor(3, 0, 1)),
         "94cc96919d00010203c0c4017681a161c4016203a872656a6563746564a16502a16795a174000708c00193030001",
@@ -187,7 +187,7 @@ REQUESTS += [
     (s.RemoveSchedule("n"), "9249a16e"),
     (s.RunSchedule("n"), "924aa16e"),
 ]
-ANSWERS += [
+RESPONSES += [
     (
         s.ScheduleList(
             [
@@ -205,7 +205,7 @@ REQUESTS += [
     (c.CompactTopic("t"), "945aa174c0c2"),
     (c.CompactTopic("t", [0, 2], True), "945aa174920002c3"),
 ]
-ANSWERS += [
+RESPONSES += [
     (
         c.CompactedTopic(9, 4, 0.5, [c.CompactedPartition(2, 9, 4, 0.5)], True),
         "96ccbe0904cb3fe0000000000000919402 0904cb3fe0000000000000c3",
@@ -239,7 +239,7 @@ REQUESTS += [
     (t.DescribeTransaction(None, 7), "9357c007"),
     (t.GetTransactionStats(), "9158"),
 ]
-ANSWERS += [
+RESPONSES += [
     (
         t.Transaction(t.TransactionInfo("7:2", "id", 7, 2, "open", 1000, 60000, [("orders", 0)], ["g"])),
         "92ccb499a3373a32a269640702a46f70656ecd03e8cdea609192a66f72646572730091a167",
@@ -260,7 +260,7 @@ REQUESTS += [
     (y.GetDelayed("t", 2, 1 << 40), "943da17402cf0000010000000000"),
     (y.CancelDelayed("t", 2, [5, 6]), "943ea17402920506"),
 ]
-ANSWERS += [
+RESPONSES += [
     (
         y.DelayedList([DelayedMessage(2, 5, 1_800_000_000_000, Priority.HIGH, "pending")], 7),
         "93cca091950205cf000001a3185c500001a770656e64696e6707",
@@ -280,20 +280,20 @@ def test_request_bytes(message: m.Message, golden: str) -> None:
     assert decode_request(encoded) == message
 
 
-@pytest.mark.parametrize(("message", "golden"), ANSWERS)
-def test_answer_bytes(message: m.Message, golden: str) -> None:
+@pytest.mark.parametrize(("message", "golden"), RESPONSES)
+def test_response_bytes(message: m.Message, golden: str) -> None:
     encoded = encode_packet(1, message)[PREFIX_BYTES:]
     assert encoded.hex() == golden.replace(" ", "")
-    assert decode_answer(encoded) == message
+    assert decode_response(encoded) == message
 
 
 def test_every_message_has_golden_bytes() -> None:
     assert {type(message) for message, _ in REQUESTS} == set(get_args(m.Request))
-    assert {type(message) for message, _ in ANSWERS} == set(get_args(m.Answer))
+    assert {type(message) for message, _ in RESPONSES} == set(get_args(m.Response))
 
 
 def test_no_tag_is_used_twice() -> None:
-    for known in (m.Request, m.Answer):
+    for known in (m.Request, m.Response):
         tags = [kind.__struct_config__.tag for kind in get_args(known)]
         assert len(tags) == len(set(tags))
 
@@ -332,7 +332,7 @@ def test_wrong_shapes_are_protocol_errors(wrong: Any) -> None:
 
 @given(st.binary(max_size=300))
 def test_arbitrary_bytes_are_a_message_or_a_protocol_error(data: bytes) -> None:
-    for decode in (decode_request, decode_answer):
+    for decode in (decode_request, decode_response):
         try:
             decode(data)
         except ProtocolError:

@@ -13,8 +13,8 @@ from quiver.protocol.packet import (
     PREFIX_BYTES,
     Packet,
     PacketReader,
-    decode_answer,
     decode_request,
+    decode_response,
     encode_packet,
 )
 from quiver.protocol.preface import PREFACE
@@ -167,11 +167,11 @@ def test_a_payload_that_no_length_field_can_hold_is_refused() -> None:
 def test_a_message_alone_is_a_packet() -> None:
     assert encode_packet(7, Ping()) == bytes.fromhex("0a000000 07000000 02000000 910c")
     [packet] = PacketReader(100).feed(encode_packet(5, Done()))
-    assert (packet.correlation, decode_answer(packet.message_bytes), len(packet.payload)) == (5, Done(), 0)
+    assert (packet.correlation, decode_response(packet.message_bytes), len(packet.payload)) == (5, Done(), 0)
 
 
-def test_an_answer_is_not_a_request() -> None:
+def test_an_response_is_not_a_request() -> None:
     with pytest.raises(ProtocolError, match="a request cannot be read"):
         decode_request(encode_packet(1, Produced(1, 2))[PREFIX_BYTES:])
-    with pytest.raises(ProtocolError, match="an answer cannot be read"):
-        decode_answer(encode_packet(1, Ping())[PREFIX_BYTES:])
+    with pytest.raises(ProtocolError, match="a response cannot be read"):
+        decode_response(encode_packet(1, Ping())[PREFIX_BYTES:])

@@ -78,7 +78,7 @@ class AsyncClient:
         self._streams: list[AsyncStream] = []
         self._is_closed = False
         self._has_failed = False
-        """Whoever used the client ended with an error: messages at hand were not processed."""
+        """The `with` block ended with an error: current messages were not processed."""
         self._workers = AsyncWorkerPool(connection)
         self.topics = AsyncTopics(self._connection)
         self.groups = AsyncGroups(self._connection)
@@ -147,7 +147,7 @@ class AsyncClient:
         compression: str = "none",
         idempotent: bool = True,
     ) -> AsyncProducer:
-        """A producer that batches. A batch goes out when it is full (bytes or messages) or `linger` old.
+        """A producer that batches. A batch is sent when it is full (bytes or messages) or `linger` old.
 
         `timeout`: how long a call waits while `max_buffer_bytes` are on their way. `delivery_timeout`: how long a
         message is tried. `acks`: none, leader, all. `compression`: none, lz4, zstd.
@@ -183,11 +183,11 @@ class AsyncClient:
     ) -> AsyncReader:
         """Reads without a group: iterate for messages, or over `.batches()`.
 
-        `start`: earliest, latest, an offset, a time ago (`-2h`) or a time; `end`, the same words, stops there (it is
-        not included), and without it the reader follows. Both may be a mapping of partition to such a word.
+        `start`: earliest, latest, an offset, a time ago (`-2h`) or a time. `end`, in the same form, stops there (not
+        included); without it the reader follows. Both may be a mapping of partition to such a value.
         `isolation`: read_committed, or read_uncommitted for messages of open and aborted transactions too. Messages
-        that are past their time to live are left out and counted, unless `include_expired`. `timeout`: the longest
-        wait for the next message, then MessageTimeout.
+        whose time to live is over are left out and counted, unless `include_expired`. `timeout`: the longest wait
+        for the next message, then MessageTimeout.
         """
         options = reader_config(
             now_ms=self._connection.clock.now_ms(),
@@ -266,10 +266,11 @@ class AsyncClient:
         return self._workers.counters
 
     def transaction(self, transactional_id: str | None = None, *, timeout: Duration = "60s") -> AsyncTransaction:
-        """Messages, offsets and acks that count together: `with q.transaction("id") as tx`.
+        """Publishes, commits offsets and acks jobs atomically: `with q.transaction("id") as tx`.
 
-        Leaving the block commits, an exception aborts. The id names whoever runs transactions one after the other;
-        the first one here fences others that use it. A transaction that is open for longer than `timeout` is aborted.
+        Leaving the block commits; an exception aborts the transaction and propagates. The id names one producer of
+        transactions at a time: its first use here fences others that use it. A transaction that is open for longer
+        than `timeout` is aborted.
         """
         timeout_ms = parse_duration_ms(timeout, "timeout")
         return AsyncTransaction(lambda: self._transactionals.choose(transactional_id, timeout_ms))
@@ -382,7 +383,7 @@ class AsyncClient:
             await self.close(_LAST_SECONDS)
 
     async def _publisher(self, topic: str) -> AsyncProducer:
-        """The producer behind `publish`: it sends at once, from the caller's own thread or task."""
+        """The producer that `publish` uses: it sends at once, from the caller's own thread or task."""
         check_name(topic)
         async with self._publishing:
             found = self._publishers.get(topic)

@@ -22,7 +22,7 @@ DeadLetterRef = DeadLetter | DeadLetterId | str
 
 
 class DeadLetterOptions(TypedDict, total=False):
-    """Which letters are meant; nothing means all."""
+    """Which dead letters are meant; nothing means all."""
 
     ids: Iterable[DeadLetterRef] | DeadLetterRef
     """Dead letters, or their ids: `0:42`."""
@@ -35,11 +35,11 @@ class DeadLetterOptions(TypedDict, total=False):
     """Is in the value, or in the last error."""
     from_time: Time | timedelta
     to_time: Time | timedelta
-    """By time of death, inclusive: RFC 3339, epoch milliseconds, or a time ago (`-2h`)."""
+    """By the time of dead-lettering, inclusive: RFC 3339, epoch milliseconds, or a time ago (`-2h`)."""
 
 
 class DeadLetterPage(msgspec.Struct, frozen=True):
-    """A page of dead letters; iterate over it for those. `next` is for `after`, and None behind the last page."""
+    """A page of dead letters; iterate over it for those. `next` is for `after`, and None after the last page."""
 
     messages: list[DeadLetter]
     total: int

@@ -29,7 +29,7 @@ class RetryLog:
         self._clock = clock
         self._episodes: dict[str, _Episode] = {}
         self.trouble: QuiverError | None = None
-        """Why there is no connection, while somebody tries to get one."""
+        """Why there is no connection, while one is being tried."""
 
     def retrying(self, what: str, error: QuiverError, attempt: int, wait_seconds: float) -> None:
         """An attempt has failed, and there will be another one."""

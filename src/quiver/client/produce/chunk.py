@@ -29,7 +29,7 @@ class Outgoing(NamedTuple):
 class Chunk:
     """Columns of messages with one route.
 
-    The thread that a chunk belongs to appends small messages to `values` (behind `keys`) itself and without a lock.
+    The thread that a chunk belongs to appends small messages to `values` (after `keys`) itself and without a lock.
     It takes hold of both lists first, because `rows` puts others in their place, appends while the row is below
     `plain_until` (a value alone) or `keyed_until` (with a key), and looks at that limit again afterwards. Another
     thread seals the chunk by setting both limits to 0 and then fixing the row count, so whoever still finds the row

@@ -24,7 +24,7 @@ DELAYED_BATCH_MESSAGES = 2048
 
 
 class SendOptions(TypedDict, total=False):
-    """What can be said about a message beside its value and key."""
+    """The options of a message besides its value and key."""
 
     headers: Mapping[str, bytes | str] | None
     timestamp: Time | None
@@ -70,7 +70,7 @@ def producer_config(
     compression: str = "none",
     idempotent: bool = True,
 ) -> ProducerConfig:
-    """The options in users' words, checked."""
+    """Checks the options of a user."""
     if acks not in _ACKS:
         raise InvalidRequest(problem=f"acks {acks!r} is not one of {', '.join(_ACKS)}")
     _check_number("batch_messages", batch_messages, 1, 1_000_000)
@@ -100,7 +100,7 @@ def transaction_config(
     compression: str = "none",
     delivery_timeout: object = None,
 ) -> ProducerConfig:
-    """How the messages of transactions are sent, in users' words, checked."""
+    """Checks the options that say how messages of transactions are sent."""
     if delivery_timeout is None:
         seconds = min(timeout_ms / 1000, _TRANSACTION_DELIVERY_SECONDS)
     else:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """The place of one message. The offset is -1 with acks `none`, where nobody learns it."""
+    """The place of one message. The offset is -1 with acks `none`, which are not answered."""
 
     topic: str
     partition: int

@@ -46,8 +46,8 @@ def arrow_batch(read: ReadFrame) -> pa.RecordBatch:
     if header.base_offset >= read.start and header.last_offset < read.stop:
         return batch
     offsets = plain.column("offset").to_numpy()
-    first, behind = (int(place) for place in offsets.searchsorted([read.start, read.stop]))
-    return batch.slice(first, behind - first)
+    first, end = (int(place) for place in offsets.searchsorted([read.start, read.stop]))
+    return batch.slice(first, end - first)
 
 
 def _constant(kind: pa.DataType, value: object, count: int) -> pa.Array:

@@ -58,7 +58,7 @@ class StoredFrame(NamedTuple):
     header: FrameHeader
     start: int
     end: int
-    """Behind it, and behind frames that follow and are left out."""
+    """After it, and after frames that follow and are left out."""
     is_hidden: bool = False
     """Not for readers: a control frame, or of an aborted transaction. It only says how far one is."""
     expiry: Expiry | None = None
@@ -107,7 +107,7 @@ class Cursor:
         read_committed: bool = True,
         expiry: Expiry | None = None,
     ) -> Iterator[StoredFrame]:
-        """The frames of an answer; the cursor is behind them once all were taken.
+        """The frames of an answer; the cursor is after them once all were taken.
 
         Frames that are left out come as one, at the beginning, or as part of the one before.
         """
@@ -134,7 +134,7 @@ class Cursor:
         except InvalidFrame as error:
             if last is not None:
                 yield last
-            # Behind good frames: the next fetch begins at the damage, and the broker says where the log goes on.
+            # After good frames: the next fetch begins at the damage, and the broker says where the log continues.
             if self.offset == begun_at:
                 raise _corrupt(topic, self.partition, error, self.offset) from None
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Expiry(NamedTuple):
-    """What the broker says with an answer. Its time goes on at the pace of the reader's monotonic clock."""
+    """What the broker says with an answer. From then on its time follows the reader's monotonic clock."""
 
     zero_ms: float
     """The broker's time when the monotonic clock was at zero."""

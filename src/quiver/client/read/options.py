@@ -45,7 +45,7 @@ def reader_config(
     include_expired: bool = False,
     timeout: Duration | None = None,
 ) -> ReaderConfig:
-    """The options in users' words, checked. `start` and `end` may also be a mapping of partition to such a word."""
+    """Checks the options of a user. `start` and `end` may also be a mapping of partition to such a value."""
     chosen = _partitions(partitions)
     if chosen is None and isinstance(start, Mapping):
         chosen = sorted(start)

@@ -10,7 +10,7 @@ _UNKNOWN = -1
 
 
 class PartitionSource:
-    """`position` is the next offset to be processed: what a commit names. `is_gone` once nobody reads it here.
+    """`position` is the next offset to be processed: what a commit names. `is_gone` once it is no longer read here.
 
     Whatever was fetched with another cursor than the present one is void.
     """
@@ -34,7 +34,7 @@ class PartitionSource:
         self.position = offset
         self.committed = offset
         self.settled_at = offset
-        """Where to go on if nothing that was handed out since counts."""
+        """Where to continue if nothing that was handed out since counts."""
         self.is_fetching = False
         self.is_paused = False
         self.is_gone = False
@@ -66,13 +66,13 @@ class PartitionSource:
         self.cursor.found_nothing()
 
     def move_to(self, offset: int) -> None:
-        """Goes on at another offset, which is to be committed even if it lies behind."""
+        """Continues at another offset, which is committed even if it is lower."""
         self.position = self.settled_at = offset
         self.forget_commit()
         self.rewind()
 
     def go_back(self) -> None:
-        """Goes on where the last commit, or move, left it."""
+        """Continues at the last commit or seek."""
         self.position = self.settled_at
         self.rewind()
 

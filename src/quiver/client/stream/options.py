@@ -82,7 +82,7 @@ def stream_config(
     on_revoke: OnPartitions | None = None,
     on_lost: OnPartitions | None = None,
 ) -> StreamConfig:
-    """The options in users' words, checked."""
+    """Checks the options of a user."""
     names = [topics] if isinstance(topics, str) else list(topics or [])
     if not names and pattern is None:
         raise InvalidRequest(problem="a stream needs topics, or a pattern that topics match")

@@ -8,11 +8,11 @@ from quiver.client.work.settlement import Span
 from quiver.model.transaction import LeasedAcks
 
 ABORTED = "its transaction was aborted"
-"""The last error of messages whose holder left them to a transaction that came to nothing."""
+"""The last error of messages whose consumer left them to a transaction that was aborted."""
 
 
 class Enlisted(NamedTuple):
-    """Jobs that are settled when their transaction is, and by nobody else meanwhile."""
+    """Jobs that are settled when their transaction is, and not otherwise meanwhile."""
 
     spans: Sequence[Span]
     on_end: Callable[[bool], Any]

@@ -16,7 +16,7 @@ JOB_SCHEMA = pa.schema(
         pa.field("attempt", pa.int32(), nullable=False),
     ]
 )
-"""What readers get, with the topic in front and the attempt behind."""
+"""What readers get, after the topic and before the attempt."""
 
 
 def job_arrow(frame: OpenFrame, run: HeldRun) -> pa.RecordBatch:

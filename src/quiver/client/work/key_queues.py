@@ -27,7 +27,7 @@ _J = TypeVar("_J", bound=Keyed)
 
 
 class KeyQueues(Generic[_J]):
-    """One job a key is handled at a time; those behind it wait here. Jobs without a key have no order."""
+    """One job per key is handled at a time; those after it wait here. Jobs without a key have no order."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -58,8 +58,8 @@ class KeyQueues(Generic[_J]):
             del self._waiting[_place(job)]
             return None
 
-    def drop_behind(self, job: _J, lease: LeaseKey) -> list[_J]:
-        """Takes out what waits behind a job and was leased with it."""
+    def drop_after(self, job: _J, lease: LeaseKey) -> list[_J]:
+        """Removes what waits for a job and was leased with it."""
         with self._mutex:
             queue = self._waiting.get(_place(job), deque())
             dropped = [other for other in queue if other.source.run.lease == lease]

@@ -47,7 +47,7 @@ class Leases:
                     self._runs.pop(run, None)
 
     def drop(self, run: HeldRun) -> None:
-        """A run that nobody can work on: its lease is left to end."""
+        """A run that cannot be processed: its lease is left to expire."""
         with self._mutex:
             self._runs.pop(run, None)
 
@@ -91,7 +91,7 @@ class Leases:
             self._renew_at = min(self._renew_at, at)
 
     def make_due(self) -> None:
-        """All of them are to be renewed at once: nobody knows whether they still live."""
+        """All leases are to be renewed at once: it is not known whether they are still held."""
         with self._mutex:
             for run in self._runs:
                 run.renew_at = 0.0

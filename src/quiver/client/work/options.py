@@ -72,7 +72,7 @@ def work_config(
     max_bytes: Size = 8 * MIB,
     timeout: Duration | None = None,
 ) -> WorkConfig:
-    """The options in users' words, checked. `name` is the consumer's where the user gives none."""
+    """Checks the options of a user. `name` is the consumer's where the user gives none."""
     names = [topics] if isinstance(topics, str) else list(topics)
     if not names:
         raise InvalidRequest(problem="work needs at least one topic")

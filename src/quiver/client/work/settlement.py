@@ -1,4 +1,4 @@
-"""What is to become of messages, gathered into as few parts of a request as it takes. Pure."""
+"""Decisions about messages, gathered into as few parts of a request as possible. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -48,7 +48,7 @@ class Decision:
 
 
 class AckedJob(Protocol):
-    """A job that is to be acked, and that nobody waits for."""
+    """A job that is to be acked, without a caller who waits for it."""
 
     offset: int
 
@@ -61,7 +61,7 @@ class AckedSource(Protocol):
 
 
 class Part:
-    """Becomes a part of a request: messages of one lease with the same fate."""
+    """Becomes a part of a request: messages of one lease with the same decision."""
 
     __slots__ = ("decision", "decisions", "is_renewal", "is_repeat", "spans")
 
@@ -72,7 +72,7 @@ class Part:
         self.decisions: list[Decision] = []
         self.is_renewal = is_renewal
         self.is_repeat = False
-        """It was sent before, and nobody knows whether it arrived."""
+        """It was sent before, and it is not known whether it arrived."""
 
     def add(self, span: Span, decision: Decision | None) -> None:
         self.spans.append((*span, decision))
@@ -105,7 +105,7 @@ _PLAIN_ACK = Decision(ACK, ())
 
 
 def gather(items: Iterable[AckedJob | Decision]) -> list[Part]:
-    """Parts in which every lease's messages meet their fates in the order of the items."""
+    """Parts in which the decisions on each lease keep the order of the items."""
     parts: list[Part] = []
     latest: dict[LeaseKey, Part] = {}
 

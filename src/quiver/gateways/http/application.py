@@ -6,10 +6,10 @@ from typing import Any
 
 from starlette.routing import Route, Router
 
-from quiver.gateways.http.answer import error_answer, send_answer
 from quiver.gateways.http.browser_guard import BrowserGuard
 from quiver.gateways.http.operation import REQUEST_KEY, Resource, Routes
 from quiver.gateways.http.request import ClientGone, Receive, Request, Scope, Send
+from quiver.gateways.http.response import error_response, send_response
 from quiver.model.errors import QuiverError, RouteNotFound
 from quiver.model.limits import Limits
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
@@ -64,9 +64,9 @@ class Application:
             pass
         except Exception as error:
             if status:
-                _log.exception("the answer to %s %s broke off", request.method, request.path[:_SHOWN_PATH])
+                _log.exception("the response to %s %s broke off", request.method, request.path[:_SHOWN_PATH])
             else:
-                await send_answer(request, error_answer(_known(error, request)), send_noting_status)
+                await send_response(request, error_response(_known(error, request)), send_noting_status)
         finally:
             request.release()
             self._write_line(request, status, perf_counter() - started)

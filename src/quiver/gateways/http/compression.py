@@ -1,4 +1,4 @@
-"""gzip and zstd: answers when the client asks for it, request bodies within the size limit."""
+"""gzip and zstd: responds when the client asks for it, request bodies within the size limit."""
 
 import asyncio
 import zlib
@@ -11,7 +11,7 @@ from quiver.gateways.http.media import weighted
 from quiver.model.errors import InvalidRequest, RequestTooLarge, UnsupportedMediaType
 
 MIN_BYTES = 1024
-"""Smaller answers are sent as they are."""
+"""Smaller responses are sent as they are."""
 _INLINE_BYTES = 32 * 1024
 """More than this is compressed in a thread: both libraries let the event loop run meanwhile."""
 _PIECE_BYTES = 64 * 1024

@@ -16,7 +16,7 @@ _log = logging.getLogger("quiver.http")
 
 MAX_HEAD_BYTES = 64 * KIB
 MAX_DISCARDED_BYTES = 256 * MIB
-"""The rest of a body that was refused is read and thrown away up to here, so that the client gets to its answer."""
+"""The rest of a body that was refused is read and thrown away up to here, so that the client gets to its response."""
 MAX_CONNECTIONS = 10_000
 
 
@@ -88,7 +88,7 @@ class BoundedConnection(HttpToolsProtocol):
         """The request is answered as if it had not asked for an upgrade, which HTTP allows."""
 
     def _refuse(self, error: QuiverError) -> None:
-        """Answers outside of any request, and closes."""
+        """Sends a response that belongs to no request, and closes."""
         body = msgspec.json.encode(error.to_dict())
         self.transport.write(
             b"HTTP/1.1 %d Refused\r\ncontent-type: application/json\r\nconnection: close\r\n"
@@ -97,7 +97,7 @@ class BoundedConnection(HttpToolsProtocol):
         self.transport.close()
 
     def check(self, now: float, span_s: float, least_bytes_per_s: float) -> None:
-        """Closes a connection whose client sends its request, or takes its answer, too slowly."""
+        """Closes a connection whose client sends its request, or takes its response, too slowly."""
 
         def is_slow(rate: LeastRate, count: int, *, due: bool) -> bool:
             return rate.is_missed(now, count, due=due, span_seconds=span_s, per_second=least_bytes_per_s)
@@ -106,7 +106,7 @@ class BoundedConnection(HttpToolsProtocol):
         transport = self.transport
         taken = transport.written_bytes - transport.get_write_buffer_size()
         if is_slow(self._taking, taken, due=self.flow.write_paused):
-            _log.warning("disconnected %s: it took its answer more slowly than %s", self._peer, least)
+            _log.warning("disconnected %s: it took its response more slowly than %s", self._peer, least)
             transport.abort()
         elif is_slow(self._sending, self._received_bytes, due=self._waits_for_bytes):
             self._drop_sender(least)

@@ -30,8 +30,8 @@ _CHECK_EVERY_S = 1.0
 class HttpGateway:
     """Serves a started broker over HTTP. Installs no signal handlers; `start` and `stop` may be repeated.
 
-    A client that takes its answer, or sends a request that it has begun, more slowly than `least_bytes_per_s` over
-    `slow_client_s` is cut off. `budget` is what all requests and answers may hold together. `allowed_hosts` are
+    A client that takes its response, or sends a request that it has begun, more slowly than `least_bytes_per_s` over
+    `slow_client_s` is cut off. `budget` is what all requests and responds may hold together. `allowed_hosts` are
     names that clients may use for this broker, besides its addresses and localhost.
     With `data_dir`, readiness also watches the free space there.
     """
@@ -73,7 +73,7 @@ class HttpGateway:
         self.port = port
 
     async def start(self) -> None:
-        """Binds the port and answers from then on; OSError when the port is taken."""
+        """Binds the port and responds from then on; OSError when the port is taken."""
         if self._server is not None:
             return
         listener = _listen(*self._address)

@@ -98,7 +98,7 @@ def media_of_request(content_type: bytes | None) -> Media:
     return media
 
 
-def media_of_answer(accept: bytes | None, request_media: Media) -> Media:
+def media_of_response(accept: bytes | None, request_media: Media) -> Media:
     """The form the client prefers: by its Accept header, else the form of its request."""
     if not accept or accept == b"*/*":
         return request_media

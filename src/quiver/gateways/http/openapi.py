@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, from the structs that requests are decoded into and answers encoded from."""
+"""The OpenAPI 3.1 document, from the structs that requests are decoded into and responds encoded from."""
 
 import re
 from typing import Any
@@ -36,7 +36,7 @@ _WITH_CHANGES = (ForeignOrigin, DiskFull, PartitionOffline, CorruptData)
 _WITH_BODY = (InvalidRequest, RequestTooLarge, UnsupportedMediaType, SlowClient)
 
 
-class ErrorAnswer(msgspec.Struct, kw_only=True):
+class ErrorResponse(msgspec.Struct, kw_only=True):
     """Every error, on every route."""
 
     error: str
@@ -47,7 +47,9 @@ class ErrorAnswer(msgspec.Struct, kw_only=True):
 
 def openapi_document(routes: Routes, version: str) -> dict[str, Any]:
     operations = [operation for methods in routes.values() for operation in methods.values()]
-    types = {kind for op in operations for kind in (op.body, op.answer, op.query) if kind is not None} | {ErrorAnswer}
+    types = {kind for op in operations for kind in (op.body, op.response, op.query) if kind is not None} | {
+        ErrorResponse
+    }
     ordered = sorted(types, key=lambda kind: kind.__name__)
     refs, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
     for component in components.values():
@@ -60,7 +62,7 @@ def openapi_document(routes: Routes, version: str) -> dict[str, Any]:
             "title": "Quiver",
             "version": version,
             "description": (
-                "Every route also answers under /v1. Bodies are JSON or MessagePack, by Content-Type and Accept. "
+                "Every route also responds under /v1. Bodies are JSON or MessagePack, by Content-Type and Accept. "
                 "In requests null means absent, unknown fields are ignored and an empty body is {}."
             ),
         },
@@ -151,14 +153,14 @@ def _errors(method: str, op: Operation) -> tuple[type[QuiverError], ...]:
 
 def _responses(method: str, op: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     good: dict[str, Any] = {"description": "Done"}
-    if op.answer is not None:
-        good["content"] = _content(schemas[op.answer])
+    if op.response is not None:
+        good["content"] = _content(schemas[op.response])
     statuses = sorted({op.status, op.other_status or op.status})
     responses = {str(status): good for status in statuses}
     for status, kinds in sorted(_by_status(_errors(method, op)).items()):
         responses[str(status)] = {
             "description": ", ".join(kind.code for kind in kinds),
-            "content": _content(schemas[ErrorAnswer]),
+            "content": _content(schemas[ErrorResponse]),
         }
     return responses
 

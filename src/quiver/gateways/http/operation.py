@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from quiver.gateways.http.answer import Answer, StreamedAnswer, send_answer, send_stream
 from quiver.gateways.http.request import Receive, Request, Scope, Send
+from quiver.gateways.http.response import Response, StreamedResponse, send_response, send_stream
 from quiver.model.errors import MethodNotAllowed, QuiverError
 
-Handler = Callable[[Request], Awaitable[Answer | StreamedAnswer]]
+Handler = Callable[[Request], Awaitable[Response | StreamedResponse]]
 REQUEST_KEY = "quiver.request"
 
 
@@ -17,8 +17,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     handler: Handler
     summary: str
     tag: str
-    answer: Any
-    """The struct of a successful answer, or None where the answer is a page."""
+    response: Any
+    """The struct of a successful response, or None where the response is a page."""
     body: Any = None
     body_needed: bool = False
     """A request without a body is refused, whichever of its fields it has."""
@@ -27,7 +27,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     query: Any = None
     status: int = 200
     other_status: int | None = None
-    """Another status of a successful answer."""
+    """Another status of a successful response."""
     errors: tuple[type[QuiverError], ...] = ()
 
 
@@ -36,7 +36,7 @@ Routes = Mapping[str, Mapping[str, Operation]]
 
 
 class Resource:
-    """The ASGI end of one path: picks the operation by method and sends what its handler answers."""
+    """The ASGI end of one path: picks the operation by method and sends what its handler returns."""
 
     __slots__ = ("_allowed", "_operations", "_path")
 
@@ -53,8 +53,8 @@ class Resource:
         operation = self._operations.get(request.method)
         if operation is None:
             raise MethodNotAllowed(path=request.path, method=request.method, allowed=self._allowed)
-        answer = await operation.handler(request)
-        if isinstance(answer, Answer):
-            await send_answer(request, answer, send)
+        response = await operation.handler(request)
+        if isinstance(response, Response):
+            await send_response(request, response, send)
         else:
-            await send_stream(request, answer, send)
+            await send_stream(request, response, send)

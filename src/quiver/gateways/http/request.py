@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from quiver.gateways.http.compression import decompress
-from quiver.gateways.http.media import Media, media_of_answer, media_of_request
+from quiver.gateways.http.media import Media, media_of_request, media_of_response
 from quiver.model.errors import InvalidRequest, RequestTooLarge
 from quiver.model.names import check_name
 from quiver.model.numbers import shown, whole_number
@@ -40,7 +40,7 @@ def _empty(kind: type[T]) -> T:
 
 
 class ClientGone(Exception):
-    """The client went away while its body was being read; nobody is left to answer."""
+    """The client went away while its body was being read; nobody is left to respond."""
 
 
 def partition_number(text: str | int) -> int:
@@ -87,11 +87,11 @@ class Request:
         return media_of_request(self.headers.get(b"content-type"))
 
     @property
-    def answer_media(self) -> Media:
-        """The form of the answer, also where the request's own form is not understood."""
+    def response_media(self) -> Media:
+        """The form of the response, also where the request's own form is not understood."""
         content_type = self.headers.get(b"content-type", b"")
         asked = media_of_request(content_type if b"msgpack" in content_type else None)
-        return media_of_answer(self.headers.get(b"accept"), asked)
+        return media_of_response(self.headers.get(b"accept"), asked)
 
     @property
     def connection(self) -> str:
@@ -171,7 +171,7 @@ class Request:
         self._holding.take(size)
 
     async def client_gone(self) -> None:
-        """Returns when the client has gone away; for answers that are long in coming. The body was read before."""
+        """Returns when the client has gone away; for responses that are long in coming. The body was read before."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
@@ -180,7 +180,7 @@ class Request:
         self._holding.take(size)
 
     def check_room(self) -> None:
-        """Overloaded when there is no room for any answer."""
+        """Overloaded when there is no room for any response."""
         self._holding.check()
 
     def release(self) -> None:

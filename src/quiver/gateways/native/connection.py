@@ -32,7 +32,7 @@ def _uncleared(size: int) -> memoryview:
 class Connection:
     """Lives from construction (inside the running loop) until it calls `on_closed`.
 
-    It is open; then, after `finish`, it reads no more, answers what was begun and lingers until the client hangs up;
+    It is open; then, after `finish`, it reads no more, finishes what was begun and lingers until the client hangs up;
     then it is closed. `abort` closes it at once.
     """
 
@@ -82,11 +82,11 @@ class Connection:
         self._resume()
 
     def finish(self) -> None:
-        """Takes no more requests, answers those begun, and closes when the client has taken the answers."""
+        """Takes no more requests, finishes those begun, and closes when the client has read the responses."""
         self._finish(ShuttingDown())
 
     def abort(self, reason: str) -> None:
-        """Closes at once. Requests that the broker has taken are carried out; their answers are dropped."""
+        """Closes at once. Requests that the broker has taken are carried out; their responses are dropped."""
         if self._closed:
             return
         self._closed = True
@@ -109,7 +109,7 @@ class Connection:
             if now >= self._linger_until:
                 self.abort("the client did not hang up")
         elif self._is_slow(self._taking, now, self._outbox.sent_total, due=self._outbox.is_blocked):
-            self._drop(f"took its answers more slowly than {self._least_rate}")
+            self._drop(f"took its responses more slowly than {self._least_rate}")
         elif not self._session.greeted and not self._finishing and now - self._opened > handshake:
             self._refuse(ProtocolError(problem=f"no handshake within {handshake:g} s"))
         elif self._is_slow(self._sending, now, self._bytes_received, due=self._reading and self._is_within_packet):
@@ -181,7 +181,7 @@ class Connection:
 
     @property
     def _memory_bytes(self) -> int:
-        """What has arrived, what is in flight, and answers that the client has not taken."""
+        """What has arrived, what is in flight, and responds that the client has not taken."""
         size = self._reader.held_bytes + self._session.in_flight_bytes + self._outbox.memory_bytes
         for packet in self._received:
             size += len(packet.message_bytes) + len(packet.payload)
@@ -215,11 +215,11 @@ class Connection:
         return (
             self._session.in_flight >= self._settings.requests_in_flight
             or self._session.in_flight_bytes >= self._settings.request_bytes_in_flight
-            or self._outbox.queued_bytes >= self._settings.answer_bytes_queued
+            or self._outbox.queued_bytes >= self._settings.response_bytes_queued
         )
 
     def _on_room(self) -> None:
-        """A request was answered or an answer was sent: goes on with what had to wait for it."""
+        """A request was answered or a response was sent: goes on with what had to wait for it."""
         self._session.forget_sent()
         self._holding.resize(self._memory_bytes)
         if self._closed or self._lingering:
@@ -250,7 +250,7 @@ class Connection:
             self._finish(None)
 
     def _refuse(self, error: QuiverError) -> None:
-        """Answers an error behind which the stream cannot be read on, then finishes."""
+        """Sends an error after which the stream cannot be read any further, then finishes."""
         logger.info("refused %s: %s", self._peer, error)
         self._received.clear()
         self._session.fail(error.details.get("correlation", NO_CORRELATION), error)
@@ -275,7 +275,7 @@ class Connection:
         self._buffer = _NO_BUFFER
 
     def _linger(self) -> None:
-        """Waits for the client to hang up: closing over unread bytes would reset the connection under its answers."""
+        """Waits for the client to hang up: closing with unread bytes would lose responses."""
         self._lingering = True
         self._linger_until = self._loop.time() + self._settings.linger_seconds
         self._buffer = memoryview(bytearray(64 * KIB))

@@ -11,7 +11,7 @@ from quiver.storage.port import FrameSlice
 async def fetch_slices(
     broker: Broker, request: Fetch, settings: NativeSettings
 ) -> tuple[Fetched, tuple[FrameSlice, ...]]:
-    """The answer and its payload. The caller owns the slices and must release each."""
+    """The response and its payload. The caller owns the slices and must release each."""
     fetched = await broker.fetch(
         [FetchPart(part.topic_id, part.partition, part.offset, part.max_bytes) for part in request.parts],
         max_wait_ms=max(0, min(request.max_wait_ms, settings.max_wait_ms)),

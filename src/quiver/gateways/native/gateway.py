@@ -85,7 +85,7 @@ class NativeGateway:
             self._watch = asyncio.get_running_loop().create_task(self._watch_deadlines())
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Takes no more connections or requests, answers what was begun for at most `grace` seconds, closes all."""
+        """Takes no more connections or requests, finishes what was begun within `grace` seconds, closes all."""
         self._stopped = True
         loop = asyncio.get_running_loop()
         for listener in self._listeners:
@@ -154,7 +154,7 @@ class NativeGateway:
 
 
 def _tune(sock: socket.socket) -> None:
-    """Answers leave at once, and a peer that vanished without a word is noticed."""
+    """Responses leave at once, and a peer that vanished without a word is noticed."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):

@@ -8,7 +8,7 @@ SOFTWARE = "quiver"
 
 
 def welcome(hello: Hello, node_id: str, limits: Limits) -> Welcome:
-    """The answer to a client's Hello; UnsupportedVersion when the two cannot understand each other."""
+    """The response to a client's Hello; UnsupportedVersion when the two cannot understand each other."""
     if PROTOCOL_VERSION not in hello.versions:
         raise UnsupportedVersion(
             problem=f"the client speaks protocol versions {hello.versions[:20]}, this broker {PROTOCOL_VERSION}"

@@ -1,4 +1,4 @@
-"""Answers on their way to one socket: bytes, and slices of files that go out with sendfile."""
+"""Responses on their way to one socket: bytes, and slices of files that go out with sendfile."""
 
 import asyncio
 import errno
@@ -23,8 +23,8 @@ _NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 class Outbox:
     """Sends in the order of `put`, from one task. Owns the slices put into it and releases each once, come what may.
 
-    `on_sent` is called after bytes have left, `on_broken` when no more can. Answers that become ready in one turn of
-    the loop leave in one system call.
+    `on_sent` is called after bytes have left, `on_broken` when no more can. Responses that become ready in one
+    turn of the loop leave in one system call.
     """
 
     def __init__(

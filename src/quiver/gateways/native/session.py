@@ -11,7 +11,7 @@ from quiver.gateways.native.fetching import fetch_slices
 from quiver.gateways.native.handshake import welcome
 from quiver.gateways.native.outbox import Outbox
 from quiver.gateways.native.requests.queues import receive, received
-from quiver.gateways.native.requests.topics import answer_request
+from quiver.gateways.native.requests.topics import response_request
 from quiver.gateways.native.settings import NativeCounts, NativeSettings
 from quiver.model.errors import InvalidRequest, ProtocolError, QuiverError, ShuttingDown
 from quiver.model.limits import Limits
@@ -68,7 +68,7 @@ class Session:
     def begin(self, packet: Packet) -> None:
         """Begins a request; its frame, if any, is in the partition's queue on return.
 
-        Errors become answers, except before the handshake is done: then they are raised and the client must go.
+        Errors become responses, except before the handshake is done: then they are raised and the client must go.
         """
         self._counts.requests += 1
         try:
@@ -93,10 +93,10 @@ class Session:
         self._counts.failures += 1
         if not isinstance(error, QuiverError):
             logger.error("a request from %s failed unexpectedly", self._peer, exc_info=error)
-        self._answer(correlation, failure_of(error))
+        self._response(correlation, failure_of(error))
 
     def end_waiting(self, error: QuiverError | None) -> None:
-        """Ends requests that only wait for something to happen, with an answer or without."""
+        """Ends requests that only wait for something to happen, with a response or without."""
         self._wait_end = error
         for task in self._waits:
             task.cancel()
@@ -130,7 +130,7 @@ class Session:
     def _greet(self, correlation: int, request: Request) -> None:
         if not isinstance(request, Hello):
             raise ProtocolError(problem=f"a connection begins with Hello, not with {type(request).__name__}")
-        self._answer(correlation, welcome(request, self._broker.node_id, self._limits))
+        self._response(correlation, welcome(request, self._broker.node_id, self._limits))
         self.greeted = True
 
     def _produce(self, correlation: int, request: Produce, frame: memoryview) -> None:
@@ -158,7 +158,7 @@ class Session:
         if error is not None:
             self._fail_produce(wanted, error)
         elif wanted is not None:
-            self._answer(wanted, Produced(*appended.result()))
+            self._response(wanted, Produced(*appended.result()))
         self._on_done()
 
     def _fail_produce(self, wanted: int | None, error: BaseException) -> None:
@@ -166,7 +166,7 @@ class Session:
             self.fail(wanted, error)
         else:
             self._counts.failures += 1
-            logger.info("a frame from %s that wants no answer is lost: %s", self._peer, error)
+            logger.info("a frame from %s that wants no response is lost: %s", self._peer, error)
 
     def _start(self, correlation: int, request: Request, size: int) -> None:
         self.in_flight += 1
@@ -186,20 +186,20 @@ class Session:
 
     async def _carry_out(self, correlation: int, request: Request) -> None:
         slices: tuple[FrameSlice, ...] = ()
-        answer: Message
+        response: Message
         try:
             if isinstance(request, Receive):
                 self._holding.check()
                 self._hand_over(correlation, await receive(self._broker, request, self._consumer))
                 return
             if isinstance(request, Fetch):
-                answer, slices = await fetch_slices(self._broker, request, self._settings)
+                response, slices = await fetch_slices(self._broker, request, self._settings)
             else:
                 if isinstance(request, GroupHeartbeat):
                     self._heard(request.group, request.member_id)
-                answer = await answer_request(self._broker, request)
-                if isinstance(request, JoinGroup) and isinstance(answer, MemberAssignment):
-                    self._heard(request.group, answer.member_id)
+                response = await response_request(self._broker, request)
+                if isinstance(request, JoinGroup) and isinstance(response, MemberAssignment):
+                    self._heard(request.group, response.member_id)
                 elif isinstance(request, LeaveGroup):
                     self._members.discard((request.group, request.member_id))
                     self._broker.streams.members.connections.forget(request.group, request.member_id, self)
@@ -210,27 +210,27 @@ class Session:
         except Exception as error:
             self.fail(correlation, error)
         else:
-            self._answer(correlation, answer, slices)
+            self._response(correlation, response, slices)
 
     def _hand_over(self, correlation: int, leases: list[Lease]) -> None:
         if self._outbox.is_closed:
             self._broker.queues.give_back_later(leases)
             return
         try:
-            answer, payload = received(leases)
-            packet = encode_packet(correlation, answer, sum(map(len, payload)))
+            response, payload = received(leases)
+            packet = encode_packet(correlation, response, sum(map(len, payload)))
         except Exception:
             self._broker.queues.give_back_later(leases)
             raise
         self._outbox.put(packet, (), payload)
         self._unsent.append((self._outbox.put_total, leases))
 
-    def _answer(self, correlation: int, message: Message, slices: tuple[FrameSlice, ...] = ()) -> None:
+    def _response(self, correlation: int, message: Message, slices: tuple[FrameSlice, ...] = ()) -> None:
         """Every request is answered: what cannot be encoded becomes a failure that can."""
         try:
             packet = encode_packet(correlation, message, sum(part.length for part in slices))
         except Exception:
-            logger.exception("the answer to a request from %s cannot be encoded", self._peer)
+            logger.exception("the response to a request from %s cannot be encoded", self._peer)
             for part in slices:
                 part.release()
             packet, slices = encode_packet(correlation, failure_of(QuiverError())), ()

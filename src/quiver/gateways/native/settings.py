@@ -10,13 +10,13 @@ class NativeSettings(msgspec.Struct, frozen=True, kw_only=True):
     stall_seconds: float = 30.0
     """The span over which a client's rate is looked at."""
     least_bytes_per_second: int = KIB
-    """A client that takes answers, or sends a request that it has begun, more slowly than this is disconnected."""
+    """A client that takes responses, or sends a request that it has begun, more slowly than this is disconnected."""
     linger_seconds: float = 1.0
-    """After a last answer: the time a client gets to read it and hang up."""
+    """After a last response: the time a client gets to read it and hang up."""
     requests_in_flight: int = 1024
     request_bytes_in_flight: int = 64 * MIB
     """Beyond either, reading pauses until some requests are answered."""
-    answer_bytes_queued: int = 64 * MIB
+    response_bytes_queued: int = 64 * MIB
     """Beyond it, reading pauses until the client has taken some."""
     message_bytes: int = MIB
     """The MessagePack part of a request; frames are not in it."""

@@ -83,19 +83,27 @@ class FakeConnection:
             raise error
 
 
+class FakeFetcher:
+    def __init__(self) -> None:
+        self.changes: queue.Queue[int] = queue.Queue()
+
+    def wake(self) -> None:
+        self.changes.put(1)
+
+
 class Member:
     def __init__(self, **words: Any) -> None:
         self.broker = FakeConnection()
         self.assignment = Assignment()
-        self.changes: queue.Queue[int] = queue.Queue()
+        self.fetcher = FakeFetcher()
         options = stream_config("orders", "g", now_ms=0, **words)
-        self.membership = Membership(self.broker, options, self.assignment, lambda: self.changes.put(1))  # type: ignore[arg-type]
+        self.membership = Membership(self.broker, options, self.assignment, self.fetcher)  # type: ignore[arg-type]
         self.membership.join()
         self.sources = self.assignment.take_added()
 
     def until(self, check: Callable[[], bool]) -> None:
         while not check():
-            self.changes.get(timeout=SECONDS)
+            self.fetcher.changes.get(timeout=SECONDS)
 
 
 @pytest.fixture

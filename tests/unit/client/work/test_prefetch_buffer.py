@@ -149,7 +149,7 @@ def test_one_job_of_a_key_at_a_time():
     assert [queues.admit(job) for job in (first, second, third, other, free, free)] == [
         True, False, False, True, True, True,
     ]  # fmt: skip
-    assert queues.drop_behind(first, first.source.run.lease) == [second]
+    assert queues.drop_after(first, first.source.run.lease) == [second]
     assert queues.next_after(first) is third
     assert queues.next_after(third) is None
     assert queues.admit(second)

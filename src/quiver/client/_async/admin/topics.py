@@ -92,7 +92,7 @@ class AsyncTopics:
         await self._broker.call(DeleteTopic(check_name(name)), repeatable=False)
 
     async def purge(self, name: str) -> None:
-        """Removes every message of a topic; offsets go on."""
+        """Removes every message of a topic; offsets continue where they were."""
         await self._broker.call(PurgeTopic(check_name(name)))
 
     async def compact(
@@ -105,7 +105,7 @@ class AsyncTopics:
     ) -> CompactedTopic:
         """Compacts a topic now: of each key only the last message stays. With `dry_run` nothing changes.
 
-        InvalidRequest when the topic's `cleanup` is delete. The broker goes on when the timeout is over.
+        InvalidRequest when the topic's `cleanup` is delete. The broker continues after the timeout.
         """
         request = CompactTopic(check_name(name), None if partitions is None else [*partitions], dry_run)
         answer = (await self._broker.call(request, timeout=wait_seconds(timeout))).answer

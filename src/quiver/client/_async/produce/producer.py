@@ -185,7 +185,7 @@ class AsyncProducer:
             self._chunks.flushing -= 1
 
     async def give_up(self, error: QuiverError) -> None:
-        """Fails everything that was taken: what was not sent is not, nobody waits for the rest."""
+        """Fails everything that was taken; what was not sent stays unsent, answers to the rest are ignored."""
         self._chunks.seal_all()
         await self._sender.give_up(error)
 
@@ -196,7 +196,7 @@ class AsyncProducer:
         return await self._send_any(value, key, options, self._broker.clock.monotonic() + seconds)
 
     def wake(self) -> None:
-        """Makes sure that what was taken is sent, whether or not somebody waits for it."""
+        """Makes sure that what was taken is sent, whether or not its future is waited for."""
         self._sender.wake()
 
     async def _send_any(

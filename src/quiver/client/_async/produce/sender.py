@@ -34,12 +34,12 @@ from quiver.model.errors import (
 )
 from quiver.protocol.messages import (
     ACKS_NONE,
-    Answer,
     Failure,
     InitProducer,
     Produce,
     Produced,
     ProducerIdentity,
+    Response,
     TopicInfo,
 )
 
@@ -166,7 +166,7 @@ class AsyncSender:
         self._unsettled.forget_failures()
 
     async def give_up(self, error: QuiverError) -> None:
-        """Fails whatever is not settled, also what was sent: nobody waits for its answer."""
+        """Fails whatever is not settled, also what was sent: its answer is ignored."""
         async with self._pumping:
             self._fail_everything(error, in_flight_too=True)
 
@@ -318,7 +318,7 @@ class AsyncSender:
                 self._answered(queue, batch, answer)
 
     def _answered(
-        self, queue: PartitionSendQueue, batch: Batch, answer: Answer | QuiverError, _: memoryview | None = None
+        self, queue: PartitionSendQueue, batch: Batch, answer: Response | QuiverError, _: memoryview | None = None
     ) -> None:
         if batch.is_settled:
             return

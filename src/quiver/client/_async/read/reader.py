@@ -102,7 +102,7 @@ class AsyncReader:
         await self.close()
 
     async def close(self) -> None:
-        """Ends the iteration; what was fetched ahead is let go."""
+        """Ends the iteration; what was fetched ahead is dropped."""
         self._is_closed = True
         self._fetcher.wake()
 

@@ -2,9 +2,9 @@
 
 import contextlib
 import logging
-from collections.abc import Callable
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
+from quiver.client._async.read.fetcher import AsyncFetcher
 from quiver.client._backend_async import Lock, Signal, Task
 from quiver.client.read.partition_source import PartitionSource
 from quiver.client.stream.assignment import Assignment, listed
@@ -32,22 +32,19 @@ _LEAVE_SECONDS = 5.0
 
 
 class AsyncMembership:
-    """Heartbeats are sent while handlers run, however long.
-
-    `on_change` is called when the assignment changes or is lost.
-    """
+    """Heartbeats are sent while handlers run, however long. The fetcher is woken when the assignment changes."""
 
     def __init__(
         self,
         broker: AsyncReconnectingConnection,
         options: StreamConfig,
         assignment: Assignment,
-        on_change: Callable[[], None],
+        fetcher: AsyncFetcher,
     ) -> None:
         self._broker = broker
         self._options = options
         self._assignment = assignment
-        self._on_change = on_change
+        self._fetcher = fetcher
         self._committing = Lock()
         self._releasing = Lock()
         self._stop = Signal()
@@ -92,7 +89,7 @@ class AsyncMembership:
         await self._commit([source], offset)
 
     async def release(self, sources: list[PartitionSource]) -> None:
-        """Tells the broker that partitions were let go of, after committing them if that is done here.
+        """Tells the broker that partitions were given up, after committing them with auto commit.
 
         What it could not be told before is tried again.
         """
@@ -102,7 +99,7 @@ class AsyncMembership:
             if not keys:
                 return
             if read:
-                _logger.info("group %s: lets go of %s", self._options.group, listed(read))
+                _logger.info("group %s: releases %s", self._options.group, listed(read))
             if self._options.auto_commit_seconds is not None:
                 with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
                     await self._commit(read)
@@ -187,10 +184,15 @@ class AsyncMembership:
         if answer.version > self._version:
             self._version, self.generation = answer.version, answer.generation
         self._assignment.apply(answer)
-        self._on_change()
+        self._wake_reader()
 
     def _lose(self, error: QuiverError) -> None:
         if not (self._stop.is_set or self._broker.is_closed):
             _logger.warning("group %s: %s is no longer a member: %s", self._options.group, self.member_id, error)
         self.error = error
-        self._on_change()
+        self._wake_reader()
+
+    def _wake_reader(self) -> None:
+        """Makes the reader look at its assignment, after the message it has now."""
+        self._assignment.interrupt()
+        self._fetcher.wake()

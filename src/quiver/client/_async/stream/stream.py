@@ -53,7 +53,7 @@ class AsyncStream:
         """Messages that were left out because their time to live was over; they count as processed."""
         self._wait_limit = WaitLimit(broker.clock, fetch_broker.log, options.timeout_seconds)
         self._assignment = Assignment()
-        self._membership = AsyncMembership(broker, options, self._assignment, self._on_news)
+        self._membership = AsyncMembership(broker, options, self._assignment, self._fetcher)
         self._is_open = False
         self.is_closed = False
         self._reading: AsyncIterator[_Found | MessageTimeout] = self._read()
@@ -233,7 +233,7 @@ class AsyncStream:
                 limit.restart()
 
     async def _keep_up(self) -> None:
-        """Between two messages: begins with new partitions, lets go of others, and says when membership is lost."""
+        """Between two messages: reads added partitions, releases revoked ones, raises when membership is lost."""
         error = self._membership.error
         if error is not None and not self.is_closed:
             await self._tell(self._options.on_lost, self._assignment.lose_all())
@@ -261,7 +261,7 @@ class AsyncStream:
                 raise
 
     def _chosen(self, reading: AsyncIterator[_T]) -> AsyncIterator[_T]:
-        """A stream has one reader, for messages or for batches: what one has in its hands the other would skip."""
+        """A stream has one reader, for messages or for batches: each would skip what the other is processing."""
         self._check_membership()
         if self._choice not in (None, reading):
             raise InvalidRequest(problem="a stream is read either as messages or as batches")
@@ -272,10 +272,6 @@ class AsyncStream:
         self._broker.check_fork()
         if self._membership.error is not None and not self.is_closed:
             raise self._membership.error
-
-    def _on_news(self) -> None:
-        self._assignment.interrupt()
-        self._fetcher.wake()
 
     async def _commit_message(self, source: PartitionSource, message: Message) -> None:
         self._check_membership()

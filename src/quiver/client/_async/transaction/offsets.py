@@ -40,7 +40,7 @@ class AsyncTransactionOffsets:
         self._streams[stream] = stream.offsets_handed_out()
 
     def requests(self) -> list[GroupOffsetCommit]:
-        """What a commit says about them; MemberFenced when partitions of a stream went to somebody else."""
+        """What a commit says about them; MemberFenced when partitions of a stream went to another member."""
         named = [
             GroupOffsetCommit(group, [CommitPart(*place, offset) for place, offset in offsets.items()])
             for group, offsets in self._named.items()
@@ -53,7 +53,7 @@ class AsyncTransactionOffsets:
             await stream.refresh()
 
     async def hand_over(self, key: ProducerKey) -> None:
-        """Gives them to the broker, for somebody else's commit."""
+        """Gives them to the broker, for the commit of another client."""
         if groups := self.requests():
             await self._broker.call(AddOffsets(key.producer_id, key.epoch, groups))
 

@@ -1,4 +1,4 @@
-"""One transaction: messages, offsets and acks that count together, or not at all."""
+"""One transaction: messages, offsets and acks, atomically."""
 
 import contextlib
 import logging
@@ -38,7 +38,7 @@ _GENERATIONS = 5
 
 
 class AsyncTransaction:
-    """Use it in a `with` block: leaving it commits, an exception aborts and goes on.
+    """Use it in a `with` block: leaving it commits; an exception aborts the transaction and propagates.
 
     Messages are gathered and sent as a producer does; what fails is raised by `flush` or `commit`. Threads
     (synchronous) and tasks may share it as long as it is open.
@@ -55,7 +55,7 @@ class AsyncTransaction:
         self._enlisted: list[Enlisted] = []
         self._failure: QuiverError | None = None
         self._is_known = False
-        """The broker may have heard of it."""
+        """The broker may know of it."""
 
     async def begin(self) -> "AsyncTransaction":
         self._state.check(TransactionState.NEW)
@@ -116,7 +116,7 @@ class AsyncTransaction:
     ) -> None:
         """Commits how far a group has read, together with the rest.
 
-        Of a stream, which needs `auto_commit=False`: everything that was handed out so far, the message at hand
+        Of a stream, which needs `auto_commit=False`: everything that was handed out so far, the current message
         included; a member that was put out meanwhile cannot commit.
         By name, for a group without members: topic to partition to the next offset to be read.
         """
@@ -127,7 +127,7 @@ class AsyncTransaction:
             self._offsets.add_stream(group)
 
     async def ack(self, job: AsyncJob | AsyncJobBatch) -> None:
-        """Acks a job, or a batch of them, together with the rest; LeaseLost when it is no longer ours.
+        """Acks a job, or a batch of them, together with the rest; LeaseLost when this consumer no longer holds it.
 
         Until the transaction has ended its lease is renewed. If it is aborted the job is open again, or given back
         if its own block was left meanwhile.
@@ -268,7 +268,7 @@ class AsyncTransaction:
         await self._ended(TransactionState.ABORTED, key)
 
     async def _explain(self, error: QuiverError) -> QuiverError:
-        """What to raise. The broker says fenced when it is over: another instance's doing, or nobody's."""
+        """What to raise. The broker answers `fenced` for one that is over, whoever or whatever ended it."""
         if isinstance(error, UnknownProducer):
             await self._ended(TransactionState.ABORTED, None)
             return TransactionAborted(transaction=self.name, problem="the broker has forgotten its producer")
@@ -282,7 +282,7 @@ class AsyncTransaction:
             return fenced
         except QuiverError:
             await self._ended(TransactionState.ABORTED, None)
-        problem = "it took longer than its timeout, was aborted by somebody else, or the broker was restarted"
+        problem = "it took longer than its timeout, was aborted from outside, or the broker was restarted"
         return TransactionAborted(transaction=self.name, problem=problem)
 
     async def _ended(self, state: TransactionState, next_key: ProducerKey | None) -> None:

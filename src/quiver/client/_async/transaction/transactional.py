@@ -1,7 +1,7 @@
-"""A producer of transactions, one after the other: its identity, its producers by topic, and how they end."""
+"""A producer of transactions, one after the other: its identity, a producer per topic, and how they end."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client._async.produce.producer import AsyncProducer
@@ -27,7 +27,7 @@ _IDLE_SECONDS = 3600.0
 
 
 class AsyncTransactional:
-    """Begins transactions, each when the one before has ended; the first asks the broker who it is.
+    """Begins transactions, each when the one before has ended; the first one gets its identity from the broker.
 
     With a transactional id there is one such producer at a time: whoever initialises the id again fences this one,
     and from then on `begin` raises ProducerFenced, until `init` takes the id back.
@@ -39,7 +39,6 @@ class AsyncTransactional:
         transactional_id: str | None,
         timeout_ms: int,
         sending: ProducerConfig | None = None,
-        on_end: "Callable[[AsyncTransactional], None] | None" = None,
     ) -> None:
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
@@ -47,7 +46,7 @@ class AsyncTransactional:
         """How messages are sent, to topics that are used for the first time."""
         self.is_closed = False
         self.broker = broker
-        self._on_end = on_end
+        self._is_reserved = False
         self._beginning = Lock()
         self._mutex = threading.Lock()
         self._key: ProducerKey | None = None
@@ -98,6 +97,16 @@ class AsyncTransactional:
         for producer in self._producers.values():
             await _end(producer)
 
+    # for the pool: those without an id are used by one transaction after the other
+
+    @property
+    def is_reserved(self) -> bool:
+        """Chosen for a transaction that has not ended."""
+        return self._is_reserved
+
+    def reserve(self) -> None:
+        self._is_reserved = True
+
     # for the transaction
 
     async def enter(self, transaction: AsyncTransaction) -> ProducerKey:
@@ -106,8 +115,7 @@ class AsyncTransactional:
         try:
             return await self._enter(transaction)
         except BaseException:
-            if self._on_end is not None:
-                self._on_end(self)
+            self._is_reserved = False
             raise
 
     async def _enter(self, transaction: AsyncTransaction) -> ProducerKey:
@@ -142,15 +150,14 @@ class AsyncTransactional:
         return answer.producers[0]
 
     async def leave(self, transaction: AsyncTransaction, key: ProducerKey | None) -> None:
-        """The transaction has ended. Without a key nobody knows how, or the producer was given away."""
+        """The transaction has ended. Without a key it is not known how, or the producer was handed over."""
         if self._current is not transaction:
             return
         self._key, self._current = key, None
         kept = 0 if key is None and self.transactional_id is None else _PRODUCERS_KEPT
         for topic in list(self._producers)[: max(0, len(self._producers) - kept)]:
             await _end(self._producers.pop(topic))
-        if self._on_end is not None:
-            self._on_end(self)
+        self._is_reserved = False
 
     def fenced(self, error: ProducerFenced) -> None:
         """Another instance has taken the transactional id over."""

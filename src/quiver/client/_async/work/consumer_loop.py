@@ -1,4 +1,4 @@
-"""The background half of a consumer: acks while a handler runs, renewals, requests for more, giving back."""
+"""The background half of a consumer: sends acks while a handler runs, renews leases, receives, gives back."""
 
 import math
 
@@ -81,7 +81,7 @@ class AsyncConsumerLoop:
             if receiver.is_stopped:
                 await self._return_buffered_once()
             elif receiver.is_begun:
-                await self._leave_to_others()
+                await self._return_stale()
                 await receiver.ask()
 
     async def _return_buffered_once(self) -> None:
@@ -92,12 +92,12 @@ class AsyncConsumerLoop:
     def _stale_at(self) -> float:
         return math.inf if self._receiver.window.is_fixed else self._buffer.stale_at()
 
-    async def _leave_to_others(self) -> None:
-        """What has waited for long behind a handler, and would now be renewed, is for whoever has time for it."""
+    async def _return_stale(self) -> None:
+        """Returns what has waited long for a handler and would now be renewed, so that other consumers get it."""
         if self._clock.monotonic() >= self._stale_at() and not self._state.taking.locked():
             self._receiver.window.shrink_to_floor()
             await self.return_buffered()
 
 
 def _ignore(decision: Decision) -> None:
-    """What cannot be given back is no longer ours anyway."""
+    """What cannot be given back is no longer leased to this consumer."""

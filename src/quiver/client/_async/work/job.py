@@ -38,8 +38,8 @@ class AsyncJobSource(MessageSource):
 class AsyncJob(Message, gc=False, eq=False):
     """A message of a queue group, leased to this consumer. The lease is renewed until the job is settled.
 
-    `async with job` acks on leaving; an exception gives the message back with its text, and goes on. The ack goes
-    out within milliseconds together with others; if it is refused, the next job raises that.
+    `async with job` acks on leaving; an exception gives the message back with its text, and propagates. The ack is
+    sent within milliseconds together with others; if it is refused, the next job raises that.
     """
 
     source: AsyncJobSource
@@ -62,7 +62,7 @@ class AsyncJob(Message, gc=False, eq=False):
 
     @property
     def last_error(self) -> str | None:
-        """Why the last delivery came to nothing."""
+        """Why the last delivery failed."""
         return self.source.run.last_error or None
 
     @property
@@ -72,7 +72,7 @@ class AsyncJob(Message, gc=False, eq=False):
         return str(Receipt(run.topic, run.partition, self.offset, run.attempt, *run.lease[2:]))
 
     async def ack(self) -> None:
-        """It is done: on return that is on disk. LeaseLost when it was given to somebody else meanwhile."""
+        """It is done: on return that is on disk. LeaseLost when another consumer got it meanwhile."""
         await self._settle(ACK)
 
     async def nack(self, delay: Duration | None = None, error: str = "", *, counted: bool = True) -> None:
@@ -125,7 +125,7 @@ class AsyncJob(Message, gc=False, eq=False):
         return isinstance(error, Reject)
 
     def leave(self, error: BaseException) -> None:
-        """Decides what an exception means for the message; nobody waits for it to be settled."""
+        """Decides what an exception means for the message; without waiting for it to be settled."""
         run, offset = self.source.run, self.offset
         self._leave_enlisted()
         if self.state or (run.lost is not None and offset in run.lost):
@@ -195,7 +195,7 @@ class AsyncJob(Message, gc=False, eq=False):
             raise
 
     def give_back(self) -> None:
-        """Notes that it is on its way back, and with it all behind it of the same key and lease."""
+        """Notes that it is on its way back, and with it everything after it of the same key and lease."""
         self.state = GIVEN_BACK
         ordered = self.source.ordered
         if ordered is not None and self.key is not None:

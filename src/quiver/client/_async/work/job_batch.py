@@ -21,7 +21,7 @@ from quiver.model.times import Duration, parse_duration_ms
 class AsyncJobBatch:
     """Messages of one or more runs. What was settled job by job is left out when the batch is settled.
 
-    `async with batch` acks on leaving; an exception gives everything back with its text, and goes on.
+    `async with batch` acks on leaving; an exception gives everything back with its text, and propagates.
     """
 
     def __init__(self, settler: AsyncSettler, slices: list[Slice[AsyncOpenedRun]]) -> None:
@@ -44,7 +44,7 @@ class AsyncJobBatch:
 
     @property
     def table(self) -> pa.Table:
-        """The columns of readers, with the topic in front and the attempt behind; nothing is copied."""
+        """The columns of readers, after the topic and before the attempt; nothing is copied."""
         return pa.Table.from_batches([opened.arrow().slice(f, n - f) for opened, f, n in self._pieces])
 
     @property
@@ -56,7 +56,7 @@ class AsyncJobBatch:
         return self.table.combine_chunks().to_batches()[0]
 
     async def ack(self) -> None:
-        """All of it is done: on return that is on disk. LeaseLost when some was given to somebody else meanwhile."""
+        """All of it is done: on return that is on disk. LeaseLost when another consumer got some of it meanwhile."""
         await self._settle(Decision(ACK, self._take_open()))
 
     async def nack(self, delay: Duration | None = None, error: str = "", *, counted: bool = True) -> None:

@@ -11,7 +11,7 @@ from quiver.client.work.held_run import HeldRun
 from quiver.client.work.options import MOST_PER_RECEIVE
 from quiver.client.work.window import PrefetchWindow
 from quiver.model.errors import ConnectionLost, QuiverError, TopicNotFound, error_from_wire
-from quiver.protocol.messages import Answer, Failure
+from quiver.protocol.messages import Failure, Response
 from quiver.protocol.queue_messages import Receive, Received
 
 _WAIT_MS = 20_000
@@ -141,7 +141,7 @@ class AsyncReceiver:
             self._asked, self._asked_at = room, now
             return room
 
-    def _answered(self, answer: Answer | QuiverError, payload: memoryview) -> None:
+    def _answered(self, answer: Response | QuiverError, payload: memoryview) -> None:
         if isinstance(answer, Failure):
             answer = error_from_wire(answer.code, answer.message, answer.retryable)
         if isinstance(answer, QuiverError):

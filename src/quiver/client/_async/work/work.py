@@ -139,7 +139,7 @@ class AsyncWork:
     async def close(self, timeout: Duration | None = None) -> None:
         """Gives back what was not handed out, waits until everything decided is settled, and ends.
 
-        It takes at most `timeout`. Raises the first refusal that nobody was told of. Jobs that are still open
+        It takes at most `timeout`. Raises the first refusal that was not reported yet. Jobs that are still open
         are delivered again after their visibility time. In a forked child it does nothing: leases are the parent's.
         """
         if self.is_closed or self._broker.is_forked:
@@ -233,7 +233,7 @@ class AsyncWork:
             raise limit.error()
 
     async def _next_slice(self, max_count: int, limit: WaitLimit) -> Slice[AsyncOpenedRun] | None:
-        """Messages that are ours; None at the end. Refusals that nobody was told of are raised here."""
+        """Messages that this consumer holds; None at the end. Refusals that were not reported yet are raised here."""
         if not self._loop.is_running:
             if self.is_closed:
                 raise Closed(what="the work")
@@ -277,7 +277,7 @@ class AsyncWork:
             receiver.is_wanted = False
 
     async def _confirm(self, limit: WaitLimit) -> None:
-        """After a long pause of this process nobody knows whether what lies here is still ours: asks the broker."""
+        """After a long pause of this process leases may be over: asks the broker which ones it still holds."""
         if limit.is_over:
             raise limit.error()
         self._state.leases.make_due()

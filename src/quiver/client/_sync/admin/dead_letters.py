@@ -48,8 +48,8 @@ class DeadLetters:
     ) -> DeadLetterPage:
         """A page of the dead letters of a topic, oldest first; a topic that has none gives an empty one.
 
-        Looked for by: ids, partition, group, reason, key, contains, from_time, to_time. A page may be shorter than
-        `limit`; `after` is its `next` for the page behind it.
+        Filters: ids, partition, group, reason, key, contains, from_time, to_time. A page may be shorter than
+        `limit`; `after` is its `next` for the page after it.
         """
         request = messages.ListDeadLetters(
             check_name(topic),
@@ -81,7 +81,7 @@ class DeadLetters:
     ) -> TakenDeadLetters:
         """Sends letters back to the topic and partition they came from, or to another topic: each once.
 
-        Without any word (see `list`) all that are there now; with `limit` the oldest of them.
+        Without filters (see `list`) all that are there now; with `limit` the oldest of them.
         """
         if to is not None:
             check_name(to)
@@ -115,14 +115,14 @@ class DeadLetters:
             answer = (self._broker.call(messages.ListRemovedDeadLetters(name, start))).answer
             if not isinstance(answer, messages.RemovedDeadLetters):
                 raise unexpected(answer)
-            for partition, first, behind in answer.runs:
-                found[partition].add(first, behind)
+            for partition, first, end in answer.runs:
+                found[partition].add(first, end)
             if answer.next is None:
                 return dict(found)
             start = answer.next
 
     def _take(self, request: _Request, options: DeadLetterOptions, limit: int | None) -> TakenDeadLetters:
-        """Slice by slice. What dies meanwhile is left alone: a letter that dies again would go round for ever."""
+        """Slice by slice. What is dead-lettered meanwhile is left alone, or a failing message would never end it."""
         chosen = dead_letter_filter(options, self._broker.clock.now_ms())
         taken = TakenDeadLetters(0, [], [])
         after: DeadLetterCursor | None = None

@@ -91,7 +91,7 @@ class Topics:
         self._broker.call(DeleteTopic(check_name(name)), repeatable=False)
 
     def purge(self, name: str) -> None:
-        """Removes every message of a topic; offsets go on."""
+        """Removes every message of a topic; offsets continue where they were."""
         self._broker.call(PurgeTopic(check_name(name)))
 
     def compact(
@@ -104,7 +104,7 @@ class Topics:
     ) -> CompactedTopic:
         """Compacts a topic now: of each key only the last message stays. With `dry_run` nothing changes.
 
-        InvalidRequest when the topic's `cleanup` is delete. The broker goes on when the timeout is over.
+        InvalidRequest when the topic's `cleanup` is delete. The broker continues after the timeout.
         """
         request = CompactTopic(check_name(name), None if partitions is None else [*partitions], dry_run)
         answer = (self._broker.call(request, timeout=wait_seconds(timeout))).answer

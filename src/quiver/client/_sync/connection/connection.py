@@ -23,13 +23,13 @@ from quiver.protocol.messages import (
     CODECS,
     ENCODINGS,
     PROTOCOL_VERSION,
-    Answer,
     Failure,
     Hello,
     Message,
+    Response,
     Welcome,
 )
-from quiver.protocol.packet import LENGTH_BYTES, NO_CORRELATION, PacketReader, decode_answer, encode_packet
+from quiver.protocol.packet import LENGTH_BYTES, NO_CORRELATION, PacketReader, decode_response, encode_packet
 from quiver.protocol.preface import PREFACE
 
 _END_SECONDS = 5.0
@@ -38,7 +38,7 @@ _CORRELATIONS = 2**32 - 1
 _EMPTY = memoryview(b"")
 _LARGE_BYTES = 64 * 1024
 
-OnAnswer = Callable[[Answer | QuiverError, memoryview], None]
+OnAnswer = Callable[[Response | QuiverError, memoryview], None]
 """Called once, where answers are received: it must be quick and must not wait."""
 
 
@@ -50,7 +50,7 @@ class Outbound(NamedTuple):
 
 
 class Reply(NamedTuple):
-    answer: Answer
+    answer: Response
     payload: memoryview
 
 
@@ -113,7 +113,7 @@ class Connection:
         return self._error
 
     def send(self, requests: Sequence[Outbound]) -> None:
-        """Sends requests one behind the other in one write. Never raises: a lost connection answers them."""
+        """Sends requests one after the other in one write. Never raises: a lost connection answers them."""
         with self._sending:
             buffers: list[Buffer] = []
             for request, payload, on_answer in requests:
@@ -136,7 +136,7 @@ class Connection:
 
     def call(self, request: Message, timeout: float | None) -> Reply:
         """The answer to one request, also when it is a Failure; RequestTimeout or ConnectionLost without one."""
-        waiter: Waiter[tuple[Answer | QuiverError, memoryview]] = Waiter()
+        waiter: Waiter[tuple[Response | QuiverError, memoryview]] = Waiter()
         self.send([Outbound(request, None, lambda answer, payload: waiter.set((answer, payload)))])
         try:
             got = waiter.wait(timeout)
@@ -176,7 +176,7 @@ class Connection:
         self._stream.close()
 
     def after_fork(self, parent_pid: int) -> None:
-        """In the child it is over. Only the descriptor is closed: the parent goes on with the same socket."""
+        """It cannot be used in the child. Only the descriptor is closed: the parent still uses the same socket."""
         self._error = ForkRefused(pid=parent_pid)
         self._waiting, self._sending, self._task = {}, Lock(), None
         self._stream.close()
@@ -189,7 +189,7 @@ class Connection:
                 if count == 0:
                     raise ConnectionLost(address=self.address, problem="the broker closed the connection")
                 for correlation, message, payload in self._packets.received(count):
-                    self._take_answer(correlation, decode_answer(message), payload)
+                    self._take_answer(correlation, decode_response(message), payload)
         except OSError as error:
             self.fail(self._lost(error))
         except RequestTooLarge as error:
@@ -200,7 +200,7 @@ class Connection:
             self.fail(ConnectionLost(address=self.address, problem="receiving was ended"))
             raise
 
-    def _take_answer(self, correlation: int, answer: Answer, payload: memoryview) -> None:
+    def _take_answer(self, correlation: int, answer: Response, payload: memoryview) -> None:
         if correlation == NO_CORRELATION:
             if isinstance(answer, Failure):
                 raise error_from_wire(answer.code, answer.message, answer.retryable)

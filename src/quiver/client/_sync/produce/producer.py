@@ -182,7 +182,7 @@ class Producer:
             self._chunks.flushing -= 1
 
     def give_up(self, error: QuiverError) -> None:
-        """Fails everything that was taken: what was not sent is not, nobody waits for the rest."""
+        """Fails everything that was taken; what was not sent stays unsent, answers to the rest are ignored."""
         self._chunks.seal_all()
         self._sender.give_up(error)
 
@@ -193,7 +193,7 @@ class Producer:
         return self._send_any(value, key, options, self._broker.clock.monotonic() + seconds)
 
     def wake(self) -> None:
-        """Makes sure that what was taken is sent, whether or not somebody waits for it."""
+        """Makes sure that what was taken is sent, whether or not its future is waited for."""
         self._sender.wake()
 
     def _send_any(self, value: Any, key: Any, options: SendOptions, deadline: float | None = None) -> SendFuture:

@@ -35,12 +35,12 @@ from quiver.model.errors import (
 )
 from quiver.protocol.messages import (
     ACKS_NONE,
-    Answer,
     Failure,
     InitProducer,
     Produce,
     Produced,
     ProducerIdentity,
+    Response,
     TopicInfo,
 )
 
@@ -167,7 +167,7 @@ class Sender:
         self._unsettled.forget_failures()
 
     def give_up(self, error: QuiverError) -> None:
-        """Fails whatever is not settled, also what was sent: nobody waits for its answer."""
+        """Fails whatever is not settled, also what was sent: its answer is ignored."""
         with self._pumping:
             self._fail_everything(error, in_flight_too=True)
 
@@ -319,7 +319,7 @@ class Sender:
                 self._answered(queue, batch, answer)
 
     def _answered(
-        self, queue: PartitionSendQueue, batch: Batch, answer: Answer | QuiverError, _: memoryview | None = None
+        self, queue: PartitionSendQueue, batch: Batch, answer: Response | QuiverError, _: memoryview | None = None
     ) -> None:
         if batch.is_settled:
             return

@@ -13,7 +13,6 @@ from quiver.client.read.partition_source import PartitionSource
 from quiver.model.errors import ConnectionLost, OffsetOutOfRange, QuiverError, TopicNotFound, error_from_wire
 from quiver.model.position import EARLIEST
 from quiver.protocol.messages import (
-    Answer,
     Failure,
     Fetch,
     Fetched,
@@ -22,10 +21,11 @@ from quiver.protocol.messages import (
     ListOffsets,
     OffsetPart,
     Offsets,
+    Response,
 )
 
 _Asked = list[tuple[PartitionSource, Cursor]]
-_Arrived = tuple[_Asked, Answer | QuiverError, memoryview, float]
+_Arrived = tuple[_Asked, Response | QuiverError, memoryview, float]
 FetchedFrame = tuple[PartitionSource, StoredFrame]
 
 _MOST_REQUESTS = 4
@@ -78,7 +78,7 @@ class Fetcher:
     def next_frames(self, timeout: float | None = None) -> list[FetchedFrame]:
         """Frames of one answer; none after a wait without any, or when woken. The next request is under way then.
 
-        It waits for at most `timeout` seconds, also for a connection. An error comes behind the frames that were
+        It waits for at most `timeout` seconds, also for a connection. An error is raised after the frames that were
         read before it.
         """
         self._broker.check_fork()
@@ -143,7 +143,7 @@ class Fetcher:
             self._silent_since = self._broker.clock.monotonic()
         self._unread_count += 1
 
-        def on_answer(answer: Answer | QuiverError, payload: memoryview) -> None:
+        def on_answer(answer: Response | QuiverError, payload: memoryview) -> None:
             self._arrived.append((asked, answer, payload, self._broker.clock.monotonic()))
             self._news.set()
 
@@ -155,7 +155,7 @@ class Fetcher:
         self._connection.send([Outbound(request, None, on_answer)])
 
     def _take(
-        self, asked: _Asked, answer: Answer | QuiverError, payload: memoryview, arrived_at: float
+        self, asked: _Asked, answer: Response | QuiverError, payload: memoryview, arrived_at: float
     ) -> list[FetchedFrame]:
         if isinstance(answer, Failure):
             answer = error_from_wire(answer.code, answer.message, answer.retryable)
@@ -186,7 +186,7 @@ class Fetcher:
         return frames
 
     def _recover(self, source: PartitionSource, part: FetchedPart) -> None:
-        """Goes on where one can: behind what retention removed, or a little later. Raises otherwise."""
+        """Continues after what retention removed, or a little later; raises other errors."""
         assert part.error is not None
         error = error_from_wire(part.error.code, part.error.message, part.error.retryable)
         if isinstance(error, TopicNotFound) and self._skips_missing:

@@ -16,9 +16,9 @@ from quiver.model.limits import MIB, Limits
 from quiver.model.position import parse_position
 from quiver.model.sizes import Size
 from quiver.model.times import Duration, parse_duration_ms, wait_seconds
-from quiver.protocol.messages import Answer, Failure, Fetch, Fetched, FetchPart
+from quiver.protocol.messages import Failure, Fetch, Fetched, FetchPart, Response
 
-_Answered = tuple[Answer | QuiverError, memoryview]
+_Answered = tuple[Response | QuiverError, memoryview]
 _NO_BYTES = memoryview(b"")
 
 
@@ -29,7 +29,7 @@ class PendingFetch:
         self._address = address
         self._waiter: Waiter[_Answered] = Waiter()
 
-    def answered(self, answer: Answer | QuiverError, payload: memoryview) -> None:
+    def answered(self, answer: Response | QuiverError, payload: memoryview) -> None:
         self._waiter.set((answer, payload))
 
     def result(self, timeout: Duration | None = None) -> FetchedFrames:
@@ -112,7 +112,7 @@ def _request(
     return Fetch([part], parse_duration_ms(max_wait, "max_wait"), 1, size, is_committed(isolation))
 
 
-def _frames_of(answer: Answer | QuiverError, payload: memoryview) -> FetchedFrames:
+def _frames_of(answer: Response | QuiverError, payload: memoryview) -> FetchedFrames:
     if isinstance(answer, Fetched) and len(answer.parts) == 1:
         [part] = answer.parts
         if part.error is None:

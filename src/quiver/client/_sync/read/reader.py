@@ -103,7 +103,7 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        """Ends the iteration; what was fetched ahead is let go."""
+        """Ends the iteration; what was fetched ahead is dropped."""
         self._is_closed = True
         self._fetcher.wake()
 

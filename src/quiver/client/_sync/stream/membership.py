@@ -3,10 +3,10 @@
 
 import contextlib
 import logging
-from collections.abc import Callable
 
 from quiver.client._backend_sync import Lock, Signal, Task
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
+from quiver.client._sync.read.fetcher import Fetcher
 from quiver.client.read.partition_source import PartitionSource
 from quiver.client.stream.assignment import Assignment, listed
 from quiver.client.stream.options import StreamConfig
@@ -33,22 +33,19 @@ _LEAVE_SECONDS = 5.0
 
 
 class Membership:
-    """Heartbeats are sent while handlers run, however long.
-
-    `on_change` is called when the assignment changes or is lost.
-    """
+    """Heartbeats are sent while handlers run, however long. The fetcher is woken when the assignment changes."""
 
     def __init__(
         self,
         broker: ReconnectingConnection,
         options: StreamConfig,
         assignment: Assignment,
-        on_change: Callable[[], None],
+        fetcher: Fetcher,
     ) -> None:
         self._broker = broker
         self._options = options
         self._assignment = assignment
-        self._on_change = on_change
+        self._fetcher = fetcher
         self._committing = Lock()
         self._releasing = Lock()
         self._stop = Signal()
@@ -93,7 +90,7 @@ class Membership:
         self._commit([source], offset)
 
     def release(self, sources: list[PartitionSource]) -> None:
-        """Tells the broker that partitions were let go of, after committing them if that is done here.
+        """Tells the broker that partitions were given up, after committing them with auto commit.
 
         What it could not be told before is tried again.
         """
@@ -103,7 +100,7 @@ class Membership:
             if not keys:
                 return
             if read:
-                _logger.info("group %s: lets go of %s", self._options.group, listed(read))
+                _logger.info("group %s: releases %s", self._options.group, listed(read))
             if self._options.auto_commit_seconds is not None:
                 with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
                     self._commit(read)
@@ -188,10 +185,15 @@ class Membership:
         if answer.version > self._version:
             self._version, self.generation = answer.version, answer.generation
         self._assignment.apply(answer)
-        self._on_change()
+        self._wake_reader()
 
     def _lose(self, error: QuiverError) -> None:
         if not (self._stop.is_set or self._broker.is_closed):
             _logger.warning("group %s: %s is no longer a member: %s", self._options.group, self.member_id, error)
         self.error = error
-        self._on_change()
+        self._wake_reader()
+
+    def _wake_reader(self) -> None:
+        """Makes the reader look at its assignment, after the message it has now."""
+        self._assignment.interrupt()
+        self._fetcher.wake()

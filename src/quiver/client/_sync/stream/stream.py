@@ -54,7 +54,7 @@ class Stream:
         """Messages that were left out because their time to live was over; they count as processed."""
         self._wait_limit = WaitLimit(broker.clock, fetch_broker.log, options.timeout_seconds)
         self._assignment = Assignment()
-        self._membership = Membership(broker, options, self._assignment, self._on_news)
+        self._membership = Membership(broker, options, self._assignment, self._fetcher)
         self._is_open = False
         self.is_closed = False
         self._reading: Iterator[_Found | MessageTimeout] = self._read()
@@ -234,7 +234,7 @@ class Stream:
                 limit.restart()
 
     def _keep_up(self) -> None:
-        """Between two messages: begins with new partitions, lets go of others, and says when membership is lost."""
+        """Between two messages: reads added partitions, releases revoked ones, raises when membership is lost."""
         error = self._membership.error
         if error is not None and not self.is_closed:
             self._tell(self._options.on_lost, self._assignment.lose_all())
@@ -262,7 +262,7 @@ class Stream:
                 raise
 
     def _chosen(self, reading: Iterator[_T]) -> Iterator[_T]:
-        """A stream has one reader, for messages or for batches: what one has in its hands the other would skip."""
+        """A stream has one reader, for messages or for batches: each would skip what the other is processing."""
         self._check_membership()
         if self._choice not in (None, reading):
             raise InvalidRequest(problem="a stream is read either as messages or as batches")
@@ -273,10 +273,6 @@ class Stream:
         self._broker.check_fork()
         if self._membership.error is not None and not self.is_closed:
             raise self._membership.error
-
-    def _on_news(self) -> None:
-        self._assignment.interrupt()
-        self._fetcher.wake()
 
     def _commit_message(self, source: PartitionSource, message: Message) -> None:
         self._check_membership()

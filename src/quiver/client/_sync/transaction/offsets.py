@@ -41,7 +41,7 @@ class TransactionOffsets:
         self._streams[stream] = stream.offsets_handed_out()
 
     def requests(self) -> list[GroupOffsetCommit]:
-        """What a commit says about them; MemberFenced when partitions of a stream went to somebody else."""
+        """What a commit says about them; MemberFenced when partitions of a stream went to another member."""
         named = [
             GroupOffsetCommit(group, [CommitPart(*place, offset) for place, offset in offsets.items()])
             for group, offsets in self._named.items()
@@ -54,7 +54,7 @@ class TransactionOffsets:
             stream.refresh()
 
     def hand_over(self, key: ProducerKey) -> None:
-        """Gives them to the broker, for somebody else's commit."""
+        """Gives them to the broker, for the commit of another client."""
         if groups := self.requests():
             self._broker.call(AddOffsets(key.producer_id, key.epoch, groups))
 

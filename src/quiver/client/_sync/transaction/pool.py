@@ -16,10 +16,9 @@ class TransactionPool:
         self._broker = broker
         self._mutex = threading.Lock()
         self._named: dict[str, Transactional] = {}
-        self._idle: dict[Transactional, None] = {}
-        self._busy: dict[Transactional, None] = {}
+        self._unnamed: list[Transactional] = []
         self._handed_out: WeakSet[Transactional] = WeakSet()
-        """Without an id, and somebody's own."""
+        """Without an id, and used only by whoever asked for it."""
 
     def get(
         self, transactional_id: str | None, timeout_ms: int, sending: ProducerConfig | None = None
@@ -46,22 +45,18 @@ class TransactionPool:
         if transactional_id is not None:
             return self.get(transactional_id, timeout_ms)
         with self._mutex:
-            chosen = next((each for each in self._idle if each.timeout_ms == timeout_ms), None)
+            self._unnamed = [each for each in self._unnamed if not each.is_closed]
+            free = (each for each in self._unnamed if not each.is_reserved and each.timeout_ms == timeout_ms)
+            chosen = next(free, None)
             if chosen is None:
-                chosen = Transactional(self._broker, None, timeout_ms, on_end=self._on_end)
-            self._idle.pop(chosen, None)
-            self._busy[chosen] = None
+                chosen = Transactional(self._broker, None, timeout_ms)
+                self._unnamed.append(chosen)
+            chosen.reserve()
             return chosen
 
     def close(self) -> None:
         """Aborts what is open, as far as the broker can be reached at once."""
         with self._mutex:
-            known = [*self._named.values(), *self._idle, *self._busy, *self._handed_out]
+            known = [*self._named.values(), *self._unnamed, *self._handed_out]
         for each in known:
             each.close()
-
-    def _on_end(self, ended: Transactional) -> None:
-        with self._mutex:
-            if ended in self._busy and not ended.is_closed:
-                del self._busy[ended]
-                self._idle[ended] = None

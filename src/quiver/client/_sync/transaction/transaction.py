@@ -1,5 +1,5 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""One transaction: messages, offsets and acks that count together, or not at all."""
+"""One transaction: messages, offsets and acks, atomically."""
 
 import contextlib
 import logging
@@ -39,7 +39,7 @@ _GENERATIONS = 5
 
 
 class Transaction:
-    """Use it in a `with` block: leaving it commits, an exception aborts and goes on.
+    """Use it in a `with` block: leaving it commits; an exception aborts the transaction and propagates.
 
     Messages are gathered and sent as a producer does; what fails is raised by `flush` or `commit`. Threads
     (synchronous) and tasks may share it as long as it is open.
@@ -56,7 +56,7 @@ class Transaction:
         self._enlisted: list[Enlisted] = []
         self._failure: QuiverError | None = None
         self._is_known = False
-        """The broker may have heard of it."""
+        """The broker may know of it."""
 
     def begin(self) -> "Transaction":
         self._state.check(TransactionState.NEW)
@@ -113,7 +113,7 @@ class Transaction:
     def commit_offsets(self, group: Stream | str, offsets: Mapping[str, Mapping[int, int]] | None = None) -> None:
         """Commits how far a group has read, together with the rest.
 
-        Of a stream, which needs `auto_commit=False`: everything that was handed out so far, the message at hand
+        Of a stream, which needs `auto_commit=False`: everything that was handed out so far, the current message
         included; a member that was put out meanwhile cannot commit.
         By name, for a group without members: topic to partition to the next offset to be read.
         """
@@ -124,7 +124,7 @@ class Transaction:
             self._offsets.add_stream(group)
 
     def ack(self, job: Job | JobBatch) -> None:
-        """Acks a job, or a batch of them, together with the rest; LeaseLost when it is no longer ours.
+        """Acks a job, or a batch of them, together with the rest; LeaseLost when this consumer no longer holds it.
 
         Until the transaction has ended its lease is renewed. If it is aborted the job is open again, or given back
         if its own block was left meanwhile.
@@ -265,7 +265,7 @@ class Transaction:
         self._ended(TransactionState.ABORTED, key)
 
     def _explain(self, error: QuiverError) -> QuiverError:
-        """What to raise. The broker says fenced when it is over: another instance's doing, or nobody's."""
+        """What to raise. The broker answers `fenced` for one that is over, whoever or whatever ended it."""
         if isinstance(error, UnknownProducer):
             self._ended(TransactionState.ABORTED, None)
             return TransactionAborted(transaction=self.name, problem="the broker has forgotten its producer")
@@ -279,7 +279,7 @@ class Transaction:
             return fenced
         except QuiverError:
             self._ended(TransactionState.ABORTED, None)
-        problem = "it took longer than its timeout, was aborted by somebody else, or the broker was restarted"
+        problem = "it took longer than its timeout, was aborted from outside, or the broker was restarted"
         return TransactionAborted(transaction=self.name, problem=problem)
 
     def _ended(self, state: TransactionState, next_key: ProducerKey | None) -> None:

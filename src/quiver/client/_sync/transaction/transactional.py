@@ -1,8 +1,8 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""A producer of transactions, one after the other: its identity, its producers by topic, and how they end."""
+"""A producer of transactions, one after the other: its identity, a producer per topic, and how they end."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from quiver.client._backend_sync import Lock, sleep
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
@@ -28,7 +28,7 @@ _IDLE_SECONDS = 3600.0
 
 
 class Transactional:
-    """Begins transactions, each when the one before has ended; the first asks the broker who it is.
+    """Begins transactions, each when the one before has ended; the first one gets its identity from the broker.
 
     With a transactional id there is one such producer at a time: whoever initialises the id again fences this one,
     and from then on `begin` raises ProducerFenced, until `init` takes the id back.
@@ -40,7 +40,6 @@ class Transactional:
         transactional_id: str | None,
         timeout_ms: int,
         sending: ProducerConfig | None = None,
-        on_end: "Callable[[Transactional], None] | None" = None,
     ) -> None:
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
@@ -48,7 +47,7 @@ class Transactional:
         """How messages are sent, to topics that are used for the first time."""
         self.is_closed = False
         self.broker = broker
-        self._on_end = on_end
+        self._is_reserved = False
         self._beginning = Lock()
         self._mutex = threading.Lock()
         self._key: ProducerKey | None = None
@@ -99,6 +98,16 @@ class Transactional:
         for producer in self._producers.values():
             _end(producer)
 
+    # for the pool: those without an id are used by one transaction after the other
+
+    @property
+    def is_reserved(self) -> bool:
+        """Chosen for a transaction that has not ended."""
+        return self._is_reserved
+
+    def reserve(self) -> None:
+        self._is_reserved = True
+
     # for the transaction
 
     def enter(self, transaction: Transaction) -> ProducerKey:
@@ -107,8 +116,7 @@ class Transactional:
         try:
             return self._enter(transaction)
         except BaseException:
-            if self._on_end is not None:
-                self._on_end(self)
+            self._is_reserved = False
             raise
 
     def _enter(self, transaction: Transaction) -> ProducerKey:
@@ -143,15 +151,14 @@ class Transactional:
         return answer.producers[0]
 
     def leave(self, transaction: Transaction, key: ProducerKey | None) -> None:
-        """The transaction has ended. Without a key nobody knows how, or the producer was given away."""
+        """The transaction has ended. Without a key it is not known how, or the producer was handed over."""
         if self._current is not transaction:
             return
         self._key, self._current = key, None
         kept = 0 if key is None and self.transactional_id is None else _PRODUCERS_KEPT
         for topic in list(self._producers)[: max(0, len(self._producers) - kept)]:
             _end(self._producers.pop(topic))
-        if self._on_end is not None:
-            self._on_end(self)
+        self._is_reserved = False
 
     def fenced(self, error: ProducerFenced) -> None:
         """Another instance has taken the transactional id over."""

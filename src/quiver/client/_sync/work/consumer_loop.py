@@ -1,5 +1,5 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""The background half of a consumer: acks while a handler runs, renewals, requests for more, giving back."""
+"""The background half of a consumer: sends acks while a handler runs, renews leases, receives, gives back."""
 
 import math
 
@@ -82,7 +82,7 @@ class ConsumerLoop:
             if receiver.is_stopped:
                 self._return_buffered_once()
             elif receiver.is_begun:
-                self._leave_to_others()
+                self._return_stale()
                 receiver.ask()
 
     def _return_buffered_once(self) -> None:
@@ -93,12 +93,12 @@ class ConsumerLoop:
     def _stale_at(self) -> float:
         return math.inf if self._receiver.window.is_fixed else self._buffer.stale_at()
 
-    def _leave_to_others(self) -> None:
-        """What has waited for long behind a handler, and would now be renewed, is for whoever has time for it."""
+    def _return_stale(self) -> None:
+        """Returns what has waited long for a handler and would now be renewed, so that other consumers get it."""
         if self._clock.monotonic() >= self._stale_at() and not self._state.taking.locked():
             self._receiver.window.shrink_to_floor()
             self.return_buffered()
 
 
 def _ignore(decision: Decision) -> None:
-    """What cannot be given back is no longer ours anyway."""
+    """What cannot be given back is no longer leased to this consumer."""

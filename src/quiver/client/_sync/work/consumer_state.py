@@ -28,7 +28,7 @@ class ConsumerState:
         self.decided: deque[AckedJob | Decision] = deque()
         """Jobs that are done, and other decisions, to be sent in this order."""
         self.errors: deque[QuiverError] = deque(maxlen=_ERRORS_KEPT)
-        """Refusals that nobody waited for: whoever asks for the next job gets them."""
+        """Refusals that no caller waited for: whoever asks for the next job gets them."""
         self.taking = Lock()
         """Held by whoever takes messages from the buffer."""
         self.loop_wake = Signal()
@@ -48,7 +48,7 @@ class ConsumerState:
             self.loop_wake.set()
 
     def note_refused(self, error: QuiverError) -> None:
-        """Something was refused that nobody waits for, or messages are damaged."""
+        """Something was refused that no caller waits for, or messages are damaged."""
         self.errors.append(error)
         self.buffer.return_current()
         self.news.set()

@@ -37,8 +37,8 @@ class JobSource(MessageSource):
 class Job(Message, gc=False, eq=False):
     """A message of a queue group, leased to this consumer. The lease is renewed until the job is settled.
 
-    `with job` acks on leaving; an exception gives the message back with its text, and goes on. The ack goes
-    out within milliseconds together with others; if it is refused, the next job raises that.
+    `with job` acks on leaving; an exception gives the message back with its text, and propagates. The ack is
+    sent within milliseconds together with others; if it is refused, the next job raises that.
     """
 
     source: JobSource
@@ -61,7 +61,7 @@ class Job(Message, gc=False, eq=False):
 
     @property
     def last_error(self) -> str | None:
-        """Why the last delivery came to nothing."""
+        """Why the last delivery failed."""
         return self.source.run.last_error or None
 
     @property
@@ -71,7 +71,7 @@ class Job(Message, gc=False, eq=False):
         return str(Receipt(run.topic, run.partition, self.offset, run.attempt, *run.lease[2:]))
 
     def ack(self) -> None:
-        """It is done: on return that is on disk. LeaseLost when it was given to somebody else meanwhile."""
+        """It is done: on return that is on disk. LeaseLost when another consumer got it meanwhile."""
         self._settle(ACK)
 
     def nack(self, delay: Duration | None = None, error: str = "", *, counted: bool = True) -> None:
@@ -124,7 +124,7 @@ class Job(Message, gc=False, eq=False):
         return isinstance(error, Reject)
 
     def leave(self, error: BaseException) -> None:
-        """Decides what an exception means for the message; nobody waits for it to be settled."""
+        """Decides what an exception means for the message; without waiting for it to be settled."""
         run, offset = self.source.run, self.offset
         self._leave_enlisted()
         if self.state or (run.lost is not None and offset in run.lost):
@@ -192,7 +192,7 @@ class Job(Message, gc=False, eq=False):
             raise
 
     def give_back(self) -> None:
-        """Notes that it is on its way back, and with it all behind it of the same key and lease."""
+        """Notes that it is on its way back, and with it everything after it of the same key and lease."""
         self.state = GIVEN_BACK
         ordered = self.source.ordered
         if ordered is not None and self.key is not None:

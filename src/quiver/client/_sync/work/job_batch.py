@@ -22,7 +22,7 @@ from quiver.model.times import Duration, parse_duration_ms
 class JobBatch:
     """Messages of one or more runs. What was settled job by job is left out when the batch is settled.
 
-    `with batch` acks on leaving; an exception gives everything back with its text, and goes on.
+    `with batch` acks on leaving; an exception gives everything back with its text, and propagates.
     """
 
     def __init__(self, settler: Settler, slices: list[Slice[OpenedRun]]) -> None:
@@ -45,7 +45,7 @@ class JobBatch:
 
     @property
     def table(self) -> pa.Table:
-        """The columns of readers, with the topic in front and the attempt behind; nothing is copied."""
+        """The columns of readers, after the topic and before the attempt; nothing is copied."""
         return pa.Table.from_batches([opened.arrow().slice(f, n - f) for opened, f, n in self._pieces])
 
     @property
@@ -57,7 +57,7 @@ class JobBatch:
         return self.table.combine_chunks().to_batches()[0]
 
     def ack(self) -> None:
-        """All of it is done: on return that is on disk. LeaseLost when some was given to somebody else meanwhile."""
+        """All of it is done: on return that is on disk. LeaseLost when another consumer got some of it meanwhile."""
         self._settle(Decision(ACK, self._take_open()))
 
     def nack(self, delay: Duration | None = None, error: str = "", *, counted: bool = True) -> None:

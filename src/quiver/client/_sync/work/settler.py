@@ -14,7 +14,7 @@ from quiver.client.work.settled_log import log_settled
 from quiver.client.work.settlement import AckedJob, Decision, Part, Refusal, Span, gather, refusals
 from quiver.model.errors import ConnectionLost, LeaseLost, QuiverError, RequestTimeout, error_from_wire
 from quiver.model.settlement import EXTEND
-from quiver.protocol.messages import Answer, Failure
+from quiver.protocol.messages import Failure, Response
 from quiver.protocol.queue_messages import Settle, Settled, SettledPart
 from quiver.structures.ordered_set import OrderedSet
 
@@ -38,7 +38,7 @@ class SettleRequest:
 class Settler:
     """Jobs that are done, and other decisions, are appended to `decided`; whoever has a reason pumps.
 
-    What nobody waits for goes out in one or two requests at a time, so that acks gather while the last ones are
+    What no caller waits for is sent in one or two requests at a time, so that acks gather while the last ones are
     written to disk.
     """
 
@@ -48,7 +48,7 @@ class Settler:
         self.decided = state.decided
         self.clock = broker.clock
         self.is_asleep = True
-        """Nobody looks at `decided` by himself: `wake` must be called."""
+        """The loop does not look at `decided` by itself: `wake` must be called."""
         self.is_closed = False
         self.leases = state.leases
         self.wake = state.loop_wake.set
@@ -71,7 +71,7 @@ class Settler:
         return 1 if self._state.is_ordered else _MAX_IN_FLIGHT
 
     def decide(self, decision: Decision) -> None:
-        """To be sent soon; nobody waits for it. A forked child decides nothing."""
+        """To be sent soon, without waiting for the answer. A forked child decides nothing."""
         if self._broker.is_forked:
             return
         self._append(decision)
@@ -203,7 +203,7 @@ class Settler:
         self._reason_chars -= chars
         return taken
 
-    def _answered(self, request: SettleRequest, answer: Answer | QuiverError, _: memoryview) -> None:
+    def _answered(self, request: SettleRequest, answer: Response | QuiverError, _: memoryview) -> None:
         if isinstance(answer, Failure):
             answer = error_from_wire(answer.code, answer.message, answer.retryable)
         elif not isinstance(answer, Settled | QuiverError) or (

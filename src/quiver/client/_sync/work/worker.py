@@ -80,8 +80,8 @@ class Worker:
     def _next_of_key(self, job: Job) -> Job | None:
         if not self._work.is_ordered:
             return None
-        if job.state == GIVEN_BACK:  # and with it what was leased behind it
-            for gone in self._queues.drop_behind(job, job.source.run.lease):
+        if job.state == GIVEN_BACK:  # and with it what was leased after it
+            for gone in self._queues.drop_after(job, job.source.run.lease):
                 gone.forget()
         return self._queues.next_after(job, is_over=self._work.is_stopped)
 

@@ -201,7 +201,7 @@ class InFlightBatches:
             self._busy.clear()
 
     def take_all(self, *, in_flight_too: bool) -> Sequence[Batch]:
-        """Takes out everything, also what is in flight if nobody will wait for its answer."""
+        """Takes out everything, and what is in flight too if its answer is to be ignored."""
         with self._mutex:
             batches, self._misplaced = self._misplaced, []
             for queue in self._queues.values():

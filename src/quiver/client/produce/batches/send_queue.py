@@ -3,7 +3,7 @@
 A batch waits, is in flight, and ends: acked, refused for good, or returned to be sent again. As soon as one returns,
 nothing more is sent until nothing is in flight; then the returned ones go first, in their old order and under their
 old sequence numbers, so that the broker recognises what it already has. A batch that is out of sequence
-although nothing in front of it was open shows that the numbers cannot be repaired: the queue asks for a new epoch, in
+although nothing before it was open shows that the numbers cannot be repaired: the queue asks for a new epoch, in
 which the batches are numbered from 0.
 """
 
@@ -93,7 +93,7 @@ class PartitionSendQueue:
             self.retry_at = now + self.backoff.next_seconds()
 
     def out_of_sequence(self, batch: Batch) -> None:
-        """The broker expected another number. That is no news when something in front of it is still open."""
+        """The broker expected another number. That is expected while something before it is still open."""
         self.in_flight.discard(batch)
         self.returned.append(batch)
         if batch.is_head:
@@ -110,7 +110,7 @@ class PartitionSendQueue:
             batch.is_uncertain = False
 
     def renumber(self, sequence: int) -> None:
-        """A batch with this number was refused and goes elsewhere: nothing behind it can be stored yet."""
+        """A batch with this number was refused and goes elsewhere: nothing after it can be stored yet."""
         self.next_sequence = sequence
         for batch in self.waiting:
             if batch.sequence >= sequence:

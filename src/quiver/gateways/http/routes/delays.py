@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response
 from quiver.model.delayed import DelayedMessage, DelayedStatus
 from quiver.model.errors import DelayedNotFound, InvalidName, InvalidRequest, PartitionNotFound, TopicNotFound
 from quiver.model.numbers import shown, whole_number
@@ -33,7 +33,7 @@ class PartitionQuery(msgspec.Struct, kw_only=True):
     ) = None
 
 
-class DelayedAnswer(msgspec.Struct, kw_only=True):
+class DelayedResponse(msgspec.Struct, kw_only=True):
     topic: str
     partition: int
     id: int
@@ -44,15 +44,15 @@ class DelayedAnswer(msgspec.Struct, kw_only=True):
     state: DelayedStatus
 
 
-class DelayedListAnswer(msgspec.Struct, kw_only=True):
+class DelayedListResponse(msgspec.Struct, kw_only=True):
     """Pending messages in order of time, and next_skip while there are more."""
 
-    messages: list[DelayedAnswer]
+    messages: list[DelayedResponse]
     count: Annotated[int, Meta(description="How many are pending.")]
     next_skip: int | UnsetType = UNSET
 
 
-class CanceledAnswer(msgspec.Struct, kw_only=True):
+class CanceledResponse(msgspec.Struct, kw_only=True):
     topic: str
     partition: int
     id: int
@@ -61,7 +61,7 @@ class CanceledAnswer(msgspec.Struct, kw_only=True):
     state: DelayedStatus = "cancelled"
 
 
-class LatenessAnswer(msgspec.Struct, kw_only=True):
+class LatenessResponse(msgspec.Struct, kw_only=True):
     """Seconds between the time of a message and its arrival in the topic, since the broker began."""
 
     p50: float
@@ -70,7 +70,7 @@ class LatenessAnswer(msgspec.Struct, kw_only=True):
     max: float
 
 
-class DelayStatsAnswer(msgspec.Struct, kw_only=True):
+class DelayStatsResponse(msgspec.Struct, kw_only=True):
     pending_count: int
     scheduled_count: int
     delivered_count: int
@@ -78,41 +78,41 @@ class DelayStatsAnswer(msgspec.Struct, kw_only=True):
     expired_count: Annotated[int, Meta(description="Would have expired before their time.")]
     lost_count: Annotated[int, Meta(description="Could not be read when their time came.")]
     avg_delay: Annotated[float, Meta(description="Seconds, of those delivered since the broker began.")]
-    lateness: LatenessAnswer
+    lateness: LatenessResponse
 
 
 class DelayedRoutes:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def list(self, request: Request) -> Answer:
+    async def list(self, request: Request) -> Response:
         topic, query = request.topic(), request.query(DelayedQuery)
         page = await self._broker.delays.page(topic, skip=query.skip, limit=min(query.limit, _MAX_LIMIT))
         now_ms, end = self._broker.clock.now_ms(), query.skip + len(page.messages)
-        shown = [_shown(topic, message, now_ms) for message in page.messages]
+        shown = [_to_response(topic, message, now_ms) for message in page.messages]
         more = end if page.messages and end < page.total else UNSET
-        return Answer(DelayedListAnswer(messages=shown, count=page.total, next_skip=more))
+        return Response(DelayedListResponse(messages=shown, count=page.total, next_skip=more))
 
-    async def get(self, request: Request) -> Answer:
+    async def get(self, request: Request) -> Response:
         return await self._get(request, request.partition())
 
-    async def get_by_id(self, request: Request) -> Answer:
+    async def get_by_id(self, request: Request) -> Response:
         return await self._get(request, request.query(PartitionQuery).partition)
 
-    async def cancel(self, request: Request) -> Answer:
+    async def cancel(self, request: Request) -> Response:
         return await self._cancel(request, request.partition())
 
-    async def cancel_by_id(self, request: Request) -> Answer:
+    async def cancel_by_id(self, request: Request) -> Response:
         partition = request.query(PartitionQuery).partition
         if partition is None:
             partition = (await self._broker.delays.get(request.topic(), None, _id_of(request))).partition
         return await self._cancel(request, partition)
 
-    async def stats(self, request: Request) -> Answer:
+    async def stats(self, request: Request) -> Response:
         stats = await self._broker.delays.stats()
         lateness = stats.lateness
-        return Answer(
-            DelayStatsAnswer(
+        return Response(
+            DelayStatsResponse(
                 pending_count=stats.pending,
                 scheduled_count=stats.scheduled,
                 delivered_count=stats.delivered,
@@ -120,7 +120,7 @@ class DelayedRoutes:
                 expired_count=stats.expired,
                 lost_count=stats.lost,
                 avg_delay=round(stats.average_delay_ms / 1000, 3),
-                lateness=LatenessAnswer(
+                lateness=LatenessResponse(
                     p50=lateness.percentile_ms(0.5) / 1000,
                     p95=lateness.percentile_ms(0.95) / 1000,
                     p99=lateness.percentile_ms(0.99) / 1000,
@@ -129,16 +129,16 @@ class DelayedRoutes:
             )
         )
 
-    async def _get(self, request: Request, partition: int | None) -> Answer:
+    async def _get(self, request: Request, partition: int | None) -> Response:
         topic = request.topic()
         message = await self._broker.delays.get(topic, partition, _id_of(request))
-        return Answer(_shown(topic, message, self._broker.clock.now_ms()))
+        return Response(_to_response(topic, message, self._broker.clock.now_ms()))
 
-    async def _cancel(self, request: Request, partition: int) -> Answer:
+    async def _cancel(self, request: Request, partition: int) -> Response:
         topic, id = request.topic(), _id_of(request)
         if id not in await self._broker.delays.cancel(topic, partition, [id]):
             raise DelayedNotFound(topic=topic, partition=partition, id=id)
-        return Answer(CanceledAnswer(topic=topic, partition=partition, id=id, offset=id))
+        return Response(CanceledResponse(topic=topic, partition=partition, id=id, offset=id))
 
 
 def _id_of(request: Request) -> int:
@@ -155,9 +155,9 @@ def _second(seconds: int) -> str:
     return format_time(seconds * 1000).removesuffix("000Z")
 
 
-def _shown(topic: str, message: DelayedMessage, now_ms: int) -> DelayedAnswer:
+def _to_response(topic: str, message: DelayedMessage, now_ms: int) -> DelayedResponse:
     remaining_ms = max(0, message.deliver_at_ms - now_ms) if message.state == "pending" else 0
-    return DelayedAnswer(
+    return DelayedResponse(
         topic=topic,
         partition=message.partition,
         id=message.id,
@@ -182,13 +182,15 @@ def delayed_routes(broker: "Broker") -> Routes:
                 summary="List the messages of a topic that wait for their time",
                 tag=tag,
                 query=DelayedQuery,
-                answer=DelayedListAnswer,
+                response=DelayedListResponse,
                 errors=known,
             )
         },
         "/topics/{topic}/delayed/{partition}/{id}": {
-            "GET": Operation(handler=routes.get, summary=look, tag=tag, answer=DelayedAnswer, errors=one),
-            "DELETE": Operation(handler=routes.cancel, summary=cancel, tag=tag, answer=CanceledAnswer, errors=one),
+            "GET": Operation(handler=routes.get, summary=look, tag=tag, response=DelayedResponse, errors=one),
+            "DELETE": Operation(
+                handler=routes.cancel, summary=cancel, tag=tag, response=CanceledResponse, errors=one
+            ),
         },
         "/topics/{topic}/delayed/{id}": {
             "GET": Operation(
@@ -196,7 +198,7 @@ def delayed_routes(broker: "Broker") -> Routes:
                 summary=look,
                 tag=tag,
                 query=PartitionQuery,
-                answer=DelayedAnswer,
+                response=DelayedResponse,
                 errors=one,
             ),
             "DELETE": Operation(
@@ -204,7 +206,7 @@ def delayed_routes(broker: "Broker") -> Routes:
                 summary=cancel,
                 tag=tag,
                 query=PartitionQuery,
-                answer=CanceledAnswer,
+                response=CanceledResponse,
                 errors=one,
             ),
         },
@@ -213,7 +215,7 @@ def delayed_routes(broker: "Broker") -> Routes:
                 handler=routes.stats,
                 summary="How many messages wait, were delivered and cancelled, and how late they came",
                 tag=tag,
-                answer=DelayStatsAnswer,
+                response=DelayStatsResponse,
             )
         },
     }

@@ -6,14 +6,14 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.field_notes import NAME, PRIORITY, needed, note
 from quiver.gateways.http.media import Media
 from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response
 from quiver.gateways.http.routes.messages.incoming import Base64, MessageToPublish, Text, new_message
-from quiver.gateways.http.routes.messages.message import message_answer
-from quiver.gateways.http.routes.topics.topics import DeletedAnswer, ListQuery
+from quiver.gateways.http.routes.messages.message import message_response
+from quiver.gateways.http.routes.topics.topics import DeletedResponse, ListQuery
 from quiver.model.errors import (
     InvalidName,
     InvalidRequest,
@@ -111,7 +111,7 @@ class AddScheduleRequest(AlterScheduleRequest, kw_only=True):
         )
 
 
-class ScheduleAnswer(msgspec.Struct, kw_only=True):
+class ScheduleResponse(msgspec.Struct, kw_only=True):
     """`value` when the bytes are UTF-8, `value_base64` otherwise; key and headers likewise."""
 
     name: str
@@ -134,10 +134,10 @@ class ScheduleAnswer(msgspec.Struct, kw_only=True):
     headers_base64: dict[str, str] | UnsetType = UNSET
 
 
-class ScheduleListAnswer(msgspec.Struct, kw_only=True):
+class ScheduleListResponse(msgspec.Struct, kw_only=True):
     """All schedules by name; with `limit` a page of them, and next_skip while there are more."""
 
-    schedules: list[ScheduleAnswer]
+    schedules: list[ScheduleResponse]
     count: int
     next_skip: int | UnsetType = UNSET
 
@@ -146,46 +146,46 @@ class ScheduleRoutes:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def list(self, request: Request) -> Answer:
+    async def list(self, request: Request) -> Response:
         query = request.query(ListQuery)
         states = self._broker.schedules.list()
         end = len(states) if query.limit is None else query.skip + query.limit
-        return Answer(
-            ScheduleListAnswer(
-                schedules=[_answer(state) for state in states[query.skip : end]],
+        return Response(
+            ScheduleListResponse(
+                schedules=[_response(state) for state in states[query.skip : end]],
                 count=len(states),
                 next_skip=end if end < len(states) else UNSET,
             )
         )
 
-    async def add(self, request: Request) -> Answer:
+    async def add(self, request: Request) -> Response:
         wanted = await request.body(AddScheduleRequest)
-        return Answer(_answer(await self._broker.schedules.add(wanted.schedule(request.media))), 201)
+        return Response(_response(await self._broker.schedules.add(wanted.schedule(request.media))), 201)
 
-    async def describe(self, request: Request) -> Answer:
-        return Answer(_answer(self._broker.schedules.get(_name_of(request))))
+    async def describe(self, request: Request) -> Response:
+        return Response(_response(self._broker.schedules.get(_name_of(request))))
 
-    async def alter(self, request: Request) -> Answer:
+    async def alter(self, request: Request) -> Response:
         name = _name_of(request)
         wanted = await request.body(AlterScheduleRequest)
-        return Answer(_answer(await self._broker.schedules.alter(name, wanted.changes(request.media))))
+        return Response(_response(await self._broker.schedules.alter(name, wanted.changes(request.media))))
 
-    async def run(self, request: Request) -> Answer:
-        return Answer(_answer(await self._broker.schedules.run(_name_of(request))))
+    async def run(self, request: Request) -> Response:
+        return Response(_response(await self._broker.schedules.run(_name_of(request))))
 
-    async def remove(self, request: Request) -> Answer:
+    async def remove(self, request: Request) -> Response:
         name = _name_of(request)
         await self._broker.schedules.remove(name)
-        return Answer(DeletedAnswer(name))
+        return Response(DeletedResponse(name))
 
 
 def _name_of(request: Request) -> str:
     return check_name(unquote(request.params["schedule"]), "schedule")
 
 
-def _answer(state: ScheduleState) -> ScheduleAnswer:
+def _response(state: ScheduleState) -> ScheduleResponse:
     schedule = state.schedule
-    content = message_answer(
+    content = message_response(
         StoredMessage(
             partition=0,
             offset=0,
@@ -197,7 +197,7 @@ def _answer(state: ScheduleState) -> ScheduleAnswer:
             priority=schedule.priority,
         )
     )
-    return ScheduleAnswer(
+    return ScheduleResponse(
         name=schedule.name,
         cron=schedule.cron,
         timezone=schedule.timezone,
@@ -217,16 +217,16 @@ def schedule_routes(broker: "Broker") -> Routes:
     routes, known = ScheduleRoutes(broker), (InvalidName, ScheduleNotFound)
     bad = (InvalidRequest, InvalidName, TopicNotFound, MessageTooLarge)
 
-    def operation(handler: Handler, summary: str, answer: Any, **more: Any) -> Operation:
-        return Operation(handler=handler, summary=summary, tag="Schedules", answer=answer, **more)
+    def operation(handler: Handler, summary: str, response: Any, **more: Any) -> Operation:
+        return Operation(handler=handler, summary=summary, tag="Schedules", response=response, **more)
 
     return {
         "/schedules": {
-            "GET": operation(routes.list, "List recurring schedules", ScheduleListAnswer, query=ListQuery),
+            "GET": operation(routes.list, "List recurring schedules", ScheduleListResponse, query=ListQuery),
             "POST": operation(
                 routes.add,
                 "Send a message at recurring times",
-                ScheduleAnswer,
+                ScheduleResponse,
                 body=AddScheduleRequest,
                 example={"name": "nightly", "cron": "0 3 * * *", "timezone": "Europe/Berlin", "topic": "jobs"}
                 | {"value": {"job": "cleanup"}},
@@ -235,20 +235,20 @@ def schedule_routes(broker: "Broker") -> Routes:
             ),
         },
         "/schedules/{schedule}": {
-            "GET": operation(routes.describe, "Describe a schedule", ScheduleAnswer, errors=known),
+            "GET": operation(routes.describe, "Describe a schedule", ScheduleResponse, errors=known),
             "PATCH": operation(
                 routes.alter,
                 "Change, pause or resume a schedule",
-                ScheduleAnswer,
+                ScheduleResponse,
                 body=AlterScheduleRequest,
                 example={"paused": True},
                 errors=(*bad, ScheduleNotFound),
             ),
-            "DELETE": operation(routes.remove, "Remove a schedule", DeletedAnswer, errors=known),
+            "DELETE": operation(routes.remove, "Remove a schedule", DeletedResponse, errors=known),
         },
         "/schedules/{schedule}/run": {
             "POST": operation(
-                routes.run, "Send its message now, once", ScheduleAnswer, errors=(*known, TopicNotFound)
+                routes.run, "Send its message now, once", ScheduleResponse, errors=(*known, TopicNotFound)
             )
         },
     }

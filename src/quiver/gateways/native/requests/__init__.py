@@ -1,1 +1,1 @@
-"""What the native gateway answers, by capability."""
+"""What the native gateway responds, by capability."""

@@ -22,4 +22,4 @@ async def _compact(broker: Broker, request: CompactTopic) -> Message:
     )
 
 
-COMPACTION_ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {CompactTopic: _compact}
+COMPACTION_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {CompactTopic: _compact}

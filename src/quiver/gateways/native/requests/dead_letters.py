@@ -42,7 +42,7 @@ async def _redrive(broker: Broker, request: RedriveDeadLetters) -> Message:
         to=request.to,
         dry_run=request.dry_run,
     )
-    return _answer(taken, at_ms)
+    return _response(taken, at_ms)
 
 
 async def _purge(broker: Broker, request: PurgeDeadLetters) -> Message:
@@ -51,7 +51,7 @@ async def _purge(broker: Broker, request: PurgeDeadLetters) -> Message:
     taken = await broker.dead_letters.purge(
         request.topic, Search(request.filter, request.after), limit=request.limit, dry_run=request.dry_run
     )
-    return _answer(taken, at_ms)
+    return _response(taken, at_ms)
 
 
 async def _list_removed(broker: Broker, request: ListRemovedDeadLetters) -> Message:
@@ -64,7 +64,7 @@ def _check_limit(limit: int | None) -> None:
         raise InvalidRequest(problem="limit is 1 or more; leave it out for all")
 
 
-def _answer(taken: DeadLettersTaken, at_ms: int) -> TakenDeadLetters:
+def _response(taken: DeadLettersTaken, at_ms: int) -> TakenDeadLetters:
     return TakenDeadLetters(
         taken.letter_count,
         [(id.partition, id.offset) for id in taken.ids],
@@ -74,7 +74,7 @@ def _answer(taken: DeadLettersTaken, at_ms: int) -> TakenDeadLetters:
     )
 
 
-DEAD_LETTER_ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+DEAD_LETTER_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     ListDeadLetters: _list,
     RedriveDeadLetters: _redrive,
     PurgeDeadLetters: _purge,

@@ -35,7 +35,7 @@ async def _cancel(broker: Broker, request: CancelDelayed) -> Message:
     return CancelledDelayed(sorted(await broker.delays.cancel(request.topic, request.partition, request.ids)))
 
 
-DELAY_ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+DELAY_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     ListDelayed: _list,
     GetDelayed: _get,
     CancelDelayed: _cancel,

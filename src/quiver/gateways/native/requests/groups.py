@@ -157,7 +157,7 @@ async def _alter(broker: Broker, request: AlterGroup) -> Message:
     return Done()
 
 
-GROUP_ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+GROUP_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     JoinGroup: _join,
     GroupHeartbeat: _heartbeat,
     LeaveGroup: _leave,

@@ -46,7 +46,7 @@ async def receive(broker: Broker, request: Receive, connection: str) -> list[Lea
 
 
 def received(leases: Sequence[Lease]) -> tuple[Received, Payload]:
-    """The answer, and the frames that follow it."""
+    """The response, and the frames that follow it."""
     runs = [
         ReceivedRun(
             topic.id,
@@ -106,7 +106,7 @@ async def _describe(broker: Broker, request: DescribeQueues) -> Message:
     return QueueDepths([QueueDepth(*await broker.queue_depths.of(request.topic, request.group))])
 
 
-QUEUE_ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+QUEUE_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     Settle: _settle,
     DescribeQueues: _describe,
 }

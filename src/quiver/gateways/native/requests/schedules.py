@@ -73,7 +73,7 @@ def _info(state: ScheduleState) -> ScheduleInfo:
     )
 
 
-SCHEDULE_ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+SCHEDULE_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     AddSchedule: _add,
     ListSchedules: _list,
     AlterSchedule: _alter,

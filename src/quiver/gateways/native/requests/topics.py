@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from quiver.broker.broker import Broker
-from quiver.gateways.native.requests.compaction import COMPACTION_ANSWERS
-from quiver.gateways.native.requests.dead_letters import DEAD_LETTER_ANSWERS
-from quiver.gateways.native.requests.delays import DELAY_ANSWERS
-from quiver.gateways.native.requests.groups import GROUP_ANSWERS
-from quiver.gateways.native.requests.queues import QUEUE_ANSWERS
-from quiver.gateways.native.requests.schedules import SCHEDULE_ANSWERS
-from quiver.gateways.native.requests.transactions import TRANSACTION_ANSWERS
+from quiver.gateways.native.requests.compaction import COMPACTION_RESPONSES
+from quiver.gateways.native.requests.dead_letters import DEAD_LETTER_RESPONSES
+from quiver.gateways.native.requests.delays import DELAY_RESPONSES
+from quiver.gateways.native.requests.groups import GROUP_RESPONSES
+from quiver.gateways.native.requests.queues import QUEUE_RESPONSES
+from quiver.gateways.native.requests.schedules import SCHEDULE_RESPONSES
+from quiver.gateways.native.requests.transactions import TRANSACTION_RESPONSES
 from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.topic import Topic
 from quiver.protocol.failure import failure_of
@@ -122,7 +122,7 @@ async def _ping(broker: Broker, request: Ping) -> Message:
     return Done()
 
 
-_ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     GetMetadata: _metadata,
     ListOffsets: _list_offsets,
     InitProducer: _init_producer,
@@ -133,16 +133,16 @@ _ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     AddPartitions: _add_partitions,
     PurgeTopic: _purge_topic,
     Ping: _ping,
-    **GROUP_ANSWERS,
-    **QUEUE_ANSWERS,
-    **SCHEDULE_ANSWERS,
-    **DEAD_LETTER_ANSWERS,
-    **DELAY_ANSWERS,
-    **TRANSACTION_ANSWERS,
-    **COMPACTION_ANSWERS,
+    **GROUP_RESPONSES,
+    **QUEUE_RESPONSES,
+    **SCHEDULE_RESPONSES,
+    **DEAD_LETTER_RESPONSES,
+    **DELAY_RESPONSES,
+    **TRANSACTION_RESPONSES,
+    **COMPACTION_RESPONSES,
 }
 
 
-async def answer_request(broker: Broker, request: Message) -> Message:
-    """The answer to any request but Hello, Produce, Fetch and Receive; raises QuiverError."""
-    return await _ANSWERS[type(request)](broker, request)
+async def response_request(broker: Broker, request: Message) -> Message:
+    """The response to any request but Hello, Produce, Fetch and Receive; raises QuiverError."""
+    return await _RESPONSES[type(request)](broker, request)

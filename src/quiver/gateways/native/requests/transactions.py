@@ -46,14 +46,14 @@ async def _add_acks(broker: Broker, request: AddAcks) -> Message:
 
 
 async def _commit(broker: Broker, request: CommitTransaction) -> Message:
-    answer = await broker.transactions.commit(
+    response = await broker.transactions.commit(
         request.producers,
         key=request.key,
         description=request.description,
         offsets=request.offsets,
         acks=request.acks,
     )
-    return TransactionEnded(*answer)
+    return TransactionEnded(*response)
 
 
 async def _abort(broker: Broker, request: AbortTransaction) -> Message:
@@ -75,7 +75,7 @@ async def _stats(broker: Broker, request: GetTransactionStats) -> Message:
     return TransactionStats(*broker.transactions.stats())
 
 
-TRANSACTION_ANSWERS: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+TRANSACTION_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     InitTransactions: _init,
     BeginTransaction: _begin,
     AddOffsets: _add_offsets,

@@ -7,11 +7,11 @@ from msgspec import Meta
 
 from quiver.dead_letters.search import Search
 from quiver.dead_letters.service import MAX_LIMIT, DeadLettersTaken
-from quiver.gateways.http.answer import Answer, StreamedAnswer
 from quiver.gateways.http.field_notes import NAME, note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
-from quiver.gateways.http.routes.dead_letters.answers import LettersAnswer, page_answer
+from quiver.gateways.http.response import Response, StreamedResponse
+from quiver.gateways.http.routes.dead_letters.responses import LettersResponse, page_response
 from quiver.model.dead_letter import (
     DeadLetterFilter,
     dead_letter_topic,
@@ -65,7 +65,7 @@ class RedriveRequest(PurgeRequest, kw_only=True):
     to: Annotated[str | None, note("Another topic than the one they came from.", **NAME)] = None
 
 
-class TakenAnswer(msgspec.Struct, kw_only=True):
+class TakenResponse(msgspec.Struct, kw_only=True):
     dlq_topic: str
     dry_run: bool
     count: int
@@ -73,11 +73,11 @@ class TakenAnswer(msgspec.Struct, kw_only=True):
     not_found: Annotated[list[str], Meta(description="Asked for by id, and not there (any more).")]
 
 
-class RedriveAnswer(TakenAnswer, kw_only=True):
+class RedriveResponse(TakenResponse, kw_only=True):
     redriven: int
 
 
-class PurgeAnswer(TakenAnswer, kw_only=True):
+class PurgeResponse(TakenResponse, kw_only=True):
     purged: int
 
 
@@ -85,28 +85,28 @@ class DeadLetterRoutes:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def list(self, request: Request) -> Answer | StreamedAnswer:
+    async def list(self, request: Request) -> Response | StreamedResponse:
         topic, query = request.topic(), request.query(LetterQuery)
         ids = None if query.ids is None else query.ids.split(",")
         after = None if query.after is None else parse_dead_letter_cursor(query.after)
         search = Search(_filter(query, ids), after, query.order == "newest")
         page = await self._broker.dead_letters.page(topic, search, limit=min(query.limit, MAX_LIMIT), skip=query.skip)
-        return page_answer(request, page, dead_letter_topic(topic))
+        return page_response(request, page, dead_letter_topic(topic))
 
-    async def redrive(self, request: Request) -> Answer:
+    async def redrive(self, request: Request) -> Response:
         topic, wanted = request.topic(), await request.body(RedriveRequest)
         to = None if wanted.to is None else check_name(wanted.to)
         taken = await self._broker.dead_letters.redrive(
             topic, _search(wanted), limit=wanted.limit, to=to, dry_run=bool(wanted.dry_run)
         )
-        return Answer(RedriveAnswer(redriven=taken.letter_count, **_shown(topic, wanted, taken)))
+        return Response(RedriveResponse(redriven=taken.letter_count, **_to_response(topic, wanted, taken)))
 
-    async def purge(self, request: Request) -> Answer:
+    async def purge(self, request: Request) -> Response:
         topic, wanted = request.topic(), await request.body(PurgeRequest)
         taken = await self._broker.dead_letters.purge(
             topic, _search(wanted), limit=wanted.limit, dry_run=bool(wanted.dry_run)
         )
-        return Answer(PurgeAnswer(purged=taken.letter_count, **_shown(topic, wanted, taken)))
+        return Response(PurgeResponse(purged=taken.letter_count, **_to_response(topic, wanted, taken)))
 
 
 def dead_letter_routes(broker: "Broker") -> Routes:
@@ -122,7 +122,7 @@ def dead_letter_routes(broker: "Broker") -> Routes:
                 handler=routes.list,
                 summary="Dead letters of a topic",
                 query=LetterQuery,
-                answer=LettersAnswer,
+                response=LettersResponse,
             )
         },
         "/topics/{topic}/dlq/redrive": {
@@ -131,7 +131,7 @@ def dead_letter_routes(broker: "Broker") -> Routes:
                 summary="Send dead letters back to where they came from",
                 body=RedriveRequest,
                 example={"reason": "max_attempts", "dry_run": True},
-                answer=RedriveAnswer,
+                response=RedriveResponse,
             )
         },
         "/topics/{topic}/dlq/purge": {
@@ -140,7 +140,7 @@ def dead_letter_routes(broker: "Broker") -> Routes:
                 summary="Remove dead letters for good",
                 body=PurgeRequest,
                 example={"ids": ["0:42"], "dry_run": True},
-                answer=PurgeAnswer,
+                response=PurgeResponse,
             )
         },
     }
@@ -168,7 +168,7 @@ def _filter(fields: LetterFields, ids: list[str] | None) -> DeadLetterFilter:
     )
 
 
-def _shown(topic: str, wanted: PurgeRequest, taken: DeadLettersTaken) -> dict[str, Any]:
+def _to_response(topic: str, wanted: PurgeRequest, taken: DeadLettersTaken) -> dict[str, Any]:
     return {
         "dlq_topic": dead_letter_topic(topic),
         "dry_run": bool(wanted.dry_run),

@@ -6,20 +6,20 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request
-from quiver.gateways.http.routes.groups.answers import (
-    AllRebalanceStatsAnswer,
-    CooperativeGroupAnswer,
-    GroupAnswer,
-    RebalanceStatsAnswer,
-    cooperative_group_answer,
-    group_answer,
+from quiver.gateways.http.response import Response
+from quiver.gateways.http.routes.groups.responses import (
+    AllRebalanceStatsResponse,
+    CooperativeGroupResponse,
+    GroupResponse,
+    RebalanceStatsResponse,
+    cooperative_group_response,
+    group_response,
     stats_fields,
 )
 from quiver.gateways.http.routes.queues.settings import QueueSettingsBody
-from quiver.gateways.http.routes.topics.topics import DeletedAnswer, Duration, ListQuery
+from quiver.gateways.http.routes.topics.topics import DeletedResponse, Duration, ListQuery
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, InvalidName, InvalidRequest, InvalidSetting
 from quiver.model.names import check_name
 from quiver.streams.membership import RebalanceStats
@@ -35,7 +35,7 @@ def group_of(request: Request) -> str:
     return check_name(unquote(request.params["group"]), "group")
 
 
-class GroupSummaryAnswer(msgspec.Struct, kw_only=True):
+class GroupSummaryResponse(msgspec.Struct, kw_only=True):
     id: str
     kind: str
     state: str
@@ -47,10 +47,10 @@ class GroupSummaryAnswer(msgspec.Struct, kw_only=True):
     retrying: Annotated[int, Meta(description="Messages that were given back and wait for their retry.")]
 
 
-class GroupListAnswer(msgspec.Struct, kw_only=True):
+class GroupListResponse(msgspec.Struct, kw_only=True):
     """All groups by name; with `limit` a page of them, and next_skip while there are more."""
 
-    groups: list[GroupSummaryAnswer]
+    groups: list[GroupSummaryResponse]
     count: int
     next_skip: int | UnsetType = UNSET
 
@@ -71,13 +71,13 @@ class GroupRoutes:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def list(self, request: Request) -> Answer:
+    async def list(self, request: Request) -> Response:
         query = request.query(ListQuery)
         summaries = await self._broker.group_admin.summaries(query.skip, query.limit)
         count = len(self._broker.groups.groups())
         end = count if query.limit is None else query.skip + query.limit
         shown = [
-            GroupSummaryAnswer(
+            GroupSummaryResponse(
                 id=summary.id,
                 kind=summary.kind,
                 state=summary.state,
@@ -90,51 +90,51 @@ class GroupRoutes:
             )
             for summary in summaries
         ]
-        return Answer(GroupListAnswer(groups=shown, count=count, next_skip=end if end < count else UNSET))
+        return Response(GroupListResponse(groups=shown, count=count, next_skip=end if end < count else UNSET))
 
-    async def describe(self, request: Request) -> Answer:
-        return Answer(await group_answer(await self._broker.group_admin.describe(group_of(request))))
+    async def describe(self, request: Request) -> Response:
+        return Response(await group_response(await self._broker.group_admin.describe(group_of(request))))
 
-    async def describe_cooperative(self, request: Request) -> Answer:
-        return Answer(await cooperative_group_answer(await self._broker.group_admin.describe(group_of(request))))
+    async def describe_cooperative(self, request: Request) -> Response:
+        return Response(await cooperative_group_response(await self._broker.group_admin.describe(group_of(request))))
 
-    async def alter(self, request: Request) -> Answer:
+    async def alter(self, request: Request) -> Response:
         group = group_of(request)
         wanted = await request.body(GroupSettingsRequest)
         await self._broker.group_admin.alter(group, wanted.given())
-        return Answer(await group_answer(await self._broker.group_admin.describe(group)))
+        return Response(await group_response(await self._broker.group_admin.describe(group)))
 
-    async def delete(self, request: Request) -> Answer:
+    async def delete(self, request: Request) -> Response:
         group = group_of(request)
         await self._broker.group_admin.delete(group)
-        return Answer(DeletedAnswer(group))
+        return Response(DeletedResponse(group))
 
-    async def rebalance_stats(self, request: Request) -> Answer:
+    async def rebalance_stats(self, request: Request) -> Response:
         group = self._broker.streams.group(group_of(request))
-        return Answer(RebalanceStatsAnswer(**stats_fields(group.membership.stats)))
+        return Response(RebalanceStatsResponse(**stats_fields(group.membership.stats)))
 
-    async def all_rebalance_stats(self, request: Request) -> Answer:
+    async def all_rebalance_stats(self, request: Request) -> Response:
         groups = self._broker.groups.groups()
         stats = {name: self._broker.streams.group(name).membership.stats for name in sorted(groups)}
-        shown = {name: RebalanceStatsAnswer(**stats_fields(one)) for name, one in stats.items()}
+        shown = {name: RebalanceStatsResponse(**stats_fields(one)) for name, one in stats.items()}
         together = RebalanceStats.together(stats.values())
-        return Answer(AllRebalanceStatsAnswer(groups=shown, **stats_fields(together)))
+        return Response(AllRebalanceStatsResponse(groups=shown, **stats_fields(together)))
 
 
 def group_routes(broker: "Broker") -> Routes:
     routes, known = GroupRoutes(broker), (InvalidName, GroupNotFound)
 
-    def operation(handler: Handler, summary: str, answer: Any, **more: Any) -> Operation:
-        return Operation(handler=handler, summary=summary, tag="Groups", answer=answer, **more)
+    def operation(handler: Handler, summary: str, response: Any, **more: Any) -> Operation:
+        return Operation(handler=handler, summary=summary, tag="Groups", response=response, **more)
 
     return {
-        "/groups": {"GET": operation(routes.list, "List groups", GroupListAnswer, query=ListQuery)},
+        "/groups": {"GET": operation(routes.list, "List groups", GroupListResponse, query=ListQuery)},
         "/groups/{group}": {
-            "GET": operation(routes.describe, "Describe a group: members, offsets, lag", GroupAnswer, errors=known),
+            "GET": operation(routes.describe, "Describe a group: members, offsets, lag", GroupResponse, errors=known),
             "PATCH": operation(
                 routes.alter,
                 "Change the settings of a group",
-                GroupAnswer,
+                GroupResponse,
                 body=GroupSettingsRequest,
                 example={"offsets_retention": "30d"},
                 errors=(InvalidRequest, InvalidSetting, *known),
@@ -142,7 +142,7 @@ def group_routes(broker: "Broker") -> Routes:
             "DELETE": operation(
                 routes.delete,
                 "Delete a group that has no members, and its offsets",
-                DeletedAnswer,
+                DeletedResponse,
                 errors=(*known, GroupNotEmpty),
             ),
         },
@@ -150,14 +150,14 @@ def group_routes(broker: "Broker") -> Routes:
             "GET": operation(
                 routes.describe_cooperative,
                 "Describe a group, with what each member has",
-                CooperativeGroupAnswer,
+                CooperativeGroupResponse,
                 errors=known,
             )
         },
         "/groups/{group}/rebalance/stats": {
-            "GET": operation(routes.rebalance_stats, "Rebalances of a group", RebalanceStatsAnswer, errors=known)
+            "GET": operation(routes.rebalance_stats, "Rebalances of a group", RebalanceStatsResponse, errors=known)
         },
         "/rebalance/stats": {
-            "GET": operation(routes.all_rebalance_stats, "Rebalances of all groups", AllRebalanceStatsAnswer)
+            "GET": operation(routes.all_rebalance_stats, "Rebalances of all groups", AllRebalanceStatsResponse)
         },
     }

@@ -1,4 +1,4 @@
-"""Bodies of requests by members, and of their answers."""
+"""Bodies of requests by members, and of their responses."""
 
 from typing import Annotated, Literal
 
@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from quiver.gateways.http.field_notes import needed, note
-from quiver.gateways.http.routes.groups.answers import Deadline, Labels, PartitionRef
+from quiver.gateways.http.routes.groups.responses import Deadline, Labels, PartitionRef
 from quiver.gateways.http.routes.topics.topics import Duration
 from quiver.streams.assignors import AssignorName
 from quiver.streams.member import MemberState
@@ -47,7 +47,7 @@ class MemberQuery(msgspec.Struct, kw_only=True):
     member_id: Annotated[str | None, needed()] = None
 
 
-class JoinAnswer(msgspec.Struct, kw_only=True):
+class JoinResponse(msgspec.Struct, kw_only=True):
     member_id: str
     generation: int
     leader_id: str | None
@@ -59,8 +59,8 @@ class JoinAnswer(msgspec.Struct, kw_only=True):
     rebalance_required: Annotated[bool, Meta(description="True: others have to let go first; join again, or poll.")]
 
 
-class CooperativeJoinAnswer(JoinAnswer, kw_only=True):
-    """The fields of a join and of a CooperativeAnswer."""
+class CooperativeJoinResponse(JoinResponse, kw_only=True):
+    """The fields of a join and of a CooperativeResponse."""
 
     status: Literal["ok"] = "ok"
     partitions_to_revoke: list[PartitionRef]
@@ -69,13 +69,13 @@ class CooperativeJoinAnswer(JoinAnswer, kw_only=True):
     revocation_deadline: Deadline
 
 
-class HeartbeatAnswer(msgspec.Struct, kw_only=True):
+class HeartbeatResponse(msgspec.Struct, kw_only=True):
     status: Literal["ok"] = "ok"
     generation: int
     rebalance_required: bool
 
 
-class AssignmentAnswer(msgspec.Struct, kw_only=True):
+class AssignmentResponse(msgspec.Struct, kw_only=True):
     member_id: str
     generation: int
     partitions: list[PartitionRef]

@@ -4,27 +4,27 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
-from quiver.gateways.http.routes.groups.answers import (
-    CooperativeAnswer,
-    DoneAnswer,
-    cooperative_fields,
-    labels,
-    partition_refs,
-)
+from quiver.gateways.http.response import Response
 from quiver.gateways.http.routes.groups.groups import group_of
 from quiver.gateways.http.routes.groups.member_bodies import (
-    AssignmentAnswer,
-    CooperativeJoinAnswer,
-    HeartbeatAnswer,
+    AssignmentResponse,
+    CooperativeJoinResponse,
     HeartbeatRequest,
-    JoinAnswer,
+    HeartbeatResponse,
     JoinRequest,
+    JoinResponse,
     LeaveRequest,
     MemberQuery,
     RevokeRequest,
+)
+from quiver.gateways.http.routes.groups.responses import (
+    CooperativeResponse,
+    DoneResponse,
+    cooperative_fields,
+    labels,
+    partition_refs,
 )
 from quiver.model.errors import (
     GenerationMismatch,
@@ -80,33 +80,35 @@ class MembershipRoutes:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def join(self, request: Request) -> Answer:
+    async def join(self, request: Request) -> Response:
         group = group_of(request)
         news = await self._join(group, await request.body(JoinRequest), "eager")
-        return Answer(JoinAnswer(**self._join_fields(group, news)))
+        return Response(JoinResponse(**self._join_fields(group, news)))
 
-    async def join_cooperative(self, request: Request) -> Answer:
+    async def join_cooperative(self, request: Request) -> Response:
         group = group_of(request)
         news = await self._join(group, await request.body(JoinRequest), "cooperative")
-        return Answer(
-            CooperativeJoinAnswer(**(self._join_fields(group, news) | cooperative_fields(self._broker, news)))
+        return Response(
+            CooperativeJoinResponse(**(self._join_fields(group, news) | cooperative_fields(self._broker, news)))
         )
 
-    async def heartbeat(self, request: Request) -> Answer:
+    async def heartbeat(self, request: Request) -> Response:
         group, beat = group_of(request), await request.body(HeartbeatRequest)
         news = await self._broker.poll_members.heartbeat(
             group, required_member(beat.member_id), beat.generation, tell=False
         )
-        return Answer(HeartbeatAnswer(generation=news.view.generation, rebalance_required=news.rebalance_required))
+        return Response(
+            HeartbeatResponse(generation=news.view.generation, rebalance_required=news.rebalance_required)
+        )
 
-    async def heartbeat_cooperative(self, request: Request) -> Answer:
+    async def heartbeat_cooperative(self, request: Request) -> Response:
         group, beat = group_of(request), await request.body(HeartbeatRequest)
         news = await self._broker.poll_members.heartbeat(
             group, required_member(beat.member_id), beat.generation, tell=True
         )
-        return Answer(CooperativeAnswer(**cooperative_fields(self._broker, news)))
+        return Response(CooperativeResponse(**cooperative_fields(self._broker, news)))
 
-    async def revoke(self, request: Request) -> Answer:
+    async def revoke(self, request: Request) -> Response:
         group, wanted = group_of(request), await request.body(RevokeRequest)
         if wanted.revoked_partitions is None:
             raise InvalidRequest(problem='the body needs "revoked_partitions": [{topic, partition}]')
@@ -117,19 +119,19 @@ class MembershipRoutes:
         news = await self._broker.poll_members.revoke(
             group, required_member(wanted.member_id), partitions, wanted.generation
         )
-        return Answer(CooperativeAnswer(**cooperative_fields(self._broker, news)))
+        return Response(CooperativeResponse(**cooperative_fields(self._broker, news)))
 
-    async def leave(self, request: Request) -> Answer:
+    async def leave(self, request: Request) -> Response:
         group, wanted = group_of(request), await request.body(LeaveRequest)
         await self._broker.poll_members.leave(group, required_member(wanted.member_id))
-        return Answer(DoneAnswer())
+        return Response(DoneResponse())
 
-    async def leave_cooperative(self, request: Request) -> Answer:
+    async def leave_cooperative(self, request: Request) -> Response:
         group, wanted = group_of(request), await request.body(LeaveRequest)
         member_id = required_member(wanted.member_id)
         await self._broker.poll_members.leave(group, member_id)
-        return Answer(
-            CooperativeAnswer(
+        return Response(
+            CooperativeResponse(
                 member_id=member_id,
                 generation=self._broker.streams.group(group).membership.generation,
                 rebalance_required=False,
@@ -140,12 +142,12 @@ class MembershipRoutes:
             )
         )
 
-    async def assignment(self, request: Request) -> Answer:
+    async def assignment(self, request: Request) -> Response:
         group, query = group_of(request), request.query(MemberQuery)
         view = self._broker.poll_members.assignment(group, required_member(query.member_id))
         refs = partition_refs(self._broker, view.assigned)
-        return Answer(
-            AssignmentAnswer(
+        return Response(
+            AssignmentResponse(
                 member_id=view.member_id,
                 generation=view.generation,
                 partitions=refs,
@@ -206,7 +208,7 @@ def membership_routes(broker: "Broker") -> Routes:
         summary="What a member may read now",
         tag="Groups",
         query=MemberQuery,
-        answer=AssignmentAnswer,
+        response=AssignmentResponse,
         errors=_KNOWN,
     )
     posts = _plain_routes(routes) | _cooperative_routes(routes)
@@ -219,12 +221,12 @@ def membership_routes(broker: "Broker") -> Routes:
 def _plain_routes(routes: MembershipRoutes) -> dict[str, Operation]:
     return {
         "heartbeat": Operation(
-            handler=routes.heartbeat, summary="A member's sign of life", answer=HeartbeatAnswer, **_HEARTBEAT
+            handler=routes.heartbeat, summary="A member's sign of life", response=HeartbeatResponse, **_HEARTBEAT
         ),
         "join": Operation(
-            handler=routes.join, summary="Join a group, or come back (eager)", answer=JoinAnswer, **_JOIN
+            handler=routes.join, summary="Join a group, or come back (eager)", response=JoinResponse, **_JOIN
         ),
-        "leave": Operation(handler=routes.leave, summary="Leave a group", answer=DoneAnswer, **_LEAVE),
+        "leave": Operation(handler=routes.leave, summary="Leave a group", response=DoneResponse, **_LEAVE),
     }
 
 
@@ -233,22 +235,22 @@ def _cooperative_routes(routes: MembershipRoutes) -> dict[str, Operation]:
         "heartbeat/cooperative": Operation(
             handler=routes.heartbeat_cooperative,
             summary="A member's sign of life; hears what it has and what it is to let go of",
-            answer=CooperativeAnswer,
+            response=CooperativeResponse,
             **_HEARTBEAT,
         ),
         "join/cooperative": Operation(
             handler=routes.join_cooperative,
             summary="Join a group, or come back (cooperative)",
-            answer=CooperativeJoinAnswer,
+            response=CooperativeJoinResponse,
             **_JOIN,
         ),
         "revoke": Operation(
             handler=routes.revoke,
             summary="A member has let go of partitions",
-            answer=CooperativeAnswer,
+            response=CooperativeResponse,
             **_REVOKE,
         ),
         "leave/cooperative": Operation(
-            handler=routes.leave_cooperative, summary="Leave a group", answer=CooperativeAnswer, **_LEAVE
+            handler=routes.leave_cooperative, summary="Leave a group", response=CooperativeResponse, **_LEAVE
         ),
     }

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.field_notes import NAME, needed, note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request, partition_number
-from quiver.gateways.http.routes.groups.answers import DoneAnswer
+from quiver.gateways.http.response import Response
 from quiver.gateways.http.routes.groups.groups import group_of
+from quiver.gateways.http.routes.groups.responses import DoneResponse
 from quiver.model.errors import (
     GenerationMismatch,
     GroupNotEmpty,
@@ -46,7 +46,7 @@ class GroupOffsetsQuery(msgspec.Struct, kw_only=True):
     topic: Annotated[str | None, note("All topics when absent.", **NAME)] = None
 
 
-class GroupOffsetsAnswer(msgspec.Struct, kw_only=True):
+class GroupOffsetsResponse(msgspec.Struct, kw_only=True):
     """The next offset to read, by topic and partition."""
 
     topics: dict[str, dict[str, int]]
@@ -64,22 +64,22 @@ class ResetRequest(msgspec.Struct, kw_only=True):
     dry_run: bool | None = None
 
 
-class ResetPartitionAnswer(msgspec.Struct):
+class ResetPartitionResponse(msgspec.Struct):
     old: int | None
     new: int
 
 
-class ResetAnswer(msgspec.Struct, kw_only=True):
+class ResetResponse(msgspec.Struct, kw_only=True):
     topic: str
     dry_run: bool
-    partitions: dict[str, ResetPartitionAnswer]
+    partitions: dict[str, ResetPartitionResponse]
 
 
 class GroupOffsetRoutes:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def commit(self, request: Request) -> Answer:
+    async def commit(self, request: Request) -> Response:
         group = group_of(request)
         wanted = await request.body(CommitRequest)
         if wanted.offsets is None:
@@ -95,9 +95,9 @@ class GroupOffsetRoutes:
             generation=wanted.generation,
             metadata=wanted.metadata or "",
         )
-        return Answer(DoneAnswer())
+        return Response(DoneResponse())
 
-    async def committed(self, request: Request) -> Answer:
+    async def committed(self, request: Request) -> Response:
         group, query = group_of(request), request.query(GroupOffsetsQuery)
         committed = self._broker.streams.committed(group)
         if query.topic is not None:
@@ -107,17 +107,17 @@ class GroupOffsetRoutes:
             topic: {str(number): offset for number, offset in sorted(offsets.items())}
             for topic, offsets in sorted(committed.items())
         }
-        return Answer(GroupOffsetsAnswer(topics=shown, offsets=shown))
+        return Response(GroupOffsetsResponse(topics=shown, offsets=shown))
 
-    async def reset(self, request: Request) -> Answer:
+    async def reset(self, request: Request) -> Response:
         group = group_of(request)
         wanted = await request.body(ResetRequest)
         if wanted.topic is None:
             raise InvalidRequest(problem='the body needs "topic": the topic to reset the group in')
         to, dry_run = _target(wanted, self._broker.clock.now_ms()), bool(wanted.dry_run)
         changes = await self._broker.offset_reset.reset(group, check_name(wanted.topic), to, dry_run=dry_run)
-        shown = {str(change.partition): ResetPartitionAnswer(change.old, change.new) for change in changes}
-        return Answer(ResetAnswer(topic=wanted.topic, dry_run=dry_run, partitions=shown))
+        shown = {str(change.partition): ResetPartitionResponse(change.old, change.new) for change in changes}
+        return Response(ResetResponse(topic=wanted.topic, dry_run=dry_run, partitions=shown))
 
 
 def group_offset_routes(broker: "Broker") -> Routes:
@@ -131,17 +131,17 @@ def group_offset_routes(broker: "Broker") -> Routes:
         "/groups/{group}/offsets": {
             "POST": operation(
                 handler=routes.commit,
-                summary="Commit offsets; they are on disk when this answers",
+                summary="Commit offsets; they are on disk when this responses",
                 body=CommitRequest,
                 example={"member_id": "web-1-0123456789abcdef", "offsets": {"orders": {"0": 42}}},
-                answer=DoneAnswer,
+                response=DoneResponse,
                 errors=(*known, PartitionNotFound, MemberNotFound, MemberFenced, GenerationMismatch, GroupNotEmpty),
             ),
             "GET": operation(
                 handler=routes.committed,
                 summary="Committed offsets of a group",
                 query=GroupOffsetsQuery,
-                answer=GroupOffsetsAnswer,
+                response=GroupOffsetsResponse,
                 errors=known,
             ),
         },
@@ -151,7 +151,7 @@ def group_offset_routes(broker: "Broker") -> Routes:
                 summary="Move a group that has no members in one topic",
                 body=ResetRequest,
                 example={"topic": "orders", "to": "earliest", "dry_run": True},
-                answer=ResetAnswer,
+                response=ResetResponse,
                 errors=(*known, GroupNotEmpty),
             )
         },

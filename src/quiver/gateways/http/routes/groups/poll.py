@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from quiver.gateways.http.answer import Answer, StreamedAnswer
 from quiver.gateways.http.field_notes import DURATION, needed, note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import ClientGone, Request
-from quiver.gateways.http.routes.groups.answers import Labels, labels, partition_refs
+from quiver.gateways.http.response import Response, StreamedResponse
 from quiver.gateways.http.routes.groups.groups import group_of
 from quiver.gateways.http.routes.groups.membership import required_member
 from quiver.gateways.http.routes.groups.poll_stream import Messages, streamed
+from quiver.gateways.http.routes.groups.responses import Labels, labels, partition_refs
 from quiver.gateways.http.routes.queues.received import ReceivedMessage, Size, shown_runs
 from quiver.model.errors import (
     CorruptData,
@@ -46,14 +46,14 @@ class PollQuery(msgspec.Struct, kw_only=True):
     max_messages: Annotated[int, AtMost] | None = None
 
 
-class PollAnswer(msgspec.Struct, kw_only=True):
+class PollResponse(msgspec.Struct, kw_only=True):
     """Messages by partition; with max_messages a list. `offsets` is what to commit when they are done with; or each
     message is acked by its receipt.
 
     `offsets` stops at the first message that the group has neither committed nor acked and that is not in this
-    answer; a partition that begins with such a message is left out.
+    response; a partition that begins with such a message is left out.
 
-    `next_offset` leaves out partition numbers that two topics of the answer share; `offsets` has them all.
+    `next_offset` leaves out partition numbers that two topics of the response share; `offsets` has them all.
     """
 
     messages: dict[str, list[ReceivedMessage]] | list[ReceivedMessage]
@@ -67,7 +67,7 @@ class PollRoute:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def poll(self, request: Request) -> Answer | StreamedAnswer:
+    async def poll(self, request: Request) -> Response | StreamedResponse:
         group, query = group_of(request), request.query(PollQuery)
         member_id = required_member(query.member_id)
         timeout_ms = min(parse_duration_ms(query.timeout, "timeout"), MAX_TIMEOUT_MS)
@@ -78,14 +78,14 @@ class PollRoute:
         tail, messages = self._tail(group, member_id, polled), _messages(polled, query.max_messages is None)
         size = Size([received for part in polled for received in part.received])
         if size.is_small:
-            return Answer(PollAnswer(messages=_shown(messages), **tail))
+            return Response(PollResponse(messages=_to_response(messages), **tail))
         try:
             request.hold(size.bytes)
         except QuiverError:
             await self._broker.poll.give_back(polled)
             raise
-        media = request.answer_media
-        return StreamedAnswer(streamed(media, messages, tail), media)
+        media = request.response_media
+        return StreamedResponse(streamed(media, messages, tail), media)
 
     async def _wait(
         self, request: Request, group: str, member_id: str, timeout_ms: int, limit: int
@@ -131,7 +131,7 @@ def poll_routes(broker: "Broker") -> Routes:
         summary="The member's next messages; waits for some, and counts as a heartbeat",
         tag="Groups",
         query=PollQuery,
-        answer=PollAnswer,
+        response=PollResponse,
         errors=(InvalidRequest, InvalidName, GroupNotFound, MemberNotFound, MemberFenced, CorruptData, Overloaded),
     )
     return {"/groups/{group}/poll": {"GET": operation}}
@@ -147,7 +147,7 @@ def _messages(polled: "list[PolledPartition]", by_partition: bool) -> Messages:
     return shown
 
 
-def _shown(messages: Messages) -> dict[str, list[ReceivedMessage]] | list[ReceivedMessage]:
+def _to_response(messages: Messages) -> dict[str, list[ReceivedMessage]] | list[ReceivedMessage]:
     if isinstance(messages, dict):
         return {number: [*chain.from_iterable(shown_runs(received))] for number, received in messages.items()}
     return [*chain.from_iterable(shown_runs(messages))]

@@ -1,4 +1,4 @@
-"""Large answers to polls, encoded while they are sent."""
+"""Large responses to polls, encoded while they are sent."""
 
 import struct
 from collections.abc import AsyncIterator, Iterator, Sequence

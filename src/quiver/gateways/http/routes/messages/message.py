@@ -1,4 +1,4 @@
-"""Stored messages as answers show them."""
+"""Stored messages as responses show them."""
 
 from binascii import b2a_base64
 from functools import lru_cache
@@ -13,7 +13,7 @@ from quiver.model.times import format_time
 shown_time = lru_cache(maxsize=4096)(format_time)
 
 
-class MessageAnswer(msgspec.Struct, kw_only=True):
+class MessageResponse(msgspec.Struct, kw_only=True):
     """`value` when the bytes are UTF-8, `value_base64` otherwise; key and headers likewise."""
 
     topic: str | UnsetType = UNSET
@@ -31,8 +31,8 @@ class MessageAnswer(msgspec.Struct, kw_only=True):
     headers_base64: dict[str, str] | UnsetType = UNSET
 
 
-def message_answer(message: StoredMessage) -> MessageAnswer:
-    shown = MessageAnswer(
+def message_response(message: StoredMessage) -> MessageResponse:
+    shown = MessageResponse(
         partition=message.partition,
         offset=message.offset,
         timestamp=shown_time(message.timestamp_ms),
@@ -43,7 +43,7 @@ def message_answer(message: StoredMessage) -> MessageAnswer:
     return shown
 
 
-def show_content(shown: MessageAnswer, message: StoredMessage) -> None:
+def show_content(shown: MessageResponse, message: StoredMessage) -> None:
     """Sets value, key and headers."""
     value = message.value
     if value is None:
@@ -62,7 +62,7 @@ def show_content(shown: MessageAnswer, message: StoredMessage) -> None:
         _show_headers(shown, message.headers)
 
 
-def _show_headers(shown: MessageAnswer, headers: dict[str, bytes]) -> None:
+def _show_headers(shown: MessageResponse, headers: dict[str, bytes]) -> None:
     texts, others = {}, {}
     for name, value in headers.items():
         try:

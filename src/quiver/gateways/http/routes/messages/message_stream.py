@@ -4,15 +4,15 @@ import struct
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 from quiver.gateways.http.media import JSON, Media
-from quiver.gateways.http.routes.messages.message import MessageAnswer
+from quiver.gateways.http.routes.messages.message import MessageResponse
 
 
-def streamed_messages(media: Media, runs: Iterable[Sequence[MessageAnswer]], count: int) -> AsyncIterator[bytes]:
+def streamed_messages(media: Media, runs: Iterable[Sequence[MessageResponse]], count: int) -> AsyncIterator[bytes]:
     """The object {"messages": [...]} in pieces, one a run; `count` is how many messages there are in all."""
     return _json(runs) if media is JSON else _packed(media, runs, count)
 
 
-async def _json(runs: Iterable[Sequence[MessageAnswer]]) -> AsyncIterator[bytes]:
+async def _json(runs: Iterable[Sequence[MessageResponse]]) -> AsyncIterator[bytes]:
     before = b'{"messages":['
     for run in runs:
         yield before + JSON.encode(run)[1:-1]
@@ -20,7 +20,7 @@ async def _json(runs: Iterable[Sequence[MessageAnswer]]) -> AsyncIterator[bytes]
     yield b"]}"
 
 
-async def _packed(media: Media, runs: Iterable[Sequence[MessageAnswer]], count: int) -> AsyncIterator[bytes]:
+async def _packed(media: Media, runs: Iterable[Sequence[MessageResponse]], count: int) -> AsyncIterator[bytes]:
     """MessagePack writes the length of a map or an array in front of it."""
     yield b"\x81" + media.encode("messages") + b"\xdd" + struct.pack(">I", count)
     for run in runs:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from quiver.gateways.http.answer import Answer, error_answer
 from quiver.gateways.http.field_notes import needed
 from quiver.gateways.http.media import Media
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response, error_response
 from quiver.gateways.http.routes.messages.incoming import MessageToPublish, new_message
 from quiver.model.errors import (
     DiskFull,
@@ -70,7 +70,7 @@ class PublishResult(msgspec.Struct, omit_defaults=True, kw_only=True):
     status: int | msgspec.UnsetType = msgspec.UNSET
 
 
-class PublishAnswer(msgspec.Struct):
+class PublishResponse(msgspec.Struct):
     """Results in the order of the request."""
 
     results: list[PublishResult]
@@ -80,7 +80,7 @@ class PublishRoute:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def publish(self, request: Request) -> Answer:
+    async def publish(self, request: Request) -> Response:
         topic, media = request.topic(), request.media
         content = await request.content()
         if len(content) > _SLICED_BODY_BYTES:
@@ -93,7 +93,7 @@ class PublishRoute:
         results: list[PublishResult] = []
         for start in range(0, max(len(prepared), 1), _PUBLISHED_AT_ONCE):
             results += await self._publish(topic, prepared[start : start + _PUBLISHED_AT_ONCE])
-        return _answer(results)
+        return _response(results)
 
     async def _prepare_sliced(self, content: bytes, media: Media) -> list[NewMessage | QuiverError]:
         """As the short way does it, with a pause after every half a thousand messages or megabyte."""
@@ -126,7 +126,7 @@ def publish_routes(broker: "Broker") -> Routes:
         tag="Messages",
         body=PublishRequest,
         example={"messages": [{"key": "customer-7", "value": {"id": 1}}]},
-        answer=PublishAnswer,
+        response=PublishResponse,
         errors=(
             InvalidRequest,
             InvalidName,
@@ -182,11 +182,11 @@ def _refused(error: QuiverError) -> PublishResult:
     )
 
 
-def _answer(results: list[PublishResult]) -> Answer:
+def _response(results: list[PublishResult]) -> Response:
     """200, unless the broker could take none of it for one reason that may pass: then that error with the results."""
     first = results[0] if results else None
     if first is None or first.retryable is not True or any(result.code != first.code for result in results):
-        return Answer(PublishAnswer(results))
-    answer = error_answer(error_from_wire(str(first.code), str(first.error), retryable=True))
-    answer.body = {**answer.body, "results": results}
-    return answer
+        return Response(PublishResponse(results))
+    response = error_response(error_from_wire(str(first.code), str(first.error), retryable=True))
+    response.body = {**response.body, "results": results}
+    return response

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from quiver.gateways.http.answer import Answer, StreamedAnswer
 from quiver.gateways.http.media import JSON, Media
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
-from quiver.gateways.http.routes.messages.message import MessageAnswer, message_answer
+from quiver.gateways.http.response import Response, StreamedResponse
+from quiver.gateways.http.routes.messages.message import MessageResponse, message_response
 from quiver.messages.browse import MessagePage, ReadOptions
 from quiver.messages.browse_all import read_all
 from quiver.model.errors import CorruptData, InvalidName, InvalidRequest, PartitionNotFound, TopicNotFound
@@ -43,19 +43,19 @@ class TopicReadQuery(ReadQuery, kw_only=True):
     after: Annotated[str, Meta(description="Without a partition: what the page before gave as `next`.")] | None = None
 
 
-class PageAnswer(msgspec.Struct):
+class PageResponse(msgspec.Struct):
     """A page may hold fewer messages than asked for, or none; go on at next_offset."""
 
-    messages: list[MessageAnswer]
+    messages: list[MessageResponse]
     next_offset: int
     expired: Annotated[int, Meta(description="Messages left out because their time to live was over.")] = 0
 
 
-class TopicPageAnswer(msgspec.Struct, kw_only=True):
+class TopicPageResponse(msgspec.Struct, kw_only=True):
     """Messages of all partitions are in the order in which they were appended. A page may hold fewer messages than
     asked for, or none; go on with `next` as `after`, or, in one partition, at next_offset."""
 
-    messages: list[MessageAnswer]
+    messages: list[MessageResponse]
     next_offset: Annotated[int | UnsetType, Meta(description="Where one partition was read.")] = UNSET
     next: Annotated[str | UnsetType, Meta(description="Where no partition was named.")] = UNSET
     expired: Annotated[int, Meta(description="Messages left out because their time to live was over.")] = 0
@@ -65,10 +65,10 @@ class ReadRoute:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def of_partition(self, request: Request) -> Answer | StreamedAnswer:
+    async def of_partition(self, request: Request) -> Response | StreamedResponse:
         return await self._read(request, request.topic(), request.partition(), request.query(ReadQuery))
 
-    async def of_topic(self, request: Request) -> Answer | StreamedAnswer:
+    async def of_topic(self, request: Request) -> Response | StreamedResponse:
         topic, query = request.topic(), request.query(TopicReadQuery)
         if query.partition is None:
             return await self._read_all(request, topic, query)
@@ -76,13 +76,15 @@ class ReadRoute:
             raise InvalidRequest(problem="`after` is for all partitions: leave out `partition`, or send `offset`")
         return await self._read(request, topic, query.partition, query)
 
-    async def _read(self, request: Request, topic: str, partition: int, query: ReadQuery) -> Answer | StreamedAnswer:
+    async def _read(
+        self, request: Request, topic: str, partition: int, query: ReadQuery
+    ) -> Response | StreamedResponse:
         options: ReadOptions = {**_options(query, request), "offset": query.offset, "limit": _limit(query)}
         page = await self._broker.read_messages(topic, partition, **options)
         tail = {"next_offset": page.next_offset, "expired": page.expired_count}
-        return _answer(request, page.messages, tail)
+        return _response(request, page.messages, tail)
 
-    async def _read_all(self, request: Request, topic: str, query: TopicReadQuery) -> Answer | StreamedAnswer:
+    async def _read_all(self, request: Request, topic: str, query: TopicReadQuery) -> Response | StreamedResponse:
         options, count = _options(query, request), self._broker.topic(topic).config.partitions
         if count > _MOST_PARTITIONS:
             raise InvalidRequest(problem=f"say which partition to read: ?partition=0 to {count - 1}")
@@ -98,7 +100,7 @@ class ReadRoute:
         tail: dict[str, Any] = {"next": ".".join(map(str, page.next_offsets)), "expired": page.expired_count}
         if count == 1:
             tail["next_offset"] = page.next_offsets[0]
-        return _answer(request, page.messages, tail)
+        return _response(request, page.messages, tail)
 
 
 def _limit(query: ReadQuery) -> int:
@@ -124,13 +126,13 @@ def _offsets(after: str | None, count: int) -> list[int]:
     return known + [0] * (count - len(known))
 
 
-def _answer(request: Request, messages: list[StoredMessage], tail: dict[str, Any]) -> Answer | StreamedAnswer:
+def _response(request: Request, messages: list[StoredMessage], tail: dict[str, Any]) -> Response | StreamedResponse:
     size = sum(_size(message) for message in messages)
     if size <= _PIECE_BYTES and len(messages) <= _PIECE_MESSAGES:
-        return Answer({"messages": [message_answer(message) for message in messages], **tail})
-    media = request.answer_media
+        return Response({"messages": [message_response(message) for message in messages], **tail})
+    media = request.response_media
     write = _json_page if media is JSON else _packed_page
-    return StreamedAnswer(write(media, messages, tail), media)
+    return StreamedResponse(write(media, messages, tail), media)
 
 
 def read_routes(broker: "Broker") -> Routes:
@@ -143,7 +145,7 @@ def read_routes(broker: "Broker") -> Routes:
                 summary="Read messages of one partition, or of all",
                 tag="Messages",
                 query=TopicReadQuery,
-                answer=TopicPageAnswer,
+                response=TopicPageResponse,
                 errors=errors,
             )
         },
@@ -153,7 +155,7 @@ def read_routes(broker: "Broker") -> Routes:
                 summary="Read messages of one partition",
                 tag="Messages",
                 query=ReadQuery,
-                answer=PageAnswer,
+                response=PageResponse,
                 errors=errors,
             )
         },
@@ -165,12 +167,12 @@ def _size(message: StoredMessage) -> int:
     return size + sum(map(len, message.headers.values())) if message.headers else size
 
 
-def _pieces(messages: list[StoredMessage]) -> Iterator[list[MessageAnswer]]:
+def _pieces(messages: list[StoredMessage]) -> Iterator[list[MessageResponse]]:
     """Runs of messages that are encoded together, small enough not to hold the event loop."""
-    run: list[MessageAnswer] = []
+    run: list[MessageResponse] = []
     size = 0
     for message in messages:
-        run.append(message_answer(message))
+        run.append(message_response(message))
         size += _size(message)
         if len(run) >= _PIECE_MESSAGES or size >= _PIECE_BYTES:
             yield run

@@ -5,10 +5,10 @@ from importlib.resources import files
 
 import msgspec
 
-from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.openapi import openapi_document
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response
 
 _PAGE_HEADERS = (
     # Nothing may be loaded from elsewhere: the page works without the internet, and stays that way.
@@ -30,30 +30,30 @@ class DocumentRoutes:
             **routes,
             "/": {
                 "GET": Operation(
-                    handler=self.root, summary="Leads to /docs", tag="Documents", answer=None, status=307
+                    handler=self.root, summary="Leads to /docs", tag="Documents", response=None, status=307
                 )
             },
             "/openapi.json": {
                 "GET": Operation(
-                    handler=self.openapi, summary="This interface as OpenAPI 3.1", tag="Documents", answer=None
+                    handler=self.openapi, summary="This interface as OpenAPI 3.1", tag="Documents", response=None
                 )
             },
             "/docs": {
                 "GET": Operation(
-                    handler=self.docs, summary="A page to read and try this interface", tag="Documents", answer=None
+                    handler=self.docs, summary="A page to read and try this interface", tag="Documents", response=None
                 )
             },
         }
         self._version = version
 
-    async def root(self, request: Request) -> Answer:
-        return Answer(b"", 307, content_type=b"text/plain", headers=[(b"location", b"/docs")])
+    async def root(self, request: Request) -> Response:
+        return Response(b"", 307, content_type=b"text/plain", headers=[(b"location", b"/docs")])
 
-    async def openapi(self, request: Request) -> Answer:
-        return Answer(self._document, content_type=b"application/json")
+    async def openapi(self, request: Request) -> Response:
+        return Response(self._document, content_type=b"application/json")
 
-    async def docs(self, request: Request) -> Answer:
-        return Answer(self._page, content_type=b"text/html; charset=utf-8", headers=_PAGE_HEADERS)
+    async def docs(self, request: Request) -> Response:
+        return Response(self._page, content_type=b"text/html; charset=utf-8", headers=_PAGE_HEADERS)
 
     @cached_property
     def _document(self) -> bytes:

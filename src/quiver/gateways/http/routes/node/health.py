@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response
 from quiver.model.limits import MIB
 from quiver.model.times import format_time
 from quiver.system.files import Files
@@ -32,20 +32,20 @@ Verdict = tuple[bool, str]
 Status = Literal["pass", "fail"]
 
 
-class CheckAnswer(msgspec.Struct):
+class CheckResponse(msgspec.Struct):
     status: Status
     message: str
     latency: Annotated[float, Meta(description="Seconds the check took.")]
 
 
-class HealthAnswer(msgspec.Struct, kw_only=True):
+class HealthResponse(msgspec.Struct, kw_only=True):
     status: Literal["ok", "pass", "fail"]
     timestamp: str
     uptime: Annotated[float, Meta(description="Seconds.")]
 
 
-class ReadinessAnswer(HealthAnswer, kw_only=True):
-    checks: dict[str, CheckAnswer]
+class ReadinessResponse(HealthResponse, kw_only=True):
+    checks: dict[str, CheckResponse]
     problems: Annotated[
         dict[str, str] | UnsetType, Meta(description="With ?verbose=true: all that takes no writes, and why.")
     ] = UNSET
@@ -72,7 +72,7 @@ class Readiness:
         self._min_free_bytes = min_free_bytes
         self.stopping = False
 
-    async def checks(self) -> dict[str, CheckAnswer]:
+    async def checks(self) -> dict[str, CheckResponse]:
         checks: dict[str, Callable[[], Awaitable[Verdict]]] = {
             "disk": self._disk,
             "storage": self._storage,
@@ -81,14 +81,14 @@ class Readiness:
         }
         return {name: await self._timed(check) for name, check in checks.items()}
 
-    async def _timed(self, check: Callable[[], Awaitable[Verdict]]) -> CheckAnswer:
+    async def _timed(self, check: Callable[[], Awaitable[Verdict]]) -> CheckResponse:
         started = self._broker.clock.monotonic()
         try:
             good, message = await check()
         except OSError as error:
             good, message = False, f"the check itself failed: {error}"
         latency = round(self._broker.clock.monotonic() - started, 6)
-        return CheckAnswer("pass" if good else "fail", message, latency)
+        return CheckResponse("pass" if good else "fail", message, latency)
 
     async def _disk(self) -> Verdict:
         if self._data_dir is None:
@@ -129,26 +129,26 @@ class HealthRoutes:
         self._readiness = readiness
         self._started = broker.clock.monotonic()
 
-    async def health(self, request: Request) -> Answer:
+    async def health(self, request: Request) -> Response:
         return self._alive("ok")
 
-    async def live(self, request: Request) -> Answer:
+    async def live(self, request: Request) -> Response:
         return self._alive("pass")
 
-    def _alive(self, status: Literal["ok", "pass"]) -> Answer:
-        return Answer(HealthAnswer(status=status, timestamp=self._now(), uptime=self._uptime()))
+    def _alive(self, status: Literal["ok", "pass"]) -> Response:
+        return Response(HealthResponse(status=status, timestamp=self._now(), uptime=self._uptime()))
 
-    async def ready(self, request: Request) -> Answer:
+    async def ready(self, request: Request) -> Response:
         query = request.query(ReadinessQuery)
         checks = await self._readiness.checks()
         good = all(check.status == "pass" for check in checks.values())
-        answer = ReadinessAnswer(
+        response = ReadinessResponse(
             status="pass" if good else "fail", timestamp=self._now(), uptime=self._uptime(), checks=checks
         )
         if query.verbose:
-            answer.problems = self._broker.problems()
-            answer.warnings = self._broker.warnings()
-        return Answer(answer, 200 if good else 503)
+            response.problems = self._broker.problems()
+            response.warnings = self._broker.warnings()
+        return Response(response, 200 if good else 503)
 
     def _now(self) -> str:
         return format_time(self._broker.clock.now_ms())
@@ -159,10 +159,10 @@ class HealthRoutes:
 
 def health_routes(broker: "Broker", readiness: Readiness) -> Routes:
     routes = HealthRoutes(broker, readiness)
-    alive = Operation(handler=routes.live, summary="Is the process alive", tag="Health", answer=HealthAnswer)
+    alive = Operation(handler=routes.live, summary="Is the process alive", tag="Health", response=HealthResponse)
     return {
         "/health": {
-            "GET": Operation(handler=routes.health, summary="A short answer", tag="Health", answer=HealthAnswer)
+            "GET": Operation(handler=routes.health, summary="A short response", tag="Health", response=HealthResponse)
         },
         "/healthz": {"GET": alive},
         "/livez": {"GET": alive},
@@ -172,7 +172,7 @@ def health_routes(broker: "Broker", readiness: Readiness) -> Routes:
                 summary="Does it take reads and writes; 503 and the reasons when it does not",
                 tag="Health",
                 query=ReadinessQuery,
-                answer=ReadinessAnswer,
+                response=ReadinessResponse,
             )
         },
     }

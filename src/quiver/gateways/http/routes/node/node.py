@@ -5,36 +5,36 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
-from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response
 from quiver.model.times import format_time
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
 
 
-class VersionAnswer(msgspec.Struct, kw_only=True):
+class VersionResponse(msgspec.Struct, kw_only=True):
     version: str
     git_commit: str
     build_time: str
 
 
-class TopicStatsAnswer(msgspec.Struct, kw_only=True):
+class TopicStatsResponse(msgspec.Struct, kw_only=True):
     messages: int
     size_bytes: int
     partitions: int
 
 
-class StatsAnswer(msgspec.Struct, kw_only=True):
+class StatsResponse(msgspec.Struct, kw_only=True):
     node_id: str
     started_at: str
     uptime: Annotated[float, Meta(description="Seconds.")]
     topics: Annotated[int, Meta(description="How many there are.")]
     total_messages: int
     total_size_bytes: int
-    topic_stats: dict[str, TopicStatsAnswer]
+    topic_stats: dict[str, TopicStatsResponse]
 
 
 class NodeRoutes:
@@ -42,22 +42,22 @@ class NodeRoutes:
         self._broker = broker
         self._node = node
 
-    async def version(self, request: Request) -> Answer:
+    async def version(self, request: Request) -> Response:
         node = self._node
-        return Answer(VersionAnswer(version=node.version, git_commit=node.git_commit, build_time=node.build_time))
+        return Response(VersionResponse(version=node.version, git_commit=node.git_commit, build_time=node.build_time))
 
-    async def stats(self, request: Request) -> Answer:
+    async def stats(self, request: Request) -> Response:
         stats = await self._broker.stats()
         topics = {
-            details.topic.name: TopicStatsAnswer(
+            details.topic.name: TopicStatsResponse(
                 messages=details.message_count,
                 size_bytes=details.size_bytes,
                 partitions=len(details.partitions),
             )
             for details in stats.topics
         }
-        return Answer(
-            StatsAnswer(
+        return Response(
+            StatsResponse(
                 node_id=self._broker.node_id,
                 started_at=format_time(self._node.started),
                 uptime=round(stats.uptime_seconds, 3),
@@ -73,7 +73,11 @@ def node_routes(broker: "Broker", node: NodeInfo) -> Routes:
     routes = NodeRoutes(broker, node)
     return {
         "/version": {
-            "GET": Operation(handler=routes.version, summary="Which code runs here", tag="Node", answer=VersionAnswer)
+            "GET": Operation(
+                handler=routes.version, summary="Which code runs here", tag="Node", response=VersionResponse
+            )
         },
-        "/stats": {"GET": Operation(handler=routes.stats, summary="What it holds", tag="Node", answer=StatsAnswer)},
+        "/stats": {
+            "GET": Operation(handler=routes.stats, summary="What it holds", tag="Node", response=StatsResponse)
+        },
     }

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response
 from quiver.gateways.http.routes.groups.groups import group_of
 from quiver.model.errors import GroupNotFound, InvalidName, TopicNotFound
 from quiver.model.priority import NAMES
@@ -24,7 +24,7 @@ class BlockedKey(msgspec.Struct, kw_only=True):
     waiting: Annotated[int, Meta(description="Messages behind the one that is leased or waits for a retry.")]
 
 
-class QueueAnswer(msgspec.Struct, kw_only=True):
+class QueueResponse(msgspec.Struct, kw_only=True):
     group: str
     topic: str
     ready: Annotated[int, Meta(description="Messages that can be received now.")]
@@ -38,23 +38,23 @@ class QueueAnswer(msgspec.Struct, kw_only=True):
     consumers: Annotated[dict[str, int], Meta(description="How many messages each holds.")]
 
 
-class QueuesAnswer(msgspec.Struct):
+class QueuesResponse(msgspec.Struct):
     topic: str
-    queues: list[QueueAnswer]
+    queues: list[QueueResponse]
 
 
 class QueueRoutes:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def list(self, request: Request) -> Answer:
+    async def list(self, request: Request) -> Response:
         topic = request.topic()
         depths = await self._broker.queue_depths.of_all(topic)
-        return Answer(QueuesAnswer(topic, [_shown(topic, depth) for depth in depths]))
+        return Response(QueuesResponse(topic, [_to_response(topic, depth) for depth in depths]))
 
-    async def describe(self, request: Request) -> Answer:
+    async def describe(self, request: Request) -> Response:
         topic, group = request.topic(), group_of(request)
-        return Answer(_shown(topic, await self._broker.queue_depths.of(topic, group)))
+        return Response(_to_response(topic, await self._broker.queue_depths.of(topic, group)))
 
 
 def queue_routes(broker: "Broker") -> Routes:
@@ -65,7 +65,7 @@ def queue_routes(broker: "Broker") -> Routes:
                 handler=routes.list,
                 summary="Depth and age of a topic's queue groups",
                 tag="Queues",
-                answer=QueuesAnswer,
+                response=QueuesResponse,
                 errors=known,
             )
         },
@@ -74,15 +74,15 @@ def queue_routes(broker: "Broker") -> Routes:
                 handler=routes.describe,
                 summary="Depth and age of one queue group",
                 tag="Queues",
-                answer=QueueAnswer,
+                response=QueueResponse,
                 errors=(*known, GroupNotFound),
             )
         },
     }
 
 
-def _shown(topic: str, depth: "QueueDepth") -> QueueAnswer:
-    return QueueAnswer(
+def _to_response(topic: str, depth: "QueueDepth") -> QueueResponse:
+    return QueueResponse(
         group=depth.group,
         topic=topic,
         ready=depth.ready,

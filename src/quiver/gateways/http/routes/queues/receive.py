@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
-from quiver.gateways.http.answer import Answer, StreamedAnswer
 from quiver.gateways.http.field_notes import DURATION, NAME, PRIORITY, needed, note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import ClientGone, Request
+from quiver.gateways.http.response import Response, StreamedResponse
 from quiver.gateways.http.routes.messages.message_stream import streamed_messages
 from quiver.gateways.http.routes.queues.received import ReceivedMessage, Size, shown_runs
 from quiver.model.errors import (
@@ -54,7 +54,7 @@ class ReceiveRequest(msgspec.Struct, kw_only=True):
     ] = None
 
 
-class ReceiveAnswer(msgspec.Struct):
+class ReceiveResponse(msgspec.Struct):
     """In the order of delivery; empty when nothing came in time, or while the consumer holds max_unacked."""
 
     messages: list[ReceivedMessage]
@@ -64,7 +64,7 @@ class ReceiveRoute:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def receive(self, request: Request) -> Answer | StreamedAnswer:
+    async def receive(self, request: Request) -> Response | StreamedResponse:
         topic = request.topic()
         wanted = await request.body(ReceiveRequest)
         request.check_room()
@@ -72,14 +72,14 @@ class ReceiveRoute:
         received = await self._wait(request, topic, wanted)
         size = Size(received)
         if size.is_small:
-            return Answer(ReceiveAnswer([message for run in shown_runs(received) for message in run]))
+            return Response(ReceiveResponse([message for run in shown_runs(received) for message in run]))
         try:
             request.hold(size.bytes)
         except QuiverError:
             await self._broker.queues.give_back(received)
             raise
-        media = request.answer_media
-        return StreamedAnswer(streamed_messages(media, shown_runs(received), size.messages), media)
+        media = request.response_media
+        return StreamedResponse(streamed_messages(media, shown_runs(received), size.messages), media)
 
     async def _wait(self, request: Request, topic: str, wanted: ReceiveRequest) -> "list[Received]":
         """Receives while the client is there: what nobody hears of must not count as delivered."""
@@ -107,7 +107,7 @@ def receive_routes(broker: "Broker") -> Routes:
         tag="Queues",
         body=ReceiveRequest,
         example={"group": "senders", "max_messages": 10, "wait": "20s", "visibility": "30s"},
-        answer=ReceiveAnswer,
+        response=ReceiveResponse,
         errors=(InvalidRequest, InvalidName, TopicNotFound, GroupKindMismatch, GroupOrderingMismatch, Overloaded),
     )
     return {"/topics/{topic}/receive": {"POST": operation}}

@@ -1,11 +1,11 @@
-"""Leased messages as answers show them."""
+"""Leased messages as responses show them."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from quiver.gateways.http.routes.messages.message import MessageAnswer, show_content, shown_time
+from quiver.gateways.http.routes.messages.message import MessageResponse, show_content, shown_time
 from quiver.model.message import StoredMessage
 from quiver.model.priority import NAMES, Priority
 from quiver.model.receipt import Receipt
@@ -21,7 +21,7 @@ _RUN_BYTES = 256 * 1024
 """Messages are shown in runs of this size, small enough not to hold the event loop."""
 
 
-class ReceivedMessage(MessageAnswer, kw_only=True):
+class ReceivedMessage(MessageResponse, kw_only=True):
     """A message and its lease, which is named by the receipt and ends at the deadline."""
 
     receipt_handle: str
@@ -32,7 +32,7 @@ class ReceivedMessage(MessageAnswer, kw_only=True):
 
 
 class Size:
-    """How much an answer will hold: frames, messages, and bytes of their content."""
+    """How much a response will hold: frames, messages, and bytes of their content."""
 
     def __init__(self, received: "Sequence[Received]") -> None:
         headers = [unpack_header(one.run.frame) for one in received]
@@ -54,7 +54,7 @@ def shown_runs(received: "Sequence[Received]") -> Iterator[list[ReceivedMessage]
             yield run
             run, size = [], 0
         for message in _messages(one):
-            run.append(_shown(one, message))
+            run.append(_to_response(one, message))
             size += len(message.value or b"") + len(message.key or b"")
             if len(run) >= _RUN_MESSAGES or size >= _RUN_BYTES:
                 yield run
@@ -80,7 +80,7 @@ def _messages(received: "Received") -> Iterator[StoredMessage]:
         )
 
 
-def _shown(received: "Received", message: StoredMessage) -> ReceivedMessage:
+def _to_response(received: "Received", message: StoredMessage) -> ReceivedMessage:
     topic, run = received.topic.name, received.run
     receipt = Receipt(topic, run.partition, message.offset, run.attempt, run.group_id, run.lease_id)
     shown = ReceivedMessage(

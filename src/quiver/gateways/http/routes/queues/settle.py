@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.field_notes import DURATION, RECEIPT, note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response
 from quiver.gateways.http.routes.messages.incoming import Duration
 from quiver.model.errors import (
     InvalidReceipt,
@@ -91,7 +91,7 @@ class SettleResult(Outcome, kw_only=True):
     status: int | UnsetType = UNSET
 
 
-class SettleAnswer(Outcome, kw_only=True):
+class SettleResponse(Outcome, kw_only=True):
     """For a receipt_handle the outcome itself; for receipts only `results`, in their order."""
 
     results: list[SettleResult] | UnsetType = UNSET
@@ -101,25 +101,25 @@ class SettleRoutes:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def ack(self, request: Request) -> Answer:
+    async def ack(self, request: Request) -> Response:
         return await self._settle(ACK, await request.body(AckRequest))
 
-    async def nack(self, request: Request) -> Answer:
+    async def nack(self, request: Request) -> Response:
         wanted = await request.body(NackRequest)
         delay_ms = None if wanted.delay is None else _bounded_ms(wanted.delay, "delay")
         return await self._settle(
             NACK, wanted, delay_ms=delay_ms, is_counted=wanted.counted is not False, reason=wanted.reason or ""
         )
 
-    async def reject(self, request: Request) -> Answer:
+    async def reject(self, request: Request) -> Response:
         wanted = await request.body(RejectRequest)
         return await self._settle(REJECT, wanted, reason=wanted.reason or "")
 
-    async def extend(self, request: Request) -> Answer:
+    async def extend(self, request: Request) -> Response:
         wanted = await request.body(VisibilityRequest)
         return await self._settle(EXTEND, wanted, delay_ms=_extension_ms(wanted))
 
-    async def _settle(self, action: int, wanted: AckRequest, **options: Any) -> Answer:
+    async def _settle(self, action: int, wanted: AckRequest, **options: Any) -> Response:
         settle = self._broker.queues.settle_receipts
         if wanted.receipts is None:
             if wanted.receipt_handle is None:
@@ -127,7 +127,7 @@ class SettleRoutes:
             [outcome] = await settle(action, [parse_receipt(wanted.receipt_handle)], **options)
             if outcome.error is not None:
                 raise outcome.error
-            return Answer(SettleAnswer(success=True, **_fields(action, outcome)))
+            return Response(SettleResponse(success=True, **_fields(action, outcome)))
         if wanted.receipt_handle is not None:
             raise InvalidRequest(problem="give receipt_handle or receipts, not both")
         if len(wanted.receipts) > MAX_RECEIPTS:
@@ -138,7 +138,7 @@ class SettleRoutes:
             _result(action, text, one if isinstance(one, QuiverError) else next(outcomes))
             for text, one in zip(wanted.receipts, parsed, strict=True)
         ]
-        return Answer(SettleAnswer(results=results))
+        return Response(SettleResponse(results=results))
 
 
 def settle_routes(broker: "Broker") -> Routes:
@@ -147,13 +147,13 @@ def settle_routes(broker: "Broker") -> Routes:
 
     def operation(**more: Any) -> Operation:
         errors = (InvalidRequest, InvalidReceipt, LeaseLost, SettleInOrder, RequestTooLarge, PartitionOffline)
-        return Operation(tag="Queues", answer=SettleAnswer, errors=errors, body_needed=True, **more)
+        return Operation(tag="Queues", response=SettleResponse, errors=errors, body_needed=True, **more)
 
     return {
         "/messages/ack": {
             "POST": operation(
                 handler=routes.ack,
-                summary="These messages are done; that is on disk when this answers",
+                summary="These messages are done; that is on disk when this responses",
                 body=AckRequest,
                 example={"receipts": [receipt]},
             )

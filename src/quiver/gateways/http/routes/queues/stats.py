@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
-from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response
 from quiver.model.priority import NAMES
 from quiver.model.times import format_time
 from quiver.system.pace import paced
@@ -41,11 +41,11 @@ class TopicSettledCounts(SettledCounts, kw_only=True):
     groups: dict[str, SettledCounts]
 
 
-class ReliabilityAnswer(SettledCounts, kw_only=True):
+class ReliabilityResponse(SettledCounts, kw_only=True):
     topics: dict[str, TopicSettledCounts]
 
 
-class PartitionPrioritiesAnswer(msgspec.Struct, kw_only=True):
+class PartitionPrioritiesResponse(msgspec.Struct, kw_only=True):
     ready: Annotated[
         list[int],
         Meta(description="Over all queue groups; without any, what is stored. " + FromCriticalOn),
@@ -56,23 +56,23 @@ class PartitionPrioritiesAnswer(msgspec.Struct, kw_only=True):
     last_served: Times
 
 
-class TopicPrioritiesAnswer(msgspec.Struct):
-    partitions: dict[str, PartitionPrioritiesAnswer]
+class TopicPrioritiesResponse(msgspec.Struct):
+    partitions: dict[str, PartitionPrioritiesResponse]
 
 
-class PriorityStatsAnswer(msgspec.Struct, kw_only=True):
+class PriorityStatsResponse(msgspec.Struct, kw_only=True):
     messages_by_priority: Annotated[dict[str, int], Meta(description="Messages that are stored, in all topics.")]
     avg_wait_time_by_priority: Annotated[
         dict[str, float], Meta(description="Seconds from a message's arrival to its delivery.")
     ]
-    topics: dict[str, TopicPrioritiesAnswer]
+    topics: dict[str, TopicPrioritiesResponse]
 
 
 class QueueStatsRoutes:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def reliability(self, request: Request) -> Answer:
+    async def reliability(self, request: Request) -> Response:
         found = await self._broker.queue_stats.reliability()
         topics = {
             name: TopicSettledCounts(
@@ -81,17 +81,17 @@ class QueueStatsRoutes:
             )
             async for name, (settled, groups) in paced(found.topics.items())
         }
-        return Answer(ReliabilityAnswer(**_counts(found.total), topics=topics))
+        return Response(ReliabilityResponse(**_counts(found.total), topics=topics))
 
-    async def priorities(self, request: Request) -> Answer:
+    async def priorities(self, request: Request) -> Response:
         found = await self._broker.queue_stats.priorities()
         waits = [round(wait_ms / 1000, 6) for wait_ms in found.average_wait_ms]
-        return Answer(
-            PriorityStatsAnswer(
+        return Response(
+            PriorityStatsResponse(
                 messages_by_priority=dict(zip(NAMES, found.stored, strict=True)),
                 avg_wait_time_by_priority=dict(zip(NAMES, waits, strict=True)),
                 topics={
-                    name: TopicPrioritiesAnswer(
+                    name: TopicPrioritiesResponse(
                         {str(number): _partition(one) async for number, one in paced(partitions.items())}
                     )
                     async for name, partitions in paced(found.topics.items())
@@ -108,7 +108,7 @@ def queue_stats_routes(broker: "Broker") -> Routes:
                 handler=routes.reliability,
                 summary="What was acked, given back and given up, by topic and group",
                 tag="Queues",
-                answer=ReliabilityAnswer,
+                response=ReliabilityResponse,
             )
         },
         "/priority/stats": {
@@ -116,7 +116,7 @@ def queue_stats_routes(broker: "Broker") -> Routes:
                 handler=routes.priorities,
                 summary="How each priority is served",
                 tag="Queues",
-                answer=PriorityStatsAnswer,
+                response=PriorityStatsResponse,
             )
         },
     }
@@ -136,8 +136,8 @@ def _counts(settled: "Settled") -> dict[str, int]:
     }
 
 
-def _partition(one: "PartitionPriorities") -> PartitionPrioritiesAnswer:
-    return PartitionPrioritiesAnswer(
+def _partition(one: "PartitionPriorities") -> PartitionPrioritiesResponse:
+    return PartitionPrioritiesResponse(
         ready=list(one.ready),
         in_flight=list(one.in_flight),
         enqueue_rate=_rounded(one.enqueue_rate),

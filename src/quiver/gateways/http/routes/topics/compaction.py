@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
-from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.field_notes import note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response
 from quiver.model.errors import InvalidName, InvalidRequest, PartitionNotFound, TopicNotFound
 
 if TYPE_CHECKING:
@@ -22,38 +22,38 @@ class CompactRequest(msgspec.Struct, kw_only=True):
     dry_run: Annotated[bool, Meta(description="Only count; nothing changes.")] = False
 
 
-class CompactedPartitionAnswer(msgspec.Struct, kw_only=True):
+class CompactedPartitionResponse(msgspec.Struct, kw_only=True):
     records_before: int
     records_after: int
     dirty_ratio: float
 
 
-class CompactedAnswer(msgspec.Struct, kw_only=True):
+class CompactedResponse(msgspec.Struct, kw_only=True):
     name: str
     records_before: int
     records_after: int
     dirty_ratio: Annotated[float, Meta(description="The share of bytes that had never been compacted.")]
     dry_run: bool
-    partitions: dict[str, CompactedPartitionAnswer]
+    partitions: dict[str, CompactedPartitionResponse]
 
 
 class CompactionRoutes:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def compact(self, request: Request) -> Answer:
+    async def compact(self, request: Request) -> Response:
         name = request.topic()
         wanted = await request.body(CompactRequest)
         done = await self._broker.compact_topic(name, wanted.partitions, dry_run=wanted.dry_run)
-        return Answer(
-            CompactedAnswer(
+        return Response(
+            CompactedResponse(
                 name=name,
                 records_before=done.records_before,
                 records_after=done.records_after,
                 dirty_ratio=done.dirty_ratio,
                 dry_run=wanted.dry_run,
                 partitions={
-                    str(number): CompactedPartitionAnswer(
+                    str(number): CompactedPartitionResponse(
                         records_before=each.records_before,
                         records_after=each.records_after,
                         dirty_ratio=each.dirty_ratio,
@@ -69,7 +69,7 @@ def compaction_routes(broker: "Broker") -> Routes:
         handler=CompactionRoutes(broker).compact,
         summary="Compact a topic now, the active segments included",
         tag="Topics",
-        answer=CompactedAnswer,
+        response=CompactedResponse,
         body=CompactRequest,
         example={"dry_run": True},
         errors=(InvalidRequest, InvalidName, TopicNotFound, PartitionNotFound),

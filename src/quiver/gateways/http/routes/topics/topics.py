@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.field_notes import NAME, SETTING, needed, note, one_of
 from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response
 from quiver.gateways.http.routes.queues.settings import QueueSettingsBody
 from quiver.model.errors import InvalidName, InvalidRequest, InvalidSetting, TopicExists, TopicNotFound
 from quiver.model.times import format_time
@@ -72,7 +72,7 @@ class CreateTopicRequest(TopicSettings, kw_only=True):
     exist_ok: Annotated[bool, Meta(description="A topic that exists is no error and stays as it is.")] = False
 
 
-class CreatedTopicAnswer(msgspec.Struct, kw_only=True):
+class CreatedTopicResponse(msgspec.Struct, kw_only=True):
     name: str
     partitions: int
     num_partitions: int
@@ -87,7 +87,7 @@ class ListQuery(msgspec.Struct, kw_only=True):
     skip: Annotated[int, Meta(ge=0)] = 0
 
 
-class TopicListAnswer(msgspec.Struct, kw_only=True):
+class TopicListResponse(msgspec.Struct, kw_only=True):
     """All names, sorted; with `limit` a page of them, and next_skip while there are more."""
 
     topics: list[str]
@@ -95,7 +95,7 @@ class TopicListAnswer(msgspec.Struct, kw_only=True):
     next_skip: int | UnsetType = UNSET
 
 
-class OffsetsAnswer(msgspec.Struct):
+class OffsetsResponse(msgspec.Struct):
     earliest: int
     latest: Annotated[int, Meta(description="The next offset to be written.")]
     size_bytes: int
@@ -103,23 +103,23 @@ class OffsetsAnswer(msgspec.Struct):
     compacted_to: Annotated[int | UnsetType, Meta(description="Below this offset each key is there once.")] = UNSET
 
 
-class TopicAnswer(msgspec.Struct, kw_only=True):
+class TopicResponse(msgspec.Struct, kw_only=True):
     name: str
     partitions: int
     num_partitions: int
     created_at: str
     total_messages: Annotated[int, Meta(description="Messages that are stored; compaction leaves offsets empty.")]
     total_size_bytes: int
-    partition_offsets: dict[str, OffsetsAnswer]
+    partition_offsets: dict[str, OffsetsResponse]
     config: dict[str, Any]
 
 
-class DeletedAnswer(msgspec.Struct):
+class DeletedResponse(msgspec.Struct):
     name: str
     deleted: bool = True
 
 
-class PurgedAnswer(msgspec.Struct):
+class PurgedResponse(msgspec.Struct):
     name: str
     purged: bool = True
 
@@ -128,7 +128,7 @@ class AddPartitionsRequest(msgspec.Struct):
     count: Annotated[int | None, needed("The new total.", minimum=1, maximum=10_000)] = None
 
 
-class AddedPartitionsAnswer(msgspec.Struct, kw_only=True):
+class AddedPartitionsResponse(msgspec.Struct, kw_only=True):
     success: bool = True
     topic_name: str
     old_partition_count: int
@@ -140,7 +140,7 @@ class TopicRoutes:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def create(self, request: Request) -> Answer:
+    async def create(self, request: Request) -> Response:
         wanted = await request.body(CreateTopicRequest)
         if wanted.name is None:
             raise InvalidRequest(problem='the body needs "name": the name of the topic')
@@ -150,44 +150,44 @@ class TopicRoutes:
         except TopicExists:
             if not wanted.exist_ok:
                 raise
-            return Answer(_existing(self._broker.topic(wanted.name), settings))
+            return Response(_existing(self._broker.topic(wanted.name), settings))
         count = topic.config.partitions
-        return Answer(CreatedTopicAnswer(name=topic.name, partitions=count, num_partitions=count), 201)
+        return Response(CreatedTopicResponse(name=topic.name, partitions=count, num_partitions=count), 201)
 
-    async def list(self, request: Request) -> Answer:
+    async def list(self, request: Request) -> Response:
         query = request.query(ListQuery)
         names = sorted(topic.name for topic in self._broker.topics())
         end = len(names) if query.limit is None else query.skip + query.limit
         more = end if end < len(names) else UNSET
-        return Answer(TopicListAnswer(topics=names[query.skip : end], count=len(names), next_skip=more))
+        return Response(TopicListResponse(topics=names[query.skip : end], count=len(names), next_skip=more))
 
-    async def describe(self, request: Request) -> Answer:
-        return Answer(await self._description(request.topic()))
+    async def describe(self, request: Request) -> Response:
+        return Response(await self._description(request.topic()))
 
-    async def alter(self, request: Request) -> Answer:
+    async def alter(self, request: Request) -> Response:
         name = request.topic()
         wanted = await request.body(TopicSettings)
         await self._broker.alter_topic(name, wanted.given())
-        return Answer(await self._description(name))
+        return Response(await self._description(name))
 
-    async def delete(self, request: Request) -> Answer:
+    async def delete(self, request: Request) -> Response:
         name = request.topic()
         await self._broker.delete_topic(name)
-        return Answer(DeletedAnswer(name))
+        return Response(DeletedResponse(name))
 
-    async def purge(self, request: Request) -> Answer:
+    async def purge(self, request: Request) -> Response:
         name = request.topic()
         await self._broker.purge_topic(name)
-        return Answer(PurgedAnswer(name))
+        return Response(PurgedResponse(name))
 
-    async def add_partitions(self, request: Request) -> Answer:
+    async def add_partitions(self, request: Request) -> Response:
         name = request.topic()
         wanted = await request.body(AddPartitionsRequest)
         if wanted.count is None:
             raise InvalidRequest(problem='the body needs "count": the new number of partitions')
         old, new = await self._broker.add_partitions(name, wanted.count)
-        return Answer(
-            AddedPartitionsAnswer(
+        return Response(
+            AddedPartitionsResponse(
                 topic_name=name,
                 old_partition_count=old,
                 new_partition_count=new,
@@ -195,10 +195,10 @@ class TopicRoutes:
             )
         )
 
-    async def _description(self, name: str) -> TopicAnswer:
+    async def _description(self, name: str) -> TopicResponse:
         details = await self._broker.describe(name)
         config = details.topic.config
-        return TopicAnswer(
+        return TopicResponse(
             name=details.topic.name,
             partitions=config.partitions,
             num_partitions=config.partitions,
@@ -206,7 +206,7 @@ class TopicRoutes:
             total_messages=details.message_count,
             total_size_bytes=details.size_bytes,
             partition_offsets={
-                str(p.partition): OffsetsAnswer(
+                str(p.partition): OffsetsResponse(
                     p.start_offset,
                     p.end_offset,
                     p.size_bytes,
@@ -219,10 +219,10 @@ class TopicRoutes:
         )
 
 
-def _existing(topic: Topic, settings: dict[str, Any]) -> CreatedTopicAnswer:
+def _existing(topic: Topic, settings: dict[str, Any]) -> CreatedTopicResponse:
     count = topic.config.partitions
     differences = settings_that_differ(topic.config.settings(), settings)
-    return CreatedTopicAnswer(
+    return CreatedTopicResponse(
         name=topic.name, partitions=count, num_partitions=count, created=False, differs=differences or UNSET
     )
 
@@ -230,16 +230,16 @@ def _existing(topic: Topic, settings: dict[str, Any]) -> CreatedTopicAnswer:
 def topic_routes(broker: "Broker") -> Routes:
     routes, known = TopicRoutes(broker), (InvalidName, TopicNotFound)
 
-    def operation(handler: Handler, summary: str, answer: Any, **more: Any) -> Operation:
-        return Operation(handler=handler, summary=summary, tag="Topics", answer=answer, **more)
+    def operation(handler: Handler, summary: str, response: Any, **more: Any) -> Operation:
+        return Operation(handler=handler, summary=summary, tag="Topics", response=response, **more)
 
     return {
         "/topics": {
-            "GET": operation(routes.list, "List topics", TopicListAnswer, query=ListQuery),
+            "GET": operation(routes.list, "List topics", TopicListResponse, query=ListQuery),
             "POST": operation(
                 routes.create,
                 "Create a topic",
-                CreatedTopicAnswer,
+                CreatedTopicResponse,
                 body=CreateTopicRequest,
                 example={"name": "orders", "partitions": 6, "retention": "7d"},
                 status=201,
@@ -248,25 +248,25 @@ def topic_routes(broker: "Broker") -> Routes:
             ),
         },
         "/topics/{topic}": {
-            "GET": operation(routes.describe, "Describe a topic", TopicAnswer, errors=known),
+            "GET": operation(routes.describe, "Describe a topic", TopicResponse, errors=known),
             "PATCH": operation(
                 routes.alter,
                 "Change the settings of a topic",
-                TopicAnswer,
+                TopicResponse,
                 body=TopicSettings,
                 example={"retention": "24h"},
                 errors=(InvalidRequest, InvalidSetting, *known),
             ),
-            "DELETE": operation(routes.delete, "Delete a topic and its messages", DeletedAnswer, errors=known),
+            "DELETE": operation(routes.delete, "Delete a topic and its messages", DeletedResponse, errors=known),
         },
         "/topics/{topic}/purge": {
-            "POST": operation(routes.purge, "Remove all messages of a topic", PurgedAnswer, errors=known)
+            "POST": operation(routes.purge, "Remove all messages of a topic", PurgedResponse, errors=known)
         },
         "/admin/topics/{topic}/partitions": {
             "POST": operation(
                 routes.add_partitions,
                 "Add partitions; keys move, because they are hashed by the new count",
-                AddedPartitionsAnswer,
+                AddedPartitionsResponse,
                 body=AddPartitionsRequest,
                 example={"count": 12},
                 errors=(InvalidRequest, InvalidSetting, *known),

@@ -6,22 +6,22 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import UNSET, Meta
 
-from quiver.gateways.http.answer import Answer
 from quiver.gateways.http.field_notes import NAME, note
 from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request, partition_number
-from quiver.gateways.http.routes.groups.answers import DoneAnswer
+from quiver.gateways.http.response import Response
 from quiver.gateways.http.routes.groups.offsets import ByPartition
+from quiver.gateways.http.routes.groups.responses import DoneResponse
 from quiver.gateways.http.routes.messages.incoming import MessageToPublish, new_message
 from quiver.gateways.http.routes.topics.topics import ListQuery
-from quiver.gateways.http.routes.transactions.answers import (
-    BegunAnswer,
-    EndedAnswer,
-    ProducerAnswer,
-    PublishedAnswer,
-    TransactionListAnswer,
-    TransactionStatsAnswer,
-    transaction_answer,
+from quiver.gateways.http.routes.transactions.responses import (
+    BegunResponse,
+    EndedResponse,
+    ProducerResponse,
+    PublishedResponse,
+    TransactionListResponse,
+    TransactionStatsResponse,
+    transaction_response,
 )
 from quiver.model.errors import (
     GenerationMismatch,
@@ -110,7 +110,7 @@ class AbortRequest(msgspec.Struct, kw_only=True):
 
 
 class CommitTransactionRequest(AbortRequest, kw_only=True):
-    key: Annotated[str | None, Meta(description="The same one again gets the same answer.")] = None
+    key: Annotated[str | None, Meta(description="The same one again gets the same response.")] = None
     description: Annotated[
         str | None, Meta(description="What the key stands for. The same key with another one is refused.")
     ] = None
@@ -123,15 +123,15 @@ class TransactionRoutes:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    async def init(self, request: Request) -> Answer:
+    async def init(self, request: Request) -> Response:
         wanted = await request.body(InitRequest)
         timeout_ms = wanted.transaction_timeout_ms
         key = await self._broker.transactions.init(
             wanted.transactional_id, DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms
         )
-        return Answer(ProducerAnswer(producer_id=key.producer_id, epoch=key.epoch))
+        return Response(ProducerResponse(producer_id=key.producer_id, epoch=key.epoch))
 
-    async def heartbeat(self, request: Request) -> Answer:
+    async def heartbeat(self, request: Request) -> Response:
         text = unquote(request.params["producer"])
         producer_id = whole_number(text)
         if producer_id is None:
@@ -139,17 +139,17 @@ class TransactionRoutes:
         wanted = await request.body(ProducerHeartbeatRequest)
         self._check_name(producer_id, wanted.transactional_id)
         self._broker.transactions.heartbeat(producer_id, wanted.epoch)
-        return Answer(ProducerAnswer(producer_id=producer_id, epoch=wanted.epoch))
+        return Response(ProducerResponse(producer_id=producer_id, epoch=wanted.epoch))
 
-    async def begin(self, request: Request) -> Answer:
+    async def begin(self, request: Request) -> Response:
         wanted = await request.body(TransactionRequest)
         self._check_name(wanted.producer_id, wanted.transactional_id)
         info = self._broker.transactions.begin(wanted.producer_id, wanted.epoch)
-        return Answer(
-            BegunAnswer(transaction_id=info.transaction_id, producer_id=wanted.producer_id, epoch=wanted.epoch)
+        return Response(
+            BegunResponse(transaction_id=info.transaction_id, producer_id=wanted.producer_id, epoch=wanted.epoch)
         )
 
-    async def publish(self, request: Request) -> Answer:
+    async def publish(self, request: Request) -> Response:
         wanted = await request.body(TransactionPublishRequest)
         self._check_name(wanted.producer_id, wanted.transactional_id)
         message = new_message(wanted, request.media, self._broker.clock.now_ms())
@@ -158,16 +158,16 @@ class TransactionRoutes:
             wanted.producer_id, wanted.epoch, wanted.topic, message, sequence=wanted.sequence
         )
         delayed = True if published.delayed else UNSET
-        return Answer(PublishedAnswer(published.partition, published.offset, published.duplicate, delayed))
+        return Response(PublishedResponse(published.partition, published.offset, published.duplicate, delayed))
 
-    async def add_partition(self, request: Request) -> Answer:
+    async def add_partition(self, request: Request) -> Response:
         wanted = await request.body(AddPartitionRequest)
         self._check_name(wanted.producer_id, wanted.transactional_id)
         topic = check_name(wanted.topic)
         self._broker.transactions.add_partition(wanted.producer_id, wanted.epoch, topic, wanted.partition)
-        return Answer(DoneAnswer())
+        return Response(DoneResponse())
 
-    async def add_offsets(self, request: Request) -> Answer:
+    async def add_offsets(self, request: Request) -> Response:
         wanted = await request.body(AddOffsetsRequest)
         self._check_name(wanted.producer_id, wanted.transactional_id)
         parts = [
@@ -177,32 +177,32 @@ class TransactionRoutes:
         ]
         group = GroupOffsetCommit(check_name(wanted.group, "group"), parts, wanted.member_id, wanted.generation)
         await self._broker.transactions.add_offsets(wanted.producer_id, wanted.epoch, [group])
-        return Answer(DoneAnswer())
+        return Response(DoneResponse())
 
-    async def commit(self, request: Request) -> Answer:
+    async def commit(self, request: Request) -> Response:
         wanted = await request.body(CommitTransactionRequest)
-        answer = await self._broker.transactions.commit(
+        response = await self._broker.transactions.commit(
             self._producers(wanted),
             key=wanted.key,
             description=wanted.description,
             acks=[self._ack(receipt) for receipt in wanted.receipts],
         )
-        return Answer(EndedAnswer.of("committed", answer.producers, answer.is_repeat))
+        return Response(EndedResponse.of("committed", response.producers, response.is_repeat))
 
-    async def abort(self, request: Request) -> Answer:
+    async def abort(self, request: Request) -> Response:
         wanted = await request.body(AbortRequest)
-        answer = await self._broker.transactions.abort(self._producers(wanted))
-        return Answer(EndedAnswer.of("aborted", answer.producers, answer.is_repeat))
+        response = await self._broker.transactions.abort(self._producers(wanted))
+        return Response(EndedResponse.of("aborted", response.producers, response.is_repeat))
 
-    async def all(self, request: Request) -> Answer:
+    async def all(self, request: Request) -> Response:
         query = request.query(ListQuery)
         found, total = self._broker.transactions.list(skip=query.skip, limit=query.limit or 1_000)
-        return Answer(TransactionListAnswer([transaction_answer(info) for info in found], total))
+        return Response(TransactionListResponse([transaction_response(info) for info in found], total))
 
-    async def stats(self, request: Request) -> Answer:
+    async def stats(self, request: Request) -> Response:
         stats = self._broker.transactions.stats()
-        return Answer(
-            TransactionStatsAnswer(
+        return Response(
+            TransactionStatsResponse(
                 active_transactions=stats.active,
                 committed_total=stats.committed,
                 aborted_total=stats.aborted,
@@ -238,12 +238,14 @@ _GROUPS = (GroupNotEmpty, MemberNotFound, MemberFenced, GenerationMismatch)
 _PRODUCER = {"producer_id": 1000, "epoch": 0}
 
 
-def _post(handler: Handler, summary: str, answer: Any, body: Any, example: Any, *errors: Any) -> dict[str, Operation]:
+def _post(
+    handler: Handler, summary: str, response: Any, body: Any, example: Any, *errors: Any
+) -> dict[str, Operation]:
     operation = Operation(
         handler=handler,
         summary=summary,
         tag="Transactions",
-        answer=answer,
+        response=response,
         body=body,
         body_needed=issubclass(body, AbortRequest),
         example=example,
@@ -252,8 +254,8 @@ def _post(handler: Handler, summary: str, answer: Any, body: Any, example: Any, 
     return {"POST": operation}
 
 
-def _get(handler: Handler, summary: str, answer: Any, query: Any = None) -> dict[str, Operation]:
-    return {"GET": Operation(handler=handler, summary=summary, tag="Transactions", answer=answer, query=query)}
+def _get(handler: Handler, summary: str, response: Any, query: Any = None) -> dict[str, Operation]:
+    return {"GET": Operation(handler=handler, summary=summary, tag="Transactions", response=response, query=query)}
 
 
 def transaction_routes(broker: "Broker") -> Routes:
@@ -266,18 +268,18 @@ def _content_routes(routes: TransactionRoutes) -> Routes:
         "/transactions/publish": _post(
             routes.publish,
             "Publish a message in a transaction",
-            PublishedAnswer,
+            PublishedResponse,
             TransactionPublishRequest,
             {**_PRODUCER, "topic": "orders", "value": {"id": 1}, "sequence": 0},
             *(*_FENCED, *_PLACE, OutOfSequence, MessageTooLarge),
         ),
         "/transactions/begin": _post(
-            routes.begin, "Begin a transaction", BegunAnswer, TransactionRequest, _PRODUCER, *_FENCED
+            routes.begin, "Begin a transaction", BegunResponse, TransactionRequest, _PRODUCER, *_FENCED
         ),
         "/transactions/add-partition": _post(
             routes.add_partition,
             "Name a partition of a transaction; publishing does so by itself",
-            DoneAnswer,
+            DoneResponse,
             AddPartitionRequest,
             {**_PRODUCER, "topic": "orders", "partition": 0},
             *(*_FENCED, *_PLACE),
@@ -285,7 +287,7 @@ def _content_routes(routes: TransactionRoutes) -> Routes:
         "/transactions/add-offsets": _post(
             routes.add_offsets,
             "Add a group's offsets to a transaction",
-            DoneAnswer,
+            DoneResponse,
             AddOffsetsRequest,
             {**_PRODUCER, "group": "billing", "offsets": {"orders": {"0": 42}}},
             *(*_FENCED, *_PLACE, *_GROUPS),
@@ -298,15 +300,15 @@ def _end_routes(routes: TransactionRoutes) -> Routes:
     return {
         "/transactions/commit": _post(
             routes.commit,
-            "Commit; answers when its messages are readable",
-            EndedAnswer,
+            "Commit; responds when its messages are readable",
+            EndedResponse,
             CommitTransactionRequest,
             _PRODUCER,
             *(*_FENCED, *_GROUPS, LeaseLost),
         ),
-        "/transactions/abort": _post(routes.abort, "Abort", EndedAnswer, AbortRequest, _PRODUCER, *_FENCED),
-        "/transactions": _get(routes.all, summary, TransactionListAnswer, ListQuery),
-        "/transactions/stats": _get(routes.stats, "Count transactions", TransactionStatsAnswer),
+        "/transactions/abort": _post(routes.abort, "Abort", EndedResponse, AbortRequest, _PRODUCER, *_FENCED),
+        "/transactions": _get(routes.all, summary, TransactionListResponse, ListQuery),
+        "/transactions/stats": _get(routes.stats, "Count transactions", TransactionStatsResponse),
     }
 
 
@@ -315,7 +317,7 @@ def _producer_routes(routes: TransactionRoutes) -> Routes:
         "/producers/init": _post(
             routes.init,
             "Get a producer for transactions",
-            ProducerAnswer,
+            ProducerResponse,
             InitRequest,
             {"transactional_id": "billing-1"},
             InvalidRequest,
@@ -323,7 +325,7 @@ def _producer_routes(routes: TransactionRoutes) -> Routes:
         "/producers/{producer}/heartbeat": _post(
             routes.heartbeat,
             "Keep a producer's open transaction from its timeout",
-            ProducerAnswer,
+            ProducerResponse,
             ProducerHeartbeatRequest,
             {"epoch": 0},
             *_FENCED,

@@ -1,4 +1,4 @@
-"""Answers: objects, documents and streams, in the form and encoding the client asked for."""
+"""Responses: objects, documents and streams, in the form and encoding the client asked for."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _SENT_AT_ONCE_BYTES = 256 * 1024
 _VARY = (b"vary", b"accept, accept-encoding")
 
 
-class Answer:
+class Response:
     """An object to be encoded as the client likes, or, with a content type, bytes that are sent as they are."""
 
     __slots__ = ("body", "content_type", "headers", "status")
@@ -28,8 +28,8 @@ class Answer:
         self.headers = headers
 
 
-class StreamedAnswer:
-    """An answer made while it is sent; the next piece is made when the client has taken the ones before it."""
+class StreamedResponse:
+    """A response made while it is sent; the next piece is made when the client has taken the ones before it."""
 
     __slots__ = ("content_type", "pieces")
 
@@ -38,22 +38,22 @@ class StreamedAnswer:
         self.content_type = media.content_type
 
 
-def error_answer(error: QuiverError) -> Answer:
+def error_response(error: QuiverError) -> Response:
     headers: list[tuple[bytes, bytes]] = []
     if error.retryable and error.status in (503, 507):
         headers.append((b"retry-after", b"1"))
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", str(error.details.get("allowed", "")).encode()))
-    return Answer(error.to_dict(), error.status, headers=headers)
+    return Response(error.to_dict(), error.status, headers=headers)
 
 
-async def send_answer(request: Request, answer: Answer, send: Send) -> None:
-    if answer.content_type is None:
-        media = request.answer_media
-        content_type, body = media.content_type, media.encode(answer.body)
+async def send_response(request: Request, response: Response, send: Send) -> None:
+    if response.content_type is None:
+        media = request.response_media
+        content_type, body = media.content_type, media.encode(response.body)
     else:
-        content_type, body = answer.content_type, answer.body
-    headers = [(b"content-type", content_type), *answer.headers]
+        content_type, body = response.content_type, response.body
+    headers = [(b"content-type", content_type), *response.headers]
     if len(body) >= MIN_BYTES:
         headers.append(_VARY)
         encoding = choose_encoding(request.headers.get(b"accept-encoding"))
@@ -63,7 +63,7 @@ async def send_answer(request: Request, answer: Answer, send: Send) -> None:
     headers.append((b"content-length", b"%d" % len(body)))
     if len(body) > _SENT_AT_ONCE_BYTES:
         request.hold(len(body))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
     last = max(0, len(body) - 1) // _SENT_AT_ONCE_BYTES * _SENT_AT_ONCE_BYTES
     for start in range(0, last, _SENT_AT_ONCE_BYTES):  # `send` waits until the client has taken those before
         piece = body[start : start + _SENT_AT_ONCE_BYTES]
@@ -71,16 +71,16 @@ async def send_answer(request: Request, answer: Answer, send: Send) -> None:
     await send({"type": "http.response.body", "body": body[last:]})
 
 
-async def send_stream(request: Request, answer: StreamedAnswer, send: Send) -> None:
+async def send_stream(request: Request, response: StreamedResponse, send: Send) -> None:
     """Sends piece by piece; `send` waits while the client's share of unread bytes is full."""
-    headers = [(b"content-type", answer.content_type), _VARY]
+    headers = [(b"content-type", response.content_type), _VARY]
     encoding = choose_encoding(request.headers.get(b"accept-encoding"))
     if encoding is not None:
         headers.append((b"content-encoding", encoding))
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     compressor = open_compressor(encoding) if encoding is not None else None
     pace = Pace()
-    async for piece in answer.pieces:
+    async for piece in response.pieces:
         await pace.turn()
         body = await compress(compressor, piece) if compressor is not None else piece
         if body:

@@ -1,4 +1,4 @@
-"""Dead letters as answers show them; large pages are encoded while they are sent."""
+"""Dead letters as responses show them; large pages are encoded while they are sent."""
 
 import struct
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -9,10 +9,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from quiver.dead_letters.search import dead_letter_size
 from quiver.dead_letters.service import DeadLetterPage
-from quiver.gateways.http.answer import Answer, StreamedAnswer
 from quiver.gateways.http.media import JSON, Media
 from quiver.gateways.http.request import Request
-from quiver.gateways.http.routes.messages.message import MessageAnswer, show_content, shown_time
+from quiver.gateways.http.response import Response, StreamedResponse
+from quiver.gateways.http.routes.messages.message import MessageResponse, show_content, shown_time
 from quiver.model.dead_letter import DeadLetter
 from quiver.model.message import StoredMessage
 from quiver.model.priority import NAMES
@@ -22,7 +22,7 @@ _RUN_BYTES = 256 * 1024
 """Letters are encoded in runs of this size, small enough not to hold the event loop."""
 
 
-class OriginalAnswer(msgspec.Struct, kw_only=True):
+class OriginalResponse(msgspec.Struct, kw_only=True):
     """Where a letter came from, and the group that gave it up."""
 
     topic: str
@@ -36,7 +36,7 @@ class OriginalAnswer(msgspec.Struct, kw_only=True):
     first_delivered: str | None
 
 
-class LetterAnswer(MessageAnswer, kw_only=True):
+class LetterResponse(MessageResponse, kw_only=True):
     """`partition` and `offset` are those in the dead-letter topic. Its `headers` are the message's own."""
 
     id: Annotated[str, Meta(description="partition:offset in the dead-letter topic.")]
@@ -45,37 +45,37 @@ class LetterAnswer(MessageAnswer, kw_only=True):
     last_error: str | None
     attempts: int
     group: str | None
-    original: OriginalAnswer | None
+    original: OriginalResponse | None
 
 
-class LettersAnswer(msgspec.Struct, kw_only=True):
+class LettersResponse(msgspec.Struct, kw_only=True):
     """A page of dead letters."""
 
-    messages: list[LetterAnswer]
+    messages: list[LetterResponse]
     count: Annotated[int, Meta(description="Of this page.")]
     total: Annotated[int, Meta(description="In the dead-letter topic, whatever was looked for.")]
     dlq_topic: str
     next: Annotated[str | None, Meta(description="For `after`, to get the next page; null behind the last one.")]
 
 
-def page_answer(request: Request, page: DeadLetterPage, dlq_topic: str) -> Answer | StreamedAnswer:
+def page_response(request: Request, page: DeadLetterPage, dlq_topic: str) -> Response | StreamedResponse:
     following = None if page.next is None else str(page.next)
     size = sum(map(dead_letter_size, page.letters))
     if len(page.letters) <= _RUN_LETTERS and size <= _RUN_BYTES:
-        shown = [letter_answer(letter) for letter in page.letters]
-        answer = LettersAnswer(
+        shown = [letter_response(letter) for letter in page.letters]
+        response = LettersResponse(
             messages=shown, count=len(shown), total=page.total, dlq_topic=dlq_topic, next=following
         )
-        return Answer(answer)
+        return Response(response)
     request.hold(size)
-    media = request.answer_media
+    media = request.response_media
     tail = {"count": len(page.letters), "total": page.total, "dlq_topic": dlq_topic, "next": following}
     write = _json_page if media is JSON else _packed_page
-    return StreamedAnswer(write(media, page.letters, tail), media)
+    return StreamedResponse(write(media, page.letters, tail), media)
 
 
-def letter_answer(letter: DeadLetter) -> LetterAnswer:
-    shown = LetterAnswer(
+def letter_response(letter: DeadLetter) -> LetterResponse:
+    shown = LetterResponse(
         id=str(letter.id),
         partition=letter.partition,
         offset=letter.offset,
@@ -95,11 +95,11 @@ def letter_answer(letter: DeadLetter) -> LetterAnswer:
     return shown
 
 
-def _original(letter: DeadLetter, shown: LetterAnswer) -> OriginalAnswer | None:
+def _original(letter: DeadLetter, shown: LetterResponse) -> OriginalResponse | None:
     original = letter.original
     if original is None:
         return None
-    return OriginalAnswer(
+    return OriginalResponse(
         topic=original.topic,
         partition=original.partition,
         offset=original.offset,
@@ -129,11 +129,11 @@ def _time(time_ms: int | None) -> str | None:
     return None if time_ms is None else shown_time(time_ms)
 
 
-def _runs(letters: Sequence[DeadLetter]) -> Iterator[list[LetterAnswer]]:
-    run: list[LetterAnswer] = []
+def _runs(letters: Sequence[DeadLetter]) -> Iterator[list[LetterResponse]]:
+    run: list[LetterResponse] = []
     size = 0
     for letter in letters:
-        run.append(letter_answer(letter))
+        run.append(letter_response(letter))
         size += dead_letter_size(letter)
         if len(run) >= _RUN_LETTERS or size >= _RUN_BYTES:
             yield run

@@ -1,4 +1,4 @@
-"""Groups and members as answers show them."""
+"""Groups and members as responses show them."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -31,11 +31,11 @@ class PartitionRef(msgspec.Struct):
     partition: int
 
 
-class DoneAnswer(msgspec.Struct):
+class DoneResponse(msgspec.Struct):
     status: Literal["ok"] = "ok"
 
 
-class MemberAnswer(msgspec.Struct, kw_only=True):
+class MemberResponse(msgspec.Struct, kw_only=True):
     id: str
     member_id: str
     client_id: str
@@ -46,7 +46,7 @@ class MemberAnswer(msgspec.Struct, kw_only=True):
     joined_at: str
 
 
-class PartitionLagAnswer(msgspec.Struct, kw_only=True):
+class PartitionLagResponse(msgspec.Struct, kw_only=True):
     topic: str
     partition: int
     committed_offset: Annotated[int | None, Meta(description="The next to read; null before the first commit.")]
@@ -57,7 +57,7 @@ class PartitionLagAnswer(msgspec.Struct, kw_only=True):
     metadata: str
 
 
-class GroupAnswer(msgspec.Struct, kw_only=True):
+class GroupResponse(msgspec.Struct, kw_only=True):
     id: str
     group_id: str
     kind: str
@@ -66,19 +66,19 @@ class GroupAnswer(msgspec.Struct, kw_only=True):
     assignor: AssignorName
     generation: int
     leader_id: str | None
-    members: list[MemberAnswer]
+    members: list[MemberResponse]
     topics: list[str]
     lag: Annotated[int, Meta(description="Messages, over all partitions.")]
     lag_time: Annotated[float, Meta(description="Age of the oldest message that is not committed, in seconds.")]
-    partitions: list[PartitionLagAnswer]
+    partitions: list[PartitionLagResponse]
     config: dict[str, Any]
 
 
-class CooperativeGroupAnswer(GroupAnswer, kw_only=True):
+class CooperativeGroupResponse(GroupResponse, kw_only=True):
     member_assignments: dict[str, list[PartitionRef]]
 
 
-class CooperativeAnswer(msgspec.Struct, kw_only=True):
+class CooperativeResponse(msgspec.Struct, kw_only=True):
     """`partitions_assigned` is all that the member may read now, `partitions_to_revoke` what it is to let go of."""
 
     status: Literal["ok"] = "ok"
@@ -91,7 +91,7 @@ class CooperativeAnswer(msgspec.Struct, kw_only=True):
     revocation_deadline: Deadline
 
 
-class RebalanceStatsAnswer(msgspec.Struct, kw_only=True):
+class RebalanceStatsResponse(msgspec.Struct, kw_only=True):
     total_rebalances: int
     successful_rebalances: int
     failed_rebalances: int
@@ -101,22 +101,22 @@ class RebalanceStatsAnswer(msgspec.Struct, kw_only=True):
     avg_duration: Seconds
 
 
-class AllRebalanceStatsAnswer(RebalanceStatsAnswer, kw_only=True):
+class AllRebalanceStatsResponse(RebalanceStatsResponse, kw_only=True):
     """Over all groups that there are."""
 
-    groups: dict[str, RebalanceStatsAnswer]
+    groups: dict[str, RebalanceStatsResponse]
 
 
-async def group_answer(details: "GroupDetails") -> GroupAnswer:
-    return GroupAnswer(**await _group_fields(details))
+async def group_response(details: "GroupDetails") -> GroupResponse:
+    return GroupResponse(**await _group_fields(details))
 
 
-async def cooperative_group_answer(details: "GroupDetails") -> CooperativeGroupAnswer:
+async def cooperative_group_response(details: "GroupDetails") -> CooperativeGroupResponse:
     assignments = {
         member.id: [PartitionRef(topic, partition) for topic, partition in member.partitions]
         async for member in paced(details.members)
     }
-    return CooperativeGroupAnswer(member_assignments=assignments, **await _group_fields(details))
+    return CooperativeGroupResponse(member_assignments=assignments, **await _group_fields(details))
 
 
 async def _group_fields(details: "GroupDetails") -> dict[str, Any]:
@@ -138,8 +138,8 @@ async def _group_fields(details: "GroupDetails") -> dict[str, Any]:
     }
 
 
-def _member(member: "MemberDetails") -> MemberAnswer:
-    return MemberAnswer(
+def _member(member: "MemberDetails") -> MemberResponse:
+    return MemberResponse(
         id=member.id,
         member_id=member.id,
         client_id=member.client_id,
@@ -151,8 +151,8 @@ def _member(member: "MemberDetails") -> MemberAnswer:
     )
 
 
-def _partition_lag(part: "PartitionLag") -> PartitionLagAnswer:
-    return PartitionLagAnswer(
+def _partition_lag(part: "PartitionLag") -> PartitionLagResponse:
+    return PartitionLagResponse(
         topic=part.topic,
         partition=part.partition,
         committed_offset=part.committed,

@@ -1,4 +1,4 @@
-"""Answers about transactions."""
+"""Responses about transactions."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -10,43 +10,43 @@ from quiver.model.times import format_time
 from quiver.model.transaction import ProducerKey, TransactionInfo
 
 
-class ProducerAnswer(msgspec.Struct, kw_only=True):
+class ProducerResponse(msgspec.Struct, kw_only=True):
     producer_id: int
     epoch: int
 
 
-class BegunAnswer(msgspec.Struct, kw_only=True):
+class BegunResponse(msgspec.Struct, kw_only=True):
     transaction_id: str
     producer_id: int
     epoch: int
 
 
-class PublishedAnswer(msgspec.Struct):
+class PublishedResponse(msgspec.Struct):
     partition: int
     offset: int
     duplicate: bool
     delayed: Annotated[bool | UnsetType, Meta(description="It waits; offset is its id in /delayed.")] = UNSET
 
 
-class EndedAnswer(msgspec.Struct, kw_only=True):
+class EndedResponse(msgspec.Struct, kw_only=True):
     """Producer id and epoch are those for the next transaction."""
 
     status: Literal["committed", "aborted"]
     producer_id: int
     epoch: int
-    producers: Annotated[list[ProducerAnswer] | UnsetType, Meta(description="If there are several.")] = UNSET
+    producers: Annotated[list[ProducerResponse] | UnsetType, Meta(description="If there are several.")] = UNSET
     repeated: Annotated[bool | UnsetType, Meta(description="It was decided before.")] = UNSET
 
     @classmethod
     def of(
         cls, status: Literal["committed", "aborted"], producers: Sequence[ProducerKey], is_repeat: bool
-    ) -> "EndedAnswer":
-        answers = [ProducerAnswer(producer_id=each.producer_id, epoch=each.epoch) for each in producers]
+    ) -> "EndedResponse":
+        responses = [ProducerResponse(producer_id=each.producer_id, epoch=each.epoch) for each in producers]
         return cls(
             status=status,
-            producer_id=answers[0].producer_id,
-            epoch=answers[0].epoch,
-            producers=answers if len(answers) > 1 else UNSET,
+            producer_id=responses[0].producer_id,
+            epoch=responses[0].epoch,
+            producers=responses if len(responses) > 1 else UNSET,
             repeated=True if is_repeat else UNSET,
         )
 
@@ -56,7 +56,7 @@ class TransactionPartition(msgspec.Struct):
     partition: int
 
 
-class TransactionAnswer(msgspec.Struct, kw_only=True):
+class TransactionResponse(msgspec.Struct, kw_only=True):
     transaction_id: str
     transactional_id: str | None
     producer_id: int
@@ -68,22 +68,22 @@ class TransactionAnswer(msgspec.Struct, kw_only=True):
     groups: list[str]
 
 
-class TransactionListAnswer(msgspec.Struct):
+class TransactionListResponse(msgspec.Struct):
     """Those that are open, or whose end is not known to every partition yet."""
 
-    transactions: list[TransactionAnswer]
+    transactions: list[TransactionResponse]
     count: int
 
 
-class TransactionStatsAnswer(msgspec.Struct, kw_only=True):
+class TransactionStatsResponse(msgspec.Struct, kw_only=True):
     active_transactions: int
     committed_total: int
     aborted_total: int
     avg_duration: Annotated[float, Meta(description="Seconds from begin to decision, since the broker began.")]
 
 
-def transaction_answer(info: TransactionInfo) -> TransactionAnswer:
-    return TransactionAnswer(
+def transaction_response(info: TransactionInfo) -> TransactionResponse:
+    return TransactionResponse(
         transaction_id=info.transaction_id,
         transactional_id=info.transactional_id,
         producer_id=info.producer_id,

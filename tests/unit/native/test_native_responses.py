@@ -1,4 +1,4 @@
-"""Fetch answers: exact bytes from files and memory, released once, and a client that does not read."""
+"""Fetch responses: exact bytes from files and memory, released once, and a client that does not read."""
 
 import asyncio
 import errno
@@ -12,7 +12,7 @@ import uvloop
 from quiver.gateways.native.gateway import NativeGateway
 from quiver.gateways.native.settings import NativeSettings
 from quiver.protocol.messages import Done, Fetch, Fetched, FetchPart, GetMetadata, Ping
-from quiver.protocol.packet import decode_answer, encode_packet
+from quiver.protocol.packet import decode_response, encode_packet
 from unit.native.native_client import FileSlice, NativeClient, ScriptedBroker, until
 
 SIZES = [0, 1, 88, 5_000_000, 17, 3_000_000]
@@ -35,10 +35,10 @@ async def check_exact(client: NativeClient, broker: ScriptedBroker) -> None:
     packet = await client.packet()
     if packet.correlation == 6:
         packet = await client.packet()
-    answer = decode_answer(packet.message_bytes)
-    assert isinstance(answer, Fetched)
-    assert [part.length for part in answer.parts] == SIZES
-    assert [(part.log_start, part.high_watermark, part.epoch) for part in answer.parts] == [(1, 2, 3)] * len(SIZES)
+    response = decode_response(packet.message_bytes)
+    assert isinstance(response, Fetched)
+    assert [part.length for part in response.parts] == SIZES
+    assert [(part.log_start, part.high_watermark, part.epoch) for part in response.parts] == [(1, 2, 3)] * len(SIZES)
     assert bytes(packet.payload) == expected
     assert [piece.releases for piece in broker.slices] == [1] * len(SIZES)
 
@@ -90,7 +90,7 @@ async def test_waits_and_sizes_are_clamped(start_gateway, connect, broker):
 
 
 async def test_a_client_that_does_not_read_is_bounded_and_then_dropped(start_gateway, connect, broker):
-    gateway = await start_gateway(stall_seconds=0.2, answer_bytes_queued=30_000_000)
+    gateway = await start_gateway(stall_seconds=0.2, response_bytes_queued=30_000_000)
     client = await connect(gateway)
     other = await connect(gateway)
     slices: list[FileSlice] = []
@@ -102,15 +102,15 @@ async def test_a_client_that_does_not_read_is_bounded_and_then_dropped(start_gat
         await asyncio.sleep(0.01)
         if broker.fetches_ended == before:
             break
-    assert len(slices) < 10, "requests are read although nobody takes the answers"
+    assert len(slices) < 10, "requests are read although nobody takes the responses"
     await until(lambda: gateway.counts.clients_stalled == 1)
     await until(lambda: gateway.counts.connections_open == 1)
     assert [piece.releases for piece in slices[: broker.fetches_ended]] == [1] * broker.fetches_ended
     assert await other.ask(Ping()) == Done()
 
 
-async def test_a_flood_of_answers_from_memory_is_bounded_too(start_gateway, connect):
-    gateway = await start_gateway(stall_seconds=0.2, answer_bytes_queued=100_000, requests_in_flight=50)
+async def test_a_flood_of_responses_from_memory_is_bounded_too(start_gateway, connect):
+    gateway = await start_gateway(stall_seconds=0.2, response_bytes_queued=100_000, requests_in_flight=50)
     client = await connect(gateway)
     flood = b"".join(encode_packet(number, GetMetadata(["x" * 200] * 40)) for number in range(200))
 
@@ -124,7 +124,7 @@ async def test_a_flood_of_answers_from_memory_is_bounded_too(start_gateway, conn
 
 
 async def test_a_slow_reader_gets_everything(start_gateway, connect, broker):
-    client = await connect(await start_gateway(answer_bytes_queued=100_000))
+    client = await connect(await start_gateway(response_bytes_queued=100_000))
     client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
     for round_number in range(20):
         data = random.Random(round_number).randbytes(50_000)
