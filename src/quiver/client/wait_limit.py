@@ -37,5 +37,5 @@ class WaitLimit:
 
     def error(self) -> MessageTimeout:
         """What to raise when it is over; says why, if the broker cannot be reached."""
-        trouble = self._log.trouble
-        return MessageTimeout(seconds=self.seconds, reason="" if trouble is None else f": {trouble.message}")
+        problem = self._log.connection_error
+        return MessageTimeout(seconds=self.seconds, reason="" if problem is None else f": {problem.message}")

@@ -108,7 +108,7 @@ def test_jobs_and_schedules_have_them_too(q, topic):
 
 def test_what_has_no_json_is_refused(q, topic):
     with pytest.raises(
-        InvalidRequest, match=r"object does not become JSON: there is no JSON for objects of type object"
+        InvalidRequest, match=r"object cannot be encoded as JSON: there is no JSON for objects of type object"
     ):
         q.publish(topic, object())
     with pytest.raises(InvalidRequest, match="type set_iterator"):

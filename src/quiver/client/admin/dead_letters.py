@@ -68,7 +68,7 @@ def dead_letter_filter(options: DeadLetterOptions, now_ms: int) -> DeadLetterFil
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     unknown = given.keys() - DeadLetterOptions.__annotations__.keys()
     if unknown:
-        raise InvalidRequest(problem=f"dead letters are not looked for by {', '.join(sorted(unknown))}")
+        raise InvalidRequest(problem=f"dead letters cannot be filtered by {', '.join(sorted(unknown))}")
     if "ids" in given:
         given["ids"] = _ids(given["ids"])
     for name in ("key", "contains"):

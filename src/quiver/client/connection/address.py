@@ -32,7 +32,7 @@ def parse_bootstrap(value: str | Sequence[str]) -> Bootstrap:
     """One address, several with commas between them, or a list of them."""
     texts = value.split(",") if isinstance(value, str) else value
     if not isinstance(texts, Sequence) or not texts:
-        raise InvalidRequest(problem=f"{value!r} names no address, such as localhost:{DEFAULT_PORT}")
+        raise InvalidRequest(problem=f"{value!r} must name an address, such as localhost:{DEFAULT_PORT}")
     return Bootstrap(tuple(dict.fromkeys(parse_address(text) for text in texts)))
 
 

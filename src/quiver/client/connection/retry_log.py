@@ -1,4 +1,4 @@
-"""What a client says about trouble that it waits out: at once, then ever more rarely, and when it is over."""
+"""What a client logs about failures that it retries: at once, then ever more rarely, and when it is over."""
 
 import logging
 
@@ -28,14 +28,14 @@ class RetryLog:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._episodes: dict[str, _Episode] = {}
-        self.trouble: QuiverError | None = None
+        self.connection_error: QuiverError | None = None
         """Why there is no connection, while one is being tried."""
 
     def retrying(self, what: str, error: QuiverError, attempt: int, wait_seconds: float) -> None:
         """An attempt has failed, and there will be another one."""
         is_connection = isinstance(error, ConnectionLost)
         if is_connection:
-            self.trouble = error
+            self.connection_error = error
         episode = self._due(error.code)
         if episode is not None:
             since = f" for {episode.last_at - episode.began_at:.0f} s" if episode.gap > 2 * _FIRST_GAP_SECONDS else ""
@@ -48,7 +48,7 @@ class RetryLog:
             logger.warning("%s", error.message)
 
     def connected(self, address: str) -> None:
-        self.trouble = None
+        self.connection_error = None
         episode = self._episodes.pop(ConnectionLost.code, None)
         if episode is None:
             logger.info("connected to %s", address)

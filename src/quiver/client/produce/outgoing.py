@@ -40,7 +40,7 @@ def check_options(options: SendOptions) -> None:
 def route_of(options: SendOptions) -> Route:
     partition = options.get("partition")
     if partition is not None and (isinstance(partition, bool) or not isinstance(partition, int) or partition < 0):
-        raise InvalidRequest(problem=f"partition {partition!r} is not a number from 0")
+        raise InvalidRequest(problem=f"partition {partition!r} must be a whole number, 0 or more")
     is_delayed = options.get("delay") is not None or options.get("deliver_at") is not None
     return Route(int(parse_priority(options.get("priority"))), partition, is_delayed)
 

@@ -19,7 +19,7 @@ def value_bytes(value: object) -> bytes | None:
         return encode_json(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRequest(
-            problem=f"a value of type {type(value).__name__} does not become JSON: {error}"
+            problem=f"a value of type {type(value).__name__} cannot be encoded as JSON: {error}"
         ) from None
 
 
@@ -31,7 +31,7 @@ def key_bytes(key: object) -> bytes | None:
         return _utf8(key, "key")
     if isinstance(key, bytes | bytearray | memoryview):
         return bytes(key)
-    raise InvalidRequest(problem=f"a key is text or bytes, not {type(key).__name__}")
+    raise InvalidRequest(problem=f"a key must be text or bytes, not {type(key).__name__}")
 
 
 def id_bytes(id: object) -> bytes | None:
@@ -39,7 +39,7 @@ def id_bytes(id: object) -> bytes | None:
     if id is None:
         return None
     if not isinstance(id, bytes | bytearray | memoryview | str):
-        raise InvalidRequest(problem=f"an id is text or bytes, not {type(id).__name__}")
+        raise InvalidRequest(problem=f"an id must be text or bytes, not {type(id).__name__}")
     found = _utf8(id, "id") if isinstance(id, str) else bytes(id)
     check_message_id(found)
     return found
@@ -50,7 +50,9 @@ def header_bytes(headers: object) -> dict[str, bytes] | None:
     if not headers:
         return None
     if not isinstance(headers, Mapping):
-        raise InvalidRequest(problem=f"headers are a mapping of names to bytes or text, not {type(headers).__name__}")
+        raise InvalidRequest(
+            problem=f"headers must be a mapping of names to bytes or text, not {type(headers).__name__}"
+        )
     return {_header_name(name): _header_value(name, value) for name, value in headers.items()}
 
 
@@ -78,7 +80,7 @@ def message_bytes(
 
 def _header_name(name: object) -> str:
     if not isinstance(name, str):
-        raise InvalidRequest(problem=f"header name {name!r} is not text")
+        raise InvalidRequest(problem=f"header name {name!r} must be text")
     _utf8(name, "header name")
     return name
 
@@ -88,7 +90,7 @@ def _header_value(name: object, value: object) -> bytes:
         return _utf8(value, f"header {name!r}")
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
-    raise InvalidRequest(problem=f"header {name!r} is text or bytes, not {type(value).__name__}")
+    raise InvalidRequest(problem=f"header {name!r} must be text or bytes, not {type(value).__name__}")
 
 
 def _utf8(text: str, what: str) -> bytes:

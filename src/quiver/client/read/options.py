@@ -73,5 +73,5 @@ def _partitions(value: Sequence[int] | int | None) -> list[int] | None:
     numbers = [value] if isinstance(value, int) else list(value)
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise InvalidRequest(problem=f"partition {number!r} is not a number from 0")
+            raise InvalidRequest(problem=f"partition {number!r} must be a whole number, 0 or more")
     return list(dict.fromkeys(numbers))

@@ -80,7 +80,7 @@ def work_config(
         raise InvalidRequest(problem=f"ordering {ordering!r} is not one of {', '.join(get_args(Ordering))}")
     visibility_ms = None if visibility is None else parse_duration_ms(visibility, "visibility")
     if visibility_ms == 0:
-        raise InvalidRequest(problem="visibility must be longer than nothing")
+        raise InvalidRequest(problem="visibility must be greater than zero")
     return WorkConfig(
         topics=[check_name(topic) for topic in names],
         group=check_name(group, "group"),

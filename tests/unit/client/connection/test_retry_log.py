@@ -37,7 +37,7 @@ def test_the_first_failure_is_told_and_then_ever_fewer(clock, caplog):
     assert len(told_at) < DAY / 60 + 10, "a line a minute"
     assert caplog.messages[0] == "no connection to a:1: Connection refused (attempt 1, next in 1.00 s)"
     assert "attempt 8 for 7 s" in caplog.messages[3]
-    assert log.trouble is lost
+    assert log.connection_error is lost
 
 
 def test_the_end_is_told_once_and_the_next_outage_is_new(clock, caplog):
@@ -49,7 +49,7 @@ def test_the_end_is_told_once_and_the_next_outage_is_new(clock, caplog):
             log.retrying("anything", ConnectionLost(address="a:1", problem="p"), attempt, 0.1)
             clock.seconds += 0.1
         log.connected("a:1")
-        assert log.trouble is None
+        assert log.connection_error is None
     levels = [(record.levelname, record.getMessage().split(" (")[0]) for record in caplog.records]
     outage = [("WARNING", "no connection to a:1: p"), ("WARNING", "connected to a:1 again, after 1.0 s")]
     assert levels == [("INFO", "connected to a:1"), *outage, *outage]

@@ -128,7 +128,7 @@ class AsyncConnection:
                 except OSError as error:
                     self.fail(self._lost(error))
                 except BaseException:
-                    self.fail(ConnectionLost(address=self.address, problem="a request was cut off"))
+                    self.fail(ConnectionLost(address=self.address, problem="sending was interrupted"))
                     raise
         if self._error is not None:
             self.fail(self._error)
@@ -196,7 +196,7 @@ class AsyncConnection:
         except QuiverError as error:
             self.fail(error)
         except BaseException:
-            self.fail(ConnectionLost(address=self.address, problem="receiving was ended"))
+            self.fail(ConnectionLost(address=self.address, problem="receiving was interrupted"))
             raise
 
     def _take_answer(self, correlation: int, answer: Response, payload: memoryview) -> None:

@@ -60,7 +60,7 @@ class AsyncFetcher:
         self._news = Signal()
         self._connection: AsyncConnection | None = None
         self._unread_count = 0
-        self._silent_since = 0.0
+        self._last_answer_at = 0.0
         self._backoff = broker.new_backoff()
         self._deadline: float | None = None
         self._error: QuiverError | None = None
@@ -87,14 +87,14 @@ class AsyncFetcher:
             raise error
         await self._begin()
         if not self._arrived:
-            await self._news.wait(self._within(self._silence_seconds))
-            self._check_silence()
+            await self._news.wait(self._within(self._answer_seconds))
+            self._check_answers()
         self._news.clear()
         if not self._arrived:
             return []
         asked, answer, payload, arrived_at = self._arrived.popleft()
         self._unread_count -= 1
-        self._silent_since = self._broker.clock.monotonic()
+        self._last_answer_at = self._broker.clock.monotonic()
         for source, cursor in asked:
             if source.cursor is cursor:
                 source.is_fetching = False
@@ -111,14 +111,14 @@ class AsyncFetcher:
         return max(0.001, min(seconds, left))
 
     @property
-    def _silence_seconds(self) -> float:
+    def _answer_seconds(self) -> float:
         return self._max_wait_ms / 1000 + self._broker.timeout
 
-    def _check_silence(self) -> None:
+    def _check_answers(self) -> None:
         """Gives up a connection that should have answered by now."""
-        silence = self._broker.clock.monotonic() - self._silent_since
-        if self._connection is not None and self._unread_count and silence > self._silence_seconds:
-            problem = f"no answer for {silence:.0f} s"
+        waited = self._broker.clock.monotonic() - self._last_answer_at
+        if self._connection is not None and self._unread_count and waited > self._answer_seconds:
+            problem = f"no answer for {waited:.0f} s"
             self._connection.fail(ConnectionLost(address=self._connection.address, problem=problem))
 
     async def _begin(self) -> None:
@@ -139,7 +139,7 @@ class AsyncFetcher:
             self._read_committed,
         )
         if self._unread_count == 0:
-            self._silent_since = self._broker.clock.monotonic()
+            self._last_answer_at = self._broker.clock.monotonic()
         self._unread_count += 1
 
         def on_answer(answer: Response | QuiverError, payload: memoryview) -> None:

@@ -37,12 +37,12 @@ class AsyncMembership:
     def __init__(
         self,
         broker: AsyncReconnectingConnection,
-        options: StreamConfig,
+        config: StreamConfig,
         assignment: Assignment,
         fetcher: AsyncFetcher,
     ) -> None:
         self._broker = broker
-        self._options = options
+        self._config = config
         self._assignment = assignment
         self._fetcher = fetcher
         self._committing = Lock()
@@ -57,21 +57,21 @@ class AsyncMembership:
         """Why the member is no longer one."""
 
     async def join(self, timeout: float | None = None) -> None:
-        options = self._options
+        config = self._config
         request = JoinGroup(
-            options.group,
-            options.client_id,
-            options.topics,
-            options.pattern,
-            options.instance_id,
-            options.session_ms,
+            config.group,
+            config.client_id,
+            config.topics,
+            config.pattern,
+            config.instance_id,
+            config.session_ms,
             None,
             "cooperative",
-            options.assignor,  # type: ignore[arg-type]
-            options.start,
+            config.assignor,  # type: ignore[arg-type]
+            config.start,
         )
         self._adopt((await self._broker.call(request, repeatable=False, timeout=timeout)).answer)
-        _logger.info("group %s: joined as %s, generation %d", options.group, self.member_id, self.generation)
+        _logger.info("group %s: joined as %s, generation %d", config.group, self.member_id, self.generation)
         self._heartbeat_task = Task(self._send_heartbeats, "quiver-heartbeat")
 
     async def commit(self) -> None:
@@ -99,12 +99,12 @@ class AsyncMembership:
             if not keys:
                 return
             if read:
-                _logger.info("group %s: releases %s", self._options.group, listed(read))
-            if self._options.auto_commit_seconds is not None:
+                _logger.info("group %s: releases %s", self._config.group, listed(read))
+            if self._config.auto_commit_seconds is not None:
                 with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
                     await self._commit(read)
             beat = GroupHeartbeat(
-                self._options.group, self.member_id, self._version, keys, 0, self._assignment.is_revoking
+                self._config.group, self.member_id, self._version, keys, 0, self._assignment.is_revoking
             )
             answer = (await self._broker.call(beat)).answer
             self._assignment.released(keys)
@@ -112,15 +112,15 @@ class AsyncMembership:
 
     async def refresh(self) -> None:
         """Learns what changed in the group since the last heartbeat."""
-        beat = GroupHeartbeat(self._options.group, self.member_id, self._version, [], 0, self._assignment.is_revoking)
+        beat = GroupHeartbeat(self._config.group, self.member_id, self._version, [], 0, self._assignment.is_revoking)
         self._adopt((await self._broker.call(beat)).answer)
 
     async def leave(self) -> None:
         """Ends membership at once, so that others take over without waiting for the session to end."""
         self._stop.set()
-        if self.error is None and self.member_id and self._options.instance_id is None:
+        if self.error is None and self.member_id and self._config.instance_id is None:
             with contextlib.suppress(QuiverError):  # the session ends it then
-                await self._broker.call(LeaveGroup(self._options.group, self.member_id), timeout=_LEAVE_SECONDS)
+                await self._broker.call(LeaveGroup(self._config.group, self.member_id), timeout=_LEAVE_SECONDS)
         if self._heartbeat_task is not None:
             self._heartbeat_task.cancel()
         self._assignment.lose_all()
@@ -139,21 +139,21 @@ class AsyncMembership:
                 else:
                     wait = 0.1 if isinstance(error, ConnectionLost) else 1.0
                     failures += 1
-                    self._broker.log.retrying(f"the heartbeat in group {self._options.group}", error, failures, wait)
+                    self._broker.log.retrying(f"the heartbeat in group {self._config.group}", error, failures, wait)
                     await self._stop.wait(wait)
 
     async def _heartbeat(self) -> None:
-        options = self._options
-        await self.release(self._assignment.stop_revoked() if options.on_revoke is None else [])
-        every = options.auto_commit_seconds
+        config = self._config
+        await self.release(self._assignment.stop_revoked() if config.on_revoke is None else [])
+        every = config.auto_commit_seconds
         now = self._broker.clock.monotonic()
         if every is not None and now - self._committed_at >= every:
             self._committed_at = now
             with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
                 await self.commit()
-        wait_ms = options.heartbeat_ms if every is None else min(options.heartbeat_ms, max(1, int(every * 1000)))
+        wait_ms = config.heartbeat_ms if every is None else min(config.heartbeat_ms, max(1, int(every * 1000)))
         request = GroupHeartbeat(
-            options.group, self.member_id, self._version, [], wait_ms, self._assignment.is_revoking
+            config.group, self.member_id, self._version, [], wait_ms, self._assignment.is_revoking
         )
         reply = await self._broker.call(request, timeout=wait_ms / 1000 + self._broker.timeout)
         if not self._stop.is_set:
@@ -169,7 +169,7 @@ class AsyncMembership:
                 source.committed = position
             parts = [CommitPart(source.topic_id, source.partition, position) for source, position in moved]
             try:
-                await self._broker.call(CommitOffsets(self._options.group, self.member_id, parts))
+                await self._broker.call(CommitOffsets(self._config.group, self.member_id, parts))
             except BaseException:
                 for source, _ in moved:
                     source.forget_commit()
@@ -188,7 +188,7 @@ class AsyncMembership:
 
     def _lose(self, error: QuiverError) -> None:
         if not (self._stop.is_set or self._broker.is_closed):
-            _logger.warning("group %s: %s is no longer a member: %s", self._options.group, self.member_id, error)
+            _logger.warning("group %s: %s is no longer a member: %s", self._config.group, self.member_id, error)
         self.error = error
         self._wake_reader()
 

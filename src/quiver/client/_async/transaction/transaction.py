@@ -261,7 +261,7 @@ class AsyncTransaction:
     async def _abort(self, timeout: float | None) -> None:
         producers, self._producers = self._producers, {}
         for producer in producers.values():
-            await producer.give_up(TransactionAborted(transaction=self.name, problem="its producer gave it up"))
+            await producer.give_up(TransactionAborted(transaction=self.name, problem="its producer aborted it"))
         key = self._key
         if self._is_known:
             key = await self._transactional.end(AbortTransaction([self._key]), timeout)
@@ -271,7 +271,7 @@ class AsyncTransaction:
         """What to raise. The broker answers `fenced` for one that is over, whoever or whatever ended it."""
         if isinstance(error, UnknownProducer):
             await self._ended(TransactionState.ABORTED, None)
-            return TransactionAborted(transaction=self.name, problem="the broker has forgotten its producer")
+            return TransactionAborted(transaction=self.name, problem="the broker no longer knows its producer")
         if not isinstance(error, ProducerFenced):
             return error
         try:

@@ -75,8 +75,8 @@ class AsyncConsumerLoop:
             settler.is_asleep = False
             state.loop_wake.clear()
             await sleep(_TICK_SECONDS)
-            settler.check_silence()
-            receiver.check_silence()
+            settler.check_answers()
+            receiver.check_answers()
             await settler.pump()
             if receiver.is_stopped:
                 await self._return_buffered_once()

@@ -60,7 +60,7 @@ class AsyncSettler:
         self._reason_chars = 0
         self._retry_at = 0.0
         self._backoff = broker.new_backoff()
-        self._trouble: QuiverError | None = None
+        self._last_error: QuiverError | None = None
         """Why the last request has to be sent again."""
         self._connection: AsyncConnection | None = None
 
@@ -92,7 +92,7 @@ class AsyncSettler:
         try:
             await waiter.wait(self._broker.timeout)
         except TimeoutError:
-            raise self._trouble or RequestTimeout(seconds=self._broker.timeout) from None
+            raise self._last_error or RequestTimeout(seconds=self._broker.timeout) from None
         if decision.error is not None:
             raise decision.error
         return decision.until_ms
@@ -133,7 +133,7 @@ class AsyncSettler:
                 self._failed(request, ConnectionLost(address=self._broker.address, problem="sending was interrupted"))
                 raise
 
-    def check_silence(self) -> None:
+    def check_answers(self) -> None:
         """Gives up a connection that should have answered by now."""
         limit = self.clock.monotonic() - self._broker.timeout
         if self._connection is not None and any(request.sent_at < limit for request in list(self._in_flight)):
@@ -213,7 +213,7 @@ class AsyncSettler:
             self._failed(request, answer)
             return
         self._backoff.reset()
-        self._trouble = None
+        self._last_error = None
         with self._mutex:
             self._in_flight.discard(request)
         for part, settled in zip(request.parts, answer.parts, strict=True):
@@ -226,7 +226,7 @@ class AsyncSettler:
         again = Part(part.decision)
         for refusal in refusals(part, answer, self.clock.monotonic()):
             if refusal.error.retryable and not part.is_renewal:
-                self._trouble = refusal.error
+                self._last_error = refusal.error
                 again.add(refusal[:3], refusal.decision)
             else:
                 self._refused(part, refusal)
@@ -264,7 +264,7 @@ class AsyncSettler:
             if request not in self._in_flight:
                 return
             self._in_flight.discard(request)
-            self._trouble = error
+            self._last_error = error
             wait = self._back_off()
         if error.retryable and not (self.is_closed or self._broker.is_closed):
             self._broker.log.retrying("settling messages", error, self._backoff.failures, wait)

@@ -31,21 +31,21 @@ class Reader:
     Within a partition messages come in order. One fetch is under way while the last one is read.
     """
 
-    def __init__(self, broker: ReconnectingConnection, topic: str, options: ReaderConfig) -> None:
+    def __init__(self, broker: ReconnectingConnection, topic: str, config: ReaderConfig) -> None:
         self.topic = topic
         self._broker = broker
-        self._options = options
+        self._config = config
         self._fetcher = Fetcher(
             broker,
-            max_bytes=options.max_bytes,
-            max_wait_ms=options.max_wait_ms,
-            read_committed=options.read_committed,
-            include_expired=options.include_expired,
+            max_bytes=config.max_bytes,
+            max_wait_ms=config.max_wait_ms,
+            read_committed=config.read_committed,
+            include_expired=config.include_expired,
         )
         self.expired_count = 0
         """Messages that were left out because their time to live was over."""
         self._sources: list[PartitionSource] = []
-        self._wait_limit = WaitLimit(broker.clock, broker.log, options.timeout_seconds)
+        self._wait_limit = WaitLimit(broker.clock, broker.log, config.timeout_seconds)
         self._info: TopicInfo | None = None
         self._looked_at = 0.0
         self._is_closed = False
@@ -58,13 +58,13 @@ class Reader:
             return
         self._wait_limit.restart()
         info = self._broker.topic(self.topic, self._wait_limit.left)
-        wanted = self._options.partitions
+        wanted = self._config.partitions
         numbers = range(info.partitions) if wanted is None else wanted
         for number in numbers:
             if number >= info.partitions:
                 raise PartitionNotFound(topic=self.topic, count=info.partitions, partition=number)
-        starts = self._resolve(info, numbers, self._options.start)
-        ends = self._resolve(info, numbers, self._options.end)
+        starts = self._resolve(info, numbers, self._config.start)
+        ends = self._resolve(info, numbers, self._config.end)
         for number in numbers:
             end = ends[number]
             self._begin(info, number, starts[number] or 0, NO_END if end is None else end)
@@ -125,7 +125,7 @@ class Reader:
                 if self._is_closed:
                     return
                 if not stored.is_hidden:
-                    read = stored.open(self.topic, self._options.limits, self._broker.clock.monotonic())
+                    read = stored.open(self.topic, self._config.limits, self._broker.clock.monotonic())
                     self.expired_count += read.expired_count
                     if read.is_empty:
                         continue
@@ -139,7 +139,7 @@ class Reader:
     def _look_for_partitions(self) -> None:
         """A reader of all partitions that follows finds those that are added, from their first message on."""
         now = self._broker.clock.monotonic()
-        if self._info is None or not self._options.follows_growth:
+        if self._info is None or not self._config.follows_growth:
             return
         if now - self._looked_at < _LOOK_FOR_PARTITIONS_SECONDS:
             return
@@ -167,7 +167,7 @@ class Reader:
                 self._broker,
                 info.id,
                 asked,
-                read_committed=self._options.read_committed,
+                read_committed=self._config.read_committed,
                 timeout=self._wait_limit.left,
             )
         found |= {n: p.value for n, p in positions.items() if p is not None and p.kind == "offset"}

@@ -38,12 +38,12 @@ class Membership:
     def __init__(
         self,
         broker: ReconnectingConnection,
-        options: StreamConfig,
+        config: StreamConfig,
         assignment: Assignment,
         fetcher: Fetcher,
     ) -> None:
         self._broker = broker
-        self._options = options
+        self._config = config
         self._assignment = assignment
         self._fetcher = fetcher
         self._committing = Lock()
@@ -58,21 +58,21 @@ class Membership:
         """Why the member is no longer one."""
 
     def join(self, timeout: float | None = None) -> None:
-        options = self._options
+        config = self._config
         request = JoinGroup(
-            options.group,
-            options.client_id,
-            options.topics,
-            options.pattern,
-            options.instance_id,
-            options.session_ms,
+            config.group,
+            config.client_id,
+            config.topics,
+            config.pattern,
+            config.instance_id,
+            config.session_ms,
             None,
             "cooperative",
-            options.assignor,  # type: ignore[arg-type]
-            options.start,
+            config.assignor,  # type: ignore[arg-type]
+            config.start,
         )
         self._adopt((self._broker.call(request, repeatable=False, timeout=timeout)).answer)
-        _logger.info("group %s: joined as %s, generation %d", options.group, self.member_id, self.generation)
+        _logger.info("group %s: joined as %s, generation %d", config.group, self.member_id, self.generation)
         self._heartbeat_task = Task(self._send_heartbeats, "quiver-heartbeat")
 
     def commit(self) -> None:
@@ -100,12 +100,12 @@ class Membership:
             if not keys:
                 return
             if read:
-                _logger.info("group %s: releases %s", self._options.group, listed(read))
-            if self._options.auto_commit_seconds is not None:
+                _logger.info("group %s: releases %s", self._config.group, listed(read))
+            if self._config.auto_commit_seconds is not None:
                 with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
                     self._commit(read)
             beat = GroupHeartbeat(
-                self._options.group, self.member_id, self._version, keys, 0, self._assignment.is_revoking
+                self._config.group, self.member_id, self._version, keys, 0, self._assignment.is_revoking
             )
             answer = (self._broker.call(beat)).answer
             self._assignment.released(keys)
@@ -113,15 +113,15 @@ class Membership:
 
     def refresh(self) -> None:
         """Learns what changed in the group since the last heartbeat."""
-        beat = GroupHeartbeat(self._options.group, self.member_id, self._version, [], 0, self._assignment.is_revoking)
+        beat = GroupHeartbeat(self._config.group, self.member_id, self._version, [], 0, self._assignment.is_revoking)
         self._adopt((self._broker.call(beat)).answer)
 
     def leave(self) -> None:
         """Ends membership at once, so that others take over without waiting for the session to end."""
         self._stop.set()
-        if self.error is None and self.member_id and self._options.instance_id is None:
+        if self.error is None and self.member_id and self._config.instance_id is None:
             with contextlib.suppress(QuiverError):  # the session ends it then
-                self._broker.call(LeaveGroup(self._options.group, self.member_id), timeout=_LEAVE_SECONDS)
+                self._broker.call(LeaveGroup(self._config.group, self.member_id), timeout=_LEAVE_SECONDS)
         if self._heartbeat_task is not None:
             self._heartbeat_task.cancel()
         self._assignment.lose_all()
@@ -140,21 +140,21 @@ class Membership:
                 else:
                     wait = 0.1 if isinstance(error, ConnectionLost) else 1.0
                     failures += 1
-                    self._broker.log.retrying(f"the heartbeat in group {self._options.group}", error, failures, wait)
+                    self._broker.log.retrying(f"the heartbeat in group {self._config.group}", error, failures, wait)
                     self._stop.wait(wait)
 
     def _heartbeat(self) -> None:
-        options = self._options
-        self.release(self._assignment.stop_revoked() if options.on_revoke is None else [])
-        every = options.auto_commit_seconds
+        config = self._config
+        self.release(self._assignment.stop_revoked() if config.on_revoke is None else [])
+        every = config.auto_commit_seconds
         now = self._broker.clock.monotonic()
         if every is not None and now - self._committed_at >= every:
             self._committed_at = now
             with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
                 self.commit()
-        wait_ms = options.heartbeat_ms if every is None else min(options.heartbeat_ms, max(1, int(every * 1000)))
+        wait_ms = config.heartbeat_ms if every is None else min(config.heartbeat_ms, max(1, int(every * 1000)))
         request = GroupHeartbeat(
-            options.group, self.member_id, self._version, [], wait_ms, self._assignment.is_revoking
+            config.group, self.member_id, self._version, [], wait_ms, self._assignment.is_revoking
         )
         reply = self._broker.call(request, timeout=wait_ms / 1000 + self._broker.timeout)
         if not self._stop.is_set:
@@ -170,7 +170,7 @@ class Membership:
                 source.committed = position
             parts = [CommitPart(source.topic_id, source.partition, position) for source, position in moved]
             try:
-                self._broker.call(CommitOffsets(self._options.group, self.member_id, parts))
+                self._broker.call(CommitOffsets(self._config.group, self.member_id, parts))
             except BaseException:
                 for source, _ in moved:
                     source.forget_commit()
@@ -189,7 +189,7 @@ class Membership:
 
     def _lose(self, error: QuiverError) -> None:
         if not (self._stop.is_set or self._broker.is_closed):
-            _logger.warning("group %s: %s is no longer a member: %s", self._options.group, self.member_id, error)
+            _logger.warning("group %s: %s is no longer a member: %s", self._config.group, self.member_id, error)
         self.error = error
         self._wake_reader()
 

@@ -39,22 +39,22 @@ class Stream:
     """
 
     def __init__(
-        self, broker: ReconnectingConnection, fetch_broker: ReconnectingConnection, options: StreamConfig
+        self, broker: ReconnectingConnection, fetch_broker: ReconnectingConnection, config: StreamConfig
     ) -> None:
         self._broker = broker
-        self._options = options
+        self._config = config
         self._fetcher = Fetcher(
             fetch_broker,
-            max_bytes=options.max_bytes,
-            max_wait_ms=options.max_wait_ms,
+            max_bytes=config.max_bytes,
+            max_wait_ms=config.max_wait_ms,
             skips_missing=True,
-            read_committed=options.read_committed,
+            read_committed=config.read_committed,
         )
         self.expired_count = 0
         """Messages that were left out because their time to live was over; they count as processed."""
-        self._wait_limit = WaitLimit(broker.clock, fetch_broker.log, options.timeout_seconds)
+        self._wait_limit = WaitLimit(broker.clock, fetch_broker.log, config.timeout_seconds)
         self._assignment = Assignment()
-        self._membership = Membership(broker, options, self._assignment, self._fetcher)
+        self._membership = Membership(broker, config, self._assignment, self._fetcher)
         self._is_open = False
         self.is_closed = False
         self._reading: Iterator[_Found | MessageTimeout] = self._read()
@@ -104,12 +104,12 @@ class Stream:
 
     def offsets_handed_out(self) -> StreamOffsets:
         """For a transaction: everything that was handed out so far, the current message included."""
-        if self._options.auto_commit_seconds is not None:
+        if self._config.auto_commit_seconds is not None:
             problem = "offsets of a stream are part of a transaction only with auto_commit=False"
-            raise InvalidRequest(problem=f"{problem}: others are committed whatever becomes of it")
+            raise InvalidRequest(problem=f"{problem}: automatic commits do not wait for the transaction")
         self._check_membership()
         self._assignment.note_progress(done=True)
-        return StreamOffsets(self._options.group, self._assignment.committable())
+        return StreamOffsets(self._config.group, self._assignment.committable())
 
     def offsets_request(self, offsets: StreamOffsets) -> GroupOffsetCommit:
         """What a commit says about them; MemberFenced when they are no longer this member's."""
@@ -137,7 +137,7 @@ class Stream:
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Goes on in a partition at another offset, from the next message on. It is what is committed next."""
         if offset < 0:
-            raise InvalidRequest(problem=f"offset {offset} is not one of 0 and up")
+            raise InvalidRequest(problem=f"offset {offset} must be 0 or more")
         self._assignment.seek(self._source(topic, partition), offset)
         self._fetcher.wake()
 
@@ -156,8 +156,8 @@ class Stream:
             return
         try:
             if self._membership.error is None:
-                self._tell(self._options.on_revoke, self._assignment.reading())
-            if self._options.auto_commit_seconds is not None and self._membership.error is None:
+                self._tell(self._config.on_revoke, self._assignment.reading())
+            if self._config.auto_commit_seconds is not None and self._membership.error is None:
                 self._membership.commit()
         finally:
             self._membership.leave()
@@ -221,7 +221,7 @@ class Stream:
                 if stored.is_hidden:
                     self._assignment.skip_to(source, stored.cursor, stored.end)
                 elif not source.is_gone and stored.cursor is source.cursor:
-                    read = stored.open(source.topic, self._options.limits, self._broker.clock.monotonic())
+                    read = stored.open(source.topic, self._config.limits, self._broker.clock.monotonic())
                     if read.is_empty:
                         self.expired_count += read.expired_count
                         self._assignment.skip_to(source, stored.cursor, stored.end)
@@ -237,20 +237,20 @@ class Stream:
         """Between two messages: reads added partitions, releases revoked ones, raises when membership is lost."""
         error = self._membership.error
         if error is not None and not self.is_closed:
-            self._tell(self._options.on_lost, self._assignment.lose_all())
+            self._tell(self._config.on_lost, self._assignment.lose_all())
             raise error
         added = self._assignment.take_added()
         if added:
-            _logger.info("group %s: reads %s", self._options.group, listed(added))
-            self._tell(self._options.on_assign, added)
+            _logger.info("group %s: reads %s", self._config.group, listed(added))
+            self._tell(self._config.on_assign, added)
             self._fetcher.add(added)
         lost = self._assignment.take_lost()
         if lost:
-            _logger.warning("group %s: lost %s", self._options.group, listed(lost))
-        self._tell(self._options.on_lost, lost)
+            _logger.warning("group %s: lost %s", self._config.group, listed(lost))
+        self._tell(self._config.on_lost, lost)
         if self._assignment.is_revoking:
             leaving = self._assignment.stop_revoked()
-            self._tell(self._options.on_revoke, leaving)
+            self._tell(self._config.on_revoke, leaving)
             if leaving:
                 self._release(leaving)
 

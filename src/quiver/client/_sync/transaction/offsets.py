@@ -32,7 +32,7 @@ class TransactionOffsets:
                 if not 0 <= partition < info.partitions:
                     raise PartitionNotFound(topic=topic, count=info.partitions, partition=partition)
                 if offset < 0:
-                    raise InvalidRequest(problem=f"offset {offset} is not one of 0 and up")
+                    raise InvalidRequest(problem=f"offset {offset} must be 0 or more")
                 found[info.id, partition] = offset
         if found:
             self._named.setdefault(check_name(group, "group"), {}).update(found)

@@ -76,8 +76,8 @@ class ConsumerLoop:
             settler.is_asleep = False
             state.loop_wake.clear()
             sleep(_TICK_SECONDS)
-            settler.check_silence()
-            receiver.check_silence()
+            settler.check_answers()
+            receiver.check_answers()
             settler.pump()
             if receiver.is_stopped:
                 self._return_buffered_once()

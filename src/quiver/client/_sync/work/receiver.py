@@ -16,7 +16,7 @@ from quiver.protocol.messages import Failure, Response
 from quiver.protocol.queue_messages import Receive, Received
 
 _WAIT_MS = 20_000
-_PATIENCE_SECONDS = 0.05
+_SMALL_REQUEST_SECONDS = 0.05
 """After this time, room for less than a good batch is worth a request too."""
 
 _EMPTY_SECONDS = 0.01
@@ -70,7 +70,7 @@ class Receiver:
         is_off = not self.is_begun or self.is_stopped or self._is_paused
         if is_off or self.error is not None or self._room() < 1:
             return math.inf
-        return max(self._retry_at, self._asked_at + _PATIENCE_SECONDS)
+        return max(self._retry_at, self._asked_at + _SMALL_REQUEST_SECONDS)
 
     def ask(self, timeout: float | None = None) -> None:
         """Sends a request if it is time for one. Never raises: `error` says what is the matter."""
@@ -116,11 +116,11 @@ class Receiver:
             config.start,
         )
 
-    def check_silence(self) -> None:
+    def check_answers(self) -> None:
         """Gives up a connection that should have answered by now."""
-        silence = self._broker.clock.monotonic() - self._asked_at
-        if self._asked and self._connection is not None and silence > _WAIT_MS / 1000 + self._broker.timeout:
-            problem = f"no answer for {silence:.0f} s"
+        waited = self._broker.clock.monotonic() - self._asked_at
+        if self._asked and self._connection is not None and waited > _WAIT_MS / 1000 + self._broker.timeout:
+            problem = f"no answer for {waited:.0f} s"
             self._connection.fail(ConnectionLost(address=self._broker.address, problem=problem))
 
     def _room(self) -> int:
@@ -136,7 +136,7 @@ class Receiver:
             if self._asked or self.is_stopped or self._is_paused or now < self._retry_at:
                 return 0
             room = min(self._room(), MOST_PER_RECEIVE)
-            is_worth_it = room >= self.window.step or now - self._asked_at >= _PATIENCE_SECONDS
+            is_worth_it = room >= self.window.step or now - self._asked_at >= _SMALL_REQUEST_SECONDS
             if room < 1 or not is_worth_it:
                 return 0
             self._asked, self._asked_at = room, now

@@ -61,7 +61,7 @@ class Settler:
         self._reason_chars = 0
         self._retry_at = 0.0
         self._backoff = broker.new_backoff()
-        self._trouble: QuiverError | None = None
+        self._last_error: QuiverError | None = None
         """Why the last request has to be sent again."""
         self._connection: Connection | None = None
 
@@ -93,7 +93,7 @@ class Settler:
         try:
             waiter.wait(self._broker.timeout)
         except TimeoutError:
-            raise self._trouble or RequestTimeout(seconds=self._broker.timeout) from None
+            raise self._last_error or RequestTimeout(seconds=self._broker.timeout) from None
         if decision.error is not None:
             raise decision.error
         return decision.until_ms
@@ -134,7 +134,7 @@ class Settler:
                 self._failed(request, ConnectionLost(address=self._broker.address, problem="sending was interrupted"))
                 raise
 
-    def check_silence(self) -> None:
+    def check_answers(self) -> None:
         """Gives up a connection that should have answered by now."""
         limit = self.clock.monotonic() - self._broker.timeout
         if self._connection is not None and any(request.sent_at < limit for request in list(self._in_flight)):
@@ -214,7 +214,7 @@ class Settler:
             self._failed(request, answer)
             return
         self._backoff.reset()
-        self._trouble = None
+        self._last_error = None
         with self._mutex:
             self._in_flight.discard(request)
         for part, settled in zip(request.parts, answer.parts, strict=True):
@@ -227,7 +227,7 @@ class Settler:
         again = Part(part.decision)
         for refusal in refusals(part, answer, self.clock.monotonic()):
             if refusal.error.retryable and not part.is_renewal:
-                self._trouble = refusal.error
+                self._last_error = refusal.error
                 again.add(refusal[:3], refusal.decision)
             else:
                 self._refused(part, refusal)
@@ -265,7 +265,7 @@ class Settler:
             if request not in self._in_flight:
                 return
             self._in_flight.discard(request)
-            self._trouble = error
+            self._last_error = error
             wait = self._back_off()
         if error.retryable and not (self.is_closed or self._broker.is_closed):
             self._broker.log.retrying("settling messages", error, self._backoff.failures, wait)
