@@ -7,7 +7,7 @@ from quiver.queues.effective_settings import EffectiveSettings
 from quiver.queues.lease_times import LONGEST_PAUSE_MS, LeaseTimes
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.partition_queues import PartitionQueues
-from quiver.queues.topic_queues import TopicQueues
+from quiver.queues.topic.topic_queues import TopicQueues
 from quiver.system.pace import paced
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.supervised_task import SupervisedTask

@@ -15,8 +15,8 @@ from quiver.queues.context import QueueContext
 from quiver.queues.lease_times import LeaseTimes
 from quiver.queues.receive_call import PartitionLease, ReceiveCall, Received
 from quiver.queues.settle import SettleHandler
-from quiver.queues.topic_queue import TopicQueue
-from quiver.queues.topic_queues import TopicQueues
+from quiver.queues.topic.topic_queue import TopicQueue
+from quiver.queues.topic.topic_queues import TopicQueues
 from quiver.system.pace import Pace
 
 logger = logging.getLogger(__name__)

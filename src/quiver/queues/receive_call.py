@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from quiver.model.errors import QuiverError
 from quiver.model.receive import ReceiveRequest
 from quiver.model.topic import Topic
-from quiver.queues.fair_scheduler import ALL_LEVELS
 from quiver.queues.partition.lease_issuer import DeliveredRun
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.state.port import Taken
+from quiver.queues.topic.fair_scheduler import ALL_LEVELS
 
 if TYPE_CHECKING:
-    from quiver.queues.topic_queue import TopicQueue
+    from quiver.queues.topic.topic_queue import TopicQueue
 
 
 class Received(NamedTuple):

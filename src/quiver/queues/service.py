@@ -11,7 +11,6 @@ from quiver.model.settlement import SettleRequest
 from quiver.model.topic import Topic
 from quiver.model.topic_partition import TopicPartition
 from quiver.model.transaction import LeasedAcks
-from quiver.queues.consumers import Consumer
 from quiver.queues.context import QueueContext
 from quiver.queues.depth import PartitionDepths
 from quiver.queues.effective_settings import EffectiveSettings
@@ -31,7 +30,8 @@ from quiver.queues.receive import ReceiveHandler
 from quiver.queues.receive_call import Received
 from quiver.queues.settle import ReceiptOutcome, SettleHandler, TransactionAcks
 from quiver.queues.state.port import Settlement
-from quiver.queues.topic_queues import TopicQueues
+from quiver.queues.topic.consumers import Consumer
+from quiver.queues.topic.topic_queues import TopicQueues
 from quiver.storage.port import Storage
 from quiver.system.pace import bounded_gather, paced
 from quiver.telemetry.supervised_task import SupervisedTask

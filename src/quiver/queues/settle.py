@@ -17,7 +17,7 @@ from quiver.queues.partition.lease_settler import PreparedAcks
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.partition_queues import PartitionQueues
 from quiver.queues.state.port import Refused, Settlement
-from quiver.queues.topic_queues import TopicQueues
+from quiver.queues.topic.topic_queues import TopicQueues
 from quiver.structures.offset_ranges import ranges_of
 from quiver.topics.catalogue import TopicCatalogue
 

@@ -10,7 +10,7 @@ from quiver.queues.context import QueueContext
 from quiver.queues.group_watchers import GroupWatchers
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.partition_queues import PartitionQueues
-from quiver.queues.topic_queue import TopicQueue
+from quiver.queues.topic.topic_queue import TopicQueue
 from quiver.system.pace import paced
 from quiver.topics.partitions import Partitions
 

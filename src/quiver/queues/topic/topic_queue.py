@@ -9,14 +9,14 @@ from quiver.model.errors import QuiverError
 from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
 from quiver.partition.partition import Partition
-from quiver.queues.consumers import Consumer, Consumers
 from quiver.queues.context import QueueContext
-from quiver.queues.fair_scheduler import ALL_LEVELS, FairScheduler, Pick
-from quiver.queues.first_use import FirstUse
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.partition_queues import PartitionQueues
 from quiver.queues.receive_call import ReceiveCall
 from quiver.queues.state.port import LEVELS, GroupState
+from quiver.queues.topic.consumers import Consumer, Consumers
+from quiver.queues.topic.fair_scheduler import ALL_LEVELS, FairScheduler, Pick
+from quiver.queues.topic.first_use import FirstUse
 from quiver.system.pace import Pace
 from quiver.topics.partitions import Partitions
 
