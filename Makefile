@@ -10,7 +10,7 @@ run: ## set up and start the broker on ./data, or QUIVER_DATA_DIR
 
 test: setup ## set up and run every test
 	@scripts/system-packages
-	@.venv/bin/pytest --numprocesses 3 --dist loadscope
+	@.venv/bin/pytest --numprocesses 4 --dist loadscope
 
 check: setup ## what to run before a commit: format, lint, types, layers, generated code, fast tests
 	@.venv/bin/ruff format --check .

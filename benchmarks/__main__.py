@@ -9,8 +9,8 @@ from pathlib import Path
 
 from benchmarks.comparison import WORKLOADS, compare
 from benchmarks.goals import judge
-from benchmarks.limits import measure_limits
-from benchmarks.machine import machine, source, versions
+from benchmarks.machine.limits import measure_limits
+from benchmarks.machine.machine import machine, source, versions
 from benchmarks.peers import all_peers
 from benchmarks.report import report
 from benchmarks.result import RESULTS, Result, read_result, write_result
@@ -18,7 +18,7 @@ from benchmarks.run import Run
 from benchmarks.scale import SCALES
 from benchmarks.subject import Subject
 from benchmarks.workloads import OWN_WORKLOADS
-from benchmarks.workloads.quiver_comparison import compare_quiver
+from benchmarks.workloads.messages.quiver_comparison import compare_quiver
 
 ALL_WORKLOADS = (*WORKLOADS, *OWN_WORKLOADS)
 

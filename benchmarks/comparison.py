@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from benchmarks.percentiles import latency_metrics
 from benchmarks.roles import Role, run_roles, span
 from benchmarks.run import Run
-from benchmarks.server import cpu_seconds
+from benchmarks.servers.server import cpu_seconds
 from benchmarks.subject import Subject
 
 LATENCY_RATE = 1_000.0

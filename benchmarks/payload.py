@@ -1,15 +1,33 @@
-"""Message bodies: always the same bytes for a size, not compressible, with room for a time stamp."""
+"""Message bodies: different from each other, not compressible, with room for a time stamp; the same in every run."""
 
+import itertools
 import random
 import struct
 import time
 from collections.abc import Iterator
 
 STAMP_BYTES = 8
+POOL_BODIES = 10_000
+POOL_BYTES = 16 << 20
+_FEWEST = 16
 
 
 def payload(size: int) -> bytes:
+    """One body."""
     return random.Random(size).randbytes(size)
+
+
+def bodies(size: int, count: int = POOL_BODIES) -> list[bytes]:
+    """A list of `count` bodies. They differ until the pool is used up: 10,000 bodies, or 16 MiB of larger ones."""
+    different = min(count, POOL_BODIES, max(_FEWEST, POOL_BYTES // size))
+    data = random.Random(size).randbytes(different * size)
+    pool = [data[start : start + size] for start in range(0, len(data), size)]
+    return list(itertools.islice(itertools.cycle(pool), count))
+
+
+def endless_bodies(size: int) -> Iterator[bytes]:
+    """Bodies for one message after another; taking one costs as little as counting."""
+    return itertools.cycle(bodies(size))
 
 
 def stamped(body: bytes) -> bytes:

@@ -1,13 +1,14 @@
 """Quiver through its public SDK, in the ways a user can choose: how to publish, how to read, how durable."""
 
 import time
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import quiver
-from benchmarks.broker import Broker
-from benchmarks.payload import age_seconds, paced, payload, stamped
+from benchmarks.payload import age_seconds, bodies, endless_bodies, paced, stamped
 from benchmarks.roles import Watch
+from benchmarks.servers.broker import Broker
 from benchmarks.subject import Subject
 from quiver.model.topic import Durability
 
@@ -68,7 +69,7 @@ class QuiverSubject(Subject):
     def produce(self, count: int, size: int, watch: Watch) -> None:
         with quiver.connect(self.address) as client, client.producer(self.topic) as producer:
             publish = getattr(self, f"_{self.publish_with}")
-            publish(producer, count, payload(size), watch)
+            publish(producer, count, size, watch)
             producer.flush()
             watch.stop()
             stored = message_count(client, self.topic)
@@ -115,13 +116,13 @@ class QuiverSubject(Subject):
             raise RuntimeError(f"{done} of {count} messages were received and acked: {depth}")
 
     def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
-        body, took = payload(size), []
+        pool, took = endless_bodies(size), list[float]()
         with quiver.connect(self.address) as client:
             client.topics.describe(self.topic)
             watch.start()
             for _ in paced(count, rate):
                 begin = time.monotonic()
-                client.publish(self.topic, stamped(body))
+                client.publish(self.topic, stamped(next(pool)))
                 took.append(time.monotonic() - begin)
             watch.stop()
         return took
@@ -137,24 +138,24 @@ class QuiverSubject(Subject):
             watch.stop()
         return ages
 
-    def _send_many(self, producer: Any, count: int, body: bytes, watch: Watch) -> None:
-        values = [body] * CHUNK
+    def _send_many(self, producer: Any, count: int, size: int, watch: Watch) -> None:
+        values = bodies(size, CHUNK)
         watch.start()
         for start in range(0, count, CHUNK):
             producer.send_many(values if count - start >= CHUNK else values[: count - start])
 
-    def _send_arrow(self, producer: Any, count: int, body: bytes, watch: Watch) -> None:
+    def _send_arrow(self, producer: Any, count: int, size: int, watch: Watch) -> None:
         import pyarrow
 
-        table = pyarrow.table({"value": pyarrow.array([body] * CHUNK, pyarrow.binary())})
+        table = pyarrow.table({"value": pyarrow.array(bodies(size, CHUNK), pyarrow.binary())})
         watch.start()
         for start in range(0, count, CHUNK):
             producer.send_arrow(table.slice(0, count - start))
 
-    def _send(self, producer: Any, count: int, body: bytes, watch: Watch) -> None:
-        send = producer.send
+    def _send(self, producer: Any, count: int, size: int, watch: Watch) -> None:
+        send, pool = producer.send, islice(endless_bodies(size), count)
         watch.start()
-        for _ in range(count):
+        for body in pool:
             send(body)
 
 

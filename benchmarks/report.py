@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from benchmarks.goals import best_of
+from benchmarks.machine.noise import NOISY_CORES
 from benchmarks.measurement import Measurement, Results
-from benchmarks.noise import NOISY_CORES
 from benchmarks.result import Result
 
 NOISE = ("foreign_cores", "stolen_cores")

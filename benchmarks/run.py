@@ -8,8 +8,8 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.machine.noise import Noise
 from benchmarks.measurement import Metrics, Results
-from benchmarks.noise import Noise
 from benchmarks.scale import Scale
 
 

@@ -5,7 +5,7 @@ from subprocess import Popen
 from typing import Any
 
 from benchmarks.roles import Watch
-from benchmarks.server import stop
+from benchmarks.servers.server import stop
 
 
 class Subject:

@@ -1,14 +1,16 @@
-"""Settings for every test: hypothesis is reproducible in CI and never fails a test for being slow; signals work."""
+"""Settings for every test: hypothesis is reproducible, signals work, the longest run first, files are closed."""
 
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 _SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
@@ -24,21 +26,65 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Where Python may not leave compiled modules beside the sources, each of the hundreds of processes that tests start
-# would compile all it loads anew, which takes most of their start. So they are left elsewhere.
+# would compile all it loads again, which takes most of their start. So they are left elsewhere.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     _compiled = Path(tempfile.gettempdir()) / f"quiver-tests-{os.getuid()}-pycache"
     os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_compiled))
 
 
-class _TogetherWhatShares(LoadScopeScheduling):
+LONGEST = (
+    "spark",
+    "tests/blackbox/interleaving/test_interleaving.py",
+    "tests/blackbox/capacity/test_many_partitions.py",
+    "tests/blackbox/cli/",
+    "tests/blackbox/durability/",
+    "tests/blackbox/",
+)
+"""What is started first, so that no worker runs alone at the end; short tests fill the gaps."""
+
+
+class _SharedTogetherLongestFirst(LoadScopeScheduling):
     """A file is run by one worker, as its tests may share a broker, and so are all that share the Spark session."""
 
     def _split_scope(self, nodeid: str) -> str:
         return "spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
 
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        scope = min(self.workqueue, key=_rank)
+        self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
+
+
+def _rank(scope: str) -> int:
+    return next((number for number, start in enumerate(LONGEST) if scope.startswith(start)), len(LONGEST))
+
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    return _TogetherWhatShares(config, log)
+    return _SharedTogetherLongestFirst(config, log)
+
+
+MAX_LEFT_OPEN = 32
+
+
+@pytest.fixture(scope="module", autouse=True)
+def descriptors_are_closed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A module that leaves many files or sockets open fails: thousands of tests share one process.
+
+    A few may stay: pools that a library keeps, and what is closed in the background. Spark has a session for all.
+    """
+    before = len(os.listdir("/proc/self/fd"))
+    yield
+    if request.path.is_relative_to(Path(__file__).parent / "spark"):
+        return
+    left = [_link(name) for name in os.listdir("/proc/self/fd")]
+    assert len(left) - before <= MAX_LEFT_OPEN, f"{before} descriptors before, now {len(left)}: {sorted(left)}"
+
+
+def _link(name: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{name}")
+    except OSError:
+        return ""
 
 
 def pytest_configure(config: pytest.Config) -> None:

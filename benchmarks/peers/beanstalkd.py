@@ -1,13 +1,14 @@
 """beanstalkd with its binlog and greenstalk, which makes one round trip a command."""
 
 import time
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.payload import age_seconds, paced, payload, stamped
-from benchmarks.presence import absence, find_program
+from benchmarks.payload import age_seconds, endless_bodies, paced, stamped
 from benchmarks.roles import Watch
-from benchmarks.server import HOST, free_port, fresh_directory, spawn, wait_for_port
+from benchmarks.servers.presence import absence, find_program
+from benchmarks.servers.server import HOST, free_port, fresh_directory, spawn, wait_for_port
 from benchmarks.subject import Subject
 
 
@@ -32,9 +33,9 @@ class Beanstalkd(Subject):
         self._restart()
 
     def produce(self, count: int, size: int, watch: Watch) -> None:
-        client, body = self._connect(), payload(size)
+        client, bodies = self._connect(), islice(endless_bodies(size), count)
         watch.start()
-        for _ in range(count):
+        for body in bodies:
             client.put(body)
         watch.stop()
 
@@ -50,11 +51,11 @@ class Beanstalkd(Subject):
         self.consume(count, watch)
 
     def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
-        client, body, took = self._connect(), payload(size), []
+        client, bodies, took = self._connect(), endless_bodies(size), []
         watch.start()
         for _ in paced(count, rate):
             begin = time.monotonic()
-            client.put(stamped(body))
+            client.put(stamped(next(bodies)))
             took.append(time.monotonic() - begin)
         watch.stop()
         return took

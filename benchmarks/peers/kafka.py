@@ -2,12 +2,13 @@
 
 import os
 import time
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.payload import age_seconds, paced, payload, stamped
-from benchmarks.presence import absence
+from benchmarks.payload import age_seconds, endless_bodies, paced, stamped
 from benchmarks.roles import Watch
+from benchmarks.servers.presence import absence
 from benchmarks.subject import Subject
 
 BATCH = 10_000
@@ -50,7 +51,7 @@ class Kafka(Subject):
         self._create()
 
     def produce(self, count: int, size: int, watch: Watch) -> None:
-        producer, body, topic = self._producer(linger_ms=5), payload(size), self.topic
+        producer, bodies, topic = self._producer(linger_ms=5), endless_bodies(size), self.topic
         delivered = 0
 
         def on_delivery(error: Any, message: Any) -> None:
@@ -59,10 +60,10 @@ class Kafka(Subject):
                 raise RuntimeError(str(error))
             delivered += 1
 
-        producer.produce(topic, body)  # the first message waits for a producer id
+        producer.produce(topic, next(bodies))  # the first message waits for a producer id
         producer.flush()
         watch.start()
-        for _ in range(count):
+        for body in islice(bodies, count):
             while True:
                 try:
                     producer.produce(topic, body, on_delivery=on_delivery)
@@ -86,11 +87,11 @@ class Kafka(Subject):
         watch.stop()
 
     def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
-        producer, body, took = self._producer(linger_ms=0), payload(size), []
+        producer, bodies, took = self._producer(linger_ms=0), endless_bodies(size), []
         watch.start()
         for _ in paced(count, rate):
             begin = time.monotonic()
-            producer.produce(self.topic, stamped(body))
+            producer.produce(self.topic, stamped(next(bodies)))
             producer.flush()
             took.append(time.monotonic() - begin)
         watch.stop()

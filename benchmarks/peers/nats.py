@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.payload import age_seconds, payload, stamped
-from benchmarks.presence import absence, find_program
+from benchmarks.payload import age_seconds, endless_bodies, stamped
 from benchmarks.roles import Watch
-from benchmarks.server import HOST, free_port, fresh_directory, spawn, wait_for_port
+from benchmarks.servers.presence import absence, find_program
+from benchmarks.servers.server import HOST, free_port, fresh_directory, spawn, wait_for_port
 from benchmarks.subject import Subject
 
 STREAM, SUBJECT = "bench", "bench.messages"
@@ -87,7 +87,7 @@ class Nats(Subject):
 
     async def _produce(self, count: int, size: int, watch: Watch) -> None:
         connection, _ = await self._connect()
-        body, inbox = payload(size), connection.new_inbox()
+        bodies, inbox = endless_bodies(size), connection.new_inbox()
         sent = acknowledged = 0
         room, done = asyncio.Event(), asyncio.Event()
 
@@ -105,7 +105,7 @@ class Nats(Subject):
         await connection.flush()
         watch.start()
         while sent < count:
-            await connection.publish(SUBJECT, body, reply=inbox)
+            await connection.publish(SUBJECT, next(bodies), reply=inbox)
             sent += 1
             if sent - acknowledged >= WINDOW:
                 room.clear()
@@ -148,13 +148,13 @@ class Nats(Subject):
 
     async def _produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
         _, stream = await self._connect()
-        body, took = payload(size), []
+        bodies, took = endless_bodies(size), []
         watch.start()
         due = time.monotonic()
         for _ in range(count):
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             begin = time.monotonic()
-            await stream.publish(SUBJECT, stamped(body))
+            await stream.publish(SUBJECT, stamped(next(bodies)))
             took.append(time.monotonic() - begin)
             due = max(due + 1 / rate, time.monotonic() - 1 / rate)
         watch.stop()

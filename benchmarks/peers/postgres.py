@@ -5,6 +5,7 @@ returns it, one DELETE acknowledges it. For latency: single INSERTs and a NOTIFY
 """
 
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -12,10 +13,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.payload import age_seconds, paced, payload, stamped
-from benchmarks.presence import absence, find_program
+from benchmarks.payload import age_seconds, bodies, endless_bodies, paced, stamped
 from benchmarks.roles import Watch
-from benchmarks.server import HOST, free_port, fresh_directory, spawn, stop, wait_for_port
+from benchmarks.servers.presence import absence, find_program
+from benchmarks.servers.server import HOST, free_port, fresh_directory, spawn, stop, wait_for_port
 from benchmarks.subject import Subject
 
 BATCH = 1_000
@@ -96,12 +97,12 @@ class Postgres(Subject):
                 connection.execute(statement)
 
     def produce(self, count: int, size: int, watch: Watch) -> None:
-        cursor, row = self._connect().cursor(), (payload(size),)
+        cursor, rows = self._connect().cursor(), itertools.cycle([(body,) for body in bodies(size)])
         watch.start()
         for start in range(0, count, BATCH):
             with cursor.copy("COPY bench (body) FROM STDIN (FORMAT BINARY)") as copy:
                 copy.set_types(["bytea"])
-                for _ in range(min(BATCH, count - start)):
+                for row in itertools.islice(rows, min(BATCH, count - start)):
                     copy.write_row(row)
         watch.stop()
 
@@ -135,12 +136,12 @@ class Postgres(Subject):
         watch.stop()
 
     def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
-        cursor, body, took = self._connect().cursor(binary=True), payload(size), []
+        cursor, pool, took = self._connect().cursor(binary=True), endless_bodies(size), []
         cursor.execute(TRIGGER)
         watch.start()
         for _ in paced(count, rate):
             begin = time.monotonic()
-            cursor.execute("INSERT INTO bench (body) VALUES (%s)", (stamped(body),), prepare=True)
+            cursor.execute("INSERT INTO bench (body) VALUES (%s)", (stamped(next(pool)),), prepare=True)
             took.append(time.monotonic() - begin)
         watch.stop()
         return took

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.payload import age_seconds, paced, payload, stamped
+from benchmarks.payload import age_seconds, endless_bodies, paced, stamped
 from benchmarks.peers.rabbitmq_server import RabbitServer
 from benchmarks.roles import Watch
-from benchmarks.server import HOST
+from benchmarks.servers.server import HOST
 
 QUEUE = "bench"
 WINDOW = 2_000
@@ -34,13 +34,13 @@ class RabbitQueue(RabbitServer):
     def produce(self, count: int, size: int, watch: Watch) -> None:
         import pika
 
-        body, persistent = payload(size), pika.BasicProperties(delivery_mode=2)
+        bodies, persistent = endless_bodies(size), pika.BasicProperties(delivery_mode=2)
         sent = confirmed = 0
 
         def fill(channel: Any) -> None:
             nonlocal sent
             while sent < count and sent - confirmed < WINDOW:
-                channel.basic_publish("", QUEUE, body, persistent)
+                channel.basic_publish("", QUEUE, next(bodies), persistent)
                 sent += 1
 
         def on_channel(channel: Any) -> None:
@@ -76,11 +76,11 @@ class RabbitQueue(RabbitServer):
 
         channel = pika.BlockingConnection(self._parameters()).channel()
         channel.confirm_delivery()
-        body, took, persistent = payload(size), [], pika.BasicProperties(delivery_mode=2)
+        bodies, took, persistent = endless_bodies(size), [], pika.BasicProperties(delivery_mode=2)
         watch.start()
         for _ in paced(count, rate):
             begin = time.monotonic()
-            channel.basic_publish("", QUEUE, stamped(body), persistent)
+            channel.basic_publish("", QUEUE, stamped(next(bodies)), persistent)
             took.append(time.monotonic() - begin)
         watch.stop()
         return took

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from benchmarks.presence import absence, find_program
-from benchmarks.server import HOST, free_port, fresh_directory, spawn, wait_for_port
+from benchmarks.servers.presence import absence, find_program
+from benchmarks.servers.server import HOST, free_port, fresh_directory, spawn, wait_for_port
 from benchmarks.subject import Subject
 
 

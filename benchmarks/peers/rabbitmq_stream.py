@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.payload import age_seconds, payload, stamped
+from benchmarks.payload import age_seconds, bodies, endless_bodies, stamped
 from benchmarks.peers.rabbitmq_server import RabbitServer
 from benchmarks.roles import Watch
-from benchmarks.server import HOST
+from benchmarks.servers.server import HOST
 
 BATCH = 500
 WINDOW = 8_000
@@ -63,7 +63,7 @@ class RabbitStream(RabbitServer):
                 await asyncio.sleep(0.05)
 
     async def _produce(self, count: int, size: int, watch: Watch) -> None:
-        body, sent, confirmed = payload(size), 0, 0
+        pool, sent, confirmed = bodies(size, BATCH), 0, 0
         room, done = asyncio.Event(), asyncio.Event()
 
         def on_confirm(status: Any) -> None:
@@ -82,7 +82,7 @@ class RabbitStream(RabbitServer):
             while sent < count:
                 batch = min(BATCH, count - sent)
                 sent += batch
-                await producer.send_batch(self.stream, [body] * batch, on_publish_confirm=on_confirm)
+                await producer.send_batch(self.stream, pool[:batch], on_publish_confirm=on_confirm)
                 await asyncio.sleep(0)
                 if sent - confirmed > WINDOW:
                     room.clear()
@@ -114,7 +114,7 @@ class RabbitStream(RabbitServer):
         watch.stop()
 
     async def _produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
-        body, took = payload(size), []
+        pool, took = endless_bodies(size), []
         async with self._producer() as producer:
             await producer.stream_exists(self.stream)
             watch.start()
@@ -122,7 +122,7 @@ class RabbitStream(RabbitServer):
             for _ in range(count):
                 await asyncio.sleep(max(0.0, due - time.monotonic()))
                 begin = time.monotonic()
-                await producer.send_wait(self.stream, stamped(body))
+                await producer.send_wait(self.stream, stamped(next(pool)))
                 took.append(time.monotonic() - begin)
                 due = max(due + 1 / rate, time.monotonic() - 1 / rate)
             watch.stop()

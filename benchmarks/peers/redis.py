@@ -1,13 +1,14 @@
 """Redis Streams with redis-py and hiredis: pipelined XADD, XREADGROUP, XACK."""
 
+import itertools
 import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.payload import age_seconds, paced, payload, stamped
-from benchmarks.presence import absence, find_program
+from benchmarks.payload import age_seconds, bodies, endless_bodies, paced, stamped
 from benchmarks.roles import Watch
-from benchmarks.server import HOST, free_port, fresh_directory, spawn, wait_for_port
+from benchmarks.servers.presence import absence, find_program
+from benchmarks.servers.server import HOST, free_port, fresh_directory, spawn, wait_for_port
 from benchmarks.subject import Subject
 
 KEY, GROUP, FIELD = "bench", "group", b"d"
@@ -50,11 +51,11 @@ class Redis(Subject):
         client.xgroup_create(KEY, GROUP, id="0", mkstream=True)
 
     def produce(self, count: int, size: int, watch: Watch) -> None:
-        client, item = self._connect(), {FIELD: payload(size)}
+        client, items = self._connect(), itertools.cycle([{FIELD: body} for body in bodies(size)])
         watch.start()
         for start in range(0, count, BATCH):
             pipeline = client.pipeline(transaction=False)
-            for _ in range(min(BATCH, count - start)):
+            for item in itertools.islice(items, min(BATCH, count - start)):
                 pipeline.xadd(KEY, item)
             pipeline.execute()
         watch.stop()
@@ -88,11 +89,11 @@ class Redis(Subject):
         watch.stop()
 
     def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
-        client, body, took = self._connect(), payload(size), []
+        client, pool, took = self._connect(), endless_bodies(size), []
         watch.start()
         for _ in paced(count, rate):
             begin = time.monotonic()
-            client.xadd(KEY, {FIELD: stamped(body)})
+            client.xadd(KEY, {FIELD: stamped(next(pool))})
             took.append(time.monotonic() - begin)
         watch.stop()
         return took

@@ -3,29 +3,29 @@
 from collections.abc import Callable
 
 from benchmarks.run import Run
-from benchmarks.workloads.batch_sizes import measure_batch_sizes
-from benchmarks.workloads.compaction import measure_compaction
 from benchmarks.workloads.delays import measure_delays
-from benchmarks.workloads.fan import measure_fan
-from benchmarks.workloads.group_commits import measure_group_commits
-from benchmarks.workloads.group_consume import measure_group_consume
-from benchmarks.workloads.group_rebalance import measure_group_rebalance
-from benchmarks.workloads.http_publish import measure_http_publish
-from benchmarks.workloads.import_time import measure_import_time
-from benchmarks.workloads.index_curve import measure_index_curve
-from benchmarks.workloads.loop_stall import measure_loop_stall
-from benchmarks.workloads.many_groups import measure_many_groups
-from benchmarks.workloads.memory import measure_memory
-from benchmarks.workloads.partition_curve import measure_partition_curve
-from benchmarks.workloads.partitions_at_once import measure_partitions_at_once
-from benchmarks.workloads.queue_drain import measure_queue_drain
-from benchmarks.workloads.queue_latency import measure_queue_latency
-from benchmarks.workloads.queue_unsettled import measure_queue_unsettled
-from benchmarks.workloads.spark_archive import measure_spark_archive
-from benchmarks.workloads.spark_reads import measure_spark_curve, measure_spark_reads
-from benchmarks.workloads.spark_writes import measure_spark_writes
-from benchmarks.workloads.start_up import measure_start_up
-from benchmarks.workloads.startup import measure_startup
+from benchmarks.workloads.messages.batch_sizes import measure_batch_sizes
+from benchmarks.workloads.messages.fan import measure_fan
+from benchmarks.workloads.messages.http_publish import measure_http_publish
+from benchmarks.workloads.node.import_time import measure_import_time
+from benchmarks.workloads.node.loop_stall import measure_loop_stall
+from benchmarks.workloads.node.memory import measure_memory
+from benchmarks.workloads.node.startup_with_data import measure_startup
+from benchmarks.workloads.node.startup_with_history import measure_start_up
+from benchmarks.workloads.queues.drain import measure_queue_drain
+from benchmarks.workloads.queues.latency import measure_queue_latency
+from benchmarks.workloads.queues.unsettled import measure_queue_unsettled
+from benchmarks.workloads.spark.archive import measure_spark_archive
+from benchmarks.workloads.spark.reads import measure_spark_curve, measure_spark_reads
+from benchmarks.workloads.spark.writes import measure_spark_writes
+from benchmarks.workloads.streams.commits import measure_group_commits
+from benchmarks.workloads.streams.consume import measure_group_consume
+from benchmarks.workloads.streams.many_groups import measure_many_groups
+from benchmarks.workloads.streams.rebalance import measure_group_rebalance
+from benchmarks.workloads.topics.compaction import measure_compaction
+from benchmarks.workloads.topics.index_curve import measure_index_curve
+from benchmarks.workloads.topics.partition_curve import measure_partition_curve
+from benchmarks.workloads.topics.partitions_at_once import measure_partitions_at_once
 from benchmarks.workloads.transactions import measure_transactions
 
 OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {

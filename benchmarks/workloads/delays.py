@@ -3,12 +3,12 @@
 import time
 
 import quiver
-from benchmarks.broker import Broker
-from benchmarks.payload import payload
+from benchmarks.payload import bodies, endless_bodies
 from benchmarks.percentiles import latency_metrics
 from benchmarks.roles import Role, Watch, run_roles
 from benchmarks.run import Run
-from benchmarks.server import resident_bytes
+from benchmarks.servers.broker import Broker
+from benchmarks.servers.server import resident_bytes
 
 PARTITIONS = 3
 FULL_MESSAGES = 1_000_000
@@ -53,7 +53,7 @@ def measure_delays(run: Run) -> None:
 
 def _schedule(address: str, count: int, watch: Watch) -> None:
     """Due within a day from an hour on, a hundred times: each chunk has a time of its own."""
-    values = [payload(SIZE)] * CHUNK
+    values = bodies(SIZE, CHUNK)
     with quiver.connect(address) as client, client.producer("pending") as producer:
         watch.start()
         for start in range(0, count, CHUNK):
@@ -104,13 +104,13 @@ def _lateness(run: Run, broker: Broker, rate: int, full_rate: int) -> None:
 
 def _schedule_steadily(address: str, topic: str, rate: int, watch: Watch) -> None:
     """All are scheduled before the first is due."""
-    body = payload(SIZE - 14)
+    pool = endless_bodies(SIZE - 14)
     with quiver.connect(address) as client, client.producer(topic) as producer:
         watch.start()
         first_ms = int(time.time() * 1000) + LEAD_SECONDS * 1000
         for number in range(rate * DUE_SECONDS):
             due_ms = first_ms + number * 1000 // rate
-            producer.send(b"%013d " % due_ms + body, deliver_at=due_ms)
+            producer.send(b"%013d " % due_ms + next(pool), deliver_at=due_ms)
         producer.flush()
         watch.stop()
 

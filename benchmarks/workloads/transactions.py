@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import quiver
-from benchmarks.broker import Broker
-from benchmarks.payload import payload
+from benchmarks.payload import bodies
 from benchmarks.percentiles import latency_metrics
 from benchmarks.roles import Role, Watch, run_roles, span
 from benchmarks.run import Run
+from benchmarks.servers.broker import Broker
 
 SIZE = 100
 FULL_MESSAGES = 6_000_000
@@ -71,7 +71,7 @@ def _make(broker: Broker, topic: str, partitions: int) -> None:
 
 def _publish(address: str, topic: str, number: int, count: int, size: int, watch: Watch) -> int:
     """In transactions of `size` messages, or without (0). Returns how many messages."""
-    values = [payload(SIZE)] * (size or 20_000)
+    values = bodies(SIZE, size or 20_000)
     sent = 0
     with quiver.connect(address) as client:
         with client.transaction(f"producer-{number}") as tx:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from quiver.storage.local.settings import LocalSettings
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import LogOptions, Storage
@@ -25,7 +26,7 @@ class EngineUnderTest:
     async def open(self) -> Storage:
         if self.engine == "memory":
             return self._memory
-        storage = LocalStorage(self._root / "data", min_free_bytes=0)
+        storage = LocalStorage(self._root / "data", LocalSettings(min_free_bytes=0))
         await storage.open()
         return storage
 

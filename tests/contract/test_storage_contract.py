@@ -383,9 +383,9 @@ class TestStorage:
         assert await storage.open_log("a/b", under_test.options) is first
 
     async def test_epochs_rise(self, storage: Storage, reopen) -> None:  # type: ignore[no-untyped-def]
-        epochs = [await storage.next_epoch() for _ in range(3)]
+        epochs = [await storage.next_start_epoch() for _ in range(3)]
         storage = await reopen(storage)
-        epochs += [await storage.next_epoch() for _ in range(3)]
+        epochs += [await storage.next_start_epoch() for _ in range(3)]
         assert epochs == sorted(set(epochs))
 
     async def test_a_clean_reopen_keeps_everything(self, storage: Storage, under_test, reopen) -> None:  # type: ignore[no-untyped-def]

@@ -22,8 +22,6 @@ from tidy.source_tree import (
 
 MAX_MODULES = 15
 CROWDED = {
-    "benchmarks": "a module per step of a run, and a folder of workloads",
-    "benchmarks/workloads": "a module per workload, all of one shape",
     "src/quiver/model": "a module per value type, nothing else",
     "tests/spark": "one session, shared by all of them",
     "tests/unit/records": "a module per module of quiver.records",

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from quiver.app.config import Config
 from quiver.broker.broker import Broker, BrokerSettings
 from quiver.model.errors import InvalidSetting
+from quiver.storage.compactor import process_compactor
 from quiver.storage.history import History
+from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Storage
@@ -57,9 +59,8 @@ async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBro
 async def _open_directory(config: Config) -> LocalStorage:
     storage = LocalStorage(
         config.data_dir,
-        max_open_files=config.max_open_files or None,
-        min_free_bytes=config.min_free_bytes,
-        sync_threads=config.sync_threads,
+        LocalSettings(config.max_open_files or None, config.min_free_bytes, config.sync_threads),
+        LocalSystem(new_compactor=process_compactor),
     )
     try:
         await storage.open()

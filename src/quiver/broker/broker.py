@@ -14,6 +14,7 @@ from quiver.groups.service import Groups
 from quiver.messages.browse import Browse, MessagePage, ReadOptions
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.messages.publish import Publish, Published
+from quiver.model.epochs import sole_leader_epoch
 from quiver.model.errors import QuiverError, ShuttingDown
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
@@ -160,11 +161,12 @@ class Broker:
 
     async def start(self) -> None:
         """Recovers everything and begins to work."""
-        self._partitions.epoch = await self._storage.next_epoch()
-        await self._catalogue.open(self._storage, self._partitions.epoch)
+        start_epoch = self._partitions.start_epoch = await self._storage.next_start_epoch()
+        leader_epoch = sole_leader_epoch(start_epoch)
+        await self._catalogue.open(self._storage, leader_epoch)
         await self._topics.open()
-        await self.groups.open(self._storage, self._partitions.epoch)
-        await self.streams.open(self._storage, self._partitions.epoch)
+        await self.groups.open(self._storage, leader_epoch)
+        await self.streams.open(self._storage, leader_epoch)
         self._upkeep.start()
         self._compactions.start()
         self._running = True
@@ -173,11 +175,11 @@ class Broker:
             await self.queues.open()
         await self.delays.start()
         if groups_lost is None:
-            await self.transactions.start(self._storage, self._partitions.epoch)
+            await self.transactions.start(self._storage, leader_epoch)
             await self.queues.start()
         else:
             self.transactions.refuse(groups_lost)
-        await self.schedules.start(self._storage, self._partitions.epoch)
+        await self.schedules.start(self._storage, leader_epoch)
         self._topics.resume_removals()
 
     async def stop(self) -> None:

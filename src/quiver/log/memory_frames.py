@@ -3,7 +3,8 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from quiver.log.append_plan import AppendPlan, out_of_range, split_runs
+from quiver.log.append_plan import AppendPlan, SegmentLimits, out_of_range, split_runs
+from quiver.log.epoch_history import EpochHistory
 from quiver.log.removed_front import RemovedFront
 from quiver.log.retention import PassedTimes, SegmentAge, count_to_drop, is_due_to_roll
 from quiver.log.segment.priority_counts import NO_MESSAGES, PRIORITIES
@@ -12,7 +13,7 @@ from quiver.records.header import StampedFrame, read_stamped_header
 
 
 class MemorySegment:
-    """Parallel lists, one entry a frame. Frames are copies: a body may be a view into a larger network buffer.
+    """Parallel lists, one entry per frame. Frames are copies: a body may be a view into a larger network buffer.
 
     For each priority, `places` has the numbers of its frames, and `counts` the messages up to each of them.
     """
@@ -87,24 +88,25 @@ class MemoryFrames:
     """A log that waits for nothing. One caller at a time; `start_offset` is where it begins while empty."""
 
     def __init__(
-        self,
-        log_id: str,
-        start_offset: int,
-        *,
-        segment_bytes: int,
-        roll_after_ms: int,
-        removed: RemovedFront | None = None,
+        self, log_id: str, start_offset: int, limits: SegmentLimits, *, removed: RemovedFront | None = None
     ) -> None:
         self.log_id = log_id
-        self.segment_bytes = segment_bytes
-        self.roll_after_ms = roll_after_ms
+        self.limits = limits
         self.end_offset = start_offset
+        self.frames_end = start_offset
+        """After the last frame."""
         self.size_bytes = 0
         self.last_append_time_ms = 0
         self.last_epoch = -1
+        self.epochs = EpochHistory()
         self._segments = [MemorySegment(start_offset)]
         self._first_times, self._last_times = PassedTimes(), PassedTimes()
         self.removed = removed or RemovedFront()
+
+    def follow(self, *, frames_end: int, last_append_time_ms: int, epochs: EpochHistory, last_epoch: int) -> None:
+        """The log goes on after frames that are elsewhere."""
+        self.frames_end, self.last_append_time_ms = frames_end, last_append_time_ms
+        self.epochs, self.last_epoch = epochs, last_epoch
 
     @property
     def start_offset(self) -> int:
@@ -114,12 +116,18 @@ class MemoryFrames:
         if not frames:
             return
         plan = AppendPlan(
-            frames, end_offset=self.end_offset, epoch=self.last_epoch, append_time_ms=self.last_append_time_ms
+            frames,
+            end_offset=self.end_offset,
+            frames_end=self.frames_end,
+            epoch=self.last_epoch,
+            append_time_ms=self.last_append_time_ms,
         )
+        if plan.epoch_starts:
+            self.epochs = self.epochs.begun(plan.epoch_starts, start_offset=self.start_offset)
         active = self._segments[-1]
-        is_old = bool(active.frames) and plan.append_time_ms - active.times[0] >= self.roll_after_ms
-        room = 0 if is_old else self.segment_bytes - active.size_bytes
-        for number, run in enumerate(split_runs(frames, room, self.segment_bytes, is_empty=not active.frames)):
+        is_old = bool(active.frames) and plan.append_time_ms - active.times[0] >= self.limits.roll_after_ms
+        room = 0 if is_old else self.limits.segment_bytes - active.size_bytes
+        for number, run in enumerate(split_runs(frames, room, self.limits.segment_bytes, is_empty=not active.frames)):
             if number:
                 active = MemorySegment(run[0].header.base_offset)
                 self._segments.append(active)
@@ -128,7 +136,7 @@ class MemoryFrames:
         self.size_bytes += plan.size_bytes
         self.last_append_time_ms = plan.append_time_ms
         self.last_epoch = plan.epoch
-        self.end_offset = plan.end_offset
+        self.end_offset = self.frames_end = plan.end_offset
 
     def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> list[bytes] | None:
         """Whole frames from the one that holds `offset`, or the first after it; None when there is none."""
@@ -175,14 +183,10 @@ class MemoryFrames:
         return self.end_offset
 
     def end_offset_of_epoch(self, epoch: int) -> int:
-        for segment in reversed(self._segments):
-            index = bisect_right(segment.epochs, epoch)
-            if index:
-                return segment.ends[index - 1]
-        return self.start_offset
+        return self.epochs.end_offset_of(epoch, start_offset=self.start_offset, end_offset=self.frames_end)
 
     def find_priority(self, offset: int, priorities: int) -> int | None:
-        """The first frame that ends behind an offset and has one of the priorities (a bit each)."""
+        """The first frame that ends after an offset and has one of the priorities (a bit each)."""
         for segment in self._segments[self._segment_index(offset) :]:
             found = segment.find_priority(offset, priorities)
             if found is not None:
@@ -190,7 +194,7 @@ class MemoryFrames:
         return None
 
     def count_by_priority(self, offset: int) -> list[int]:
-        """Messages at and behind an offset."""
+        """Messages at and after an offset."""
         counts = list(NO_MESSAGES)
         for segment in self._segments[self._segment_index(offset) :]:
             counts = [count + more for count, more in zip(counts, segment.count_from(offset), strict=True)]
@@ -213,6 +217,8 @@ class MemoryFrames:
         kept = [segment for segment in self._segments if segment.frames]
         self.last_epoch = kept[-1].epochs[-1] if kept else -1
         self.last_append_time_ms = kept[-1].times[-1] if kept else 0
+        self.frames_end = kept[-1].ends[-1] if kept else min(offset, self.frames_end)
+        self.epochs = self.epochs.truncated(self.frames_end)
 
     def drop_front(self, offset: int) -> int:
         keep = min(self._segment_index(offset), len(self._segments) - 1)
@@ -233,7 +239,7 @@ class MemoryFrames:
             size_bytes=active.size_bytes,
             first_append_time_ms=self._first_times.passed(active.base_offset, active.times[0], now_ms),
             now_ms=now_ms,
-            roll_after_ms=self.roll_after_ms,
+            roll_after_ms=self.limits.roll_after_ms,
             retention_bytes=retention_bytes,
         ):
             self.roll()

@@ -1,168 +1,139 @@
-"""A log of segment files. Blocking calls; one caller at a time changes a log, others may read beside it.
+"""A log of segment files. Blocking calls; one caller at a time changes a log, others may read meanwhile.
 
 `quiver.storage.local.log` runs these calls on the loop or in threads. Used alone, a log needs nothing else of Quiver.
 """
 
 import contextlib
-from collections.abc import Sequence
-from pathlib import Path
-from typing import NoReturn
+import logging
 
-from quiver.log.append_plan import AppendPlan, out_of_range, split_runs
-from quiver.log.files.open_files import OpenFiles
-from quiver.log.files.write_error import is_lack_of_room, storage_error
+from quiver.log.append_plan import SegmentLimits, out_of_range
+from quiver.log.epoch_history import EpochHistory
+from quiver.log.files.write_error import storage_error
+from quiver.log.priority_search import PrioritySearch
+from quiver.log.recovery.epoch_file import EpochFile
 from quiver.log.recovery.reservation import Reservation
 from quiver.log.recovery.reserved_file import LogState
 from quiver.log.removed_front import RemovedFront
-from quiver.log.retention import PassedTimes, SegmentAge, count_to_drop, is_due_to_roll
-from quiver.log.segment.frame_write import write_frames
+from quiver.log.retention import SegmentAge, count_to_drop, is_due_to_roll
+from quiver.log.segment.damage import Damage
+from quiver.log.segment.index import INDEX_INTERVAL_BYTES
 from quiver.log.segment.segment import Segment
+from quiver.log.segment_ages import SegmentAges
+from quiver.log.segment_appender import SegmentAppender
 from quiver.log.segment_files import SegmentFiles
-from quiver.log.segment_view import Tail
+from quiver.log.segment_view import SegmentView
 from quiver.log.snapshots import SnapshotFiles
 from quiver.model.errors import DiskFull, InvalidRequest, PartitionOffline
-from quiver.records.header import StampedFrame
 
-_Run = tuple[Segment, Sequence[StampedFrame]]
+_logger = logging.getLogger(__name__)
 
 
-class SegmentLog(SegmentFiles):
-    """Made by `quiver.log.recovery.opening.open_segment_log`."""
+class SegmentLog:
+    """Made by `quiver.log.recovery.opening.open_segment_log`.
+
+    Its parts: `view` is what readers see, `priorities` finds messages by priority, `appender` writes frames, `files`
+    makes, syncs and removes segments; `snapshots`, `reservation` and the epochs have files of their own.
+    """
 
     def __init__(
         self,
-        log_id: str,
-        directory: Path,
-        root: Path,
-        open_files: OpenFiles,
-        *,
-        segment_bytes: int,
-        roll_after_ms: int,
+        view: SegmentView,
+        files: SegmentFiles,
         snapshots: SnapshotFiles,
         reservation: Reservation,
+        limits: SegmentLimits,
     ) -> None:
-        super().__init__(log_id, directory, root, open_files, snapshots=snapshots, reservation=reservation)
-        self.segment_bytes = segment_bytes
-        self.roll_after_ms = roll_after_ms
-        self._first_times, self._last_times = PassedTimes(), PassedTimes()
+        self.log_id = view.log_id
+        self.view = view
+        self.files = files
+        self.snapshots = snapshots
+        self.reservation = reservation
+        self.priorities = PrioritySearch(view)
         self.removed = RemovedFront()
+        self._epochs = EpochFile(files.directory, files.files)
+        self.appender = SegmentAppender(view, files, self._epochs, limits)
+        self._ages = SegmentAges(files.files)
+        self._lost = (0, 0)
+        """Frames between these offsets were synced and are gone."""
 
-    def plan(self, frames: Sequence[StampedFrame]) -> AppendPlan:
-        """Checks frames; what cannot be appended is refused here, before anything is written."""
-        tail = self.tail
-        return AppendPlan(
-            frames, end_offset=tail.end_offset, epoch=tail.last_epoch, append_time_ms=tail.last_append_time_ms
-        )
+    @property
+    def start_offset(self) -> int:
+        return self.view.start_offset
 
-    def is_ready(self, plan: AppendPlan) -> bool:
-        """Whether an append is one write to an open file, so that it may run on the loop."""
-        segment = self.tail.segment
-        if segment is None or segment.file.fd < 0 or segment.index.is_full or self.failure is not None:
-            return False
-        if segment.size and (segment.first_append_time_ms is None or not segment.is_counted):
-            return False
-        return self._has_room(segment, plan)
+    @property
+    def end_offset(self) -> int:
+        return self.view.tail.end_offset
 
-    def append(self, frames: Sequence[StampedFrame], plan: AppendPlan, *, sync: bool) -> None:
-        """Writes all frames or none. `plan` comes from the same frames, and nothing was appended since."""
-        self.check_writable()
-        segment = self.tail.segment
-        self._count_first(segment)
-        if segment is not None and self._has_room(segment, plan):
-            runs: list[_Run] = [(segment, frames)]
-            try:
-                write_frames(self.open_files, segment, frames)
-            except OSError as error:
-                self._undo(runs, error)
-        else:
-            runs = self._append_over_segments(segment, frames, plan)
-        if sync:
-            self.sync_segment(runs[-1][0])
-        self._commit(runs, plan, synced=sync)
-
-    def _count_first(self, segment: Segment | None) -> None:
-        """The index counts on from what is there, so that must be known before more is written."""
-        if segment is not None and not segment.is_counted:
-            try:
-                segment.count()
-            except OSError as error:
-                raise storage_error(self.log_id, error) from error
+    def epochs(self) -> EpochHistory:
+        """Which leader epochs wrote the log. Reads a file when it is first asked for."""
+        return self._epochs.history(self.view.segments, self.view.tail.frames_end)
 
     def skip_to(self, offset: int) -> None:
         """Leaves a hole: the next frame is at an offset or above."""
         if offset > self.end_offset:
-            self.tail = self.tail._replace(end_offset=offset)
+            self.view.tail = self.view.tail._replace(end_offset=offset)
 
-    def roll(self) -> None:
-        """Closes the active segment and begins an empty one."""
-        segment = self.tail.segment
-        if segment is None or not segment.size:
-            return
-        self.check_writable()
-        self.close_segment(segment)
-        try:
-            new = self.create_segment(self.tail.end_offset)
-        except OSError as error:
-            self._undo([], error)
-        self.publish((*self.segments, new), self.tail._replace(segment=new, size=0), synced=True)
+    # the front
 
     def drop_front(self, offset: int) -> int:
         """Removes whole segments below an offset; returns the new start."""
-        self._drop(sum(1 for following in self.segments[1:] if following.base_offset <= offset))
+        self._drop(sum(1 for following in self.view.segments[1:] if following.base_offset <= offset))
         return self.start_offset
 
     def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
         """Rolls an old active segment; returns the offset below which everything is too old or too much."""
-        active = self.tail.segment
+        active = self.view.tail.segment
         if active is not None and active.size:
             due = is_due_to_roll(
                 size_bytes=active.size,
-                first_append_time_ms=self._first_times.passed(active.base_offset, active.times()[0], now_ms),
+                first_append_time_ms=self._ages.first_time(active, now_ms),
                 now_ms=now_ms,
-                roll_after_ms=self.roll_after_ms,
+                roll_after_ms=self.appender.limits.roll_after_ms,
                 retention_bytes=retention_bytes,
             )
             if due:
                 with contextlib.suppress(DiskFull, PartitionOffline):  # what is too old goes all the same
-                    self.roll()
-        closed = self.segments[:-1]
+                    self.appender.roll()
+        segments = self.view.segments
         by_time = retention_ms is not None
-        times = [self._last_time(segment, now_ms) if by_time else 0 for segment in closed]
+        ages = [SegmentAge(each.size, self._ages.last_time(each, now_ms) if by_time else 0) for each in segments[:-1]]
         count = count_to_drop(
-            [SegmentAge(segment.size, time_ms) for segment, time_ms in zip(closed, times, strict=True)],
-            total_bytes=self.size_bytes,
+            ages,
+            total_bytes=self.view.size_bytes,
             now_ms=now_ms,
             retention_ms=retention_ms,
             retention_bytes=retention_bytes,
         )
-        for passed in (self._first_times, self._last_times):
-            passed.forget_below(self.start_offset)
-        return self.segments[count].base_offset if count else self.start_offset
+        self._ages.forget_below(self.start_offset)
+        return segments[count].base_offset if count else self.start_offset
 
-    def _last_time(self, segment: Segment, now_ms: int) -> int:
-        return self._last_times.passed(
-            segment.base_offset, segment.times()[1], now_ms, lambda: self._last_written(segment, now_ms)
-        )
-
-    def _last_written(self, segment: Segment, now_ms: int) -> int:
-        """By the clock of the file system. Where that has not come yet either, it is set to now, to count from."""
+    def _drop(self, count: int) -> None:
+        if not count:
+            return
+        segments = self.view.segments
+        dropped = segments[:count]
+        for segment, following in zip(dropped, segments[1:], strict=False):
+            with contextlib.suppress(OSError):  # then every offset counts
+                self.removed.add(segment.holes(following.base_offset))
         try:
-            written_ms = self._files.modified_ms(segment.path)
-            if written_ms > now_ms:
-                self._files.set_modified_ms(segment.path, now_ms)
-        except OSError:
-            return now_ms
-        return written_ms
+            self.snapshots.make_durable(segments[count].base_offset)
+            self.files.publish(segments[count:], self.view.tail, synced=False)
+            self.files.remove_segments(dropped)
+        except OSError as error:
+            raise storage_error(self.log_id, error) from error
+
+    # the end
 
     def truncate(self, offset: int) -> None:
         """Removes frames at and above an offset. The note about the end is cut first, so that recovery agrees."""
-        self.check_writable()
+        self.files.check_writable()
         if offset >= self.end_offset:
             return
         if offset < self.start_offset:
             raise out_of_range(self.log_id, offset, self.start_offset, self.end_offset)
-        kept = tuple(segment for segment in self.segments if segment.base_offset <= offset)
-        removed = self.segments[len(kept) :][::-1]
+        segments = self.view.segments
+        kept = tuple(segment for segment in segments if segment.base_offset <= offset)
+        removed = segments[len(kept) :][::-1]
         position = self._boundary(kept[-1], offset) if kept else 0
         lost_from, lost_to = (0, 0) if offset <= self._lost[0] else self._lost
         try:
@@ -171,97 +142,13 @@ class SegmentLog(SegmentFiles):
             self._lost = (lost_from, lost_to)
             self._hide_from(offset, kept, position)
             self.snapshots.remove_above(offset)
-            self.remove_segments(removed)
+            self.files.remove_segments(removed)
             if kept:
-                self.settle(kept[-1])
+                self.files.cut_to_size(kept[-1])
+            self._epochs.truncate(self.view.tail.frames_end)
         except OSError as error:
-            self.fail(f"truncating to {offset} failed: {error}")
-            self.check_writable()
-
-    def save_snapshot(self, offset: int, data: bytes) -> None:
-        """A snapshot is a recovery checkpoint, so what it stands for is synced before it."""
-        if offset > self._synced_tail.end_offset:
-            self.sync()
-        for segment in self.segments[-1:]:
-            segment.index.flush()  # recovery finds the place of the snapshot through it
-        try:
-            self.snapshots.save(offset, data)
-        except OSError as error:
-            raise storage_error(f"a snapshot of {self.log_id}", error) from error
-
-    def _has_room(self, segment: Segment, plan: AppendPlan) -> bool:
-        return segment.size + plan.size_bytes <= self.segment_bytes and not self._is_old(segment, plan)
-
-    def _is_old(self, segment: Segment, plan: AppendPlan) -> bool:
-        if not segment.size:
-            return False
-        first = segment.first_append_time_ms
-        if first is None:
-            first = segment.times()[0]
-        return plan.append_time_ms - first >= self.roll_after_ms
-
-    def _append_over_segments(
-        self, segment: Segment | None, frames: Sequence[StampedFrame], plan: AppendPlan
-    ) -> list[_Run]:
-        """Writes what fits to the active segment, and the rest to as many new ones as it takes."""
-        room, is_empty = 0, False
-        if segment is not None and not self._is_old(segment, plan):
-            room, is_empty = self.segment_bytes - segment.size, not segment.size
-        runs: list[_Run] = []
-        try:
-            for number, run in enumerate(split_runs(frames, room, self.segment_bytes, is_empty=is_empty)):
-                if number:
-                    if segment is not None:
-                        self.close_segment(segment)
-                    segment = self.create_segment(run[0].header.base_offset)
-                if segment is not None and run:
-                    runs.append((segment, run))
-                    write_frames(self.open_files, segment, run)
-        except OSError as error:
-            self._undo(runs, error)
-        return runs
-
-    def _commit(self, runs: list[_Run], plan: AppendPlan, *, synced: bool) -> None:
-        before, segments = self.tail, self.segments
-        self.remember(runs[0][1][0].header.base_offset, runs[0][0], runs[0][0].size)
-        for segment, run in runs:
-            segment.commit(run)
-            if segment.index.is_full:
-                segment.index.flush()
-        active = runs[-1][0]
-        if active is not before.segment:
-            segments = (*segments, *[segment for segment, _ in runs if segment not in segments])
-        tail = Tail(plan.end_offset, active, active.size, plan.append_time_ms, active.max_timestamp_ms, plan.epoch)
-        self.publish(segments, tail, synced=synced)
-
-    def _undo(self, runs: list[_Run], error: OSError) -> NoReturn:
-        """Removes what a failed append wrote. Lack of room is told and the log goes on; anything else is final."""
-        known = self.segments
-        try:
-            self.remove_segments([segment for segment, _ in runs if segment not in known][::-1])
-            for segment, _ in runs:
-                if segment in known:
-                    self.settle(segment, sync=False)
-        except OSError as second:
-            self.fail(f"a write failed ({error}) and could not be undone ({second})")
-        if not is_lack_of_room(error):
-            self.fail(f"a write failed: {error}")
-        self.check_writable()
-        raise storage_error(self.log_id, error) from error
-
-    def _drop(self, count: int) -> None:
-        if not count:
-            return
-        dropped = self.segments[:count]
-        for segment, following in zip(dropped, self.segments[1:], strict=False):
-            with contextlib.suppress(OSError):  # then every offset counts
-                self.removed.add(segment.holes(following.base_offset))
-        try:
-            self.snapshots.make_durable(self.segments[count].base_offset)
-            self.publish(self.segments[count:], self.tail, synced=False)
-            self.remove_segments(dropped)
-        except OSError as error:
-            raise storage_error(self.log_id, error) from error
+            self.files.fail(f"truncating to {offset} failed: {error}")
+            self.files.check_writable()
 
     def _boundary(self, segment: Segment, offset: int) -> int:
         found, _ = segment.find(
@@ -273,18 +160,92 @@ class SegmentLog(SegmentFiles):
 
     def _hide_from(self, offset: int, kept: tuple[Segment, ...], position: int) -> None:
         """Ends the log at an offset for readers, before its files are cut."""
+        view = self.view
         last = kept[-1].frame_before(position) if position else None
         if last is None:
             last = next((found for each in reversed(kept[:-1]) if each.size and (found := each.last_frame())), None)
-        tail = self.tail._replace(
+        tail = view.tail._replace(
             end_offset=offset,
             segment=kept[-1] if kept else None,
             size=position,
             last_append_time_ms=last.header.append_time_ms if last else 0,
             last_epoch=last.header.leader_epoch if last else -1,
+            frames_end=last.header.next_offset if last else min(offset, view.tail.frames_end),
         )
-        self.publish(kept, tail, synced=True)
-        self.forget_positions()
-        self.damage = [damage for damage in self.damage if damage.first_offset < offset]
+        self.files.publish(kept, tail, synced=True)
+        view.forget_positions()
+        view.damage = [damage for damage in view.damage if damage.first_offset < offset]
         if kept:
             kept[-1].truncate(position)
+
+    def note_loss(self, lost_from: int, lost_to: int) -> None:
+        """Remembers that synced frames are gone. Readers that get there are told, also after a restart."""
+        if self._lost[1]:
+            lost_from, lost_to = min(lost_from, self._lost[0]), max(lost_to, self._lost[1])
+        self._lost = (lost_from, lost_to)
+        segment, position = self._first_from(lost_to)
+        damage = Damage(
+            where=str(segment.path),
+            segment_base=segment.base_offset,
+            position=position,
+            end_position=position,
+            first_offset=lost_from,
+            next_offset=lost_to,
+            problem="frames that were on disk are missing",
+        )
+        self.view.note_damage(damage)
+        _logger.warning("%s: %s", self.log_id, damage.error())
+
+    def _first_from(self, offset: int) -> tuple[Segment, int]:
+        segments = self.view.segments
+        for segment in segments:
+            found, _ = segment.find(
+                passed=lambda entry: entry.offset < offset, wanted=lambda header: header.base_offset >= offset
+            )
+            if found is not None:
+                return segment, found.position
+        return segments[-1], segments[-1].size
+
+    # what is kept over restarts
+
+    def save_snapshot(self, offset: int, data: bytes) -> None:
+        """A snapshot is a recovery checkpoint, so what it stands for is synced before it."""
+        if offset > self.files.synced_tail.end_offset:
+            self.files.sync()
+        for segment in self.view.segments[-1:]:
+            segment.index.flush()  # recovery finds the place of the snapshot through it
+        try:
+            self.snapshots.save(offset, data)
+        except OSError as error:
+            raise storage_error(f"a snapshot of {self.log_id}", error) from error
+
+    def state(self) -> LogState:
+        """The synced part of the log, as a place to begin recovery at."""
+        tail, (lost_from, lost_to) = self.files.synced_tail, self._lost
+        return LogState(
+            segment_base=tail.segment.base_offset if tail.segment is not None else -1,
+            segment_size=tail.size,
+            end_offset=tail.end_offset,
+            last_append_time_ms=tail.last_append_time_ms,
+            max_timestamp_ms=tail.max_timestamp_ms,
+            last_epoch=tail.last_epoch,
+            lost_from=lost_from,
+            lost_to=lost_to,
+            frames_end=tail.frames_end,
+        )
+
+    def close(self, end_offset: int) -> None:
+        """Syncs, notes the exact end and closes the files. `end_offset` may be above what is in the files."""
+        try:
+            if self.files.failure is None:
+                self.files.sync()
+                for segment in self.view.segments[-1:]:
+                    if segment.size > INDEX_INTERVAL_BYTES:  # a short one is read from its beginning
+                        segment.index.flush()
+                self.reservation.save(self.state()._replace(reserved_offset=end_offset, is_clean=True), sync=False)
+        except PartitionOffline:
+            pass  # logged when it failed
+        except OSError as error:
+            _logger.warning("%s: the state could not be saved on closing: %s", self.log_id, error)
+        finally:
+            self.files.forget()

@@ -1,4 +1,4 @@
-"""The reading side of a log of segments. Reads run beside the writer, on the loop or in threads, without a lock.
+"""The reading side of a log of segments. Reads run while it is written, on the loop or in threads, without a lock.
 
 Readers see the tuple of segments and the tail as they were published, each replaced whole; so a frame is seen
 entirely or not at all. A segment that is dropped meanwhile stays readable through its pinned file.
@@ -13,7 +13,7 @@ from quiver.log.files.open_files import OpenFile, OpenFiles
 from quiver.log.segment.damage import Damage
 from quiver.log.segment.index import DamagedIndex
 from quiver.log.segment.segment import FoundFrame, Gap, Segment
-from quiver.records.header import HEADER_BYTES, FrameHeader
+from quiver.records.header import HEADER_BYTES
 
 _REMEMBERED_POSITIONS = 128
 
@@ -27,6 +27,8 @@ class Tail(NamedTuple):
     last_append_time_ms: int = 0
     max_timestamp_ms: int = -(2**63)
     last_epoch: int = -1
+    frames_end: int = 0
+    """After the last frame; `end_offset` may be above, where offsets were given out and lost."""
 
 
 class Extent(NamedTuple):
@@ -39,6 +41,8 @@ class Extent(NamedTuple):
 
 
 class SegmentView:
+    """The published state of a log, and reads of it by offset and by time."""
+
     def __init__(self, log_id: str, open_files: OpenFiles) -> None:
         self.log_id = log_id
         self.open_files = open_files
@@ -68,6 +72,10 @@ class SegmentView:
             if len(positions) >= _REMEMBERED_POSITIONS:
                 del positions[next(iter(positions))]
             positions[offset] = (segment, position)
+
+    def position_of(self, offset: int) -> tuple[Segment, int] | None:
+        """Where the frame with a base offset begins, if that is remembered."""
+        return self._positions.get(offset)
 
     def forget_positions(self) -> None:
         with self._positions_lock:
@@ -131,38 +139,9 @@ class SegmentView:
                 return found.header.base_offset
         return tail.end_offset
 
-    def end_offset_of_epoch(self, epoch: int) -> int:
-        """Behind the last frame whose epoch is at most this; the start when there is none."""
-        for segment in reversed(self.segments):
-            first = segment.first_frame() if segment.size else None
-            if first is None or first.leader_epoch > epoch:
-                continue
-            last = segment.last_frame()
-            if last is None or last.header.leader_epoch <= epoch:
-                return (last.header if last else first).next_offset
-            return self._end_of_epoch_in(segment, epoch)
-        return self.start_offset
-
-    def _end_of_epoch_in(self, segment: Segment, epoch: int) -> int:
-        end = segment.base_offset
-
-        def is_later(header: FrameHeader) -> bool:
-            nonlocal end
-            if header.leader_epoch > epoch:
-                return True
-            end = header.next_offset
-            return False
-
-        with segment.frames() as frames:
-            segment.find(
-                passed=lambda entry: _epoch_of(frames.header_at(entry.position)) <= epoch,
-                wanted=is_later,
-            )
-        return end
-
     def _frame_at(self, segment: Segment, offset: int, end_offset: int) -> FoundFrame | None:
-        """The first frame of a segment that ends behind an offset; CorruptData when it cannot be read."""
-        known = self._known_frame(segment, offset)
+        """The first frame of a segment that ends after an offset; CorruptData when it cannot be read."""
+        known = self.known_frame(segment, offset)
         if known is not None:
             return known
         found, gaps = segment.find(
@@ -170,12 +149,12 @@ class SegmentView:
             wanted=lambda header: header.base_offset + header.last_offset_delta >= offset,
         )
         for gap in gaps:
-            self._note_gap(segment, gap, end_offset)
+            self.note_gap(segment, gap, end_offset)
         if gaps:
             self._refuse_damaged(offset)
         return found
 
-    def _known_frame(self, segment: Segment, offset: int) -> FoundFrame | None:
+    def known_frame(self, segment: Segment, offset: int) -> FoundFrame | None:
         """The frame that begins at an offset, when it is remembered and still there."""
         known = self._positions.get(offset)
         if known is None or known[0] is not segment:
@@ -189,7 +168,7 @@ class SegmentView:
             if damage.first_offset <= offset < damage.next_offset:
                 raise damage.error()
 
-    def _note_gap(self, segment: Segment, gap: Gap, end_offset: int) -> None:
+    def note_gap(self, segment: Segment, gap: Gap, end_offset: int) -> None:
         if any(known.segment_base == segment.base_offset and known.position == gap.position for known in self.damage):
             return
         before = segment.frame_before(gap.position)
@@ -215,7 +194,7 @@ class SegmentView:
             return segment.size
         if end == tail.end_offset and segment is tail.segment:
             return tail.size
-        found = self._known_frame(segment, end)
+        found = self.known_frame(segment, end)
         if found is not None:
             return found.position
         found, _ = segment.find(
@@ -250,9 +229,3 @@ class SegmentView:
 
 def segment_index(segments: tuple[Segment, ...], offset: int) -> int:
     return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)
-
-
-def _epoch_of(header: FrameHeader | None) -> int:
-    if header is None:
-        raise DamagedIndex
-    return header.leader_epoch

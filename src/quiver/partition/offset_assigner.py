@@ -4,6 +4,7 @@ import logging
 
 import numpy as np
 
+from quiver.model.epochs import LeaderEpoch
 from quiver.model.errors import MessageIdUndecided, OutOfSequence, QuiverError, TransactionConflict
 from quiver.model.limits import SEQUENCE_LIMIT, Limits
 from quiver.partition.id_keys import Keys, id_keys
@@ -40,7 +41,7 @@ _NOT_KNOWN = -1
 class OffsetAssigner:
     """Gives offsets by what is known of producers, transactions and message ids, and records them there."""
 
-    def __init__(self, name: str, tables: PartitionTables, *, leader_epoch: int, limits: Limits) -> None:
+    def __init__(self, name: str, tables: PartitionTables, *, leader_epoch: LeaderEpoch, limits: Limits) -> None:
         self.limits = limits
         self._name = name
         self._leader_epoch = leader_epoch

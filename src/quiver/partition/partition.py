@@ -4,6 +4,7 @@ import asyncio
 import logging
 from typing import NamedTuple
 
+from quiver.model.epochs import LeaderEpoch
 from quiver.model.errors import (
     MessageTooLarge,
     Overloaded,
@@ -63,7 +64,9 @@ class Partition:
     transactions and message ids, `saved_state` keeps the tables over restarts.
     """
 
-    def __init__(self, name: str, log: Log, settings: PartitionSettings, *, leader_epoch: int, clock: Clock) -> None:
+    def __init__(
+        self, name: str, log: Log, settings: PartitionSettings, *, leader_epoch: LeaderEpoch, clock: Clock
+    ) -> None:
         config = settings.config
         self.name = name
         self.log = log

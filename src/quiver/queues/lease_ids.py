@@ -1,5 +1,7 @@
 """Numbers of leases, none of them given twice by brokers on one data directory."""
 
+from quiver.model.epochs import StartEpoch
+
 _COUNTER_BITS = 40
 
 
@@ -9,7 +11,7 @@ class LeaseIds:
 
     __slots__ = ("_last",)
 
-    def __init__(self, start_epoch: int) -> None:
+    def __init__(self, start_epoch: StartEpoch) -> None:
         self._last = start_epoch << _COUNTER_BITS
 
     def next(self) -> int:

@@ -38,12 +38,12 @@ class PartitionQueueOpener:
         self._times = times
         self.subscribers: list[Callable[[PartitionQueue], None]] = []
         self._lease_ids: LeaseIds | None = None
-        """Made when the epoch of this start is known."""
+        """Made when the start epoch is known."""
 
     async def open(self, place: TopicPartition) -> PartitionQueue:
         partition = self._partitions.get(*place)
         if self._lease_ids is None:
-            self._lease_ids = LeaseIds(self._partitions.epoch)
+            self._lease_ids = LeaseIds(self._partitions.start_epoch)
         queue = await PartitionQueue.open(
             self._storage, place, partition, self._context, self._mover, self._lease_ids
         )

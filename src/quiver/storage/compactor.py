@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -19,26 +19,33 @@ from quiver.system.files import Files
 from quiver.system.threads import Threads
 
 _WORKER = "quiver.log.compaction.worker"
-_TOLD_BYTES = 500
+_SHOWN_BYTES = 500
 _SMALL_BYTES = 4 * MIB
 
 
 class Compactor(Protocol):
+    """The port: does the reading and rewriting of a pass. Putting new segments in place is the log's own work."""
+
     def reports(self, job: Job) -> AsyncGenerator[Report, None]:
-        """Does a job, and says how it goes. Closing the generator ends the work."""
+        """Does a job, and reports how it goes. Closing the generator ends the work."""
         ...
 
 
-class SizedCompactor:
-    """Starting a process takes longer than a few megabytes of work."""
+NewCompactor = Callable[[Files, Threads], Compactor]
+"""Makes the compactor of a storage, from its files and the threads for work that nobody waits for."""
 
-    def __init__(self, small: Compactor, large: Compactor) -> None:
-        self._small = small
-        self._large = large
 
-    def reports(self, job: Job) -> AsyncGenerator[Report, None]:
-        size = sum(segment.size for segment in job.segments)
-        return (self._small if size <= _SMALL_BYTES else self._large).reports(job)
+class ThreadCompactor:
+    """In a thread of the storage; with `InlineThreads`, on the loop."""
+
+    def __init__(self, files: Files, threads: Threads) -> None:
+        self._files = files
+        self._threads = threads
+
+    async def reports(self, job: Job) -> AsyncGenerator[Report, None]:
+        steps = run_pass(job, self._files)
+        while (report := await self._threads.run(_next, steps)) is not None:
+            yield report
 
 
 class ProcessCompactor:
@@ -73,21 +80,28 @@ class ProcessCompactor:
 
     async def _check_end(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
-        told = await process.stderr.read()
+        shown = await process.stderr.read()
         if await process.wait():
-            last = told[-_TOLD_BYTES:].decode(errors="replace").strip()
+            last = shown[-_SHOWN_BYTES:].decode(errors="replace").strip()
             raise QuiverError(f"the compaction process ended with {process.returncode}: {last}")
 
 
-class ThreadCompactor:
-    def __init__(self, files: Files, work: Threads) -> None:
-        self._files = files
-        self._work = work
+class SizedCompactor:
+    """Starting a process takes longer than a few megabytes of work."""
 
-    async def reports(self, job: Job) -> AsyncGenerator[Report, None]:
-        steps = run_pass(job, self._files)
-        while (report := await self._work.run(_next, steps)) is not None:
-            yield report
+    def __init__(self, small: Compactor, large: Compactor) -> None:
+        self._small = small
+        self._large = large
+
+    def reports(self, job: Job) -> AsyncGenerator[Report, None]:
+        size = sum(segment.size for segment in job.segments)
+        return (self._small if size <= _SMALL_BYTES else self._large).reports(job)
+
+
+def process_compactor(files: Files, threads: Threads) -> Compactor:
+    """For a broker: large passes run in a process, where they do not hold the interpreter that serves clients."""
+    thread = ThreadCompactor(files, threads)
+    return SizedCompactor(thread, ProcessCompactor()) if sys.executable else thread
 
 
 def _next(steps: Iterator[Report]) -> Report | None:

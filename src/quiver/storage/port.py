@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from quiver.log.compaction.job import AbortedRange as AbortedRange
+from quiver.model.epochs import StartEpoch
 from quiver.model.limits import MIB
 from quiver.model.topic import Durability
 from quiver.records.header import StampedFrame
@@ -152,7 +153,11 @@ class Log(Protocol):
         ...
 
     async def end_offset_of_epoch(self, epoch: int) -> int:
-        """The offset behind the last frame whose epoch is at most this one."""
+        """The offset after the last frame whose leader epoch is at most this one, also when that frame is gone since.
+
+        It comes from a history that the log keeps (`quiver.log.epoch_history`). Of epochs that are older than the
+        history nothing is certain: then it is start_offset.
+        """
         ...
 
     async def find_priority(self, offset: int, priorities: int) -> int | None:
@@ -265,8 +270,8 @@ class Storage(Protocol):
 
     async def list_logs(self, prefix: str = "") -> list[str]: ...
 
-    async def next_epoch(self) -> int:
-        """A number higher than any this storage gave before, durable before it returns."""
+    async def next_start_epoch(self) -> StartEpoch:
+        """A number higher than any this storage gave before, durable before it returns: one per start."""
         ...
 
     async def close(self) -> None:

@@ -19,6 +19,7 @@ from quiver.storage.memory.compaction import MemoryCompaction
 from quiver.storage.memory.storage import MemoryLog, MemoryStorage
 from quiver.storage.port import LogOptions
 from quiver.system.randomness import SystemRandomness
+from quiver.system.threads import Threads
 
 Point = Literal["append", "appended", "sync", "synced"]
 
@@ -86,21 +87,22 @@ class HeldStorage(MemoryStorage):
         return left
 
     def _new_log(self, log_id: str, options: LogOptions) -> MemoryLog:
-        return HeldLog(log_id, options, self)
+        return HeldLog(log_id, options, self, self._threads)
 
 
 class HeldLog(MemoryLog):
-    def __init__(self, log_id: str, options: LogOptions, storage: HeldStorage) -> None:
-        super().__init__(log_id, options)
+    def __init__(self, log_id: str, options: LogOptions, storage: HeldStorage, threads: Threads) -> None:
+        super().__init__(log_id, options, threads)
+        self._threads = threads
         self._storage = storage
         self._options = options
         self._is_synced = options.durability == "fsync"
 
     def copied(self, storage: HeldStorage) -> "HeldLog":
-        other = HeldLog(self._log_id, self._options, storage)
+        other = HeldLog(self._log_id, self._options, storage, self._threads)
         other._frames = deepcopy(self._frames)
-        other._compaction = MemoryCompaction(other._frames, SystemRandomness())
-        other._snapshots = list(self._snapshots)
+        other._compaction = MemoryCompaction(other._frames, SystemRandomness(), self._threads)
+        other._snapshots = deepcopy(self._snapshots)
         return other
 
     def append_at_once(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> bool:

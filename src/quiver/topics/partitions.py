@@ -4,6 +4,7 @@ import logging
 from collections import deque
 from itertools import islice
 
+from quiver.model.epochs import LeaderEpoch, StartEpoch, sole_leader_epoch
 from quiver.model.errors import PartitionNotFound, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.names import TopicId
@@ -34,7 +35,8 @@ class Partitions:
         self._by_topic: dict[TopicId, list[Partition]] = {}
         self._withdrawn: dict[TopicId, deque[Partition]] = {}
         """Of deleted topics, until their files are removed."""
-        self.epoch = 0
+        self.start_epoch = StartEpoch(0)
+        """Of this process; set before anything is opened."""
 
     async def open_topic(self, topic: Topic) -> None:
         """Opens the partitions of a topic that are not open yet."""
@@ -103,6 +105,10 @@ class Partitions:
     async def close(self) -> None:
         await bounded_gather(_close, self.all())
 
+    def leader_epoch(self, topic_id: TopicId, number: int) -> LeaderEpoch:
+        """In which this process leads a partition."""
+        return sole_leader_epoch(self.start_epoch)
+
     def limits_for(self, config: TopicConfig) -> Limits:
         """The broker's limits with the topic's own message size."""
         return self._limits.for_messages(config.max_message_bytes)
@@ -114,7 +120,7 @@ class Partitions:
             f"{topic.name}-{number}",
             log,
             PartitionSettings(topic.config, self.limits_for(topic.config)),
-            leader_epoch=self.epoch,
+            leader_epoch=self.leader_epoch(topic.id, number),
             clock=self._clock,
         )
         await partition.recover()

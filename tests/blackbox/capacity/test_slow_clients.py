@@ -163,7 +163,7 @@ def test_readers_that_leave_large_pages_unread_starve_nobody(
         status, answer = broker.request("POST", "/topics/t/messages", SMALL)
         assert (status, answer["results"][0].get("code")) == (200, None)
         assert broker.request("GET", "/topics/t/messages?partition=0&offset=4")[0] == 200
-    wait_until(lambda: "it took its answer more slowly" in broker.log_text, 30, "a slow reader is dropped")
+    wait_until(lambda: "it took its response more slowly" in broker.log_text, 30, "a slow reader is dropped")
     page = wait_until(lambda: _page(broker), 30, "its memory is given back")
     assert len(page["messages"]) == 7
 

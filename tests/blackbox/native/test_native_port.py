@@ -187,7 +187,7 @@ def test_a_client_that_does_not_read_is_dropped_and_disturbs_nobody(
         for number in range(200):
             slow.send(m.Fetch([m.FetchPart(topic.id, 0, 0, 64 * MIB)], max_bytes=64 * MIB), correlation=number)
         assert_healthy(broker, topic)
-        wait_until(lambda: "took its answers more slowly" in broker.log_text, 30, "the slow client is dropped")
+        wait_until(lambda: "took its responses more slowly" in broker.log_text, 30, "the slow client is dropped")
         assert broker.resident_bytes() - before < 100 * MIB
         slow.socket.settimeout(20)
         taken = 0

@@ -1,7 +1,7 @@
 """What the members of a group saw becomes times to settle and gaps in reading."""
 
 import pytest
-from benchmarks.workloads.group_reading import Phases, Reading, gaps, seconds_to_settle
+from benchmarks.workloads.streams.reading import Phases, Reading, gaps, seconds_to_settle
 
 
 def test_a_join_settles_with_the_last_partition_received_and_a_leave_with_the_last_taken_over():

@@ -14,6 +14,7 @@ from quiver.model.dead_letter import DeadLetterFilter
 from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
 from quiver.model.settlement import ACK, REJECT, SettleRequest
+from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.clock import SystemClock
 from quiver.system.files import Buffer, Files
@@ -82,7 +83,7 @@ class Running:
     """A broker on a directory, and the few things that the tests do with it."""
 
     def __init__(self, root: Path, files: Files | None = None, clock: SystemClock | None = None) -> None:
-        self._storage = LocalStorage(root, files=files, min_free_bytes=0)
+        self._storage = LocalStorage(root, LocalSettings(min_free_bytes=0), LocalSystem(files=files or Files()))
         self.broker = Broker(self._storage, clock=clock)
 
     async def __aenter__(self) -> "Running":

@@ -43,7 +43,7 @@ class Bench:
         cls, storage: Storage, clock: HandClock | None = None, config: TopicConfig | None = None
     ) -> "Bench":
         bench = cls(storage, clock or HandClock(), config or TopicConfig())
-        epoch = await storage.next_epoch()
+        epoch = await storage.next_start_epoch()
         log = await storage.open_log("topics/1/0", log_options(bench.config))
         bench.target = Partition(
             "t-0", log, PartitionSettings(bench.config, Limits()), leader_epoch=epoch, clock=bench.clock

@@ -11,6 +11,7 @@ import pytest
 from quiver.delays.partition import log_rewrite as relocation
 from quiver.model.errors import QuiverError
 from quiver.model.topic import TopicConfig
+from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.files import Files
 from quiver.testing.files import FailingFiles, FaultKind
@@ -98,7 +99,7 @@ async def live(story: Story, directory: Path, files: DyingFiles) -> None:
     loop, fault = asyncio.get_running_loop(), asyncio.Event()
     files.on_fault = lambda: loop.call_soon_threadsafe(fault.set) if files.kind == "kill" else None
     before = asyncio.all_tasks()
-    storage = LocalStorage(directory, files=files, min_free_bytes=0)
+    storage = LocalStorage(directory, LocalSettings(min_free_bytes=0), LocalSystem(files=files))
     running = asyncio.ensure_future(_whole(story, storage))
     death = asyncio.ensure_future(fault.wait())
     await asyncio.wait({running, death}, return_when=asyncio.FIRST_COMPLETED)
@@ -106,7 +107,7 @@ async def live(story: Story, directory: Path, files: DyingFiles) -> None:
     for task in left:
         task.cancel()
     await asyncio.gather(*left, return_exceptions=True)
-    for work in (storage.writes, storage.reads, storage.background):
+    for work in (storage.resources.writes, storage.resources.reads, storage.resources.background):
         work.close()
     if storage._lock_fd >= 0:
         os.close(storage._lock_fd)
@@ -119,7 +120,7 @@ async def _whole(story: Story, storage: LocalStorage) -> None:
 
 
 async def check(story: Story, directory: Path) -> None:
-    storage = LocalStorage(directory, files=Files(), min_free_bytes=0)
+    storage = LocalStorage(directory, LocalSettings(min_free_bytes=0), LocalSystem(files=Files()))
     await storage.open()
     await story.check(storage)
     await storage.close()

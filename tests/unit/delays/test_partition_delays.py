@@ -10,6 +10,7 @@ from quiver.delays.partition import log_rewrite as relocation
 from quiver.model.errors import DiskFull, FrameTooLarge, InvalidRequest
 from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
+from quiver.storage.local.settings import LocalSettings
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Storage
@@ -21,7 +22,7 @@ async def storage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     if request.param == "memory":
         yield MemoryStorage()
         return
-    local = LocalStorage(tmp_path, min_free_bytes=0)
+    local = LocalStorage(tmp_path, LocalSettings(min_free_bytes=0))
     await local.open()
     yield local
     await local.close()
@@ -242,7 +243,7 @@ async def test_a_far_message_does_not_keep_the_log(storage: Storage, monkeypatch
 
 
 async def test_a_topic_in_memory_forgets_its_delays_with_the_rest(tmp_path: Path) -> None:
-    local = LocalStorage(tmp_path, min_free_bytes=0)
+    local = LocalStorage(tmp_path, LocalSettings(min_free_bytes=0))
     await local.open()
     bench = await Bench.open(local, config=TopicConfig(durability="memory"))
     await bench.schedule(b"a", 1000)

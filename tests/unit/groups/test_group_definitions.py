@@ -25,7 +25,7 @@ async def groups(storage: MemoryStorage) -> AsyncIterator[Groups]:
 
 async def _open(storage: MemoryStorage) -> Groups:
     groups = Groups(clock=SystemClock())
-    await groups.open(storage, await storage.next_epoch())
+    await groups.open(storage, await storage.next_start_epoch())
     return groups
 
 

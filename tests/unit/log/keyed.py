@@ -32,6 +32,7 @@ def keyed_frame(
     control: bool = False,
     compression: str = "none",
     priority: int = 2,
+    epoch: int = 1,
 ) -> StampedFrame:
     """A stamped frame; each message has a timestamp of its own."""
     frame = build_frame(
@@ -46,7 +47,7 @@ def keyed_frame(
         compression=compression,
         priority=priority,
     )
-    return stamp(frame, unpack_header(frame), base_offset=offset, leader_epoch=1, append_time_ms=time_ms)
+    return stamp(frame, unpack_header(frame), base_offset=offset, leader_epoch=epoch, append_time_ms=time_ms)
 
 
 async def stored_frames(log: Log) -> list[tuple[FrameHeader, bytes]]:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from quiver.log.append_plan import SegmentLimits
 from quiver.log.files.open_files import OpenFiles
 from quiver.log.recovery.opening import open_segment_log
 from quiver.log.segment_log import SegmentLog
@@ -12,12 +13,16 @@ SEGMENT_BYTES = 16 * 1024
 
 
 def open_log(directory: Path, *, files: Files | None = None, max_open: int = 100, **options: int) -> SegmentLog:
-    settings = {"segment_bytes": SEGMENT_BYTES, "roll_after_ms": 10**12, **options}
-    return open_segment_log("test/0", directory, OpenFiles(files or Files(), max_open), **settings)  # type: ignore[arg-type]
+    limits = SegmentLimits(SEGMENT_BYTES, 10**12)._replace(**options)
+    return open_segment_log("test/0", directory, OpenFiles(files or Files(), max_open), limits)
 
 
 def append(log: SegmentLog, *frames: StampedFrame, sync: bool = True) -> None:
-    log.append(frames, log.plan(frames), sync=sync)
+    log.appender.append(frames, log.appender.plan(frames), sync=sync)
+
+
+def end_of_epoch(log: SegmentLog, epoch: int) -> int:
+    return log.epochs().end_offset_of(epoch, start_offset=log.start_offset, end_offset=log.view.tail.frames_end)
 
 
 def close(log: SegmentLog) -> None:
@@ -26,16 +31,16 @@ def close(log: SegmentLog) -> None:
 
 def abandon(log: SegmentLog) -> None:
     """What a kill leaves: files as they are, nothing noted."""
-    log.forget_files()
+    log.files.forget()
 
 
 def read_all(log: SegmentLog, offset: int | None = None, *, max_bytes: int = 5_000) -> list[bytes]:
     """Every frame from an offset on."""
     offset = log.start_offset if offset is None else offset
     frames = []
-    while (extent := log.read(offset, max_bytes=max_bytes)) is not None:
-        data = log.open_files.files.pread(extent.fd, extent.length, extent.position)
-        log.open_files.unpin(extent.file)
+    while (extent := log.view.read(offset, max_bytes=max_bytes)) is not None:
+        data = log.files.open_files.files.pread(extent.fd, extent.length, extent.position)
+        log.files.open_files.unpin(extent.file)
         assert len(data) == extent.length
         position = 0
         while position + 88 <= len(data):

@@ -14,6 +14,7 @@ from quiver.log.compaction.source import MemorySource
 from quiver.log.compaction.survey import SegmentSurvey
 from quiver.log.segment.segment import Segment
 from quiver.storage.local.log import LocalLog
+from quiver.storage.local.settings import LocalSettings
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
 from quiver.system.files import Files
@@ -98,7 +99,7 @@ def test_segments_of_different_times_stay_apart_for_retention() -> None:
 
 
 async def open_log(root: Path) -> tuple[LocalStorage, LocalLog]:
-    storage = LocalStorage(root, min_free_bytes=0)
+    storage = LocalStorage(root, LocalSettings(min_free_bytes=0))
     await storage.open()
     return storage, await storage.open_log("topics/1/0", LogOptions(segment_bytes=64 * 1024))
 
@@ -113,7 +114,7 @@ async def test_a_damaged_segment_stays_and_so_do_tombstones_behind_it(tmp_path: 
     for rows in pieces:
         await log.append([keyed_frame(log.end_offset, rows), keyed_frame(log.end_offset + 3, [(b"z", b"z")])])
         await log.roll()
-    path = log._disk.segments[1].path
+    path = log._disk.view.segments[1].path
     damaged = bytearray(path.read_bytes())
     damaged[200] ^= 1
     path.write_bytes(damaged)
@@ -165,7 +166,7 @@ async def test_a_read_that_is_overtaken_begins_again(
         return find(segment, **how)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Segment, "find", find_late)
-    log._disk.forget_positions()
+    log._disk.view.forget_positions()
     reading = asyncio.create_task(log.offset_for_time(0) if search else log.read(0, max_bytes=1 << 20))
     await asyncio.to_thread(overtaken.wait, 30)
     await log.compact(everything(log))
@@ -183,7 +184,7 @@ async def test_a_read_that_is_overtaken_begins_again(
 
 async def test_reads_that_come_late_find_the_new_segments(tmp_path: Path) -> None:
     """With room for three open files, most reads open theirs by name."""
-    storage = LocalStorage(tmp_path, min_free_bytes=0, max_open_files=3)
+    storage = LocalStorage(tmp_path, LocalSettings(min_free_bytes=0, max_open_files=3))
     await storage.open()
     log = await storage.open_log("topics/1/0", LogOptions(segment_bytes=64 * 1024))
     for turn in range(8):

@@ -11,6 +11,7 @@ import pytest
 from quiver.log.recovery.reservation import MIN_STEP
 from quiver.model.errors import Closed, DataDirectoryInUse, DiskFull, PartitionOffline
 from quiver.storage.local.log import LocalLog
+from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
 from quiver.system.files import Files
@@ -25,7 +26,11 @@ async def start(tmp_path: Path) -> AsyncIterator[Callable]:
     started: list[LocalStorage] = []
 
     async def open_storage(files: Files | None = None, **options: int) -> LocalStorage:
-        storage = LocalStorage(tmp_path / "data", files=files, **{"min_free_bytes": 0, **options})
+        storage = LocalStorage(
+            tmp_path / "data",
+            LocalSettings(min_free_bytes=0)._replace(**options),
+            LocalSystem(files=files or Files()),
+        )
         await storage.open()
         started.append(storage)
         return storage
@@ -87,19 +92,19 @@ class TestFlushing:
         storage = await start(files)
         log = await storage.open_log("a", INTERVAL)
         await log.append([frame_at(0)])
-        await storage.flush()
+        await storage.resources.flusher.flush()
         files.operations.clear()
         await log.append([frame_at(1)])
         assert files.operations == ["pwritev"]
-        await storage.flush()
+        await storage.resources.flusher.flush()
         assert files.operations == ["pwritev", "fdatasync"]
-        await storage.flush()
+        await storage.resources.flusher.flush()
         assert files.operations == ["pwritev", "fdatasync"], "nothing is synced without need"
 
     async def test_the_tail_is_synced_even_when_nothing_follows(
         self, start: Callable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("quiver.storage.local.storage.FLUSH_SECONDS", 0.0)
+        monkeypatch.setattr("quiver.storage.local.flusher.FLUSH_SECONDS", 0.0)
         synced = asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -140,7 +145,7 @@ class TestFailedSync:
             assert log.readable_offset == 1
         else:
             await log.append([frame_at(1)])
-            await storage.flush()
+            await storage.resources.flusher.flush()
         assert "sync failed" in str(log.failure)
         assert "a: " in str(storage.problem)
         with pytest.raises(PartitionOffline):
@@ -177,7 +182,7 @@ class TestFullDisk:
         storage = await start(files, min_free_bytes=4_000)
         for durability in ("fsync", "interval"):
             files.free = 10_000
-            storage.space.look()
+            storage.resources.space.look()
             log = await storage.open_log(durability, LogOptions(durability=durability))
             await log.append([frame_at(0, body=bytes(1_000))])
             with pytest.raises(DiskFull, match="kept free"):
@@ -334,7 +339,7 @@ class TestCancelling:
         with pytest.raises(asyncio.CancelledError):
             await task
         await log.append([frame_at(log.end_offset, body=b"next")])
-        assert log.size_bytes == log._disk.segments[0].path.stat().st_size
+        assert log.size_bytes == log._disk.view.segments[0].path.stat().st_size
 
     async def test_a_cancelled_read_leaves_nothing_pinned(self, start: Callable) -> None:
         storage = await start()
@@ -344,7 +349,7 @@ class TestCancelling:
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        assert log._disk.segments[0].file.pins == 0
+        assert log._disk.view.segments[0].file.pins == 0
 
 
 class TestEpochs:
@@ -353,7 +358,7 @@ class TestEpochs:
         self, start: Callable, tmp_path: Path, content: bytes | None
     ) -> None:
         storage = await start()
-        epoch = max([await storage.next_epoch() for _ in range(5)])
+        epoch = max([await storage.next_start_epoch() for _ in range(5)])
         log = await storage.open_log("a", LogOptions())
         await log.append([frame_at(0, epoch=epoch)])
         await storage.close()
@@ -362,11 +367,11 @@ class TestEpochs:
             path.unlink()
         else:
             path.write_bytes(content)
-        assert await (await start()).next_epoch() > epoch
+        assert await (await start()).next_start_epoch() > epoch
 
     async def test_many_at_once(self, start: Callable) -> None:
         storage = await start()
-        epochs = await asyncio.gather(*[storage.next_epoch() for _ in range(20)])
+        epochs = await asyncio.gather(*[storage.next_start_epoch() for _ in range(20)])
         assert len(set(epochs)) == 20
 
 

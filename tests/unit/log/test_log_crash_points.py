@@ -7,10 +7,10 @@ import pytest
 
 from quiver.log.segment_log import SegmentLog
 from quiver.model.errors import DiskFull, PartitionOffline
-from quiver.records.header import StampedFrame
+from quiver.records.header import FrameHeader, StampedFrame, read_stamped_header
 from quiver.testing.files import FailingFiles, FaultKind, Killed
 from unit.log.frames import frame_at, frame_bytes
-from unit.log.logs import abandon, append, open_log, read_all
+from unit.log.logs import abandon, append, end_of_epoch, open_log, read_all
 
 
 class Story:
@@ -25,6 +25,7 @@ class Story:
         self.truncating_to: int | None = None
         self.snapshots: dict[int, bytes] = {}
         self.refusals: list[Exception] = []
+        self.epoch = 1
 
     def run(self) -> None:
         self.log = open_log(self.directory, files=self.files, max_open=2)
@@ -37,21 +38,27 @@ class Story:
     def _steps(self) -> Iterator[Callable[[], object]]:
         for turn in range(3):
             yield lambda: self._append(3, 900)
+            yield lambda: self._begin_epoch()
             yield lambda: self._append(1, 6_000)
             yield lambda: self._append(6, 5_000)  # over several segments
             yield lambda: self._snapshot()
-            yield lambda: self.log.roll()
+            yield lambda: self.log.appender.roll()
             yield lambda: self._append(2, 100)
             yield lambda: self._truncate()
             yield lambda: self._append(2, 300)
             if turn:
                 yield lambda: self._retain()
 
+    def _begin_epoch(self) -> None:
+        self.epoch += 2
+
     def _append(self, count: int, size: int) -> None:
-        if self.log.failure is not None:
+        if self.log.files.failure is not None:
             return
         offset = self.log.end_offset
-        frames = [frame_at(offset + 5 * n, count=5, body=bytes([n + 1]) * size) for n in range(count)]
+        frames = [
+            frame_at(offset + 5 * n, count=5, body=bytes([n + 1]) * size, epoch=self.epoch) for n in range(count)
+        ]
         self.unsure = frames
         try:
             append(self.log, *frames)
@@ -91,9 +98,20 @@ class Story:
         assert [frame for frame in may if frame in set(found)] == found
         assert {frame_bytes(frame) for frame in must} <= set(found)
         assert log.end_offset >= (must[-1].header.next_offset if must else 0)
-        assert not log.damage
+        assert not log.view.damage
         snapshot = log.snapshots.newest(log.end_offset)
         assert snapshot is None or self.snapshots[snapshot[0]] == snapshot[1]
+        self._check_epochs(log, [read_stamped_header(frame) for frame in found])
+
+    def _check_epochs(self, log: SegmentLog, headers: list[FrameHeader]) -> None:
+        for epoch in range(self.epoch + 1):
+            below = [header.next_offset for header in headers if header.leader_epoch <= epoch]
+            ends = {below[-1] if below else log.start_offset}
+            if below and below[-1] <= self.dropped_below:
+                # Some segments were removed and some could not be: either the end is still known, or nothing is.
+                known = [frame.header for frame in self.acked if frame.header.leader_epoch <= epoch]
+                ends |= {known[-1].next_offset, log.start_offset}
+            assert end_of_epoch(log, epoch) in ends
 
 
 def count_operations(directory: Path) -> int:
@@ -132,7 +150,7 @@ def test_every_operation_may_fail(tmp_path: Path, kind: FaultKind) -> None:
 
 
 def abandon_dead(log: SegmentLog) -> None:
-    log.open_files.files = FailingFiles()
+    log.files.open_files.files = FailingFiles()
     abandon(log)
 
 
@@ -144,8 +162,8 @@ def test_lack_of_space_in_an_append_is_no_lasting_harm(tmp_path: Path, kind: Fau
     files.fail_at = len(files.operations) + 1
     with pytest.raises(DiskFull):
         append(log, frame_at(1, body=bytes(1000)), frame_at(2, body=bytes(1000)))
-    assert (log.end_offset, log.failure) == (1, None)
-    assert (tmp_path / "log" / f"{0:020d}.log").stat().st_size == log.size_bytes
+    assert (log.end_offset, log.files.failure) == (1, None)
+    assert (tmp_path / "log" / f"{0:020d}.log").stat().st_size == log.view.size_bytes
     append(log, frame_at(1, body=b"again"))
     assert log.end_offset == 2
 
@@ -161,7 +179,7 @@ def test_a_failed_sync_is_final(tmp_path: Path) -> None:
     with pytest.raises(PartitionOffline):
         append(log, frame_at(1))
     with pytest.raises(PartitionOffline):
-        log.sync()
+        log.files.sync()
     log.close(log.end_offset)
     assert files.operations.count("fdatasync") == syncs, "it is never tried again"
     assert log.end_offset == 1, "readers do not see what is not synced"

@@ -11,7 +11,7 @@ from quiver.model.errors import CorruptData
 from quiver.records.header import StampedFrame
 from quiver.system.files import Files
 from unit.log.frames import frame_at, frame_bytes
-from unit.log.logs import abandon, append, close, open_log, read_all, segment_files
+from unit.log.logs import abandon, append, close, end_of_epoch, open_log, read_all, segment_files
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ class TestTornTails:
             (directory / f"{0:020d}.log").write_bytes(content[:-missing])
             log = open_log(directory)
             assert read_all(log) == [frame_bytes(frame) for frame in frames[:2]]
-            assert not log.damage
+            assert not log.view.damage
             if missing < last:
                 assert quarantined(directory) == [frame_bytes(frames[2])[:-missing]]
             else:
@@ -72,7 +72,7 @@ class TestTornTails:
         assert read_all(log) == [frame_bytes(frame) for frame in frames]
         assert log.end_offset == 30
         assert quarantined(directory) == []
-        assert segment_files(directory)[0].stat().st_size == log.size_bytes
+        assert segment_files(directory)[0].stat().st_size == log.view.size_bytes
 
     @pytest.mark.parametrize("junk", [b"x", b"QV\x01" + bytes(range(200)), b"\0" * 100 + b"y"])
     def test_garbage_behind_the_end_is_kept_aside(self, directory: Path, junk: bytes) -> None:
@@ -103,7 +103,7 @@ class TestTornTails:
         log = open_log(directory)
         assert read_all(log) == [frame_bytes(frame) for frame in frames]
         assert log.end_offset == 40
-        assert not log.damage
+        assert not log.view.damage
         assert len(quarantined(directory)) == 1
 
     def test_a_frame_inside_a_message_is_not_taken_for_one(self, directory: Path) -> None:
@@ -125,13 +125,13 @@ class TestTornTails:
         abandon(log)
         flip(segment_files(directory)[0], 488 * 3 + 100)
         log = open_log(directory)
-        assert not log.damage, "what a snapshot stands for is not checked again"
+        assert not log.view.damage, "what a snapshot stands for is not checked again"
         assert log.end_offset == 30
         for snapshot in directory.glob("*.snapshot"):
             snapshot.unlink()
         abandon(log)
         log = open_log(directory)
-        assert [(damage.first_offset, damage.next_offset) for damage in log.damage] == [(3, 4)]
+        assert [(damage.first_offset, damage.next_offset) for damage in log.view.damage] == [(3, 4)]
 
     def test_a_log_goes_on_above_its_snapshots(self, directory: Path) -> None:
         log = open_log(directory)
@@ -152,7 +152,7 @@ class TestTornTails:
         (directory / "quarantine").write_text("in the way")
         log = open_log(directory)
         assert path.stat().st_size == size
-        assert log.failure is not None
+        assert log.files.failure is not None
         assert read_all(log) == [frame_bytes(frame) for frame in frames]
 
 
@@ -172,14 +172,14 @@ class TestCorruption:
             log = open_log(directory)
             assert log.end_offset == 40
             assert path.read_bytes() == damaged, "nothing is deleted"
-            assert [(each.first_offset, each.next_offset) for each in log.damage] == [(10, 20)]
-            extent = log.read(0, max_bytes=10**6)
+            assert [(each.first_offset, each.next_offset) for each in log.view.damage] == [(10, 20)]
+            extent = log.view.read(0, max_bytes=10**6)
             assert extent is not None
             assert extent.length == length
-            log.open_files.unpin(extent.file)
+            log.files.open_files.unpin(extent.file)
             for offset in (10, 15, 19):
                 with pytest.raises(CorruptData, match="offset 20"):
-                    log.read(offset, max_bytes=10**6)
+                    log.view.read(offset, max_bytes=10**6)
             assert read_all(log, 20) == good[2:]
             abandon(log)
 
@@ -199,8 +199,8 @@ class TestCorruption:
         flip(path, 592 * 3 + 40)
         log = open_log(directory)
         with pytest.raises(CorruptData, match=f"offset {base + 40}"):
-            log.read(base + 35, max_bytes=10**6)
-        assert [(each.first_offset, each.next_offset) for each in log.damage] == [(base + 30, base + 40)]
+            log.view.read(base + 35, max_bytes=10**6)
+        assert [(each.first_offset, each.next_offset) for each in log.view.damage] == [(base + 30, base + 40)]
         behind = base // 10 + 4
         assert read_all(log, base + 40) == [frame_bytes(frame) for frame in frames[behind:]]
         before = read_all_before(log, base + 30)
@@ -214,15 +214,15 @@ class TestCorruption:
         log = open_log(directory)
         next_base = int(second.stem)
         with pytest.raises(CorruptData, match=f"offset {next_base}"):
-            log.read(next_base - 1, max_bytes=10**6)
+            log.view.read(next_base - 1, max_bytes=10**6)
         assert read_all(log, next_base)
 
     def test_times_and_epochs_are_found_around_damage(self, directory: Path) -> None:
         write_frames(directory, 100, clean=True)
         flip(segment_files(directory)[1], 40)
         log = open_log(directory)
-        assert log.offset_for_time(1_090) == 900
-        assert log.end_offset_of_epoch(1) == 1_000
+        assert log.view.offset_for_time(1_090) == 900
+        assert end_of_epoch(log, 1) == 1_000
 
 
 class TestLostData:
@@ -240,9 +240,9 @@ class TestLostData:
         for restart in range(3):
             log = open_log(directory)
             assert (log.start_offset, log.end_offset) == (0, 100 + restart)
-            assert [(each.first_offset, each.next_offset) for each in log.damage] == [(kept * 10, 100)]
+            assert [(each.first_offset, each.next_offset) for each in log.view.damage] == [(kept * 10, 100)]
             with pytest.raises(CorruptData, match="offset 100"):
-                log.read(99, max_bytes=10**6)
+                log.view.read(99, max_bytes=10**6)
             with pytest.raises(CorruptData, match="offset 100"):
                 read_all(log, 0)
             assert read_all_before(log, kept * 10) == [frame_bytes(frame) for frame in frames[:kept]]
@@ -258,16 +258,16 @@ class TestLostData:
         append(log, frame_at(0))
         close(log)
         log = open_log(directory)
-        assert not log.damage
+        assert not log.view.damage
         assert len(read_all(log)) == 1
 
 
 def read_all_before(log, end: int) -> list[bytes]:  # type: ignore[no-untyped-def]
     frames: list[bytes] = []
     offset = log.start_offset
-    while (extent := log.read(offset, max_bytes=592, end_offset=end)) is not None:
-        data = log.open_files.files.pread(extent.fd, extent.length, extent.position)
-        log.open_files.unpin(extent.file)
+    while (extent := log.view.read(offset, max_bytes=592, end_offset=end)) is not None:
+        data = log.files.open_files.files.pread(extent.fd, extent.length, extent.position)
+        log.files.open_files.unpin(extent.file)
         frames.append(data)
         offset += 10
     return frames
@@ -290,8 +290,8 @@ class TestIndexes:
         log = open_log(directory)
         for frame in frames:
             assert read_all(log, frame.header.base_offset + 3)[0] == frame_bytes(frame)
-        assert log.offset_for_time(1_050) == 500
-        assert not log.damage
+        assert log.view.offset_for_time(1_050) == 500
+        assert not log.view.damage
 
     def test_an_index_is_complete_after_a_kill(self, directory: Path) -> None:
         log = open_log(directory, segment_bytes=10**7)
@@ -299,9 +299,9 @@ class TestIndexes:
             append(log, frame_at(n, body=bytes(2_000), time_ms=n))
         abandon(log)
         log = open_log(directory, segment_bytes=10**7)
-        entries = log.segments[0].index.entries()
+        entries = log.view.segments[0].index.entries()
         assert [entry.position // 4096 for entry in entries[:3]] == [0, 1, 2]
-        assert entries[-1].position > log.size_bytes - 8_000
+        assert entries[-1].position > log.view.size_bytes - 8_000
 
 
 class TestReservedFile:
@@ -340,7 +340,7 @@ class TestReservedFile:
         flip(segment_files(directory)[0], 700)
         log = open_log(directory)
         assert log.end_offset == 101
-        assert not log.damage
+        assert not log.view.damage
 
 
 class TestSnapshots:

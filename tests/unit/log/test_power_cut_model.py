@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from quiver.records.header import StampedFrame, read_stamped_header
+from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import Log, LogOptions
 from quiver.testing.power_cut import PowerCutFiles
@@ -28,7 +29,9 @@ class Story:
     def __init__(self, root: Path, durability: str, seed: int) -> None:
         self.chance = random.Random(seed)
         self.files = PowerCutFiles(root)
-        self.storage = LocalStorage(root, files=self.files, min_free_bytes=0, sync_threads=1)
+        self.storage = LocalStorage(
+            root, LocalSettings(min_free_bytes=0, sync_threads=1), LocalSystem(files=self.files)
+        )
         self.options = LogOptions(durability=durability, segment_bytes=32 * 1024)  # type: ignore[arg-type]
         self.appended: list[StampedFrame] = []
         self.epochs: list[int] = []
@@ -37,7 +40,7 @@ class Story:
 
     async def run(self) -> None:
         await self.storage.open()
-        self.epochs.append(await self.storage.next_epoch())
+        self.epochs.append(await self.storage.next_start_epoch())
         self.log = await self.storage.open_log("topics/1/0", self.options)
         for _ in range(self.chance.randrange(40)):
             await self._step()
@@ -84,7 +87,7 @@ async def test_promises_outlive_a_power_cut(tmp_path: Path, durability: str, see
     story.files.cut(tmp_path / "after", story.chance)
     given_out = story.log.end_offset
 
-    storage = LocalStorage(tmp_path / "after", min_free_bytes=0, sync_threads=1)
+    storage = LocalStorage(tmp_path / "after", LocalSettings(min_free_bytes=0, sync_threads=1))
     await storage.open()
     log = await storage.open_log("topics/1/0", story.options)
     found = await frames_of(log)
@@ -103,6 +106,6 @@ async def test_promises_outlive_a_power_cut(tmp_path: Path, durability: str, see
         assert snapshot is not None, "frames were dropped that only a snapshot remembers"
     if snapshot is not None:
         assert story.snapshots[snapshot.offset] == snapshot.data
-    assert await storage.next_epoch() > story.epochs[-1]
+    assert await storage.next_start_epoch() > story.epochs[-1]
     assert not log.damage
     await asyncio.gather(storage.close(), story.storage.close())

@@ -14,7 +14,7 @@ from quiver.model.errors import OffsetOutOfRange
 from quiver.records.header import StampedFrame
 from quiver.system.files import Files
 from unit.log.frames import frame_at, frame_bytes
-from unit.log.logs import abandon, append, close, open_log, read_all, segment_files
+from unit.log.logs import abandon, append, close, end_of_epoch, open_log, read_all, segment_files
 
 PRIORITIES = st.sampled_from([2, 2, 2, 2, 2, 0, 1, 3, 4])
 SIZES = st.one_of(st.integers(0, 300), st.integers(3_000, 9_000), st.just(20_000))
@@ -75,7 +75,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule()
     def roll(self) -> None:
-        self.log.roll()
+        self.log.appender.roll()
 
     @rule(clean=st.booleans())
     def reopen(self, clean: bool) -> None:
@@ -87,7 +87,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.log = open_log(self.directory, max_open=2)
         assert self.log.start_offset == start
         assert self.log.end_offset == end if clean else self.log.end_offset <= end
-        assert not self.log.damage
+        assert not self.log.view.damage
 
     @rule(data=st.data(), tail=st.sampled_from(["cut", "zeros", "garbage"]))
     def crash_with_torn_tail(self, data: st.DataObject, tail: str) -> None:
@@ -150,9 +150,9 @@ class LogAgainstList(RuleBasedStateMachine):
         offset = start + int((end - start) * share)
         wanted = [frame.header for frame in self.frames if priorities >> frame.header.priority & 1]
         expected = next((header.base_offset for header in wanted if header.next_offset > offset), None)
-        assert self.log.find_priority(offset, priorities) == expected
-        assert not self.log.knows_of_none(offset, priorities) or expected is None
-        assert not self.log.has_priority_hot(offset, priorities) or expected == offset
+        assert self.log.priorities.find_priority(offset, priorities) == expected
+        assert not self.log.priorities.knows_of_none(offset, priorities) or expected is None
+        assert not self.log.priorities.has_priority_hot(offset, priorities) or expected == offset
 
     @rule(share=st.floats(0, 1))
     def count_by_priority(self, share: float) -> None:
@@ -161,28 +161,28 @@ class LogAgainstList(RuleBasedStateMachine):
         counts = [0] * 5
         for header in (frame.header for frame in self.frames):
             counts[header.priority] += max(0, header.next_offset - max(offset, header.base_offset))
-        assert self.log.count_by_priority(offset) == counts
+        assert self.log.priorities.count_by_priority(offset) == counts
 
     @rule(delta=st.integers(-3, 50))
     def find_time(self, delta: int) -> None:
         time_ms = self.time_ms - delta
         at = [frame.header.base_offset for frame in self.frames if frame.header.append_time_ms >= time_ms]
-        assert self.log.offset_for_time(time_ms) == (at[0] if at else self.log.end_offset)
+        assert self.log.view.offset_for_time(time_ms) == (at[0] if at else self.log.end_offset)
 
     @rule(back=st.integers(0, 4))
     def find_epoch(self, back: int) -> None:
         epoch = self.epoch - back
         below = [frame.header.next_offset for frame in self.frames if frame.header.leader_epoch <= epoch]
-        assert self.log.end_offset_of_epoch(epoch) == (below[-1] if below else self.log.start_offset)
+        assert end_of_epoch(self.log, epoch) == (below[-1] if below else self.log.start_offset)
 
     @invariant()
     def sizes_agree(self) -> None:
         if not hasattr(self, "log"):
             return
-        assert self.log.size_bytes == sum(frame.header.frame_bytes for frame in self.frames)
-        assert len(self.log.open_files) <= 2
+        assert self.log.view.size_bytes == sum(frame.header.frame_bytes for frame in self.frames)
+        assert len(self.log.files.open_files) <= 2
         with pytest.raises(OffsetOutOfRange):
-            self.log.read(self.log.end_offset + 1, max_bytes=1)
+            self.log.view.read(self.log.end_offset + 1, max_bytes=1)
 
 
 TestLogAgainstList = LogAgainstList.TestCase

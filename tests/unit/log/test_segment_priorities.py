@@ -55,26 +55,26 @@ class TestWhatIsRead:
         files = CountingFiles()
         log = open_log(directory, files=files)
         before = files.bytes_read
-        assert log.find_priority(0, LOW) is None
-        assert files.bytes_read - before < log.size_bytes
+        assert log.priorities.find_priority(0, LOW) is None
+        assert files.bytes_read - before < log.view.size_bytes
         before = files.bytes_read
-        assert log.find_priority(0, LOW) is None
-        assert log.knows_of_none(0, LOW)
+        assert log.priorities.find_priority(0, LOW) is None
+        assert log.priorities.knows_of_none(0, LOW)
         assert files.bytes_read == before
 
     def test_a_far_frame_is_found_by_the_index(self, directory: Path) -> None:
         close(write(directory, 0, 190, segment_bytes=1 << 20))
         files = CountingFiles()
         log = open_log(directory, files=files)
-        assert log.find_priority(10, LOW) == 1_900
-        assert files.bytes_read < log.size_bytes // 2
+        assert log.priorities.find_priority(10, LOW) == 1_900
+        assert files.bytes_read < log.view.size_bytes // 2
 
     def test_the_frame_itself_is_known_without_a_search(self, directory: Path) -> None:
         log = write(directory)
         append(log, frame_at(2_000, priority=Priority.LOW, time_ms=5_000))
-        assert log.has_priority_hot(2_000, LOW)
-        assert not log.has_priority_hot(2_000, ~LOW)
-        assert not log.has_priority_hot(0, ~LOW)
+        assert log.priorities.has_priority_hot(2_000, LOW)
+        assert not log.priorities.has_priority_hot(2_000, ~LOW)
+        assert not log.priorities.has_priority_hot(0, ~LOW)
 
 
 class TestIndexes:
@@ -84,10 +84,10 @@ class TestIndexes:
         for path in directory.glob("*.index"):
             path.unlink()
         log = open_log(directory)
-        assert [log.find_priority(offset, LOW) for offset in (0, 40, 1_510)] == [30, 1_500, 1_990]
-        assert log.count_by_priority(5) == [0, 0, 1_965, 30, 0]
+        assert [log.priorities.find_priority(offset, LOW) for offset in (0, 40, 1_510)] == [30, 1_500, 1_990]
+        assert log.priorities.count_by_priority(5) == [0, 0, 1_965, 30, 0]
         append(log, frame_at(2_000, count=5, priority=Priority.LOW, time_ms=5_000))
-        assert log.count_by_priority(0) == [0, 0, 1_970, 35, 0]
+        assert log.priorities.count_by_priority(0) == [0, 0, 1_970, 35, 0]
 
     def test_every_byte_damaged(self, tmp_path: Path) -> None:
         close(write(tmp_path / "log", 3, 20, segment_bytes=1 << 20))
@@ -97,8 +97,8 @@ class TestIndexes:
             path.write_bytes(content)
             flip(path, position)
             log = open_log(tmp_path / "log", segment_bytes=1 << 20)
-            assert [log.find_priority(offset, LOW) for offset in (0, 40, 210)] == [30, 200, None]
-            assert log.count_by_priority(100) == [0, 0, 1_890, 10, 0]
+            assert [log.priorities.find_priority(offset, LOW) for offset in (0, 40, 210)] == [30, 200, None]
+            assert log.priorities.count_by_priority(100) == [0, 0, 1_890, 10, 0]
             abandon(log)
 
     def test_of_another_format(self, directory: Path) -> None:
@@ -106,8 +106,8 @@ class TestIndexes:
         for path in directory.glob("*.index"):
             path.write_bytes(bytes(range(200)))
         log = open_log(directory)
-        assert log.find_priority(0, LOW) == 1_000
-        assert log.count_by_priority(0) == [0, 0, 1_990, 10, 0]
+        assert log.priorities.find_priority(0, LOW) == 1_000
+        assert log.priorities.count_by_priority(0) == [0, 0, 1_990, 10, 0]
 
 
 class TestCrashes:
@@ -117,29 +117,29 @@ class TestCrashes:
         log = open_log(directory, segment_bytes=1 << 20)
         for n in range(200, 300):
             append(log, frame_at(COUNT * n, count=COUNT, body=bytes(500), time_ms=9_000), sync=False)
-        assert log.find_priority(40, LOW) == 1_980
-        assert log.find_priority(1_990, LOW) is None
-        assert log.count_by_priority(0) == [0, 0, 2_980, 20, 0]
+        assert log.priorities.find_priority(40, LOW) == 1_980
+        assert log.priorities.find_priority(1_990, LOW) is None
+        assert log.priorities.count_by_priority(0) == [0, 0, 2_980, 20, 0]
 
     def test_a_torn_tail(self, directory: Path) -> None:
         abandon(write(directory, 3, 199))
         path = segment_files(directory)[-1]
         path.write_bytes(path.read_bytes()[:-1])
         log = open_log(directory)
-        assert log.find_priority(40, LOW) is None
-        assert log.count_by_priority(0) == [0, 0, 1_980, 10, 0]
+        assert log.priorities.find_priority(40, LOW) is None
+        assert log.priorities.count_by_priority(0) == [0, 0, 1_980, 10, 0]
 
     @pytest.mark.parametrize("is_clean", [True, False])
     @pytest.mark.parametrize("at", [2, 88 + 100])
     def test_a_damaged_frame_is_passed_over(self, directory: Path, is_clean: bool, at: int) -> None:
         log = write(directory, 100, 110, segment_bytes=1 << 20)
-        frame_size = log.size_bytes // FRAMES
+        frame_size = log.view.size_bytes // FRAMES
         (close if is_clean else abandon)(log)
         flip(segment_files(directory)[0], 100 * frame_size + at)
         log = open_log(directory, segment_bytes=1 << 20)
         if at < 88:
-            assert log.find_priority(0, LOW) == 1_100
-        assert log.find_priority(1_010, LOW) == 1_100
-        assert log.find_priority(1_110, LOW) is None
+            assert log.priorities.find_priority(0, LOW) == 1_100
+        assert log.priorities.find_priority(1_010, LOW) == 1_100
+        assert log.priorities.find_priority(1_110, LOW) is None
         append(log, frame_at(2_000, count=5, priority=Priority.LOW, time_ms=5_000))
-        assert log.find_priority(1_110, LOW) == 2_000
+        assert log.priorities.find_priority(1_110, LOW) == 2_000

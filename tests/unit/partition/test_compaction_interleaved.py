@@ -25,6 +25,7 @@ from quiver.records.aborted_frames import AbortedFrames
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
 from quiver.records.read import open_frame, split_frames
+from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import Compacted, FrameSlice
 from quiver.system.clock import SystemClock
@@ -182,11 +183,12 @@ class World:
         self.now_ms = 10_000
 
     async def start(self) -> None:
-        self._storage = LocalStorage(self._root, min_free_bytes=0)
-        self.compactor = self._storage.compactor = SteppingCompactor()
+        compactor = self.compactor = SteppingCompactor()
+        system = LocalSystem(new_compactor=lambda files, threads: compactor)
+        self._storage = LocalStorage(self._root, LocalSettings(min_free_bytes=0), system)
         await self._storage.open()
         log = await self._storage.open_log("topics/1/0", log_options(CONFIG))
-        epoch = await self._storage.next_epoch()
+        epoch = await self._storage.next_start_epoch()
         self.partition = Partition(
             "t-0", log, PartitionSettings(CONFIG, Limits()), leader_epoch=epoch, clock=SystemClock()
         )

@@ -11,7 +11,7 @@ from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.partition.producers import ProducerTable
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
-from quiver.storage.compactor import ThreadCompactor
+from quiver.storage.local.settings import LocalSettings
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Storage
@@ -28,8 +28,7 @@ async def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
 
 
 async def local(root: Path) -> LocalStorage:
-    storage = LocalStorage(root, min_free_bytes=0)
-    storage.compactor = ThreadCompactor(storage._files, storage.background)
+    storage = LocalStorage(root, LocalSettings(min_free_bytes=0))
     await storage.open()
     return storage
 

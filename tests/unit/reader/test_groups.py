@@ -14,7 +14,7 @@ def group_names(path: Path) -> dict[int, str]:
 
 async def open_groups(storage: LocalStorage) -> Groups:
     service = Groups(clock=SystemClock())
-    await service.open(storage, await storage.next_epoch())
+    await service.open(storage, await storage.next_start_epoch())
     return service
 
 

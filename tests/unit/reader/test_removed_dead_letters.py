@@ -10,6 +10,7 @@ from quiver.model.dead_letter import DeadLetterFilter
 from quiver.model.errors import CorruptData
 from quiver.model.message import NewMessage
 from quiver.reader.data_directory import DELIVERY_JOURNAL, DataDirectory, partition_log
+from quiver.storage.local.settings import LocalSettings
 from quiver.storage.local.storage import LocalStorage
 from quiver.structures.interval_set import IntervalSet
 
@@ -17,7 +18,7 @@ LETTERS = 40
 
 
 async def test_a_snapshot_and_what_came_behind_it(tmp_path: Path) -> None:
-    storage = LocalStorage(tmp_path, min_free_bytes=0)
+    storage = LocalStorage(tmp_path, LocalSettings(min_free_bytes=0))
     await storage.open()
     broker = Broker(storage)
     await broker.start()

@@ -23,6 +23,7 @@ from quiver.model.message import StoredMessage
 from quiver.model.priority import Priority
 from quiver.model.schedule import Schedule, ScheduleChanges
 from quiver.model.times import format_time
+from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.files import Buffer, Files
@@ -394,7 +395,7 @@ class CopiedFiles(Files):
 
 
 async def open_broker(root: Path, clock: ClockInHand, files: Files | None = None) -> tuple[Broker, LocalStorage]:
-    storage = LocalStorage(root, files=files, min_free_bytes=0)
+    storage = LocalStorage(root, LocalSettings(min_free_bytes=0), LocalSystem(files=files or Files()))
     await storage.open()
     broker = Broker(storage, clock=clock)
     await broker.start()

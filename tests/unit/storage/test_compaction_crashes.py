@@ -9,8 +9,8 @@ import pytest
 from quiver.log.compaction.replacement import NOTE
 from quiver.log.compaction.segment_pass import NEW_SEGMENTS
 from quiver.model.errors import DiskFull, QuiverError
-from quiver.storage.compactor import ThreadCompactor
 from quiver.storage.local.log import LocalLog
+from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
 from quiver.system.files import Files
@@ -22,9 +22,7 @@ OPTIONS = LogOptions(durability="fsync", segment_bytes=64 * 1024)
 
 
 def storage_at(root: Path, files: Files) -> LocalStorage:
-    storage = LocalStorage(root, files=files, min_free_bytes=0, sync_threads=1)
-    storage.compactor = ThreadCompactor(files, storage.background)
-    return storage
+    return LocalStorage(root, LocalSettings(min_free_bytes=0, sync_threads=1), LocalSystem(files=files))
 
 
 class Story:
@@ -153,12 +151,11 @@ async def test_every_operation_may_fail(tmp_path: Path, kind: FaultKind) -> None
 
 async def let_go(story: Story) -> None:
     """What a kill leaves: files as they are, and no lock."""
-    if story.storage._flusher is not None:
-        story.storage._flusher.cancel()
+    story.storage.resources.flusher._task.cancel()
     for log in story.storage._logs.values():
-        log._disk.open_files.files = FailingFiles()
-        log._disk.forget_files()
-    for work in (story.storage.writes, story.storage.reads, story.storage.background):
+        log._disk.files.open_files.files = FailingFiles()
+        log._disk.files.forget()
+    for work in (story.storage.resources.writes, story.storage.resources.reads, story.storage.resources.background):
         work.close()
     if story.storage._lock_fd >= 0:
         Files().close(story.storage._lock_fd)

@@ -15,6 +15,7 @@ from quiver.log.compaction.job import Job, Rewritten, Scope, SegmentFile, Shape,
 from quiver.model.errors import QuiverError
 from quiver.storage.compactor import ProcessCompactor, ThreadCompactor
 from quiver.storage.local.log import LocalLog
+from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
 from quiver.system.files import Files
@@ -24,8 +25,11 @@ from unit.log.keyed import Row, everything, keyed_frame, last_of_each_key, store
 
 @pytest.fixture
 async def log(tmp_path: Path) -> AsyncIterator[LocalLog]:
-    storage = LocalStorage(tmp_path, min_free_bytes=0)
-    storage.compactor = ProcessCompactor()
+    storage = LocalStorage(
+        tmp_path,
+        LocalSettings(min_free_bytes=0),
+        LocalSystem(new_compactor=lambda files, threads: ProcessCompactor()),
+    )
     await storage.open()
     log = await storage.open_log("topics/1/0", LogOptions(segment_bytes=64 * 1024))
     chance = random.Random(1)
@@ -38,9 +42,14 @@ async def log(tmp_path: Path) -> AsyncIterator[LocalLog]:
 
 
 def job_for(log: LocalLog, **options: bool) -> Job:
-    segments = [SegmentFile(segment.base_offset, segment.size) for segment in log._disk.segments[:-1]]
+    segments = [SegmentFile(segment.base_offset, segment.size) for segment in log._disk.view.segments[:-1]]
     return Job(
-        directory=str(log._disk.directory), segments=segments, scope=Scope(), shape=Shape(), seed=bytes(32), **options
+        directory=str(log._disk.files.directory),
+        segments=segments,
+        scope=Scope(),
+        shape=Shape(),
+        seed=bytes(32),
+        **options,
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from quiver.model.errors import CorruptData, ShuttingDown
 from quiver.storage.journal import OPTIONS, Journal
+from quiver.storage.local.settings import LocalSettings
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.clock import SystemClock
@@ -21,7 +22,7 @@ class Owner:
         return await Journal.open(
             storage,
             "internal/test",
-            epoch=await storage.next_epoch(),
+            epoch=await storage.next_start_epoch(),
             clock=SystemClock(),
             restore=lambda data: self.records.extend(data.decode().split()),
             apply=lambda record: self.records.append(record.decode()),
@@ -84,7 +85,7 @@ async def test_a_record_that_cannot_be_applied_is_refused_and_those_after_it_are
 
 
 async def test_whoever_comes_after_the_close_is_told_that_the_broker_stops(tmp_path: Path) -> None:
-    storage = LocalStorage(tmp_path, min_free_bytes=0)
+    storage = LocalStorage(tmp_path, LocalSettings(min_free_bytes=0))
     await storage.open()
     journal = await Owner().open(storage)
     await journal.close()

@@ -41,7 +41,7 @@ class Owner:
 
     async def open(self) -> "Owner":
         self.count = self.applied = 0
-        epoch = await self.storage.next_epoch()
+        epoch = await self.storage.next_start_epoch()
         self.journal = await Journal.open(
             self.storage,
             LOG_ID,

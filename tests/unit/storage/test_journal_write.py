@@ -8,6 +8,7 @@ import pytest
 
 from quiver.model.errors import DiskFull, PartitionOffline, QuiverError
 from quiver.storage.journal import OPTIONS_FOR_WRITE, Journal
+from quiver.storage.local.settings import LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Storage
@@ -26,7 +27,7 @@ class Owner:
         self.journal = await Journal.open(
             storage,
             LOG_ID,
-            epoch=await storage.next_epoch(),
+            epoch=await storage.next_start_epoch(),
             clock=SystemClock(),
             restore=lambda data: self.records.update(data.decode().split()),
             apply=self._apply,
@@ -120,7 +121,7 @@ async def test_a_failed_write_is_told_and_not_found_later(
     tmp_path: Path, failing: str, error: type[QuiverError]
 ) -> None:
     files = FailingFiles()
-    storage, owner = LocalStorage(tmp_path, files=files), Owner()
+    storage, owner = LocalStorage(tmp_path, system=LocalSystem(files=files)), Owner()
     await storage.open()
     await owner.open(storage)
     await owner.note("good")

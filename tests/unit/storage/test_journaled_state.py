@@ -40,7 +40,7 @@ class Owner:
         )
 
     async def open(self, storage: MemoryStorage) -> "Owner":
-        await self.journaled.open(storage, await storage.next_epoch())
+        await self.journaled.open(storage, await storage.next_start_epoch())
         return self
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from quiver.model.errors import QuiverError
 from quiver.storage.journal import OPTIONS, OPTIONS_FOR_WRITE, Journal
+from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.clock import SystemClock
 from quiver.system.files import Buffer, Files
@@ -30,7 +31,7 @@ class Owner:
     """A state machine that counts how often it saw each number; a journal that is whole has each of them once."""
 
     def __init__(self, root: Path, files: Files, *, writes: bool) -> None:
-        self.storage = LocalStorage(root, files=files, min_free_bytes=0, sync_threads=1)
+        self.storage = LocalStorage(root, LocalSettings(min_free_bytes=0, sync_threads=1), LocalSystem(files=files))
         self.writes = writes
         self.seen: dict[int, int] = {}
         self.sure: list[int] = []
@@ -99,11 +100,10 @@ class Owner:
 
     def let_go(self) -> None:
         """What a kill leaves: files as they are, and no lock."""
-        if self.storage._flusher is not None:
-            self.storage._flusher.cancel()
+        self.storage.resources.flusher._task.cancel()
         for log in self.storage._logs.values():
-            log._disk.forget_files()
-        for work in (self.storage.writes, self.storage.reads, self.storage.background):
+            log._disk.files.forget()
+        for work in (self.storage.resources.writes, self.storage.resources.reads, self.storage.resources.background):
             work.close()
         if self.storage._lock_fd >= 0:
             Files().close(self.storage._lock_fd)

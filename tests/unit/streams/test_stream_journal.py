@@ -15,7 +15,7 @@ PLACE = TopicPartition(1, 0)
 
 async def opened(storage: MemoryStorage) -> tuple[Groups, StreamJournal]:
     groups = Groups(clock=SystemClock())
-    journal, epoch = StreamJournal(groups, clock=SystemClock()), await storage.next_epoch()
+    journal, epoch = StreamJournal(groups, clock=SystemClock()), await storage.next_start_epoch()
     await groups.open(storage, epoch)
     await journal.open(storage, epoch)
     return groups, journal

@@ -60,7 +60,7 @@ class Bench:
         self.admin.subscribe(self.subscriber)
 
     async def start(self) -> "Bench":
-        await self.catalogue.open(self.storage, await self.storage.next_epoch())
+        await self.catalogue.open(self.storage, await self.storage.next_start_epoch())
         await self.admin.open()
         return self
 

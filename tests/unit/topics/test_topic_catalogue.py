@@ -15,7 +15,7 @@ async def service_on(storage: MemoryStorage, limits: Limits | None = None) -> To
     service = TopicCatalogue(
         clock=SystemClock(), randomness=SystemRandomness(), defaults=TopicConfig(), limits=limits or Limits()
     )
-    await service.open(storage, await storage.next_epoch())
+    await service.open(storage, await storage.next_start_epoch())
     return service
 
 

@@ -13,6 +13,7 @@ from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
 from quiver.partition.partition import Partition
 from quiver.storage.local.log import LocalLog
+from quiver.storage.local.settings import LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.files import Files
 from quiver.topics.removal import TopicRemovals
@@ -34,7 +35,7 @@ class SlowFiles(Files):
 
 class Host:
     def __init__(self, path: Path, files: Files | None = None) -> None:
-        self.storage = LocalStorage(path, files=files)
+        self.storage = LocalStorage(path, system=LocalSystem(files=files or Files()))
         self.broker = Broker(self.storage)
 
     async def start(self) -> "Host":

@@ -19,6 +19,7 @@ from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
 from quiver.model.topic_partition import TopicPartition
 from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
+from quiver.storage.local.settings import LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.files import Buffer, Files
 from quiver.testing.power_cut import PowerCutFiles
@@ -37,7 +38,7 @@ class Seen(NamedTuple):
 
 
 async def open_broker(root: Path, files: Any = None, clock: Any = None) -> tuple[Broker, LocalStorage]:
-    storage = LocalStorage(root) if files is None else LocalStorage(root, files=files)
+    storage = LocalStorage(root) if files is None else LocalStorage(root, system=LocalSystem(files=files))
     await storage.open()
     broker = Broker(storage, clock=clock)
     await broker.start()

@@ -62,7 +62,7 @@ def openapi_document(routes: Routes, version: str) -> dict[str, Any]:
             "title": "Quiver",
             "version": version,
             "description": (
-                "Every route also responds under /v1. Bodies are JSON or MessagePack, by Content-Type and Accept. "
+                "Every route is also served under /v1. Bodies are JSON or MessagePack, by Content-Type and Accept. "
                 "In requests null means absent, unknown fields are ignored and an empty body is {}."
             ),
         },

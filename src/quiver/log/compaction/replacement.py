@@ -17,7 +17,7 @@ import msgspec
 from quiver.log.compaction.job import Rewritten
 from quiver.log.compaction.segment_pass import NEW_SEGMENTS
 from quiver.log.segment.segment import Segment, segment_path
-from quiver.log.segment_files import SegmentFiles
+from quiver.log.segment_log import SegmentLog
 from quiver.model.limits import MIB
 from quiver.system.files import Files
 
@@ -32,38 +32,38 @@ class _Note(msgspec.Struct, frozen=True, array_like=True):
     crc: int
 
 
-def replace_segments(log: SegmentFiles, old: Sequence[Segment], rewritten: Rewritten) -> bool:
+def replace_segments(log: SegmentLog, old: Sequence[Segment], rewritten: Rewritten) -> bool:
     """False, with nothing changed, when the old segments are no longer what was rewritten.
 
     One caller at a time changes a log. After an OSError the log is as before or as after, and a note may be left:
     then nothing more may be replaced until it is opened again.
     """
-    files, new_path = log.open_files.files, segment_path(log.directory / NEW_SEGMENTS, rewritten.replaced[0])
+    files, new_path = log.files.files, segment_path(log.files.directory / NEW_SEGMENTS, rewritten.replaced[0])
     if not _is_current(log, old):
-        _discard(files, log.directory, new_path)
+        _discard(files, log.files.directory, new_path)
         return False
-    if not rewritten.size and old[0] is not log.segments[0]:
-        _discard(files, log.directory, new_path)
-        log.publish(tuple(each for each in log.segments if each not in old), log.tail, synced=False)
-        log.remove_segments(old)  # the oldest first: a tombstone goes after what it hides
+    if not rewritten.size and old[0] is not log.view.segments[0]:
+        _discard(files, log.files.directory, new_path)
+        log.files.publish(tuple(each for each in log.view.segments if each not in old), log.view.tail, synced=False)
+        log.files.remove_segments(old)  # the oldest first: a tombstone goes after what it hides
         return True
     note = _Note(rewritten.replaced, rewritten.size, rewritten.crc)
-    log.open_files.pin(old[0].file)  # the old files stay open under their names until nobody looks for them
-    log.open_files.pin(old[0].index.file, create=True)
+    log.files.open_files.pin(old[0].file)  # the old files stay open under their names until nobody looks for them
+    log.files.open_files.pin(old[0].index.file, create=True)
     try:
         _put_in_place(log, old, note, new_path)
     finally:
-        log.open_files.unpin(old[0].file)
-        log.open_files.unpin(old[0].index.file)
-    log.remove_segments(old[1:])
-    files.remove(log.directory / NOTE)
-    files.sync_directory(log.directory)
+        log.files.open_files.unpin(old[0].file)
+        log.files.open_files.unpin(old[0].index.file)
+    log.files.remove_segments(old[1:])
+    files.remove(log.files.directory / NOTE)
+    files.sync_directory(log.files.directory)
     return True
 
 
-def has_note(log: SegmentFiles) -> bool:
+def has_note(log: SegmentLog) -> bool:
     """A replacement was begun and not finished; it will be when the log is opened again."""
-    return NOTE in log.open_files.files.names(log.directory)
+    return NOTE in log.files.files.names(log.files.directory)
 
 
 def finish_replacement(directory: Path, files: Files) -> None:
@@ -85,37 +85,39 @@ def finish_replacement(directory: Path, files: Files) -> None:
     files.remove_tree(directory / NEW_SEGMENTS)
 
 
-def _is_current(log: SegmentFiles, old: Sequence[Segment]) -> bool:
-    segments, damaged = log.segments, {damage.segment_base for damage in log.damage}
-    if old[0] not in segments or log.tail.segment in old:
+def _is_current(log: SegmentLog, old: Sequence[Segment]) -> bool:
+    segments, damaged = log.view.segments, {damage.segment_base for damage in log.view.damage}
+    if old[0] not in segments or log.view.tail.segment in old:
         return False
     at = segments.index(old[0])
     return segments[at : at + len(old)] == tuple(old) and not any(each.base_offset in damaged for each in old)
 
 
-def _put_in_place(log: SegmentFiles, old: Sequence[Segment], note: _Note, new_path: Path) -> None:
+def _put_in_place(log: SegmentLog, old: Sequence[Segment], note: _Note, new_path: Path) -> None:
     """From the note to the moment when readers see the new segment."""
-    files, first = log.open_files.files, old[0]
+    files, first = log.files.files, old[0]
     try:
         data = msgspec.msgpack.encode(note)
         crc = google_crc32c.value(data).to_bytes(_CRC_BYTES, "little")
-        files.write_file(log.directory / NOTE, crc + data)
+        files.write_file(log.files.directory / NOTE, crc + data)
         files.remove(first.index.file.path)
         files.rename(new_path, first.path)
     except OSError:
-        _discard(files, log.directory, new_path)
+        _discard(files, log.files.directory, new_path)
         raise
     index_size = 0
     with contextlib.suppress(OSError):  # built again when it is needed
         files.rename(new_path.with_suffix(".index"), first.index.file.path)
         index_size = files.path_size(first.index.file.path)
-    new = Segment(log.directory, first.base_offset, log.open_files, size=note.size, index_size=index_size)
+    new = Segment(log.files.directory, first.base_offset, log.files.open_files, size=note.size, index_size=index_size)
     try:
-        files.sync_directory(log.directory)
+        files.sync_directory(log.files.directory)
     finally:
-        at = log.segments.index(first)
-        log.publish((*log.segments[:at], new, *log.segments[at + len(old) :]), log.tail, synced=False)
-        log.forget_positions()
+        at = log.view.segments.index(first)
+        log.files.publish(
+            (*log.view.segments[:at], new, *log.view.segments[at + len(old) :]), log.view.tail, synced=False
+        )
+        log.view.forget_positions()
         for segment in old:
             segment.forget()
 

@@ -4,6 +4,7 @@ import logging
 import re
 from pathlib import Path
 
+from quiver.log.append_plan import SegmentLimits
 from quiver.log.compaction.replacement import NOTE, finish_replacement
 from quiver.log.compaction.segment_pass import NEW_SEGMENTS
 from quiver.log.files.open_files import OpenFiles
@@ -13,8 +14,9 @@ from quiver.log.recovery.scan import Checkpoint, quarantine, scan_segment
 from quiver.log.segment.frame_scan import Standing
 from quiver.log.segment.index import DamagedIndex
 from quiver.log.segment.segment import Segment, segment_path
+from quiver.log.segment_files import SegmentFiles
 from quiver.log.segment_log import SegmentLog
-from quiver.log.segment_view import Tail
+from quiver.log.segment_view import SegmentView, Tail
 from quiver.log.snapshots import SnapshotFiles
 from quiver.system.clock import Clock, SystemClock
 
@@ -26,9 +28,8 @@ def open_segment_log(
     log_id: str,
     directory: Path,
     open_files: OpenFiles,
+    limits: SegmentLimits,
     *,
-    segment_bytes: int,
-    roll_after_ms: int,
     root: Path | None = None,
     clock: Clock | None = None,
 ) -> SegmentLog:
@@ -44,20 +45,13 @@ def open_segment_log(
         files.make_directory(directory)
         reserved_file.save(LogState(), sync=False)
     reservation = Reservation(reserved_file, state.reserved_offset if state else 0, clock or SystemClock())
-    log = SegmentLog(
-        log_id,
-        directory,
-        root,
-        open_files,
-        segment_bytes=segment_bytes,
-        roll_after_ms=roll_after_ms,
-        snapshots=SnapshotFiles(directory, files, names),
-        reservation=reservation,
-    )
+    view = SegmentView(log_id, open_files)
+    snapshots = SnapshotFiles(directory, files, names)
+    log = SegmentLog(view, SegmentFiles(view, directory, root), snapshots, reservation, limits)
     segments = _list_segments(directory, names, open_files)
     if state is not None and _is_clean(state, segments):
         last = segments[-1] if segments else None
-        log.publish(segments, _clean_tail(state, last), synced=True)
+        log.files.publish(segments, _clean_tail(state, last), synced=True)
         if state.lost_to:
             log.note_loss(state.lost_from, state.lost_to)
     else:
@@ -101,6 +95,7 @@ def _clean_tail(state: LogState, last: Segment | None) -> Tail:
         state.last_append_time_ms,
         state.max_timestamp_ms,
         state.last_epoch,
+        state.frames_end,
     )
 
 
@@ -108,25 +103,33 @@ def _recover(log: SegmentLog, segments: tuple[Segment, ...], state: LogState) ->
     newest = log.snapshots.newest()
     floor = max(state.reserved_offset, newest[0] if newest else 0)
     if state.segment_base > (segments[-1].base_offset if segments else -1):
-        segments = (*segments, log.create_segment(state.segment_base))
+        segments = (*segments, log.files.create_segment(state.segment_base))
     if not segments:
-        log.publish((), Tail(floor, None, 0), synced=True)
+        log.files.publish((), Tail(floor, None, 0, frames_end=min(floor, state.frames_end)), synced=True)
         return
     segment = segments[-1]
     file_size = segment.size
     checkpoint = _checkpoint(segment, state, newest[0] if newest else 0)
     recovery = scan_segment(segment, checkpoint)
-    standing = recovery.standing
+    standing, frames_end = recovery.standing, recovery.standing.next_offset
+    if checkpoint.frames_end is not None and recovery.size == checkpoint.position:
+        frames_end = checkpoint.frames_end
     if standing.leader_epoch < 0:
-        standing = _standing_before(segments[:-1], standing)
+        standing, frames_end = _standing_before(segments[:-1], standing)
     end = max(standing.next_offset, recovery.safe_offset, floor)
     segment.max_timestamp_ms = recovery.max_timestamp_ms
     tail = Tail(
-        end, segment, recovery.size, standing.append_time_ms, recovery.max_timestamp_ms, standing.leader_epoch
+        end,
+        segment,
+        recovery.size,
+        standing.append_time_ms,
+        recovery.max_timestamp_ms,
+        standing.leader_epoch,
+        frames_end,
     )
-    log.publish(segments, tail, synced=True)
+    log.files.publish(segments, tail, synced=True)
     for damage in recovery.damage:
-        log.note_damage(damage)
+        log.view.note_damage(damage)
         _logger.warning("%s: damaged data is left in place: %s", log.log_id, damage.error())
     is_short = state.segment_base == segment.base_offset and state.segment_size > file_size
     if state.lost_to:
@@ -141,7 +144,7 @@ def _checkpoint(segment: Segment, state: LogState, snapshot_offset: int) -> Chec
     checkpoint = Checkpoint(0, Standing(segment.base_offset))
     if state.segment_base == segment.base_offset and state.segment_size <= segment.size:
         standing = Standing(state.end_offset, state.last_epoch, state.last_append_time_ms)
-        checkpoint = Checkpoint(state.segment_size, standing, state.max_timestamp_ms)
+        checkpoint = Checkpoint(state.segment_size, standing, state.max_timestamp_ms, state.frames_end)
     if snapshot_offset <= checkpoint.standing.next_offset:
         return checkpoint
     try:
@@ -157,25 +160,26 @@ def _checkpoint(segment: Segment, state: LogState, snapshot_offset: int) -> Chec
     return Checkpoint(entry.position, Standing(entry.offset), entry.max_timestamp_ms)
 
 
-def _standing_before(segments: tuple[Segment, ...], standing: Standing) -> Standing:
-    """Epoch and time of the last frame in earlier segments, for a last segment without frames."""
+def _standing_before(segments: tuple[Segment, ...], standing: Standing) -> tuple[Standing, int]:
+    """Epoch and time of the last frame in earlier segments, and its end, for a last segment without frames."""
     for segment in reversed(segments):
         found = segment.last_frame() if segment.size else None
         if found is not None:
-            return Standing(standing.next_offset, found.header.leader_epoch, found.header.append_time_ms)
-    return standing
+            header = found.header
+            return Standing(standing.next_offset, header.leader_epoch, header.append_time_ms), header.next_offset
+    return standing, standing.next_offset
 
 
 def _settle(log: SegmentLog, segment: Segment, file_size: int, *, has_stale_state: bool) -> None:
     """Makes what recovery found durable: the bytes to be cut are copied first, the new end is noted, then they go."""
     is_cut = segment.size < file_size
     try:
-        kept = quarantine(segment, log.open_files.files, segment.size, file_size) if is_cut else None
+        kept = quarantine(segment, log.files.files, segment.size, file_size) if is_cut else None
         if is_cut or has_stale_state:
             log.reservation.save(log.state()._replace(reserved_offset=log.end_offset), sync=True)
-        log.settle(segment)
+        log.files.cut_to_size(segment)
     except OSError as error:
-        log.fail(f"recovery could not cut the torn end of {segment.path}: {error}")
+        log.files.fail(f"recovery could not cut the torn end of {segment.path}: {error}")
         return
     if is_cut:
         _logger.warning(

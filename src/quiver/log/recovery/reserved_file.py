@@ -13,7 +13,7 @@ import google_crc32c
 from quiver.log.files.directories import sync_up
 from quiver.system.files import Files
 
-_RECORD = struct.Struct("<4sIQqqqqqqiqq")
+_RECORD = struct.Struct("<4sIQqqqqqqiqqq")
 _CRC = struct.Struct("<I")
 _MAGIC = b"QVRS"
 _SLOT_BYTES = 512
@@ -28,7 +28,7 @@ class LogState(NamedTuple):
     """Written on closing: the log ends exactly at reserved_offset and at segment_size."""
     segment_base: int = -1
     segment_size: int = 0
-    """Bytes of that segment that were good and synced when this was written: recovery begins behind them."""
+    """Bytes of that segment that were good and synced when this was written: recovery begins after them."""
     end_offset: int = 0
     """The end of the log at that place."""
     last_append_time_ms: int = 0
@@ -37,6 +37,8 @@ class LogState(NamedTuple):
     lost_from: int = 0
     """Frames from here up to lost_to were synced and are gone; reads there get an error, also after a restart."""
     lost_to: int = 0
+    frames_end: int = 0
+    """After the last frame at that place; end_offset may be above it."""
 
 
 class ReservedFile:
@@ -94,6 +96,7 @@ def _encode(sequence: int, state: LogState) -> bytes:
         state.last_epoch,
         state.lost_from,
         state.lost_to,
+        state.frames_end,
     )
     return (record + _CRC.pack(google_crc32c.value(record))).ljust(_SLOT_BYTES, b"\0")
 

@@ -22,6 +22,8 @@ class Checkpoint(NamedTuple):
     position: int = 0
     standing: Standing = ANYWHERE
     max_timestamp_ms: int = -(2**63)
+    frames_end: int | None = None
+    """After the last frame before it, if that is known; offsets up to `standing.next_offset` may have been lost."""
 
 
 class Recovery(NamedTuple):
@@ -36,7 +38,7 @@ class Recovery(NamedTuple):
 
 
 def scan_segment(segment: Segment, checkpoint: Checkpoint) -> Recovery:
-    """Checks every frame from the checkpoint on, and writes the index anew from there."""
+    """Checks every frame from the checkpoint on, and writes the index again from there."""
     rebuild = False
     try:
         segment.index.cut(checkpoint.position)
@@ -56,7 +58,7 @@ class _Scan:
     def __init__(self, segment: Segment, frames: FrameFile, checkpoint: Checkpoint, *, note_entries: bool) -> None:
         self._segment = segment
         self._frames = frames
-        self._position, self._standing, self._max_timestamp_ms = checkpoint
+        self._position, self._standing, self._max_timestamp_ms, _ = checkpoint
         self._note_entries = note_entries
         self._counts = list(segment.count_below(checkpoint.position) if note_entries else NO_MESSAGES)
         self._damage: list[Damage] = []

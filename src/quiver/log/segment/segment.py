@@ -230,6 +230,15 @@ class Segment:
         """The last frame with a good header."""
         return self.frame_before(self.size)
 
+    def first_with_epoch_above(self, epoch: int) -> FoundFrame | None:
+        """The first frame of a later leader epoch."""
+        with self.frames() as frames:
+            found, _ = self.find(
+                passed=lambda entry: _epoch_of(frames.header_at(entry.position)) <= epoch,
+                wanted=lambda header: header.leader_epoch > epoch,
+            )
+        return found
+
     def times(self) -> tuple[int, int]:
         """Append times of the first and the last frame, zeros when there is none."""
         if self.first_append_time_ms is None:
@@ -289,6 +298,12 @@ class Segment:
         """Lets go of the files."""
         self._open_files.forget(self.file)
         self._open_files.forget(self.index.file)
+
+
+def _epoch_of(header: FrameHeader | None) -> int:
+    if header is None:
+        raise DamagedIndex
+    return header.leader_epoch
 
 
 def _points_well(entry: IndexEntry, header: FrameHeader | None) -> bool:

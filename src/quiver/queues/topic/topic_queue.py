@@ -30,7 +30,7 @@ _LONGEST_PAUSE_SECONDS = 60.0
 class TopicQueue:
     """Receivers are served in the order in which they came, by one at a time: whoever has the lock.
 
-    Nobody walks over all partitions: those that may have something are noted when they say so (`partition.watch`,
+    Nobody walks over all partitions: those that may have something are noted when they say so (`CommittedView.watch`,
     settlements, times that came) and looked at when a receiver wants something.
     """
 

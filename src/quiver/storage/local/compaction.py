@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import errno
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from quiver.log.compaction.job import MAX_KEYS, Failed, Job, Rewritten, Scope, SegmentFile, Shape, Surveyed
 from quiver.log.compaction.key_hash import SEED_BYTES
@@ -14,33 +14,11 @@ from quiver.log.files.write_error import storage_error
 from quiver.log.segment.segment import Segment
 from quiver.log.segment_log import SegmentLog
 from quiver.model.errors import Closed, Overloaded, PartitionOffline, QuiverError
-from quiver.storage.compactor import Compactor
-from quiver.storage.local.free_space import FreeSpace
+from quiver.storage.local.resources import LocalResources
 from quiver.storage.port import Compacted, Compaction, Dirt
-from quiver.system.randomness import Randomness
-from quiver.system.threads import Threads
 
 _ATTEMPTS = 5
 _UNFINISHED = "a compaction could not be finished; it will be when the broker starts again"
-
-
-class Engine(Protocol):
-    """What compaction needs of the storage."""
-
-    @property
-    def writes(self) -> Threads: ...
-
-    @property
-    def background(self) -> Threads: ...
-
-    @property
-    def space(self) -> FreeSpace: ...
-
-    @property
-    def compactor(self) -> Compactor: ...
-
-    @property
-    def randomness(self) -> Randomness: ...
 
 
 class _Range(NamedTuple):
@@ -68,12 +46,12 @@ class _Outcome(NamedTuple):
 class LocalCompaction:
     """`turn` is the log's own, of those who change it. A pass takes it only while it replaces segments."""
 
-    def __init__(self, disk: SegmentLog, engine: Engine, turn: asyncio.Lock) -> None:
+    def __init__(self, disk: SegmentLog, resources: LocalResources, turn: asyncio.Lock) -> None:
         self._disk = disk
-        self._engine = engine
+        self._resources = resources
         self._turn = turn
         self.max_keys = MAX_KEYS
-        self._file = ProgressFile(disk.directory / "compacted", disk.open_files.files)
+        self._file = ProgressFile(disk.files.directory / "compacted", disk.files.files)
         self._progress: Progress | None = None
         self._pass_turn = asyncio.Lock()
         self._task: asyncio.Task[Compacted] | None = None
@@ -123,13 +101,13 @@ class LocalCompaction:
 
     async def _run_all(self, compaction: Compaction) -> Compacted:
         """As many passes as it takes: one ends early when it has seen all the keys that it may."""
-        before, first = self.progress, await self._run_anew(compaction)
+        before, first = self.progress, await self._run_until_done(compaction)
         last = first
         while before.clean_to < self.progress.clean_to and self.dirt(compaction).dirty_bytes:
-            before, last = self.progress, await self._run_anew(compaction)
+            before, last = self.progress, await self._run_until_done(compaction)
         return first._replace(records_after=last.records_after, aborted_below=last.aborted_below)
 
-    async def _run_anew(self, compaction: Compaction) -> Compacted:
+    async def _run_until_done(self, compaction: Compaction) -> Compacted:
         """One pass, begun again with what is left when it was overtaken."""
         for _ in range(_ATTEMPTS - 1):
             with contextlib.suppress(_Overtaken):
@@ -142,21 +120,21 @@ class LocalCompaction:
     async def _run(self, compaction: Compaction) -> Compacted:
         dirt, found = self.dirt(compaction), self._range(compaction)
         if not found.segments:
-            count = sum(await self._engine.background.run(self._disk.count_by_priority, self._disk.start_offset))
+            count = await self._count_from(self._disk.start_offset)
             return Compacted(count, count, 0, 0, self._disk.start_offset)
-        rest = sum(await self._engine.background.run(self._disk.count_by_priority, found.end_offset))
+        rest = await self._count_from(found.end_offset)
         if not compaction.dry_run:
-            await self._engine.background.run(self._prepare, found.end_offset)
+            await self._resources.background.run(self._prepare, found.end_offset)
         try:
             outcome = await self._pass(compaction, found)
         finally:
             if not compaction.dry_run:
-                await self._engine.background.run(self._clean_up)
+                await self._resources.background.run(self._clean_up)
         surveyed, aborted_below = outcome.surveyed, min([outcome.end_offset, *outcome.surveyed.damaged])
         if outcome.end_offset < found.end_offset:
-            rest = sum(await self._engine.background.run(self._disk.count_by_priority, outcome.end_offset))
+            rest = await self._count_from(outcome.end_offset)
         if not compaction.dry_run:
-            await self._engine.background.run(self._note_pass, compaction, outcome)
+            await self._resources.background.run(self._note_pass, compaction, outcome)
         return Compacted(
             surveyed.records_before + rest,
             surveyed.records_after + rest,
@@ -165,10 +143,13 @@ class LocalCompaction:
             aborted_below,
         )
 
+    async def _count_from(self, offset: int) -> int:
+        return sum(await self._resources.background.run(self._disk.priorities.count_by_priority, offset))
+
     async def _pass(self, compaction: Compaction, found: _Range) -> _Outcome:
         surveyed: Surveyed | None = None
         old = {segment.base_offset: segment for segment in found.segments}
-        async with contextlib.aclosing(self._engine.compactor.reports(self._job(compaction, found))) as reports:
+        async with contextlib.aclosing(self._resources.compactor.reports(self._job(compaction, found))) as reports:
             async for report in reports:
                 if isinstance(report, Failed):
                     raise self._error(report, found)
@@ -185,12 +166,12 @@ class LocalCompaction:
         async with self._turn:
             self._check_usable()
             try:
-                return await self._engine.writes.run(replace_segments, self._disk, old, report)
+                return await self._resources.writes.run(replace_segments, self._disk, old, report)
             except OSError as error:
                 raise storage_error(self._disk.log_id, error) from error
 
     def _range(self, compaction: Compaction) -> _Range:
-        tail, segments = self._disk.tail, self._disk.segments
+        tail, segments = self._disk.view.tail, self._disk.view.segments
         bounds = [*(segment.base_offset for segment in segments[1:]), tail.end_offset]
         sizes = [tail.size if segment is tail.segment else segment.size for segment in segments]
         last = len(segments) if compaction.dry_run else len(segments) - 1
@@ -198,9 +179,9 @@ class LocalCompaction:
         return _Range(segments[:count], tuple(sizes[:count]), tuple(bounds[:count]))
 
     def _job(self, compaction: Compaction, found: _Range) -> Job:
-        damaged = {damage.segment_base for damage in self._disk.damage}
+        damaged = {damage.segment_base for damage in self._disk.view.damage}
         return Job(
-            directory=str(self._disk.directory),
+            directory=str(self._disk.files.directory),
             segments=[
                 SegmentFile(segment.base_offset, size, segment.base_offset not in damaged)
                 for segment, size in zip(found.segments, found.sizes, strict=True)
@@ -211,17 +192,17 @@ class LocalCompaction:
                 aborted=compaction.aborted,
                 max_keys=self.max_keys,
             ),
-            shape=Shape(segment_bytes=self._disk.segment_bytes, max_span_ms=compaction.max_span_ms),
-            seed=self._engine.randomness.token(SEED_BYTES),
+            shape=Shape(segment_bytes=self._disk.appender.limits.segment_bytes, max_span_ms=compaction.max_span_ms),
+            seed=self._resources.randomness.token(SEED_BYTES),
             dry_run=compaction.dry_run,
         )
 
     def _prepare(self, end_offset: int) -> None:
         """Frames below an offset will go that only a snapshot remembers, and room is needed for new segments."""
-        self._disk.check_writable()
+        self._disk.files.check_writable()
         if has_note(self._disk):
             raise PartitionOffline(partition=self._disk.log_id, problem=_UNFINISHED)
-        self._engine.space.take(2 * self._disk.segment_bytes)
+        self._resources.space.take(2 * self._disk.appender.limits.segment_bytes)
         try:
             self._clean_up()
             self._disk.snapshots.make_durable(end_offset)
@@ -230,7 +211,7 @@ class LocalCompaction:
 
     def _clean_up(self) -> None:
         if not has_note(self._disk):
-            self._disk.open_files.files.remove_tree(self._disk.directory / NEW_SEGMENTS)
+            self._disk.files.files.remove_tree(self._disk.files.directory / NEW_SEGMENTS)
 
     def _note_pass(self, compaction: Compaction, outcome: _Outcome) -> None:
         progress = self.progress.after(
@@ -245,7 +226,7 @@ class LocalCompaction:
         self._progress = progress
 
     def _error(self, report: Failed, found: _Range) -> Exception:
-        if report.error_number == errno.ENOENT and not set(found.segments) <= set(self._disk.segments):
+        if report.error_number == errno.ENOENT and not set(found.segments) <= set(self._disk.view.segments):
             return _Overtaken()
         return storage_error(self._disk.log_id, OSError(report.error_number, report.problem))
 

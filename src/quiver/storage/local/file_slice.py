@@ -10,12 +10,12 @@ _READ_ON_LOOP_BYTES = 64 * 1024
 class FileSlice:
     """Bytes of a segment. `file` is for sendfile; `read` is for everybody else."""
 
-    __slots__ = ("_extent", "_open_files", "_work", "length")
+    __slots__ = ("_extent", "_open_files", "_threads", "length")
 
-    def __init__(self, extent: Extent, open_files: OpenFiles, work: Threads) -> None:
+    def __init__(self, extent: Extent, open_files: OpenFiles, threads: Threads) -> None:
         self._extent: Extent | None = extent
         self._open_files = open_files
-        self._work = work
+        self._threads = threads
         self.length = extent.length
 
     @property
@@ -28,7 +28,7 @@ class FileSlice:
         _, fd, position, length = self._extent
         if length <= _READ_ON_LOOP_BYTES:
             return self._open_files.files.pread(fd, length, position)
-        return await self._work.run(self._open_files.files.pread, fd, length, position)
+        return await self._threads.run(self._open_files.files.pread, fd, length, position)
 
     def release(self) -> None:
         if self._extent is not None:

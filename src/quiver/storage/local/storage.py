@@ -2,114 +2,95 @@
 
 import asyncio
 import contextlib
-import logging
 import os
-import resource
-import sys
 from pathlib import Path
 
 from quiver.log.files.open_files import OpenFiles
 from quiver.log.files.write_error import storage_error
+from quiver.log.recovery.epoch_file import EPOCHS
 from quiver.log.recovery.opening import open_segment_log
 from quiver.log.segment_log import SegmentLog
+from quiver.model.epochs import StartEpoch
 from quiver.model.errors import Closed, DataDirectoryInUse
-from quiver.model.limits import MIB
-from quiver.storage.compactor import Compactor, ProcessCompactor, SizedCompactor, ThreadCompactor
-from quiver.storage.local.epoch_file import EpochFile
+from quiver.storage.local.flusher import Flusher
 from quiver.storage.local.free_space import FreeSpace
-from quiver.storage.local.log import LocalLog
-from quiver.storage.local.write_behind import WriteBehind
+from quiver.storage.local.log import LocalLog, segment_limits
+from quiver.storage.local.resources import LocalResources
+from quiver.storage.local.settings import (
+    DEFAULT_SETTINGS,
+    DEFAULT_SYSTEM,
+    LocalSettings,
+    LocalSystem,
+    default_max_open_files,
+)
+from quiver.storage.local.start_epoch_file import StartEpochFile
 from quiver.storage.memory.storage import check_log_id
 from quiver.storage.port import LogOptions
-from quiver.structures.ordered_set import OrderedSet
-from quiver.system.clock import Clock, SystemClock
-from quiver.system.files import Files
 from quiver.system.pace import bounded_gather, paced
-from quiver.system.randomness import Randomness, SystemRandomness
-from quiver.system.threads import NewThreads, ThreadPool
-from quiver.telemetry.supervised_task import SupervisedTask
 
-MIN_FREE_BYTES = 256 * MIB
-FLUSH_SECONDS = 1.0
-_MANY_FILES = 1 << 20
 _SHOWN = 3
 READ_THREADS = 4
 BACKGROUND_THREADS = 4
 _REMOVED_IN_ONE_CALL = 16
-_logger = logging.getLogger(__name__)
-
-
-def default_max_open_files() -> int:
-    """Three quarters of what the process may open, after raising its limit; the rest is for sockets."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        soft = hard
-    limit = _MANY_FILES if soft == resource.RLIM_INFINITY else min(soft, _MANY_FILES)
-    return max(64, limit * 3 // 4)
 
 
 class LocalStorage:
     """Call `open` first: it takes the lock. `close` closes every log and gives the lock back."""
 
     def __init__(
-        self,
-        root: Path,
-        *,
-        files: Files | None = None,
-        clock: Clock | None = None,
-        max_open_files: int | None = None,
-        min_free_bytes: int = MIN_FREE_BYTES,
-        sync_threads: int = 8,
-        compactor: Compactor | None = None,
-        randomness: Randomness | None = None,
-        new_threads: NewThreads = ThreadPool,
+        self, root: Path, settings: LocalSettings = DEFAULT_SETTINGS, system: LocalSystem = DEFAULT_SYSTEM
     ) -> None:
+        files, new_threads = system.files, system.new_threads
         self._root = Path(root)
         self._logs_path = self._root / "logs"
-        self._files = files or Files()
-        self._clock = clock or SystemClock()
-        self._open_files = OpenFiles(self._files, max_open_files or default_max_open_files())
-        self.space = FreeSpace(self._root, self._files, min_free_bytes)
-        self.writes = new_threads(sync_threads, "write")
-        self.reads = new_threads(READ_THREADS, "read")
-        self.background = new_threads(BACKGROUND_THREADS, "flush")
-        self.compactor = compactor or self._default_compactor()
-        self.randomness = randomness or SystemRandomness()
-        self._epoch_file = EpochFile(self._root / "epoch", self._files)
+        self._files = files
+        self._clock = system.clock
+        self._open_files = OpenFiles(files, settings.max_open_files or default_max_open_files())
+        space = FreeSpace(self._root, files, settings.min_free_bytes)
+        background = new_threads(BACKGROUND_THREADS, "flush")
+        self.resources = LocalResources(
+            writes=new_threads(settings.sync_threads, "write"),
+            reads=new_threads(READ_THREADS, "read"),
+            background=background,
+            space=space,
+            flusher=Flusher(background, space),
+            compactor=system.new_compactor(files, background),
+            randomness=system.randomness,
+        )
+        self._start_epochs = StartEpochFile(self._root / "epoch", files)
         self._epoch_turn = asyncio.Lock()
         self._logs: dict[str, LocalLog] = {}
         self._opening: dict[str, asyncio.Lock] = {}
-        self._dirty: OrderedSet[WriteBehind] = OrderedSet()
-        self._flusher = SupervisedTask("flushing", self._flush_forever)
         self._lock_fd = -1
 
     @property
     def problem(self) -> str | None:
-        failed = [f"{log.log_id}: {log.failure}" for log in self._logs.values() if log.failure]
+        failed = [f"{log.log_id}: {log.failure}" for log in self._open_logs() if log.failure]
         offline = f"offline for writes: {'; '.join(failed[:3])}" if failed else None
-        return self.space.problem or offline or self._flusher.problem
+        return self.resources.space.problem or offline or self.resources.flusher.problem
 
     @property
     def warnings(self) -> dict[str, str]:
         found = {}
-        for log in self._logs.values():
+        for log in self._open_logs():
             damage = [each.error().message for each in log.damage]
             if problems := [*log.snapshot_problems, *damage]:
                 more = len(problems) - _SHOWN
                 found[log.log_id] = "; ".join(problems[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
         return found
 
-    def _default_compactor(self) -> Compactor:
-        thread = ThreadCompactor(self._files, self.background)
-        return SizedCompactor(thread, ProcessCompactor()) if sys.executable else thread
+    def _open_logs(self) -> list[LocalLog]:
+        """Those that are not closed; the others are let go."""
+        for log_id in [log_id for log_id, log in self._logs.items() if log.is_released]:
+            del self._logs[log_id]
+        return list(self._logs.values())
 
     async def open(self) -> None:
         """Takes the data directory; DataDirectoryInUse names the process that has it."""
         if self._lock_fd >= 0:
             return
-        await self.writes.run(self._take_lock)
-        self._flusher.start()
+        await self.resources.writes.run(self._take_lock)
+        self.resources.flusher.start()
 
     def _take_lock(self) -> None:
         is_new = not self._files.names(self._root)
@@ -126,7 +107,7 @@ class LocalStorage:
             raise DataDirectoryInUse(path=self._root, pid=holder or "unknown") from None
         self._files.truncate(self._lock_fd, 0)
         self._files.write_all(self._lock_fd, [f"{os.getpid()}\n".encode()], 0)
-        self.space.look()
+        self.resources.space.look()
 
     async def open_log(self, log_id: str, options: LogOptions) -> LocalLog:
         if self._lock_fd < 0:
@@ -134,9 +115,9 @@ class LocalStorage:
         check_log_id(log_id)
         async with self._opening.setdefault(log_id, asyncio.Lock()):
             log = self._logs.get(log_id)
-            if log is None:
-                disk = await self.writes.run(self._open_segment_log, log_id, options)
-                log = self._logs[log_id] = LocalLog(self, disk, options)
+            if log is None or log.is_released:
+                disk = await self.resources.writes.run(self._open_segment_log, log_id, options)
+                log = self._logs[log_id] = LocalLog(disk, options, self.resources)
             log.configure(options)
         self._opening.pop(log_id, None)  # whoever waits for the lock finds the log
         return log
@@ -147,8 +128,7 @@ class LocalStorage:
                 log_id,
                 self._logs_path / log_id,
                 self._open_files,
-                segment_bytes=options.segment_bytes,
-                roll_after_ms=options.roll_after_ms,
+                segment_limits(options),
                 root=self._root,
                 clock=self._clock,
             )
@@ -157,18 +137,20 @@ class LocalStorage:
 
     async def delete_logs(self, directory: str) -> None:
         prefix = f"{check_log_id(directory)}/"
-        async for log in paced([log for log_id, log in self._logs.items() if log_id.startswith(prefix)]):
-            await log.discard()
+        async for log_id in paced([log_id for log_id in self._logs if log_id.startswith(prefix)]):
+            if (log := self._logs.get(log_id)) is not None:
+                await log.discard()
+                self._logs.pop(log_id, None)
         path = self._logs_path / directory
-        names = await self.background.run(self._files.names, path)
+        names = await self.resources.background.run(self._files.names, path)
         chunks = (names[first : first + _REMOVED_IN_ONE_CALL] for first in range(0, len(names), _REMOVED_IN_ONE_CALL))
         await bounded_gather(
-            lambda chunk: self.background.run(self._remove_trees, path, chunk),
+            lambda chunk: self.resources.background.run(self._remove_trees, path, chunk),
             chunks,
             at_once=BACKGROUND_THREADS // 2,
         )
         if names:
-            await self.background.run(self._remove_directory, path)
+            await self.resources.background.run(self._remove_directory, path)
 
     def _remove_trees(self, path: Path, names: list[str]) -> None:
         for name in names:
@@ -182,7 +164,7 @@ class LocalStorage:
         self._files.sync_directory(path)
 
     async def list_logs(self, prefix: str = "") -> list[str]:
-        found = await self.reads.run(self._find_logs)
+        found = await self.resources.reads.run(self._find_logs)
         return sorted(log_id for log_id in found if log_id.startswith(prefix))
 
     def _find_logs(self) -> list[str]:
@@ -198,15 +180,16 @@ class LocalStorage:
 
     @staticmethod
     def _is_log(names: list[str]) -> bool:
-        return any(name == "reserved" or name.endswith(".log") for name in names)
+        """Any of its first files may be all that a power cut has left of a log."""
+        return any(name == "reserved" or name.startswith(EPOCHS) or name.endswith(".log") for name in names)
 
-    async def next_epoch(self) -> int:
+    async def next_start_epoch(self) -> StartEpoch:
         async with self._epoch_turn:
-            return await self.writes.run(self._next_epoch)
+            return await self.resources.writes.run(self._next_start_epoch)
 
-    def _next_epoch(self) -> int:
+    def _next_start_epoch(self) -> StartEpoch:
         try:
-            return self._epoch_file.next(self._highest_epoch)
+            return StartEpoch(self._start_epochs.next(self._highest_epoch))
         except OSError as error:
             raise storage_error("the epoch file", error) from error
 
@@ -215,40 +198,20 @@ class LocalStorage:
         highest = 0
         for log_id in self._find_logs():
             log = self._open_segment_log(log_id, LogOptions())
-            highest = max(highest, log.tail.last_epoch)
-            log.forget_files()
+            highest = max(highest, log.view.tail.last_epoch)
+            log.files.forget()
         return highest
 
     async def close(self) -> None:
-        await self._flusher.stop()
+        await self.resources.flusher.stop()
         problems = [problem for problem in await bounded_gather(_close, list(self._logs.values())) if problem]
-        for work in (self.writes, self.reads, self.background):
-            work.close()
+        for threads in (self.resources.writes, self.resources.reads, self.resources.background):
+            threads.close()
         if self._lock_fd >= 0:
             self._files.close(self._lock_fd)
             self._lock_fd = -1
         for problem in problems:
             raise problem
-
-    def needs_flush(self, log: WriteBehind) -> None:
-        self._dirty.add(log)
-
-    def closed(self, log: LocalLog) -> None:
-        self._logs.pop(log.log_id, None)
-
-    async def flush(self) -> None:
-        """Syncs every log that has written since the last time, many at once."""
-        dirty, self._dirty = self._dirty, OrderedSet()
-        await bounded_gather(_flush, dirty)
-
-    async def _flush_forever(self) -> None:
-        while True:
-            await asyncio.sleep(FLUSH_SECONDS)
-            try:
-                await self.background.run(self.space.look)
-            except OSError as error:
-                _logger.warning("the free space of %s is not known: %s", self._root, error)
-            await self.flush()
 
 
 async def _close(log: LocalLog) -> Exception | None:
@@ -257,10 +220,3 @@ async def _close(log: LocalLog) -> Exception | None:
     except Exception as problem:
         return problem
     return None
-
-
-async def _flush(log: WriteBehind) -> None:
-    try:
-        await log.flush()
-    except Exception:
-        _logger.exception("a log could not be flushed")

@@ -1,4 +1,4 @@
-"""What an `interval` log does behind the back of its writer: syncing what was written, reserving offsets ahead."""
+"""What an `interval` log does after its appends have returned: syncing what was written, reserving offsets ahead."""
 
 import asyncio
 from typing import Protocol
@@ -22,9 +22,9 @@ class FlushSchedule(Protocol):
 class WriteBehind:
     """Used on the loop, but for `reserve`, which blocks."""
 
-    def __init__(self, disk: SegmentLog, work: Threads, schedule: FlushSchedule) -> None:
+    def __init__(self, disk: SegmentLog, threads: Threads, schedule: FlushSchedule) -> None:
         self._disk = disk
-        self._work = work
+        self._threads = threads
         self._schedule = schedule
         self._unsynced_bytes = 0
         self._flushing: asyncio.Task[None] | None = None
@@ -51,7 +51,7 @@ class WriteBehind:
         """Syncs what is written. A failure takes the log offline and is not raised here."""
         self._unsynced_bytes = 0
         try:
-            await self._work.run(self._disk.sync)
+            await self._threads.run(self._disk.files.sync)
         except PartitionOffline:
             pass  # logged when it failed, and shown as the log's failure
         finally:
@@ -66,7 +66,7 @@ class WriteBehind:
             self._disk.reservation.renew(end_offset, self._disk.state)
         except OSError as error:
             if not is_lack_of_room(error):
-                self._disk.fail(f"offsets could not be reserved: {error}")
+                self._disk.files.fail(f"offsets could not be reserved: {error}")
             raise storage_error(self._disk.log_id, error) from error
 
     def reserve_ahead(self, end_offset: int) -> None:
@@ -76,9 +76,9 @@ class WriteBehind:
 
     async def _reserve_ahead(self, end_offset: int) -> None:
         try:
-            await self._work.run(self._disk.reservation.renew, end_offset, self._disk.state)
+            await self._threads.run(self._disk.reservation.renew, end_offset, self._disk.state)
         except OSError:
-            pass  # the append that reaches the bound tries again and tells
+            pass  # the append that reaches the bound tries again and reports it
         finally:
             self._reserving = None
 

@@ -13,14 +13,16 @@ from quiver.log.compaction.source import MemorySource
 from quiver.log.memory_frames import MemoryFrames, MemorySegment
 from quiver.storage.port import Compacted, Compaction, Dirt
 from quiver.system.randomness import Randomness
+from quiver.system.threads import Threads
 
 _Replacement = tuple[list[MemorySegment], MemorySegment]
 
 
 class MemoryCompaction:
-    def __init__(self, frames: MemoryFrames, randomness: Randomness) -> None:
+    def __init__(self, frames: MemoryFrames, randomness: Randomness, threads: Threads) -> None:
         self._frames = frames
         self._randomness = randomness
+        self._threads = threads
         self.progress = Progress()
         self._turn = asyncio.Lock()
 
@@ -41,7 +43,7 @@ class MemoryCompaction:
             dirt = self.dirt(compaction)
             segments, end = self._scope(compaction)
             rest = sum(self._frames.count_by_priority(end)) if end < self._frames.end_offset else 0
-            totals, replacements = await asyncio.to_thread(self._work_out, segments, compaction)
+            totals, replacements = await self._threads.run(self._work_out, segments, compaction)
             if not compaction.dry_run:
                 for old, new in replacements:
                     self._frames.replace(old, new)
@@ -74,7 +76,7 @@ class MemoryCompaction:
             max_keys=2**62,
         )
         result = survey_anew(sources, scope, self._randomness.token(SEED_BYTES))
-        shape = Shape(segment_bytes=self._frames.segment_bytes, max_span_ms=compaction.max_span_ms)
+        shape = Shape(segment_bytes=self._frames.limits.segment_bytes, max_span_ms=compaction.max_span_ms)
         replacements: list[_Replacement] = []
         for group in [] if compaction.dry_run else groups(result.segments, result.totals.damaged, shape):
             new = MemorySegment(group[0].source.base_offset)

@@ -3,15 +3,18 @@
 import re
 from collections.abc import Sequence
 
+from quiver.log.append_plan import SegmentLimits
 from quiver.log.memory_frames import MemoryFrames
+from quiver.model.epochs import StartEpoch
 from quiver.model.errors import Closed, InvalidRequest
 from quiver.records.header import StampedFrame
 from quiver.storage.memory.compaction import MemoryCompaction
 from quiver.storage.memory.slice import MemorySlice
+from quiver.storage.memory.snapshots import MemorySnapshots
 from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
 from quiver.system.randomness import SystemRandomness
+from quiver.system.threads import ThreadPool, Threads
 
-SNAPSHOTS_KEPT = 3
 _LOG_ID = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
 
 
@@ -24,12 +27,10 @@ def check_log_id(log_id: str) -> str:
 class MemoryLog:
     """A Log in memory. Every durability is the same here: as long as the storage object lives."""
 
-    def __init__(self, log_id: str, options: LogOptions) -> None:
-        self._frames = MemoryFrames(
-            log_id, 0, segment_bytes=options.segment_bytes, roll_after_ms=options.roll_after_ms
-        )
-        self._compaction = MemoryCompaction(self._frames, SystemRandomness())
-        self._snapshots: list[Snapshot] = []
+    def __init__(self, log_id: str, options: LogOptions, threads: Threads) -> None:
+        self._frames = MemoryFrames(log_id, 0, _limits(options))
+        self._compaction = MemoryCompaction(self._frames, SystemRandomness(), threads)
+        self._snapshots = MemorySnapshots()
         self._refused: list[str] = []
         self._log_id = log_id
         self.open = True
@@ -89,7 +90,7 @@ class MemoryLog:
     async def truncate(self, offset: int) -> None:
         self._frames.truncate(offset)
         self._compaction.cut(offset)
-        self._snapshots = [snapshot for snapshot in self._snapshots if snapshot.offset <= offset]
+        self._snapshots.remove_above(offset)
 
     async def drop_front(self, offset: int) -> int:
         return self._frames.drop_front(offset)
@@ -116,33 +117,35 @@ class MemoryLog:
         return await self._compaction.run(compaction)
 
     async def save_snapshot(self, offset: int, data: bytes) -> None:
-        others = [snapshot for snapshot in self._snapshots if snapshot.offset != offset]
-        self._snapshots = sorted([*others, Snapshot(offset, data)])[-SNAPSHOTS_KEPT:]
+        self._snapshots.save(offset, data)
 
     async def load_snapshot(self) -> Snapshot | None:
-        good = [snapshot for snapshot in self._snapshots if snapshot.offset <= self.end_offset]
-        return good[-1] if good else None
+        return self._snapshots.newest(self.end_offset)
 
     @property
     def snapshot_problems(self) -> Sequence[str]:
         return self._refused
 
     def refuse_snapshot(self, offset: int, problem: str) -> None:
-        self._snapshots = [snapshot for snapshot in self._snapshots if snapshot.offset != offset]
+        self._snapshots.remove(offset)
         self._refused.append(f"the snapshot at {offset} is not used: {problem}")
 
     def configure(self, options: LogOptions) -> None:
-        self._frames.segment_bytes = options.segment_bytes
-        self._frames.roll_after_ms = options.roll_after_ms
+        self._frames.limits = _limits(options)
 
     async def close(self) -> None:
         self.open = False
 
 
+def _limits(options: LogOptions) -> SegmentLimits:
+    return SegmentLimits(options.segment_bytes, options.roll_after_ms)
+
+
 class MemoryStorage:
     """A Storage that lives as long as the object."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: Threads | None = None) -> None:
+        self._threads = threads or ThreadPool(1, "memory")
         self._logs: dict[str, MemoryLog] = {}
         self._epoch = 0
 
@@ -163,7 +166,7 @@ class MemoryStorage:
         return log
 
     def _new_log(self, log_id: str, options: LogOptions) -> MemoryLog:
-        return MemoryLog(log_id, options)
+        return MemoryLog(log_id, options, self._threads)
 
     async def delete_logs(self, directory: str) -> None:
         for log_id in await self.list_logs(f"{check_log_id(directory)}/"):
@@ -172,9 +175,9 @@ class MemoryStorage:
     async def list_logs(self, prefix: str = "") -> list[str]:
         return sorted(log_id for log_id in self._logs if log_id.startswith(prefix))
 
-    async def next_epoch(self) -> int:
+    async def next_start_epoch(self) -> StartEpoch:
         self._epoch += 1
-        return self._epoch
+        return StartEpoch(self._epoch)
 
     async def close(self) -> None:
         for log in self._logs.values():

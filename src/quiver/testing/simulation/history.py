@@ -92,6 +92,10 @@ class History:
             self.end(event)
         return event
 
+    def was_disturbed(self, event: Event) -> bool:
+        """Whether its request may have been sent twice, because a connection or a broker was lost meanwhile."""
+        return self._was_repeated(event)
+
     def of(self, *what: str) -> Iterator[Event]:
         return (event for event in self.events if event.what in what)
 

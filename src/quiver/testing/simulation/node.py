@@ -7,7 +7,7 @@ from pathlib import Path
 from quiver.broker.broker import Broker
 from quiver.broker.settings import BrokerSettings
 from quiver.gateways.native.gateway import NativeGateway
-from quiver.storage.compactor import ThreadCompactor
+from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.randomness import SeededRandomness
 from quiver.testing.simulation.clock import SimulatedClock
@@ -68,13 +68,14 @@ class Node:
         assert self._files is not None
         storage = self._storage = LocalStorage(
             _ROOT,
-            files=self._files,
-            clock=self.clock,
-            max_open_files=1000,
-            randomness=self._randomness,
-            new_threads=lambda count, name: SimulatedThreads(self.disk, count),
+            LocalSettings(max_open_files=1000),
+            LocalSystem(
+                files=self._files,
+                clock=self.clock,
+                randomness=self._randomness,
+                new_threads=lambda count, name: SimulatedThreads(self.disk, count),
+            ),
         )
-        storage.compactor = ThreadCompactor(self._files, storage.background)
         await storage.open()
         self.broker = Broker(storage, clock=self.clock, randomness=self._randomness, settings=BrokerSettings())
         await self.broker.start()

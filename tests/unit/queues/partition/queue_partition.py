@@ -108,7 +108,7 @@ class QueuePartition:
 
     async def open(self) -> None:
         log = await self.storage.open_log("topics/1/0", log_options(self.config))
-        epoch = await self.storage.next_epoch()
+        epoch = await self.storage.next_start_epoch()
         self.partition = Partition(
             f"{self.topic}-0", log, PartitionSettings(self.config, Limits()), leader_epoch=epoch, clock=self.clock
         )

@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from quiver.model.topic import Durability
 from quiver.testing.simulation.faults import Faults
 from quiver.testing.simulation.history import History
+from quiver.testing.simulation.workloads.bank import BankWorkload
+from quiver.testing.simulation.workloads.catalogue import CatalogueWorkload
+from quiver.testing.simulation.workloads.delays import DelayWorkload
+from quiver.testing.simulation.workloads.group import GroupWorkload
 from quiver.testing.simulation.workloads.log import LogWorkload
 from quiver.testing.simulation.workloads.port import Workload
+from quiver.testing.simulation.workloads.queue import QueueWorkload
 
 
 def workloads_of(
@@ -15,4 +20,15 @@ def workloads_of(
 ) -> list[tuple[str, Workload]]:
     """Each with the node it uses. Durability `interval` may lose the last second in a power cut."""
     durability: Durability = "fsync" if faults.cuts_power else chance.choice(["fsync", "interval"])
-    return [(node, LogWorkload(history.part(), chance, durability)) for node in nodes]
+    found: list[tuple[str, Workload]] = []
+    for node in nodes:
+        kinds: list[Workload] = [
+            LogWorkload(history.part(), chance, durability),
+            QueueWorkload(history.part(), chance, durability),
+            DelayWorkload(history.part(), chance, durability, steps_clocks=faults.steps_clocks),
+            BankWorkload(history.part(), chance, durability),
+            GroupWorkload(history.part(), chance, durability),
+            CatalogueWorkload(history.part(), chance),
+        ]
+        found += [(node, kind) for kind in chance.sample(kinds, chance.choice([1, 2, 3]))]
+    return found

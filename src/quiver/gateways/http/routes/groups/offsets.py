@@ -131,7 +131,7 @@ def group_offset_routes(broker: "Broker") -> Routes:
         "/groups/{group}/offsets": {
             "POST": operation(
                 handler=routes.commit,
-                summary="Commit offsets; they are on disk when this responses",
+                summary="Commit offsets; they are on disk when this returns",
                 body=CommitRequest,
                 example={"member_id": "web-1-0123456789abcdef", "offsets": {"orders": {"0": 42}}},
                 response=DoneResponse,

@@ -153,7 +153,7 @@ def settle_routes(broker: "Broker") -> Routes:
         "/messages/ack": {
             "POST": operation(
                 handler=routes.ack,
-                summary="These messages are done; that is on disk when this responses",
+                summary="These messages are done; that is on disk when this returns",
                 body=AckRequest,
                 example={"receipts": [receipt]},
             )

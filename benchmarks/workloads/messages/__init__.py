@@ -1,0 +1,1 @@
+"""Publishing and reading: batch sizes, several producers and consumers, HTTP."""

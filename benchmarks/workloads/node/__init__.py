@@ -1,0 +1,1 @@
+"""The broker process: start-up, memory, imports, stalls of its loop."""

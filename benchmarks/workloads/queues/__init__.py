@@ -1,0 +1,1 @@
+"""Queue groups: draining, latency, messages that nobody settles."""

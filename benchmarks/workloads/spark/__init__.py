@@ -1,0 +1,1 @@
+"""Spark: reading, writing, archiving."""

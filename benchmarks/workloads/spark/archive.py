@@ -1,0 +1,78 @@
+"""Archiving a topic into a lake on two cores, against Spark's own Parquet writer from the same source.
+
+The values do not compress. Everything runs once before the time does, so that the JVM and the Python
+workers are warm; each run archives the whole topic into an empty lake, which is on disk when it ends.
+"""
+
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import quiver
+from benchmarks.roles import Role, run_roles
+from benchmarks.run import Run
+from benchmarks.servers.broker import Broker
+from benchmarks.workloads.messages.filling import fill_distinct
+from benchmarks.workloads.spark.process import SparkProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SIZE = 100
+FULL_MESSAGES = 10_000_000
+PARTITIONS = 8
+
+Source = dict[str, str]
+
+
+def measure_spark_archive(run: Run) -> None:
+    if shutil.which("java") is None:
+        run.skip("quiver spark-archive", "no Java")
+        return
+    count = run.scale.count(FULL_MESSAGES)
+    with Broker(run.scratch / "spark-archive") as broker, SparkProcess() as spark:
+        with quiver.connect(broker.address) as client:
+            client.topics.create("archived", partitions=PARTITIONS)
+        run_roles({"fill": Role(fill_distinct, (broker.address, "archived", count, SIZE, PARTITIONS))}, timeout=600)
+        sources = {
+            "through the broker": {"topic": "archived", "bootstrap": broker.address},
+            "of segment files": {"topic": "archived", "path": str(broker.data_dir)},
+        }
+        place = run.scratch / "spark-archive-lake"
+        works: dict[str, Any] = {"archive": archive, "Spark's Parquet writer": write_parquet}
+        for work in works.values():
+            spark.run(work, sources["of segment files"], place)
+        for _ in run.repetitions():
+            for name, work in works.items():
+                for where, source in sources.items():
+                    _measure(run, spark, broker, f"{name} {where}", work, source, place, count)
+
+
+def _measure(
+    run: Run, spark: SparkProcess, broker: Broker, detail: str, work: Any, source: Source, place: Path, count: int
+) -> None:
+    with run.measuring("quiver", "spark-archive", size=SIZE, detail=detail, server_pids=[broker.pid]) as metrics:
+        rows, seconds = spark.run(work, source, place)
+        if rows not in (None, count):
+            raise AssertionError(f"{rows} of {count} rows are there")
+        metrics["rate"] = count / seconds
+
+
+def archive(spark: "SparkSession", source: Source, place: Path) -> tuple[int | None, float]:
+    """Rows and seconds."""
+    from quiver_spark.jobs import archive as job
+
+    begin = time.monotonic()
+    summary = job.run(spark, source, place)
+    seconds = time.monotonic() - begin
+    shutil.rmtree(place)
+    return summary.rows, seconds
+
+
+def write_parquet(spark: "SparkSession", source: Source, place: Path) -> tuple[int | None, float]:
+    begin = time.monotonic()
+    spark.read.format("quiver").options(**source).load().write.parquet(str(place), compression="zstd")
+    seconds = time.monotonic() - begin
+    shutil.rmtree(place)
+    return None, seconds

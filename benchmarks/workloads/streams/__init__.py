@@ -1,0 +1,1 @@
+"""Stream groups: consuming, commits, rebalances, many groups."""

@@ -1,0 +1,1 @@
+"""What partitions, indexes and compaction cost."""

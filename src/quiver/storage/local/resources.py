@@ -1,0 +1,21 @@
+"""What the logs of one data directory share."""
+
+import dataclasses
+
+from quiver.storage.compactor import Compactor
+from quiver.storage.local.flusher import Flusher
+from quiver.storage.local.free_space import FreeSpace
+from quiver.system.randomness import Randomness
+from quiver.system.threads import Threads
+
+
+@dataclasses.dataclass(slots=True)
+class LocalResources:
+    writes: Threads
+    reads: Threads
+    background: Threads
+    """For what nobody waits for: flushes, retention, snapshots, the small part of compaction."""
+    space: FreeSpace
+    flusher: Flusher
+    compactor: Compactor
+    randomness: Randomness

@@ -1,0 +1,209 @@
+"""Jobs of a queue group with every kind of settlement: settled once per group or one dead letter, nothing lost."""
+
+import random
+from collections import defaultdict
+from collections.abc import Awaitable, Iterator
+from functools import partial
+from typing import Any
+
+from quiver.client._async.work.job import AsyncJob
+from quiver.model.errors import MessageTimeout
+from quiver.model.queue import Ordering
+from quiver.model.topic import Durability
+from quiver.testing.simulation.history import Event, History, Violation
+from quiver.testing.simulation.processes import ClientProcess, Program
+
+TOPIC = "jobs"
+MAX_ATTEMPTS = 5
+_VISIBILITY_SECONDS = 3.0
+_QUIET_SECONDS = 10.0
+"""Nothing comes back later than that when nobody disturbs: leases, retries and backoff are shorter."""
+_GROUPS: dict[str, Ordering] = {"plain": "none", "keyed": "key"}
+
+
+class QueueWorkload:
+    """One topic, a group that is ordered by key and one that is not."""
+
+    def __init__(self, history: History, chance: random.Random, durability: Durability) -> None:
+        self._history = history
+        self._durability = durability
+        self._partitions = chance.randint(1, 3)
+        self._workers = chance.randint(1, 3)
+        self._keys: dict[str, tuple[int, int, str]] = {}
+        """Partition, offset and key of each stored message."""
+        self._letters: dict[tuple[str, str], list[str]] = defaultdict(list)
+        """By group and value: the reasons."""
+
+    async def prepare(self, process: ClientProcess) -> None:
+        await process.client.topics.create(
+            TOPIC,
+            partitions=self._partitions,
+            durability=self._durability,
+            max_attempts=MAX_ATTEMPTS,
+            visibility=_VISIBILITY_SECONDS,
+            backoff=0.2,
+            backoff_max=1,
+        )
+
+    def programs(self) -> dict[str, Program]:
+        found: dict[str, Program] = {"publisher": self._publish}
+        for group in _GROUPS:
+            for number in range(self._workers):
+                found[f"{group}-{number}"] = partial(self._work, group=group)
+        return found
+
+    async def finish(self, process: ClientProcess) -> None:
+        for group in _GROUPS:
+            await self._drain(process, group)
+        async for message in process.client.read(TOPIC, end="latest"):
+            value, key = bytes(message.value or b"").decode(), bytes(message.key or b"").decode()
+            self._keys[value] = message.partition, message.offset, key
+        after: str | None = None
+        while True:
+            page = await process.client.dead_letters.list(TOPIC, after=after)
+            for letter in page:
+                self._letters[letter.group, bytes(letter.value or b"").decode()].append(letter.reason)
+            after = page.next
+            if after is None:
+                return
+
+    # programs
+
+    async def _publish(self, process: ClientProcess) -> None:
+        number = 0
+        while not process.is_over:
+            for _ in range(process.chance.choice([1, 2, 5])):
+                value = f"{process.name}.{number}"
+                number += 1
+                publish = process.client.publish(TOPIC, value, key=f"{process.chance.randrange(6)}")
+                await self._history.request("publish", process.name, publish, value=value)
+            await process.pause(3.0)
+
+    async def _work(self, process: ClientProcess, group: str) -> None:
+        prefetch = process.chance.choice([None, 0, 4])
+        work = process.client.work(TOPIC, group=group, ordering=_GROUPS[group], prefetch=prefetch, timeout=1)
+        async with work as jobs:
+            while not process.is_over:
+                try:
+                    job = await jobs.next_job()
+                except MessageTimeout:
+                    continue
+                if job is None:
+                    return
+                self._saw(process, group, job)
+                await self._settle(process, group, job)
+
+    def _saw(self, process: ClientProcess, group: str, job: AsyncJob) -> None:
+        value = bytes(job.value or b"").decode()
+        self._history.saw("deliver", process.name, value=value, group=group, attempt=job.attempt, receipt=job.receipt)
+
+    async def _settle(self, process: ClientProcess, group: str, job: AsyncJob) -> None:
+        chance = process.chance
+        await process.pause(chance.choice([0.001, 0.05, 0.5]))
+        what = chance.choices(["ack", "nack", "reject", "extend", "hold", "block"], [60, 12, 4, 5, 2, 10])[0]
+        details = {"value": bytes(job.value or b"").decode(), "group": group, "attempt": job.attempt}
+        request = partial(self._request, process, details)
+        if what == "nack":
+            delay = chance.choice([None, 0, 0.5, 2])
+            await request("nack", job.nack(delay, "not today", counted=chance.random() < 0.8))
+        elif what == "reject":
+            await request("reject", job.reject("never"))
+        elif what == "block":
+            left = await request("ack", _leave(job))
+            left.outcome = "unknown"  # it gathers with others: whether it was taken is told later, or never
+        else:
+            if what == "extend":
+                await request("extend", job.extend(chance.choice([1, 5])))
+            elif what == "hold":
+                await process.pause(3 * _VISIBILITY_SECONDS)  # the lease is renewed meanwhile
+            await request("ack", job.ack())
+
+    async def _request(
+        self, process: ClientProcess, details: dict[str, Any], what: str, call: Awaitable[Any]
+    ) -> Event:
+        """Of a settlement that is sent again the SDK believes that the first one was taken, if the lease is gone
+        while it should still last. A power cut may have taken the lease instead, which is not synced."""
+        event = await self._history.request(what, process.name, call, **details)
+        if event.outcome == "ok" and self._history.was_disturbed(event):
+            event.outcome = "unknown"
+        return event
+
+    async def _drain(self, process: ClientProcess, group: str) -> None:
+        """Acks everything that is left."""
+        async with process.client.work(TOPIC, group=group, ordering=_GROUPS[group], timeout=_QUIET_SECONDS) as jobs:
+            while True:
+                try:
+                    job = await jobs.next_job()
+                except MessageTimeout:
+                    return
+                assert job is not None, "nobody stops it"
+                self._saw(process, group, job)
+                details = {"value": bytes(job.value or b"").decode(), "group": group, "attempt": job.attempt}
+                await self._history.request("ack", process.name, job.ack(), **details)
+
+    # checks
+
+    def check(self) -> Iterator[Violation]:
+        by_message: dict[tuple[str, str], list[Event]] = defaultdict(list)
+        for event in self._history.of("deliver", "ack", "nack", "reject"):
+            by_message[event.details["group"], event.details["value"]].append(event)
+        for event in self._history.of("publish"):
+            if event.outcome == "ok" and event.details["value"] not in self._keys:
+                yield Violation(f"{event.details['value']} was acked and is not stored", event.details["value"])
+        for group in _GROUPS:
+            for value in self._keys:
+                yield from self._check_settled(group, value, by_message[group, value])
+                yield from self._check_acked(group, value, by_message[group, value])
+        yield from self._check_key_order(by_message)
+
+    def _check_settled(self, group: str, value: str, events: list[Event]) -> Iterator[Violation]:
+        letters = self._letters.get((group, value), [])
+        acks = [event for event in events if event.what == "ack"]
+        rejects = [event for event in events if event.what == "reject"]
+        if not letters and not any(ack.may_count for ack in acks):
+            yield Violation(f"{value} is lost in {group}: neither acked nor a dead letter", value)
+        if len(letters) > 1:
+            yield Violation(f"{value} is a dead letter of {group} {len(letters)} times: {letters}", value)
+        if letters and any(ack.outcome == "ok" for ack in acks):
+            yield Violation(f"{value} was acked in {group} and is a dead letter ({letters[0]})", value)
+        if not letters and any(reject.outcome == "ok" for reject in rejects):
+            yield Violation(f"{value} was rejected in {group} and is no dead letter", value)
+        if letters == ["rejected"] and not any(reject.may_count for reject in rejects):
+            yield Violation(f"{value} is a dead letter of {group} that nobody rejected", value)
+
+    def _check_acked(self, group: str, value: str, events: list[Event]) -> Iterator[Violation]:
+        """Nothing is delivered again after an ack that was answered."""
+        for ack in events:
+            if ack.what == "ack" and ack.outcome == "ok":
+                for delivery in events:
+                    is_later = delivery.details["attempt"] > ack.details["attempt"]
+                    if delivery.what == "deliver" and is_later and delivery.began > ack.ended:
+                        yield Violation(f"{value} was acked in {group} and delivered again", value)
+
+    def _check_key_order(self, by_message: dict[tuple[str, str], list[Event]]) -> Iterator[Violation]:
+        """A message comes when those before it with its key are settled, or to the consumer that holds those."""
+        lanes: dict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
+        for value, (partition, offset, key) in self._keys.items():
+            lanes[partition, key].append((offset, value))
+        for lane in lanes.values():
+            earlier: list[str] = []
+            for _, value in sorted(lane):
+                for delivery in (event for event in by_message["keyed", value] if event.what == "deliver"):
+                    for before in earlier[-3:]:
+                        if not self._is_over_by(delivery, by_message["keyed", before], before):
+                            yield Violation(f"{value} overtook {before} of its key", value)
+                earlier.append(value)
+
+    def _is_over_by(self, delivery: Event, events: list[Event], value: str) -> bool:
+        if self._letters.get(("keyed", value)):
+            return True  # when it died is not known
+        return any(
+            (event.what == "ack" and event.may_count and event.began <= delivery.began)
+            or (event.what == "deliver" and event.actor == delivery.actor)
+            for event in events
+        )
+
+
+async def _leave(job: AsyncJob) -> None:
+    async with job:
+        pass

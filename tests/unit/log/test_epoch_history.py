@@ -1,0 +1,139 @@
+"""Where leader epochs ended, as the history of a log tells it; `test_log_crash_points` has its kill points."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quiver.log.epoch_history import ENTRIES_KEPT, EpochHistory, EpochStart
+from quiver.log.recovery.epoch_file import EPOCHS, EpochFile
+from quiver.model.errors import StaleEpoch
+from quiver.system.files import Files
+from unit.log.frames import frame_at
+from unit.log.logs import abandon, append, close, end_of_epoch, open_log
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9), st.integers(0, 4)), max_size=30),
+    st.integers(0, 60),
+    st.booleans(),
+)
+def test_it_tells_what_all_frames_would_tell(steps: list[tuple[int, int, int]], cut: int, is_cut: bool) -> None:
+    """Frames come with epochs that rise, of any length and with holes between them; some are cut off at the end."""
+    history, frames, epoch, end = EpochHistory(), [], 0, 0
+    for rise, count, hole in steps:
+        if rise or not frames:
+            epoch += rise
+            history = history.begun([EpochStart(epoch, frames[-1][1] if frames else 0)], start_offset=0)
+        frames.append((epoch, end + hole + count))
+        end += hole + count
+    if is_cut:
+        frames = [frame for frame in frames if frame[1] <= cut]
+        history = history.truncated(frames[-1][1] if frames else 0)
+    frames_end = frames[-1][1] if frames else 0
+    for asked in range(-1, epoch + 2):
+        below = [frame_end for frame_epoch, frame_end in frames if frame_epoch <= asked]
+        assert history.end_offset_of(asked, start_offset=0, end_offset=frames_end) == (below[-1] if below else 0)
+
+
+def test_epochs_that_ended_below_the_start_are_left_out() -> None:
+    history = EpochHistory([EpochStart(1, 0), EpochStart(2, 10), EpochStart(3, 20)])
+    history = history.begun([EpochStart(4, 30)], start_offset=20)
+    assert [start.epoch for start in history.starts] == [3, 4]
+    assert [history.end_offset_of(epoch, start_offset=20, end_offset=40) for epoch in range(5)] == [
+        20,
+        20,
+        20,
+        30,
+        40,
+    ]
+
+
+def test_it_is_bounded_and_says_too_little_rather_than_too_much() -> None:
+    history = EpochHistory()
+    for epoch in range(ENTRIES_KEPT + 5):
+        history = history.begun([EpochStart(epoch, epoch * 10)], start_offset=0)
+    assert len(history.starts) == ENTRIES_KEPT
+    assert history.end_offset_of(4, start_offset=0, end_offset=10**6) == 0, "not known any more"
+    assert history.end_offset_of(5, start_offset=0, end_offset=10**6) == 60
+
+
+def test_an_epoch_is_on_disk_before_its_first_frame(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, frame_at(0, epoch=2))
+    files = Files()
+    first = files.read_file(tmp_path / EPOCHS)
+    append(log, frame_at(1, epoch=2))
+    assert files.read_file(tmp_path / EPOCHS) == first, "only a new epoch is noted"
+    append(log, frame_at(2, epoch=5))
+    assert files.read_file(tmp_path / EPOCHS) != first
+    abandon(log)
+
+
+def test_an_append_with_a_new_epoch_is_not_for_the_loop(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, frame_at(0, epoch=1), sync=False)
+    assert log.appender.is_ready(log.appender.plan([frame_at(1, epoch=1)]))
+    assert not log.appender.is_ready(log.appender.plan([frame_at(1, epoch=2)]))
+    close(log)
+
+
+def test_a_hole_belongs_to_no_epoch(tmp_path: Path) -> None:
+    """A follower with frames in the hole must not keep them."""
+    log = open_log(tmp_path)
+    append(log, frame_at(0, count=10, epoch=1))
+    log.skip_to(1_000)
+    close(log)
+    log = open_log(tmp_path)
+    assert log.end_offset == 1_000
+    assert end_of_epoch(log, 1) == 10
+    append(log, frame_at(1_000, count=5, epoch=2))
+    assert (end_of_epoch(log, 1), end_of_epoch(log, 2)) == (10, 1_005)
+    close(log)
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"QVEPOC", bytes(60)])
+def test_a_lost_file_is_made_again_from_the_frames(tmp_path: Path, damage: bytes | None) -> None:
+    log = open_log(tmp_path)
+    for epoch, offset in enumerate(range(0, 2_000, 10), start=1):
+        append(log, frame_at(offset, count=10, body=bytes(700), epoch=epoch // 40 * 3))
+    close(log)
+    if damage is None:
+        (tmp_path / EPOCHS).unlink()
+    else:
+        (tmp_path / EPOCHS).write_bytes(damage)
+    log = open_log(tmp_path)
+    assert len(log.view.segments) > 3
+    assert [end_of_epoch(log, epoch) for epoch in (-1, 0, 2, 3, 6, 12, 15, 99)] == [
+        0,
+        390,
+        390,
+        790,
+        1_190,
+        1_990,
+        2_000,
+        2_000,
+    ]
+    close(log)
+
+
+def test_entries_whose_frames_are_lost_do_not_count(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, frame_at(0, count=10, epoch=1))
+    close(log)
+    EpochFile(tmp_path, Files()).begin([EpochStart(7, 10)], log.view.segments, 10)
+    log = open_log(tmp_path)
+    assert end_of_epoch(log, 1) == end_of_epoch(log, 7) == 10
+    append(log, frame_at(10, count=10, epoch=3))
+    assert (end_of_epoch(log, 2), end_of_epoch(log, 3)) == (10, 20)
+    close(log)
+
+
+def test_an_epoch_that_was_noted_fences_earlier_ones(tmp_path: Path) -> None:
+    epochs = EpochFile(tmp_path, Files())
+    epochs.begin([EpochStart(7, 0)], (), 0)
+    with pytest.raises(StaleEpoch):
+        epochs.begin([EpochStart(6, 0)], (), 0)
+    epochs.begin([EpochStart(7, 0)], (), 0)
+    assert epochs.history((), 0).starts == (EpochStart(7, 0),)
