@@ -76,7 +76,7 @@ def main() -> None:
     except StreamingQueryException:
         sys.exit(
             "The query has failed; the reason is above. Started again, it goes on where it was; "
-            f"without {given.checkpoint} it begins anew."
+            f"without {given.checkpoint} it starts again from the beginning."
         )
     finally:
         spark.stop()

@@ -47,7 +47,8 @@ class _SharedTogetherLongestFirst(LoadScopeScheduling):
     """A file is run by one worker, as its tests may share a broker, and so are all that share the Spark session."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+        shares_session = nodeid.startswith("tests/spark/") and "/without_session/" not in nodeid
+        return "spark" if shares_session else nodeid.partition("::")[0]
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         scope = min(self.workqueue, key=_rank)

@@ -38,9 +38,7 @@ LONG_PARAMETER_LISTS = {
     "src/quiver/messages/": "the fields of the request",
     "src/quiver/queues/": "the fields of the request",
     "src/quiver/records/": "the fields of a frame header",
-    "src/quiver/schedules/runner.py": "a part of the broker that is put together in one place",
     "src/quiver/storage/": "a state machine's callbacks and a log's settings",
-    "src/quiver/transactions/service.py": "a part of the broker that is put together in one place",
     "src/quiver_spark/jobs/audit/": "the fields of a finding",
 }
 

@@ -29,7 +29,7 @@ def orders() -> DataFrame:
 
 @dp.materialized_view
 def revenue_by_country() -> DataFrame:
-    """Computed anew by every run, from the whole table."""
+    """Computed again by every run, from the whole table."""
     sums = f.count("*").alias("orders"), f.sum("amount").alias("revenue")
     return spark.read.table("orders").groupBy("country").agg(*sums)
 

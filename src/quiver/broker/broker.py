@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Unpack
 
 from quiver.broker.health import Health
-from quiver.broker.maintenance import Upkeep
+from quiver.broker.maintenance import Maintenance
 from quiver.broker.settings import BrokerSettings as BrokerSettings
 from quiver.dead_letters.mover import DeadLetterMover
 from quiver.dead_letters.service import DeadLetters
@@ -42,7 +42,8 @@ from quiver.topics.compaction import Compactions, TopicCompaction
 from quiver.topics.details import TopicDetails, topic_details
 from quiver.topics.partitions import Partitions
 from quiver.transactions.coordinator import Coordinator
-from quiver.transactions.decision_applier import Finishing
+from quiver.transactions.decision_applier import DecisionApplier
+from quiver.transactions.publishing import TransactionPublishing
 from quiver.transactions.service import Transactions
 from quiver.transactions.state import LAST_EPOCH
 
@@ -104,11 +105,11 @@ class Broker:
             randomness=randomness,
             topics=self._topics,
         )
-        self._upkeep = Upkeep(
-            self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.upkeep_seconds
+        self._maintenance = Maintenance(
+            self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
         )
         self._compactions = Compactions(
-            self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.upkeep_seconds
+            self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
         )
         self._topics.subscribe(self.queues, self.delays, self.streams)
         self._health = self._new_health()
@@ -123,17 +124,13 @@ class Broker:
         return Queues(self._storage, self._catalogue, self._partitions, self.groups, mover, context)
 
     def _new_transactions(self, coordinator: Coordinator) -> Transactions:
-        finishing = Finishing(coordinator, self._catalogue, self._partitions, self.delays, self.streams, self.queues)
-        return Transactions(
-            coordinator,
-            self._publish,
-            finishing,
-            self._catalogue,
-            self._partitions,
-            self.streams,
-            self.queues,
-            clock=self.clock,
+        applier = DecisionApplier(
+            coordinator, self._catalogue, self._partitions, self.delays, self.streams, self.queues
         )
+        publishing = TransactionPublishing(
+            coordinator, self._publish, self._catalogue, self._partitions, clock=self.clock
+        )
+        return Transactions(coordinator, publishing, applier, self.streams, self.queues)
 
     def _new_health(self) -> Health:
         return Health(
@@ -149,7 +146,7 @@ class Broker:
                 "schedules": self.schedules,
             },
             tasks=[
-                self._upkeep.task,
+                self._maintenance.task,
                 self._compactions.task,
                 self.queues.task,
                 *self.delays.tasks,
@@ -167,7 +164,7 @@ class Broker:
         await self._topics.open()
         await self.groups.open(self._storage, leader_epoch)
         await self.streams.open(self._storage, leader_epoch)
-        self._upkeep.start()
+        self._maintenance.start()
         self._compactions.start()
         self._running = True
         groups_lost = self.streams.problem
@@ -187,7 +184,7 @@ class Broker:
         self._running = False
         await self._topics.stop()
         await self._compactions.stop()
-        await self._upkeep.stop()
+        await self._maintenance.stop()
         await self.schedules.stop()
         await self.transactions.stop()
         await self.delays.stop()

@@ -10,7 +10,7 @@ from quiver.topics.partitions import Partitions
 _SNAPSHOT_EVERY_SECONDS = 30.0
 
 
-class Upkeep:
+class Maintenance:
     """Runs until it is stopped. A failure is logged and tried again in the next round."""
 
     def __init__(
@@ -20,7 +20,7 @@ class Upkeep:
         self._partitions = partitions
         self._clock = clock
         self._snapshots_due = 0.0
-        self.task = PeriodicTask("upkeep", self._keep_up, every_seconds=every_seconds)
+        self.task = PeriodicTask("maintenance", self._run, every_seconds=every_seconds)
 
     def start(self) -> None:
         self._snapshots_due = self._clock.monotonic() + _SNAPSHOT_EVERY_SECONDS
@@ -29,7 +29,7 @@ class Upkeep:
     async def stop(self) -> None:
         await self.task.stop()
 
-    async def _keep_up(self, failures: Failures) -> None:
+    async def _run(self, failures: Failures) -> None:
         await self._apply_retention(failures)
         with failures.of("a snapshot of the metadata"):
             await self._catalogue.snapshot_if_due()

@@ -11,7 +11,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     auto_create: bool = False
     """Whether publishing to a topic that does not exist creates it."""
     topic_defaults: TopicConfig = TopicConfig()
-    upkeep_seconds: float = 5.0
+    maintenance_seconds: float = 5.0
     """How often retention is applied, and compaction where it is due."""
     transaction_max_ms: int = OPEN_MAX_MS
     """How long a transaction may be open, however often its producer says that it is alive."""

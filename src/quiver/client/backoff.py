@@ -11,9 +11,3 @@ _JITTER = 0.5
 def retry_backoff(randomness: Randomness) -> Backoff:
     """Doubles with every failure up to a second, and spreads the second half of each pause."""
     return Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, jitter=_JITTER, randomness=randomness)
-
-
-def backoff_seconds(failures: int, jitter: float) -> float:
-    """Doubles with every failure up to a second, spread by a jitter from 0 to 1."""
-    longest = min(_LONGEST_SECONDS, _FIRST_SECONDS * 2 ** min(failures, 16))
-    return float(longest * (0.5 + 0.5 * jitter))

@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from quiver.delays.service import Delays
 from quiver.model.errors import (
     InvalidFrame,
     InvalidRequest,
@@ -27,8 +26,6 @@ from quiver.structures.murmur2 import partition_for
 from quiver.system.clock import Clock
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.transactions.coordinator import Coordinator
-from quiver.transactions.events import Participant
 
 logger = logging.getLogger(__name__)
 
@@ -50,13 +47,36 @@ class _Begun(NamedTuple):
     future: "asyncio.Future[Appended]"
 
 
+class DelayedMessages(Protocol):
+    """Where messages wait until they are due."""
+
+    def schedule_frame(
+        self, topic: Topic, number: int, frame: Frame, header: FrameHeader
+    ) -> "asyncio.Future[Appended]": ...
+
+    def schedule_message(self, topic: Topic, number: int, message: NewMessage) -> "asyncio.Future[Appended]": ...
+
+
+class ProducerTransactions(Protocol):
+    """Which producers have transactions, and what is part of those that are open."""
+
+    def was_given(self, producer_id: int, epoch: int) -> bool | None:
+        """Whether a producer may use an epoch; None if it has no transactions."""
+
+    def enlist(self, header: FrameHeader, topic_id: int, partition: int) -> Callable[[BaseException | None], None]:
+        """Makes a frame part of its producer's transaction, which does not end before the result is called.
+
+        That is called when the frame is written, or with the error because of which it is not.
+        """
+
+
 class Publish:
     def __init__(
         self,
         catalogue: TopicCatalogue,
         partitions: Partitions,
-        delays: Delays,
-        transactions: Coordinator,
+        delays: DelayedMessages,
+        transactions: ProducerTransactions,
         *,
         clock: Clock,
     ) -> None:
@@ -111,17 +131,13 @@ class Publish:
         self, topic: Topic, partition: int, frame: Frame, header: FrameHeader
     ) -> "asyncio.Future[Appended]":
         """A frame of a transaction, which does not end before the frame is written."""
-        transaction = self._transactions.join(header.producer_id, header.producer_epoch)
-        participant = Participant(topic.id, partition, bool(header.columns & COLUMN_DELIVER_AT))
-        transaction.add_frame(participant)
+        written = self._transactions.enlist(header, topic.id, partition)
         try:
             appended = self._append(topic, partition, frame, header)
         except BaseException as error:
-            transaction.frame_done(participant, header.base_sequence, error)
+            written(error)
             raise
-        appended.add_done_callback(
-            lambda done: transaction.frame_done(participant, header.base_sequence, done.exception())
-        )
+        appended.add_done_callback(lambda done: written(done.exception()))
         return appended
 
     async def messages(self, topic_name: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:

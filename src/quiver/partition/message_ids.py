@@ -93,7 +93,7 @@ class MessageIds:
         self.delayed = delayed
         self._active: Entries = {}
         self._sealed: deque[tuple[DigestMap, int]] = deque()
-        """With the offset behind the last of each."""
+        """With the offset after the last of each."""
         self._steps: deque[_Step] = deque()
         self._end = 0
         """Behind the last message with an id."""

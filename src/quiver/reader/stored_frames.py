@@ -5,20 +5,13 @@ from typing import NamedTuple
 
 from quiver.model.limits import KIB, MIB
 from quiver.reader.log_reader import FrameBytes, LogReader
+from quiver.reader.stored_frame import StoredFrame
 from quiver.records.aborted_frames import AbortedFrames
 from quiver.records.header import FrameHeader
 
 _BODY_WINDOW = 4 * MIB
 _HEADER_WINDOW = 16 * KIB
 _READ_BYTES = 1024 * MIB
-
-
-class StoredFrame(NamedTuple):
-    """A frame as it lies in a buffer. Its header is checked, its body is not; the buffer may have the header only."""
-
-    buffer: memoryview
-    position: int
-    header: FrameHeader
 
 
 class FrameRange(NamedTuple):

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
 
 from quiver.model.errors import PartitionNotFound, QuiverError, TopicNotFound
 from quiver.model.limits import MIB
@@ -21,6 +20,7 @@ from quiver.schedules.events import Event, Fired, FiringEnded
 from quiver.schedules.firing import Salvo, firings_of, message_of
 from quiver.schedules.state import ScheduleState, ScheduleTable
 from quiver.schedules.timetable import due_time, parse_timetable
+from quiver.storage.journaled_state import JournaledState
 from quiver.structures.murmur2 import partition_for
 from quiver.system.clock import Clock
 from quiver.topics.admin import TopicAdmin
@@ -43,23 +43,21 @@ class ScheduleRunner:
     def __init__(
         self,
         table: ScheduleTable,
-        append: Callable[[Event], Awaitable[None]],
+        journaled: JournaledState[Event],
+        topics: TopicAdmin,
         catalogue: TopicCatalogue,
         partitions: Partitions,
         *,
         clock: Clock,
-        change: asyncio.Lock,
-        topics: TopicAdmin,
-        keep_up: Callable[[], Awaitable[None]],
     ) -> None:
         self._table = table
-        self._append = append
+        self._journaled = journaled
         self._catalogue = catalogue
         self._partitions = partitions
         self._clock = clock
-        self._change = change
+        self.change = asyncio.Lock()
+        """Held by whoever changes schedules or fires them."""
         self._topics = topics
-        self._keep_up = keep_up
         self._carrier = Carrier("schedules", table.outbox, carry=self._carry, done=self._ended)
         self._trouble: dict[int, str] = {}
         """By move: why its messages are not in the topic yet, or never will be."""
@@ -114,7 +112,7 @@ class ScheduleRunner:
             try:
                 while not self._closing and await self._fire_due():
                     pass
-                await self._keep_up()
+                await self._snapshot_if_due()
             except (QuiverError, OSError) as error:
                 logger.warning("schedules could not fire, will try again: %s", error)
                 await _wait(self._news, _LOOK_SECONDS)
@@ -124,6 +122,10 @@ class ScheduleRunner:
                 await _wait(self._news, _LOOK_SECONDS)
                 continue
             await _wait(self._news, self._pause_seconds())
+
+    async def _snapshot_if_due(self) -> None:
+        async with self.change:  # moves that are begun and not journaled yet must not be in it
+            await self._journaled.snapshot_if_due()
 
     def _pause_seconds(self) -> float:
         next_ms = self._table.next_time_ms(but_for=self._busy())
@@ -136,7 +138,7 @@ class ScheduleRunner:
         for name in self._table.due(self._clock.now_ms(), _FIRED_AT_ONCE):
             with contextlib.suppress(QuiverError):
                 await self._topics.ensure(self._table.states[name].schedule.topic)
-        async with self._change:
+        async with self.change:
             now_ms = self._clock.now_ms()
             busy = self._busy()
             due = [name for name in self._table.due(now_ms, _FIRED_AT_ONCE + len(busy)) if name not in busy]
@@ -171,7 +173,7 @@ class ScheduleRunner:
             return []
         moves = salvo.begin()
         try:
-            await self._append(Fired(salvo.turns, moves))
+            await self._journaled.append(Fired(salvo.turns, moves))
         except Exception:
             for move in reversed(moves):
                 self._table.outbox.take_back(move)
@@ -211,7 +213,7 @@ class ScheduleRunner:
     async def _note_end(self, event: FiringEnded) -> None:
         """The next move need not wait for this. If it fails, the move is repeated after a restart, and dropped."""
         try:
-            await self._append(event)
+            await self._journaled.append(event)
         except (QuiverError, OSError) as error:
             logger.warning("the end of move %d of schedules was not noted: %s", event.move_id, error)
 

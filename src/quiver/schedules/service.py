@@ -21,7 +21,7 @@ from quiver.model.limits import MIB
 from quiver.model.names import check_name
 from quiver.model.schedule import Schedule, ScheduleChanges
 from quiver.partition.message_batch import message_size
-from quiver.schedules.events import CODEC, Event, ScheduleRemoved, ScheduleSet
+from quiver.schedules.events import CODEC, ScheduleRemoved, ScheduleSet
 from quiver.schedules.firing import Firing, message_of
 from quiver.schedules.runner import ScheduleRunner
 from quiver.schedules.state import ScheduleState, ScheduleTable
@@ -63,19 +63,9 @@ class Schedules:
         self._topics = topics
         self._table = ScheduleTable()
         self._journaled = JournaledState(LOG_ID, self._table, CODEC, clock=clock)
-        self._change = asyncio.Lock()
         self._changes: set[asyncio.Task[Any]] = set()
         self._closing = False
-        self._runner = ScheduleRunner(
-            self._table,
-            self._append,
-            catalogue,
-            partitions,
-            clock=clock,
-            change=self._change,
-            topics=topics,
-            keep_up=self._snapshot_if_due,
-        )
+        self._runner = ScheduleRunner(self._table, self._journaled, topics, catalogue, partitions, clock=clock)
 
     async def start(self, storage: Storage, epoch: int) -> None:
         """Carries on where the last run of the broker ended: what is overdue fires now, once."""
@@ -149,7 +139,7 @@ class Schedules:
     async def remove(self, name: str) -> None:
         async def remove() -> None:
             self.get(name)
-            await self._append(ScheduleRemoved(name))
+            await self._journaled.append(ScheduleRemoved(name))
             self._runner.wake()
 
         await self._in_turn(remove)
@@ -166,7 +156,7 @@ class Schedules:
             raise ShuttingDown()
 
         async def make() -> T:
-            async with self._change:
+            async with self._runner.change:
                 return await change()
 
         task = asyncio.get_running_loop().create_task(make())
@@ -180,7 +170,7 @@ class Schedules:
             task.exception()  # whoever waited has heard of it, or has gone
 
     async def _set(self, schedule: Schedule, next_ms: int | None) -> ScheduleState:
-        await self._append(ScheduleSet(schedule, next_ms))
+        await self._journaled.append(ScheduleSet(schedule, next_ms))
         self._runner.wake()
         return self.get(schedule.name)
 
@@ -199,10 +189,3 @@ class Schedules:
         limit = min(MIB, self._partitions.limits_for(topic.config).message_bytes)
         if size > limit:
             raise MessageTooLarge(size=size, limit=limit)
-
-    async def _append(self, event: Event) -> None:
-        await self._journaled.append(event)
-
-    async def _snapshot_if_due(self) -> None:
-        async with self._change:  # moves that are begun and not journaled yet must not be in it
-            await self._journaled.snapshot_if_due()

@@ -161,7 +161,7 @@ class Log(Protocol):
         ...
 
     async def find_priority(self, offset: int, priorities: int) -> int | None:
-        """Where the first frame begins that ends behind `offset` and has one of the priorities (bits: 1 << priority).
+        """Where the first frame begins that ends after `offset` and has one of the priorities (bits: 1 << priority).
 
         None when there is none below readable_offset. Found by the index: the cost does not depend on how much lies
         between. Damaged frames are passed over.

@@ -46,7 +46,7 @@ class Member(msgspec.Struct, kw_only=True):
     joined_at_ms: int
     heartbeat_at_ms: int
     disconnected_at_ms: int | None = None
-    """When the connection broke over which it was heard last; None: it did not, or the member was heard since."""
+    """When the connection of its last sign of life broke; None: it did not, or there was one since."""
     owned: set[TopicPartition] = msgspec.field(default_factory=set)
     target: set[TopicPartition] = msgspec.field(default_factory=set)
     revoking: set[TopicPartition] = msgspec.field(default_factory=set)
@@ -55,7 +55,7 @@ class Member(msgspec.Struct, kw_only=True):
 
     @property
     def silent_at_ms(self) -> int:
-        """When its session ends, unless it is heard before. An instance has all of it, for a restart."""
+        """When its session ends without another sign of life. An instance has all of it, for a restart."""
         session_end_ms = self.heartbeat_at_ms + self.subscription.session_ms
         if self.disconnected_at_ms is None or self.subscription.instance_id is not None:
             return session_end_ms

@@ -1,4 +1,4 @@
-"""On which connection each member of a group was last heard, for members that have one."""
+"""The connection over which each member gave its last sign of life, for members that have one."""
 
 
 class MemberConnections:

@@ -14,7 +14,7 @@ from quiver.storage.port import Compacted
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
 from quiver.telemetry.failures import Failures
-from quiver.telemetry.supervised_task import SupervisedTask
+from quiver.telemetry.periodic_task import PeriodicTask
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 
@@ -52,8 +52,7 @@ class Compactions:
         self._catalogue = catalogue
         self._partitions = partitions
         self._clock = clock
-        self._every_seconds = every_seconds
-        self.task = SupervisedTask("compaction", self._run)
+        self.task = PeriodicTask("compaction", self._run, every_seconds=every_seconds)
         self._by_hand: set[asyncio.Task[TopicCompaction]] = set()
         self._not_before: WeakKeyDictionary[Partition, float] = WeakKeyDictionary()
 
@@ -95,14 +94,10 @@ class Compactions:
                 _log_pass(partition, done[number])
         return TopicCompaction(done)
 
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(self._every_seconds)
-            failures = Failures()
-            for topic in self._catalogue.topics():
-                if topic.config.is_compacted:
-                    await self._compact_due(topic, failures)
-            failures.check()
+    async def _run(self, failures: Failures) -> None:
+        for topic in self._catalogue.topics():
+            if topic.config.is_compacted:
+                await self._compact_due(topic, failures)
 
     async def _compact_due(self, topic: Topic, failures: Failures) -> None:
         async for partition in paced(self._partitions.of(topic.id)):

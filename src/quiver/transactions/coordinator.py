@@ -5,12 +5,14 @@ the broker to carry out.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from quiver.model.errors import InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound
 from quiver.model.times import format_duration
 from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, ProducerKey
+from quiver.records.header import COLUMN_DELIVER_AT, FrameHeader
 from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SteadyClock
@@ -110,9 +112,13 @@ class Coordinator:
 
     # producers
 
+    async def new_producer(self) -> ProducerKey:
+        """A producer without transactions."""
+        return ProducerKey(await self._producer_ids.new(), 0)
+
     async def initialize(self, transactional_id: str | None, timeout_ms: int) -> ProducerKey:
         """A new producer."""
-        key = ProducerKey(await self._producer_ids.new(), 0)
+        key = await self.new_producer()
         return await self.initialize_at(key, transactional_id, timeout_ms, is_new=True)
 
     async def initialize_at(
@@ -128,7 +134,7 @@ class Coordinator:
     async def _following(self, producer_id: int, epoch: int) -> ProducerKey:
         if epoch < LAST_EPOCH:
             return ProducerKey(producer_id, epoch + 1)
-        return ProducerKey(await self._producer_ids.new(), 0)
+        return await self.new_producer()
 
     def check_init(self, transactional_id: str | None, timeout_ms: int) -> None:
         """InvalidRequest says what a producer cannot have."""
@@ -173,6 +179,13 @@ class Coordinator:
             self.renew(found)
         found.check_open()
         return found
+
+    def enlist(self, header: FrameHeader, topic_id: int, partition: int) -> Callable[[BaseException | None], None]:
+        """Makes a frame part of its producer's transaction; the result is called when it is written or refused."""
+        transaction = self.join(header.producer_id, header.producer_epoch)
+        participant = Participant(topic_id, partition, bool(header.columns & COLUMN_DELIVER_AT))
+        transaction.add_frame(participant)
+        return partial(transaction.frame_done, participant, header.base_sequence)
 
     def renew(self, transaction: OpenTransaction) -> None:
         """Its timeout counts from now on, as far as it may be open at all."""

@@ -67,7 +67,7 @@ class _Work:
         ]
 
 
-class Finishing:
+class DecisionApplier:
     def __init__(
         self,
         coordinator: Coordinator,
@@ -86,7 +86,7 @@ class Finishing:
         self._done: list[_Work] = []
         self._retries: set[asyncio.Task[None]] = set()
 
-    async def carry_out(self, decided: Decided, acks: TransactionAcks | None = None) -> None:
+    async def apply(self, decided: Decided, acks: TransactionAcks | None = None) -> None:
         """Returns when everything was tried once. Without `acks` they are taken from the decision, at start-up."""
         work = _Work(decided, acks)
         await self._attempt(work)
@@ -118,7 +118,7 @@ class Finishing:
         await partition.append_marker(producer_id, epoch, commit=commit)
         return partition
 
-    async def settle(self) -> None:
+    async def flush(self) -> None:
         """Brings what is written to the disk; decisions that are done need nothing more then."""
         works, self._done = self._done, []
         marked = dict.fromkeys(partition for work in works for partition in work.marked)
@@ -133,7 +133,7 @@ class Finishing:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self.settle()
+        await self.flush()
 
     async def _attempt(self, work: _Work) -> None:
         """Does what can be done."""

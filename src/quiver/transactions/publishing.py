@@ -30,6 +30,12 @@ class TransactionPublishing:
         self._partitions = partitions
         self._clock = clock
 
+    def add_partition(self, producer_id: int, epoch: int, topic_name: str, partition: int) -> None:
+        """Names a partition before its first frame comes."""
+        topic = self._catalogue.topic(topic_name)
+        self._partitions.get(topic.id, partition)
+        self._coordinator.join(producer_id, epoch).participants[Participant(topic.id, partition)] = None
+
     async def publish(
         self, producer_id: int, epoch: int, topic_name: str, message: NewMessage, sequence: int | None
     ) -> Published:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from quiver.model.errors import QuiverError
 from quiver.transactions.coordinator import Coordinator
-from quiver.transactions.decision_applier import Finishing
+from quiver.transactions.decision_applier import DecisionApplier
 from quiver.transactions.events import Decided, Participant, ProducerOutcome
 
 logger = logging.getLogger(__name__)
@@ -16,10 +16,10 @@ _Found = dict[tuple[int, int], list[Participant]]
 """By producer and epoch, where a transaction is open."""
 
 
-async def recover(coordinator: Coordinator, finishing: Finishing) -> None:
+async def recover(coordinator: Coordinator, applier: DecisionApplier) -> None:
     """Returns when every transaction is over. What could not be written is tried again beside, on a full disk too."""
     for decided in list(coordinator.state.unfinished.values()):
-        await finishing.carry_out(decided)
+        await applier.apply(decided)
     left_over: _Found = {}
     committed: _Found = {}
     underway = {
@@ -28,16 +28,16 @@ async def recover(coordinator: Coordinator, finishing: Finishing) -> None:
         for outcome in decided.outcomes
         for participant in outcome.participants
     }
-    for key, participant in finishing.open_in_logs():
+    for key, participant in applier.open_in_logs():
         if (*key, participant) not in underway:
             ended = committed if coordinator.state.was_committed(*key) else left_over
             ended.setdefault(key, []).append(participant)
-    await _abort(coordinator, finishing, left_over)
-    await _mark(coordinator, finishing, committed, commit=True)
-    await _mark(coordinator, finishing, left_over, commit=False)
+    await _abort(coordinator, applier, left_over)
+    await _mark(coordinator, applier, committed, commit=True)
+    await _mark(coordinator, applier, left_over, commit=False)
 
 
-async def _abort(coordinator: Coordinator, finishing: Finishing, left_over: _Found) -> None:
+async def _abort(coordinator: Coordinator, applier: DecisionApplier, left_over: _Found) -> None:
     """Takes those out that are aborted by a decision, now or later: their producers may still be there."""
     try:
         decided = await coordinator.abort_left_over(left_over)
@@ -48,14 +48,14 @@ async def _abort(coordinator: Coordinator, finishing: Finishing, left_over: _Fou
         return
     if decided is not None:
         logger.info("%d transactions were open when the broker stopped and are aborted", len(decided.outcomes))
-        await finishing.carry_out(decided)
+        await applier.apply(decided)
         for outcome in decided.outcomes:
             left_over.pop((outcome.producer_id, outcome.epoch), None)
 
 
 async def _mark(
     coordinator: Coordinator,
-    finishing: Finishing,
+    applier: DecisionApplier,
     found: Mapping[tuple[int, int], list[Participant]],
     *,
     commit: bool,
@@ -63,4 +63,4 @@ async def _mark(
     """Transactions of epochs that are over."""
     if found:
         outcomes = [ProducerOutcome(*key, *key, participants) for key, participants in found.items()]
-        await finishing.carry_out(Decided(_NO_DECISION, commit, "restart", coordinator.now_ms(), outcomes))
+        await applier.apply(Decided(_NO_DECISION, commit, "restart", coordinator.now_ms(), outcomes))

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from quiver.messages.publish import Publish, Published
+from quiver.messages.publish import Published
 from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
 from quiver.model.message import NewMessage
 from quiver.model.topic_partition import TopicPartition
@@ -14,15 +14,12 @@ from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
 from quiver.storage.port import Storage
 from quiver.streams.service import Streams
-from quiver.system.clock import Clock
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.supervised_task import SupervisedTask
-from quiver.topics.catalogue import TopicCatalogue
-from quiver.topics.partitions import Partitions
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.coordinator import Coordinator
-from quiver.transactions.decision_applier import Finishing
-from quiver.transactions.events import Decided, Participant, Reason
+from quiver.transactions.decision_applier import DecisionApplier
+from quiver.transactions.events import Decided, Reason
 from quiver.transactions.limits import check_offset_count, check_producers, check_runs, commit_key
 from quiver.transactions.listing import describe, list_transactions
 from quiver.transactions.open_transaction import OpenTransaction, by_group
@@ -50,22 +47,16 @@ class Transactions:
     def __init__(
         self,
         coordinator: Coordinator,
-        publish: Publish,
-        finishing: Finishing,
-        catalogue: TopicCatalogue,
-        partitions: Partitions,
+        publishing: TransactionPublishing,
+        applier: DecisionApplier,
         streams: Streams,
         queues: Queues,
-        *,
-        clock: Clock,
     ) -> None:
         self._coordinator = coordinator
-        self._finishing = finishing
-        self._catalogue = catalogue
-        self._partitions = partitions
+        self._publishing = publishing
+        self._applier = applier
         self._streams = streams
         self._queues = queues
-        self._publishing = TransactionPublishing(coordinator, publish, catalogue, partitions, clock=clock)
         self._tasks: set[asyncio.Task[Any]] = set()
         self.task = SupervisedTask("transactions", self._keep_up)
         self._timeouts = TransactionTimeouts(coordinator, self._abort_overdue)
@@ -77,14 +68,14 @@ class Transactions:
         except CorruptData as error:
             logger.error("there are no transactions until this is repaired: %s", error)
             return
-        await recover(self._coordinator, self._finishing)
+        await recover(self._coordinator, self._applier)
         self.task.start()
 
     async def stop(self) -> None:
         """Finishes what is being decided. What is open stays open, and is aborted at the next start."""
         await self.task.stop()
         await asyncio.gather(self._timeouts.finish(), *self._tasks, return_exceptions=True)
-        await self._finishing.stop()
+        await self._applier.stop()
         await self._coordinator.close()
 
     @property
@@ -118,7 +109,7 @@ class Transactions:
         While nothing is known of transactions, it gets a new id.
         """
         if self._coordinator.problem is not None:
-            return ProducerKey(await self._catalogue.producer_ids.new(), 0)
+            return await self._coordinator.new_producer()
         known = self._coordinator.state.producers.get(producer_id)
         if known is None:
             return None
@@ -160,9 +151,7 @@ class Transactions:
 
     def add_partition(self, producer_id: int, epoch: int, topic_name: str, partition: int) -> None:
         """Not needed: the first frame does so."""
-        topic = self._catalogue.topic(topic_name)
-        self._partitions.get(topic.id, partition)
-        self._coordinator.join(producer_id, epoch).participants[Participant(topic.id, partition)] = None
+        self._publishing.add_partition(producer_id, epoch, topic_name, partition)
 
     async def publish(
         self, producer_id: int, epoch: int, topic: str, message: NewMessage, *, sequence: int | None = None
@@ -251,7 +240,7 @@ class Transactions:
             await self._check_held_offsets(joint.offsets)
             prepared = await self._queues.prepare_acks(joint.acks) if joint.acks else None
             decided = await self._decide(transactions, key, joint, prepared)
-            await self._finishing.carry_out(decided, prepared)
+            await self._applier.apply(decided, prepared)
             return decided
 
     async def _decide(
@@ -295,7 +284,7 @@ class Transactions:
             for each in transactions:
                 each.is_ending = False
             raise
-        await self._finishing.carry_out(decided)
+        await self._applier.apply(decided)
         return decided
 
     def _end(self, producers: Sequence[ProducerKey]) -> list[OpenTransaction]:
@@ -368,7 +357,7 @@ class Transactions:
                 self._timeouts.begin()
             if ticks % _UPKEEP_TICKS == 0:
                 with failures.of("the end of transactions"):
-                    await self._finishing.settle()
+                    await self._applier.flush()
                 with failures.of("upkeep of transactions"):
                     await self._coordinator.keep_up()
             failures.check()

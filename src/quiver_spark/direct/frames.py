@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 
 from quiver.model.errors import OffsetOutOfRange
 from quiver.reader.data_directory import DataDirectory
-from quiver.reader.stored_frames import FrameRange, StoredFrame, stored_frames
+from quiver.reader.stored_frame import StoredFrame
+from quiver.reader.stored_frames import FrameRange, stored_frames
 from quiver.records.aborted_frames import AbortedFrames
 from quiver.records.header import FrameHeader
 from quiver_spark.source.data_loss import lost

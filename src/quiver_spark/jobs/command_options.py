@@ -42,12 +42,12 @@ PathOption = Annotated[
 StartOption = Annotated[
     str | None,
     typer.Option(
-        "--from", metavar="PLACE", help="earliest, an offset, a time, a time ago (-2h), or JSON by partition."
+        "--from", metavar="POSITION", help="earliest, an offset, a time, a time ago (-2h), or JSON by partition."
     ),
 ]
 EndOption = Annotated[
     str | None,
-    typer.Option("--to", metavar="PLACE", help="Where to end, in the same way; the messages of now if absent."),
+    typer.Option("--to", metavar="POSITION", help="Where to end, in the same way; at the latest message if absent."),
 ]
 LossOption = Annotated[
     bool,

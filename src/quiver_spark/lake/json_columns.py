@@ -1,6 +1,6 @@
-"""Columns from the fields of JSON values, beside the raw value.
+"""Columns from the fields of JSON values, in addition to the raw value.
 
-A value that is no JSON object, or has a field of another type, is kept as it is and has null in every typed column.
+A value that is not a JSON object, or has a field of another type, is kept as it is, with null in every typed column.
 Fields that the schema does not name are left out; those that it names and a value lacks are null.
 """
 

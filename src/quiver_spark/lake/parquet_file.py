@@ -1,4 +1,4 @@
-"""One Parquet file that is being written: in row groups of a good size, on disk before anybody counts on it."""
+"""One Parquet file that is being written: in row groups of a good size, synced before it is committed."""
 
 import contextlib
 from pathlib import Path

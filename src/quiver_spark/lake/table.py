@@ -98,11 +98,11 @@ class Lake:
         *,
         last_values_of: str | None = None,
     ) -> None:
-        """Puts files in the place of others: with the same messages, unless they are the last values of a topic.
+        """Replaces files by others with the same messages, or by the last values of a topic.
 
-        TransactionConflict when somebody else did at the same time. Nobody looks whether a file that a commit removes
-        is still there. So all replacements count up one number, from the snapshot that `old` was listed from: do not
-        refresh between the two.
+        TransactionConflict when somebody else did at the same time. Delta does not check that a file that a commit
+        removes is still there. So all replacements count up one number, from the snapshot that `old` was listed
+        from: do not refresh between the two.
         """
         from deltalake import CommitProperties, Transaction
         from deltalake.transaction import RemoveAction
@@ -133,7 +133,7 @@ class Lake:
             )
 
     def put_last_values(self, topic: str, files: Sequence[LakeFile], about: Mapping[str, Any]) -> None:
-        """Puts files in the place of everything that the lake has of a topic."""
+        """Replaces everything that the lake has of a topic."""
         old = [file for file in self.files() if file.topic == topic]
         self.replace(old, files, about, last_values_of=topic)
 
@@ -164,8 +164,8 @@ class Lake:
 
     @contextmanager
     def _refusals(self, files: Sequence[LakeFile], what: str) -> Iterator[None]:
-        """After a conflict the new files go. After any other error nobody knows whether they count: they stay, and
-        `vacuum` removes them if they do not."""
+        """After a conflict the new files are removed. After any other error it is unknown whether they count: they
+        stay, and `vacuum` removes them if they do not."""
         from deltalake.exceptions import CommitFailedError
 
         try:
@@ -191,7 +191,7 @@ class Lake:
 
 
 def open_lake(path: str | Path, *, create: bool = False) -> Lake:
-    """The lake in a directory; InvalidRequest when there is none and it is not to be made."""
+    """The lake in a directory; InvalidRequest when there is none and `create` is not set."""
     root = lake_root(path)
     try:
         from deltalake import DeltaTable
@@ -242,5 +242,5 @@ def _values(file: LakeFile) -> dict[str, str | None]:
 def _conflict(what: str) -> TransactionConflict:
     return TransactionConflict(
         f"another run changed {what} in the lake at the same time and was first; this run added nothing, so nothing"
-        " is missing or double: run it again to go on"
+        " is missing or duplicated: run it again to go on"
     )

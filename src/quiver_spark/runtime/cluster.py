@@ -72,7 +72,7 @@ def join(spark: "SparkSession") -> None:
 
 
 def await_executor(context: "SparkContext") -> None:
-    """Returns when there is somebody to run tasks. Spark waits for that without a word; this says so in time."""
+    """Returns when there are executors. Spark waits for them silently; this logs a warning."""
     watch, is_told = Stopwatch(), False
     while not _executors(context):
         time.sleep(_LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""Errors that cross Spark: what a worker raised comes back as a traceback in text, and is an error of ours again."""
+"""Errors that cross Spark: what a worker raised comes back as text, and is raised as an error again."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _OTHER = re.compile(r"^(?:[\w.]+(?:Error|Exception)): .+$", re.MULTILINE)
 
 @contextmanager
 def spark_failures(what: str) -> Iterator[None]:
-    """Raises what failed inside as an error that says it in a sentence; `what` is what was being done."""
+    """Raises what failed inside as an error with one sentence; `what` names what was being done."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
     from pyspark.logger import PySparkLogger

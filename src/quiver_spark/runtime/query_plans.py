@@ -1,4 +1,4 @@
-"""Has a session plan the reads of every query again.
+"""Makes a session plan the reads of every query again.
 
 Spark 4.3 asks a Python source for its partitions once and keeps them with the DataFrame or view. Nothing that a
 source returns changes that, so a session gets a rule for its optimizer (PlanEachQuery.java), which Spark's own

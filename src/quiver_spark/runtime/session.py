@@ -102,7 +102,7 @@ def java_home() -> str:
 
 
 def _submitted() -> dict[str, str]:
-    """What spark-submit was told, if it runs this; that counts more than what is usual here."""
+    """The settings of spark-submit, if it runs this; they win over the defaults here."""
     if _SUBMITTED not in os.environ:
         return {}
     from pyspark import SparkConf, SparkContext

@@ -27,7 +27,7 @@ _MODULES = ("pyspark_quiver",)
 _STREAM_FILES = "streaming_job"
 _LEFT_OUT = ("__pycache__",)
 _UNCHECKED_HASH = (1).to_bytes(4, "little")
-"""The flags of bytecode that is used as it is: it lies beside the source that it was made of."""
+"""The flags of bytecode that is used as it is: the source that it was made of is in the zip too."""
 
 
 class Package(NamedTuple):

@@ -4,7 +4,7 @@ from quiver.system.clock import Clock, SystemClock
 
 
 class Stopwatch:
-    """Seconds since it was made."""
+    """Seconds since it was created."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()

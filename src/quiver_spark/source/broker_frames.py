@@ -16,7 +16,7 @@ from quiver.model.errors import (
 from quiver.model.limits import KIB
 from quiver.model.position import EARLIEST
 from quiver.reader.frame_version import check_version
-from quiver.reader.stored_frames import StoredFrame
+from quiver.reader.stored_frame import StoredFrame
 from quiver.system.backoff import Backoff
 from quiver.system.clock import SystemClock
 from quiver.system.randomness import SystemRandomness

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from quiver.model.errors import InvalidFrame
 from quiver.model.limits import MIB
-from quiver.reader.stored_frames import StoredFrame
+from quiver.reader.stored_frame import StoredFrame
 from quiver.records.header import HEADER_BYTES, FrameHeader, body_crc
 from quiver.records.read import OpenFrame, open_frame
 from quiver_spark.source.columns import COLUMNS, BatchBuilder, FrameRows, needs_body, rows_between

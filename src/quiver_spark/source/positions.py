@@ -24,7 +24,7 @@ class PartitionPositions(NamedTuple):
         return self.everywhere
 
     def check(self, partitions: Mapping[str, int], what: str) -> None:
-        """InvalidRequest when a place is for a topic that is not read or for a partition that does not exist.
+        """InvalidRequest when a position is for a topic that is not read or for a partition that does not exist.
 
         `partitions` has the number of partitions of each topic that is read.
         """
@@ -65,7 +65,7 @@ def _place(partition: str, value: Any, now_ms: int, what: str) -> tuple[int, Pos
 
 
 def _position(value: Any, now_ms: int, what: str) -> Position:
-    """A number below zero is no time ago: -2 means earliest elsewhere, and who writes seconds writes -2s."""
+    """A negative number is not a time ago: elsewhere -2 means earliest, and seconds are written as -2s."""
     if str(value).startswith("-") and str(value)[1:].isdigit():
         raise InvalidRequest(
             problem=f"option {what!r}: {value} is not an offset; write earliest or latest, or a time ago with its"

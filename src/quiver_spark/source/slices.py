@@ -34,7 +34,7 @@ class Slice(NamedTuple):
         return max(0, self.stop - self.start)
 
     def __str__(self) -> str:
-        """For people, who read `5 to 9` as with 9: so the last offset is named, not the one after it."""
+        """For people, who read `5 to 9` as including 9: so the last offset is named, not the one after it."""
         named = f"offset {self.start}" if self.offsets == 1 else f"offsets {self.start} to {self.stop - 1}"
         return f"{named} of {self.topic}-{self.partition}"
 

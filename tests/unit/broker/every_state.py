@@ -117,7 +117,7 @@ class Running:
                 await transactions.commit([key], key=f"commit-{number}", offsets=offsets)
             else:
                 await transactions.abort([key])
-        await transactions._finishing.settle()
+        await transactions._applier.flush()
         await transactions._coordinator.keep_up()
 
     async def _work(self, number: int) -> None:

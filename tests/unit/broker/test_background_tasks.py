@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quiver.broker.broker import Broker, BrokerSettings
-from quiver.broker.maintenance import Upkeep
+from quiver.broker.maintenance import Maintenance
 from quiver.model.errors import MemberFenced
 from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
@@ -27,7 +27,7 @@ SECONDS = 10
 @pytest.fixture
 async def broker(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
     monkeypatch.setattr(supervised_task, "FIRST_PAUSE_SECONDS", 0.01)
-    broker = Broker(MemoryStorage(), settings=BrokerSettings(upkeep_seconds=0.01))
+    broker = Broker(MemoryStorage(), settings=BrokerSettings(maintenance_seconds=0.01))
     await broker.start()
     await broker.create_topic("jobs", {"partitions": 2})
     yield broker
@@ -54,7 +54,7 @@ async def until(check: Callable[[], Any]) -> None:
             await asyncio.sleep(0)
 
 
-async def test_upkeep_goes_on_with_the_other_partitions(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_maintenance_goes_on_with_the_other_partitions(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     real, kept_up = Partition.retain, []
 
     async def retain(self: Partition, *args: Any) -> None:
@@ -65,7 +65,7 @@ async def test_upkeep_goes_on_with_the_other_partitions(broker: Broker, monkeypa
 
     monkeypatch.setattr(Partition, "retain", retain)
     await until(lambda: kept_up.count("jobs-1") > 2)
-    assert "of jobs-0" in broker.problems()["task upkeep"]
+    assert "of jobs-0" in broker.problems()["task maintenance"]
 
 
 async def test_leases_end_after_an_error_at_the_end_of_one(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,8 +139,8 @@ async def test_a_timeout_that_hangs_holds_up_no_other(broker: Broker, monkeypatc
     await until(lambda: broker.transactions.stats().aborted == 2)
 
 
-async def test_upkeep_that_ended_begins_again(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    left = fail_once(monkeypatch, Upkeep, "_apply_retention")
+async def test_maintenance_that_ended_begins_again(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = fail_once(monkeypatch, Maintenance, "_apply_retention")
     await until(lambda: not left)
     await broker.publish("jobs", [NewMessage(value=b"x", partition=0)])
     await broker.alter_topic("jobs", {"retention": "1ms"})

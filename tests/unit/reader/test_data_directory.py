@@ -10,7 +10,8 @@ from quiver.model.errors import InvalidRequest, OffsetOutOfRange, TopicNotFound
 from quiver.model.limits import KIB
 from quiver.reader.data_directory import DataDirectory, partition_log
 from quiver.reader.log_reader import LogReader
-from quiver.reader.stored_frames import FrameRange, StoredFrame, stored_frames
+from quiver.reader.stored_frame import StoredFrame
+from quiver.reader.stored_frames import FrameRange, stored_frames
 from quiver.reader.stored_transactions import StoredTransactions
 from quiver.records.aborted_frames import AbortedFrames
 from quiver.records.header import HEADER_BYTES

@@ -228,7 +228,7 @@ class Run:
         await asyncio.gather(*works)
 
     async def keep_up(self) -> None:
-        await self.broker.transactions._finishing.settle()
+        await self.broker.transactions._applier.flush()
         await self.broker.transactions._coordinator.keep_up()
 
     # what is left

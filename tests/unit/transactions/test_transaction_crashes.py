@@ -171,7 +171,7 @@ async def run_to_the_end(
         await broker.transactions.add_offsets(key.producer_id, key.epoch, offsets)
         await broker.transactions.add_acks(key.producer_id, key.epoch, acks)
         await broker.transactions.abort([key])
-    await broker.transactions._finishing.settle()
+    await broker.transactions._applier.flush()
     await broker.transactions._coordinator.keep_up()
     files.copies = None
     count = files.count

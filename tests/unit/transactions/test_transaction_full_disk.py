@@ -23,7 +23,7 @@ async def begun(run: Run) -> ProducerKey:
 async def restart_on_a_full_disk(run: Run) -> None:
     run.storage.is_full = True
     await run.end(is_power_cut=False)
-    await run.broker.transactions._finishing.settle()
+    await run.broker.transactions._applier.flush()
 
 
 async def test_acks_of_a_decision_are_repeated_until_they_are_written() -> None:
@@ -36,7 +36,7 @@ async def test_acks_of_a_decision_are_repeated_until_they_are_written() -> None:
     async def never(*_: Any) -> None:
         await asyncio.Event().wait()
 
-    run.broker.transactions._finishing.carry_out = never  # type: ignore[method-assign]
+    run.broker.transactions._applier.carry_out = never  # type: ignore[method-assign]
     committing = asyncio.ensure_future(run.broker.transactions.commit([key], acks=acks))
     while not run.broker.transactions._coordinator.state.unfinished:
         await asyncio.sleep(0)

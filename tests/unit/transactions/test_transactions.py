@@ -590,7 +590,7 @@ async def test_a_topic_that_is_gone_holds_nobody_up(bank: Bank) -> None:
     await bank.broker.delete_topic("b")
     await bank.commit(key)
     assert await bank.read("a") == [b"1"]
-    await bank.broker.transactions._finishing.settle()
+    await bank.broker.transactions._applier.flush()
     assert bank.broker.transactions.list() == ([], 0)
 
 
@@ -605,7 +605,7 @@ async def test_what_is_open_is_listed_and_what_ended_is_described(bank: Bank) ->
     assert (info.transaction_id, info.state, info.timeout_ms) == (begun.transaction_id, "open", 5000)
     assert info.partitions == [("a", 1), ("b", 0)]
     await bank.commit(key)
-    await transactions._finishing.settle()
+    await transactions._applier.flush()
     assert (transactions.list(), transactions.describe("mine", -1).state) == (([], 0), "committed")
     assert transactions.stats()[:3] == (0, 1, 0)
 

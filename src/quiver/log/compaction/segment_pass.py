@@ -1,4 +1,4 @@
-"""A pass over segment files: surveys them, then writes the new segments beside the old ones, one after the other."""
+"""A pass over segment files: surveys them, then writes the new segments next to the old ones, one after the other."""
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256

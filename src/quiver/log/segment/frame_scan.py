@@ -22,7 +22,7 @@ PAGE_BYTES = 4096
 
 
 class Standing(NamedTuple):
-    """How far a log has come at some place; what follows does not go back behind it."""
+    """How far a log has come at some place; what follows does not go back before it."""
 
     next_offset: int = 0
     leader_epoch: int = -1
@@ -82,7 +82,7 @@ class FrameFile:
         return body_crc(frame[:HEADER_BYTES], frame[HEADER_BYTES:]) == header.body_crc
 
     def walk(self, position: int) -> Iterator[tuple[int, FrameHeader | None]]:
-        """Position and header of each frame; ends behind the last, or with (position, None) at a bad header."""
+        """Position and header of each frame; ends after the last, or with (position, None) at a bad header."""
         while position < self.end:
             header = self.header_at(position)
             yield position, header
@@ -91,7 +91,7 @@ class FrameFile:
             position += header.frame_bytes
 
     def next_good(self, position: int, standing: Standing = ANYWHERE) -> tuple[int, FrameHeader] | None:
-        """The first whole frame with good checksums at or behind a position.
+        """The first whole frame with good checksums at or after a position.
 
         A message may hold what looks like a frame, so one that `standing` does not allow is passed over.
         """

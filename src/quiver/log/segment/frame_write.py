@@ -1,4 +1,4 @@
-"""Writing frames behind the committed end of a segment."""
+"""Writing frames after the committed end of a segment."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ def write_frames(open_files: OpenFiles, segment: Segment, frames: Sequence[Stamp
 
 
 def _after(buffers: Sequence[Buffer], count: int) -> list[Buffer]:
-    """What is left of buffers behind their first `count` bytes."""
+    """What is left of buffers after their first `count` bytes."""
     rest: list[Buffer] = []
     for buffer in buffers:
         if count >= len(buffer):

@@ -111,7 +111,7 @@ class SegmentIndex:
         return pending[low - 1] if low else None
 
     def last_where(self, test: Callable[[IndexEntry], bool]) -> IndexEntry | None:
-        """The last entry that passes a test which all entries up to some place pass, and none behind it."""
+        """The last entry that passes a test which all entries up to some place pass, and none after it."""
         with self._lock:
             found = self._waiting_entry(test)
             if found is not None or not self._stored_count:
@@ -157,7 +157,7 @@ class SegmentIndex:
             self._stored_count = len(entries)
 
     def cut(self, position: int) -> None:
-        """Forgets the entries at and behind a position."""
+        """Forgets the entries at and after a position."""
         with self._lock:
             self.flush()
             fd = self._open_files.pin(self.file, create=True)

@@ -36,7 +36,7 @@ class FoundFrame(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Bytes without a readable frame header, and the frame behind them (None: there is none in the segment)."""
+    """Bytes without a readable frame header, and the frame after them (None: there is none in the segment)."""
 
     position: int
     behind: FoundFrame | None
@@ -67,7 +67,7 @@ class Segment:
         return self.file.path
 
     def commit(self, frames: Sequence[StampedFrame]) -> None:
-        """Counts frames that were written behind the end."""
+        """Counts frames that were written after the end."""
         position = self.size
         index, latest, counts = self.index, self.max_timestamp_ms, list(self.count())
         for header, _, _ in frames:
@@ -116,7 +116,7 @@ class Segment:
         return found, gaps
 
     def find_priority(self, offset: int, priorities: int) -> tuple[FoundFrame | None, list[Gap]]:
-        """As find: the first frame that ends behind an offset and is of one of the priorities (a bit each)."""
+        """As find: the first frame that ends after an offset and is of one of the priorities (a bit each)."""
         start, gaps, before = self._search(
             lambda entry: entry.offset <= offset, lambda header: header.last_offset >= offset
         )
@@ -132,7 +132,7 @@ class Segment:
         return found, gaps + more
 
     def count_from(self, offset: int) -> Counts:
-        """Messages by priority at and behind an offset."""
+        """Messages by priority at and after an offset."""
         found, _, before = self._search(
             lambda entry: entry.offset <= offset, lambda header: header.last_offset >= offset
         )

@@ -36,12 +36,12 @@ class FirstUse:
             if self.has_begun:
                 return
             if start != EARLIEST:
-                others = range(1, len(self._partitions.of(self._topic_id)))
+                others = [number for number, _ in self._partitions.owned(self._topic_id) if number != 0]
                 await bounded_gather(lambda number: self._begin_after(number, start), others)
             await self.begun(0, await position_offset(self._partitions.get(self._topic_id, 0), start))
 
     async def begun(self, number: int, start: int | None = None) -> PartitionQueue:
-        """The queue of a partition, in which the group has begun: at the earliest offset, if it had not yet."""
+        """The partition's queue, in which the group has begun: at the earliest offset, if it had not yet."""
         queue = await self._queues.open(self._topic_id, number)
         if queue.state(self._group_id) is None:
             offset = queue.partition.log.start_offset if start is None else start

@@ -26,7 +26,7 @@ from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 
 _ANSWER_EARLY_SECONDS = 0.1
-"""A poll answers this much before its timeout, so that the client's own timeout does not come first."""
+"""A poll returns this much before its timeout, so that the client's own timeout does not come first."""
 _POLL_BYTES = 16 * MIB
 """A poll begins no further partition when it holds this much."""
 _LEVEL = 0

@@ -1,7 +1,7 @@
 """`archive`: topics into a lake. Workers read frames and write Parquet; Spark plans, schedules and retries.
 
 A run goes on where the table says that each partition ends. It commits the files of a round and the new positions at
-once, so a run that is killed or repeated neither doubles nor misses a message.
+once, so a run that is killed or repeated neither duplicates nor misses a message.
 """
 
 import sys
@@ -73,7 +73,7 @@ def run(
 
     `source` has the options of a batch read, by their names: `{"topic": "orders", "bootstrap": "host:7481"}`; its
     `start` is for partitions of which the lake has nothing. `schema` (Spark's DDL or JSON) or `infer_schema` gives
-    fields of JSON values columns of their own. TransactionConflict when another run was faster: nothing is double
+    fields of JSON values columns of their own. TransactionConflict when another run was faster: nothing is duplicated
     then, and nothing is missing once it runs again.
     """
     if compression not in COMPRESSIONS:
@@ -116,7 +116,7 @@ def run(
 
 
 def _archive(spark: "SparkSession", table: Lake, each: Round, task: ArchiveTask, bar: Bar) -> list[LakeFile]:
-    """One round: files by the workers, then one commit. If it is refused, its files go."""
+    """One round: workers write files, then one commit. If it is refused, its files are removed."""
     with bar.watch(spark, each.offsets):
         files = on_workers(spark, each.tasks, task.write, "the archive")
     table.commit(files, each.advances, {"job": "archive", "rows": sum(file.rows for file in files)})

@@ -52,7 +52,7 @@ def run(
 ) -> Summary:
     """Writes the last message of each key of one topic to a topic or into a lake.
 
-    A topic `to` that is not there is made, with the partitions of the source. The same messages are written to it
+    A topic `to` that does not exist is created, with the partitions of the source. The same messages are written
     once: a run over the same offsets does nothing, unless it has another `run_id`. What a lake had of the topic is
     replaced.
     """
@@ -131,7 +131,7 @@ class LastValues(NamedTuple):
     ranges: dict[int, tuple[int, int]]
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Writes rows that come by partition and offset; answers with the files."""
+        """Writes rows that come by partition and offset; returns the files."""
         attempt = SystemRandomness().token(_ATTEMPT_BYTES).hex()
         runs = (each for batch in batches for each in by_partition(batch))
         for partition, group in groupby(runs, key=lambda each: each[0]):

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def last_by_key(frame: "DataFrame", *, keep_tombstones: bool = False) -> "DataFrame":
-    """One row a key with the columns of the source; messages without a key are left out.
+    """One row per key with the columns of the source; messages without a key are left out.
 
     Within a partition the highest offset is last. A key that is in several (partitions were added) has its last
     message where the broker stored one last.

@@ -1,4 +1,4 @@
-"""The columns of a dead letter, made from those of the message that it is in the dead-letter topic. Pure."""
+"""The columns of a dead letter, made from those of its message in the dead-letter topic. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -34,8 +34,9 @@ DEAD_LETTER_TYPES = {
     "headers": "map<string,binary>",
     "priority": "string",
 }
-"""`letter_topic`, `letter_partition` and `letter_offset` say where a letter is, `topic`, `partition` and `offset`
-where its message was. `died_at` is when it came to the dead-letter topic; `headers` are the message's own."""
+"""`letter_topic`, `letter_partition` and `letter_offset` say where a dead letter is; `topic`, `partition` and
+`offset` say where its message was. `died_at` is when it came to the dead-letter topic; `headers` are those of the
+message."""
 DEAD_LETTER_COLUMNS = tuple(DEAD_LETTER_TYPES)
 _ARROW_TYPES = {
     "string": pa.string(),
@@ -62,14 +63,14 @@ Integers = npt.NDArray[np.int64]
 
 
 def columns_in(sql: str | None) -> set[str]:
-    """The columns of a letter that an expression may use: those whose name is a word in it, or all for a star."""
+    """The columns of a dead letter that an expression may use: those it has as a word, or all for a star."""
     text = (sql or "").lower()
     words = set("".join(mark if mark.isalnum() or mark == "_" else " " for mark in text).split())
     return set(DEAD_LETTER_COLUMNS) if "*" in text else words & set(DEAD_LETTER_COLUMNS)
 
 
 def message_columns(columns: Iterable[str]) -> tuple[str, ...]:
-    """What of a message makes these columns of a letter, in the order of the source's."""
+    """Which columns of a message are needed for these of a dead letter, in the order of the source."""
     wanted = {*_PLACE, *(_MESSAGE_COLUMNS.get(name, "headers") for name in columns if name != "id")}
     return tuple(name for name in MESSAGE_SCHEMA.names if name in wanted)
 

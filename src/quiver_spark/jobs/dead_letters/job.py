@@ -1,7 +1,7 @@
-"""`dead-letters`: what died where and why, and a selection of it sent back to work.
+"""`dead-letters`: reports on dead letters, and redrives of selected ones.
 
-Letters are read by Spark. They are sent back by the broker itself, which knows each letter once: it leaves the
-dead-letter topic when the decision is on disk, so a run that is repeated sends nothing back twice.
+Spark reads the dead letters. The broker itself redrives them: a dead letter is removed from its topic when the
+decision is on disk, so a repeated run redrives nothing twice.
 """
 
 import sys
@@ -47,7 +47,7 @@ def report(
 ) -> Summary:
     """Counts the dead letters of the topics that the source options name; of all topics when they name none.
 
-    `rows` are letters that are there: not those that were sent back or purged. `details` has the tables `topics`,
+    `rows` does not count dead letters that were redriven or purged. `details` has the tables `topics`,
     `errors` (the `top` most frequent), `attempts` and `times` (by `bucket`). `where` is SQL over the columns of a
     letter, `errors` are patterns of LIKE. With `out` the report is also written into that directory.
     """
@@ -106,10 +106,10 @@ def redrive(
     dry_run: bool = False,
     show_progress: bool | None = None,
 ) -> Summary:
-    """Sends the letters that fit back to where they came from, or to the topic `into`; each once.
+    """Redrives the selected dead letters to where they came from, or to the topic `into`; each once.
 
-    What is sent back is fixed when a run begins: with `limit` the oldest. With a `run_id` that is kept in the
-    directory `state`, and a run under the same id sends back what is left of it. `rate` is letters a second at most.
+    The selection is fixed when a run begins: with `limit` the oldest. With a `run_id` that is kept in the
+    directory `state`, and a run under the same id sends back what is left of it. `rate` is the maximum per second.
     `rows` are those that the broker took; `gone` in the details those that somebody else had taken meanwhile.
     """
     _check_redrive(source, rate, limit, run_id, state)
@@ -152,7 +152,7 @@ class _Plan:
         self.record = self._records.begin(run_id, RunRecord(asked, found.ranges, Times(), 0))
 
     def keep(self, ranges: list[Range]) -> None:
-        """A limit has chosen among the letters: there are no others in these ranges."""
+        """A limit has chosen among the dead letters: there are no others in these ranges."""
         self.record.ranges, self.record.done = ranges, 1
         self._records.keep(self._id, self.record)
 

@@ -73,8 +73,8 @@ def select_dead_letters(
 
 
 def cut_at(ranges: Iterable[Range], selected: Selected) -> list[Range]:
-    """The ranges up to the last selected letter of each. Letters of a partition are in the order of their death, so
-    those that a limit chose as the oldest are all that fit in these. Pure."""
+    """The ranges up to the last selected dead letter of each. Those of a partition are in the order of `died_at`, so
+    the oldest ones that a limit chose are all that match in these ranges. Pure."""
     return [each._replace(stop=_behind(selected.get(each[:2]), each.start)) for each in ranges]
 
 
@@ -83,7 +83,7 @@ def _behind(offsets: IntervalSet | None, otherwise: int) -> int:
 
 
 def batch_size(bytes_each: float, rate: int | None) -> int:
-    """Letters of one request: it stays short, and with a rate it is a second's worth at most. Pure."""
+    """The size of a request: it stays short, and with a rate it is at most what one second allows. Pure."""
     most = min(_BATCH_LETTERS, int(_BATCH_BYTES / max(1.0, bytes_each)))
     return max(1, most if rate is None else min(most, rate))
 

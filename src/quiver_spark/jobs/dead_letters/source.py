@@ -99,7 +99,7 @@ def _pieces(options: ReadOptions, names: Sequence[str]) -> dict[TopicAndPartitio
 
 
 def find_removed(options: ReadOptions, found: DeadLetterRanges) -> dict[TopicAndPartition, IntervalSet]:
-    """Which offsets in these ranges were sent back or purged."""
+    """Which offsets in these ranges were redriven or purged."""
     removed: dict[TopicAndPartition, IntervalSet] = {}
     if options.path is None:
         client = broker_client(options.bootstrap, options.timeout_seconds)
@@ -123,9 +123,9 @@ def dead_letter_frame(
     removed: Mapping[TopicAndPartition, IntervalSet],
     columns: Collection[str],
 ) -> "DataFrame":
-    """The letters in these ranges, with these columns. They are typed where the log is read.
+    """The dead letters in these ranges, with these columns. They are typed where the log is read.
 
-    What is gone when it is read was sent back or purged meanwhile: that is no data loss.
+    What is gone when it is read was redriven or purged meanwhile: that is not data loss.
     """
     chosen = options._replace(
         topics=tuple(dict.fromkeys(each.topic for each in ranges)),
@@ -150,7 +150,7 @@ class DeadLetterReader(NamedTuple):
     removed: dict[TopicAndPartition, IntervalSet]
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The letters of the tasks with these numbers."""
+        """The dead letters of the tasks with these numbers."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for piece in self.tasks[number]:

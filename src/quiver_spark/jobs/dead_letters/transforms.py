@@ -1,4 +1,4 @@
-"""Dead letters as typed columns, which of them are meant, and what they add up to. Pure."""
+"""Dead letters as typed columns, selections of them, and their counts. Pure."""
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
@@ -28,12 +28,12 @@ COUNTED = ("topic", "group", "reason", "error", "attempts", "died_at", *ID_COLUM
 """What a report looks at."""
 _GRAIN = ("topic", "group", "reason", "error", "attempts", "time", *ID_COLUMNS[:2])
 TABLES = {"topics": ("topic", "group", "reason"), "attempts": ("attempts",), "times": ("time",)}
-"""By which columns letters are counted."""
+"""By which columns dead letters are counted."""
 ERRORS = ("topic", "error")
 
 
 class Selection(NamedTuple):
-    """Which letters are meant: those that fit everything given. Nothing given: all."""
+    """A selection of dead letters: those that match every given condition; all when none is given."""
 
     where: str | None = None
     """SQL over the columns of `letters`."""
@@ -74,7 +74,7 @@ def dead_letter_schema(columns: Sequence[str]) -> str:
 
 
 def without_removed(messages: pa.RecordBatch, removed: IntervalSet) -> pa.RecordBatch:
-    """Messages of one partition of a dead-letter topic without those that were sent back or purged."""
+    """Messages of one partition of a dead-letter topic without those that were redriven or purged."""
     if not removed:
         return messages
     starts, stops = np.frombuffer(removed.pack(), np.int64).reshape(2, -1)
@@ -85,7 +85,7 @@ def without_removed(messages: pa.RecordBatch, removed: IntervalSet) -> pa.Record
 
 
 def offset_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """From rows of letters (columns ID_COLUMNS), in any order, to runs of neighbours (RUN_COLUMNS)."""
+    """From rows of dead letters (columns ID_COLUMNS), in any order, to runs of consecutive offsets (RUN_COLUMNS)."""
     for batch in batches:
         if batch.num_rows == 0:
             continue
@@ -101,9 +101,9 @@ def offset_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def counted(frame: "DataFrame", bucket: str) -> "DataFrame":
-    """Letters counted as finely as a report ever asks; `time` is the bucket (hour, day) in which they died.
+    """Dead letters counted as finely as any report needs; `time` is the bucket (hour, day) of `died_at`.
 
-    The first and the last offset are those of one partition, in which offsets are in the order of death.
+    The first and the last offset are of one partition, where offsets are in the order of `died_at`.
     """
     from pyspark.sql.functions import count, date_trunc, lit
     from pyspark.sql.functions import max as greatest
@@ -137,7 +137,7 @@ def tables(fine: "DataFrame") -> "DataFrame":
 
 
 def top_errors(fine: "DataFrame", top: int) -> "DataFrame":
-    """The errors that most letters have, topic by topic; null is none."""
+    """The most frequent errors, topic by topic; null is none."""
     from pyspark.sql.functions import col
 
     added = fine.groupBy(*ERRORS).agg(*_added())

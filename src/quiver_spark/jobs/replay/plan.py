@@ -11,7 +11,7 @@ from quiver_spark.source.slices import Slice, limit_rows
 
 BATCH_ROWS = 10_000_000
 PACE_SECONDS = 5
-"""With a rate, a batch is what may be written in so much time."""
+"""With a rate, a batch is what may be written in this time."""
 
 
 def batch_rows(rate: int | None) -> int:
@@ -37,7 +37,7 @@ def batches(ranges: Sequence[Range], most_rows: int) -> Iterator[tuple[Range, ..
 
 
 def _one_after_the_other(ranges: Sequence[Range]) -> list[list[Range]]:
-    """Ids grow: the topic with the lowest was there first."""
+    """Ids grow: the topic with the lowest id is the oldest."""
     ids = {topic: sorted({each.topic_id for each in ranges if each.topic == topic}) for topic, *_ in ranges}
     found: dict[int, list[Range]] = {}
     for each in ranges:

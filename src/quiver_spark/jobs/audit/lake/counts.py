@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from quiver.model.errors import CorruptData, OffsetOutOfRange, QuiverError
-from quiver.reader.stored_frames import StoredFrame
+from quiver.reader.stored_frame import StoredFrame
 from quiver.records.columns import OFFSET_DELTA, TIMESTAMP
 from quiver.records.header import FrameHeader
 from quiver.records.read import OpenFrame

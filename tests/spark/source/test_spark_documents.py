@@ -12,7 +12,7 @@ from spark.topic_rows import new_topic, publish, sdk_rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def _examples(document: str) -> list[str]:

@@ -65,7 +65,7 @@ class Driver:
                 [sys.executable, str(here / "query_driver.py"), *words],
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": str(here.parent)},
+                env={**os.environ, "PYTHONPATH": str(here.parents[1])},
                 start_new_session=True,
             )
 

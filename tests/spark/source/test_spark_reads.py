@@ -64,6 +64,17 @@ def test_every_column_of_every_row(load: Load, mixed: tuple[str, list[Row], set[
     assert load(topic, minPartitions=13).rdd.getNumPartitions() >= 13
 
 
+def test_the_same_rows_from_files(
+    spark: SparkSession, spark_broker: BrokerProcess, mixed: tuple[str, list[Row], set[Any]]
+) -> None:
+    topic, committed = mixed[:2]
+    frame = spark.read.format("quiver").option("topic", topic).load(str(spark_broker.data_dir))
+    assert spark_rows(frame) == committed
+    assert frame.where("key = CAST('key-3' AS BINARY) AND partition = 0").count() == len(
+        [row for row in committed if row.key == b"key-3" and row.partition == 0]
+    )
+
+
 def test_uncommitted_rows_on_request(
     load: Load, mixed: tuple[str, list[Row], set[Any]], spark_broker: BrokerProcess
 ) -> None:

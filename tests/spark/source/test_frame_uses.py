@@ -4,6 +4,7 @@ from functools import reduce
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
@@ -132,3 +133,26 @@ def test_a_session_of_ones_own(spark: SparkSession, spark_broker: BrokerProcess)
     assert frame.count() == 10
     publish(spark_broker, topic, 5)
     assert frame.count() == 15
+
+
+REFUSED = r"Spark does not pass the options of CREATE TABLE .* Use CREATE TEMPORARY VIEW name USING quiver OPTIONS"
+
+
+def test_tables_of_the_catalog_are_refused_with_the_way_that_works(
+    spark: SparkSession, spark_broker: BrokerProcess
+) -> None:
+    topic = new_topic(spark_broker, partitions=1)
+    publish(spark_broker, topic, 3)
+    options = f"USING quiver OPTIONS (bootstrap '{spark_broker.address}', topic '{topic}')"
+    for made in (
+        f"TABLE refused {options}",
+        f"TABLE refused (offset BIGINT) {options}",
+        "TABLE refused USING quiver",
+    ):
+        with pytest.raises(PySparkException, match=REFUSED):
+            spark.sql(f"CREATE {made}")
+    with pytest.raises(PySparkException, match=REFUSED):
+        spark.range(1).selectExpr("CAST(id AS STRING) AS value").write.format("quiver").saveAsTable("refused")
+    assert not spark.catalog.tableExists("refused")
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW taken {options}")
+    assert spark.sql("SELECT count(*) FROM taken").first() == (3,)
