@@ -25,7 +25,6 @@ CROWDED = {
     "src/quiver/model": "a module per value type, nothing else",
     "tests/spark": "one session, shared by all of them",
     "tests/unit/records": "a module per module of quiver.records",
-    "tests/unit/spark": "a module per module of quiver_spark that needs no session",
 }
 
 MAX_PARAMETERS = 6
@@ -34,7 +33,6 @@ OPTIONS_OF_USERS = ("src/quiver/client/", "src/quiver/app/embedded.py", "src/qui
 LONG_PARAMETER_LISTS = {
     "src/quiver/delays/partition/": "a part of the broker that is put together in one place",
     "src/quiver/gateways/": "a part of the broker that is put together in one place",
-    "src/quiver/log/": "a log's settings",
     "src/quiver/messages/": "the fields of the request",
     "src/quiver/queues/": "the fields of the request",
     "src/quiver/records/": "the fields of a frame header",
@@ -55,10 +53,7 @@ NOT_COUNTED = {
     "TypedDict",
 }
 """Ports, values and errors: a family of them says what is alike, and shares no state."""
-DEEP_CLASSES = {
-    "src/quiver/log/segment_log.py": "a log in the making of parts that it holds",
-    "src/quiver/log/segment_files.py": "a log in the making of parts that it holds",
-}
+DEEP_CLASSES: dict[str, str] = {}
 
 MAX_PROSE_COLUMNS = 100
 WIDE_DOCUMENTS: dict[str, str] = {}
@@ -90,8 +85,6 @@ METAPHORS_ALLOWED = {
     "src/quiver/broker/": "its words are still being replaced",
     "src/quiver/dead_letters/": "its words are still being replaced",
     "src/quiver/delays/": "its words are still being replaced",
-    "src/quiver/gateways/": "its words are still being replaced",
-    "src/quiver/log/": "its words are still being replaced",
     "src/quiver/messages/": "its words are still being replaced",
     "src/quiver/model/": "its words are still being replaced",
     "src/quiver/outbox/": "its words are still being replaced",
@@ -99,14 +92,8 @@ METAPHORS_ALLOWED = {
     "src/quiver/schedules/": "its words are still being replaced",
     "src/quiver/storage/": "its words are still being replaced",
     "src/quiver/structures/": "its words are still being replaced",
-    "src/quiver/system/": "its words are still being replaced",
     "src/quiver/testing/": "its words are still being replaced",
-    "src/quiver/topics/": "its words are still being replaced",
     "src/quiver/transactions/": "its words are still being replaced",
-    "src/quiver/telemetry/": "its words are still being replaced",
-    "src/quiver/records/": "its words are still being replaced",
-    "src/quiver/partition/": "its words are still being replaced",
-    "src/quiver/protocol/": "its words are still being replaced",
     "src/quiver_spark/": "its words are still being replaced",
 }
 

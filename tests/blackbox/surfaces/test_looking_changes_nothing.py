@@ -109,7 +109,7 @@ CHANGING_METHODS = {
     "dead_letters": set(),
     "delayed": {"cancel", "cancel_many"},
     "schedules": {"add", "alter", "pause", "resume", "run", "remove"},
-    "transactions": {"abort", "commit", "abort_all"},
+    "transactions": {"abort", "commit", "abort_all", "init"},
 }
 
 LOOKING_COMMANDS: dict[str, list[str]] = {

@@ -10,7 +10,7 @@ from quiver.log.compaction import latest_keys, survey
 from quiver.log.compaction.job import Scope
 from quiver.log.compaction.key_hash import KeyHash, Words
 from quiver.log.compaction.latest_keys import HashCollision, LatestKeys
-from quiver.log.compaction.segment_pass import survey_anew
+from quiver.log.compaction.segment_pass import survey_again
 from quiver.log.compaction.source import MemorySource
 from unit.log.keyed import keyed_frame
 
@@ -111,7 +111,7 @@ def test_colliding_keys_cost_another_try_and_never_a_message(monkeypatch: pytest
     for n in range(20):
         WeakHash.seeds = 0
         try:
-            result = survey_anew([source], Scope(), bytes([n]) * 32)
+            result = survey_again([source], Scope(), bytes([n]) * 32)
         except HashCollision:
             collided += 1
             continue

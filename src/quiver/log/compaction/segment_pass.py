@@ -30,7 +30,7 @@ def run_pass(job: Job, files: Files) -> Iterator[Report]:
     """Reports are given as soon as they are true: a segment may be put in its place while the next is written."""
     directory = Path(job.directory)
     sources = [FileSource(files, directory, each.base_offset, each.size, each.is_sound) for each in job.segments]
-    result = survey_anew(sources, job.scope, job.seed)
+    result = survey_again(sources, job.scope, job.seed)
     yield result.totals
     if job.dry_run:
         return
@@ -39,7 +39,7 @@ def run_pass(job: Job, files: Files) -> Iterator[Report]:
         yield _write_group(group, target, files, job.shape)
 
 
-def survey_anew(sources: Sequence[Source], scope: Scope, seed: bytes) -> Survey:
+def survey_again(sources: Sequence[Source], scope: Scope, seed: bytes) -> Survey:
     """A survey with a secret seed, and with others made from it while keys collide."""
     for _ in range(_SEEDS_TRIED - 1):
         try:

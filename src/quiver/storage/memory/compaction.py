@@ -8,7 +8,7 @@ from quiver.log.compaction.job import Scope, Shape, Surveyed
 from quiver.log.compaction.key_hash import SEED_BYTES
 from quiver.log.compaction.progress import Pass, Progress
 from quiver.log.compaction.rewriting import surviving_frames
-from quiver.log.compaction.segment_pass import survey_anew
+from quiver.log.compaction.segment_pass import survey_again
 from quiver.log.compaction.source import MemorySource
 from quiver.log.memory_frames import MemoryFrames, MemorySegment
 from quiver.storage.port import Compacted, Compaction, Dirt
@@ -75,7 +75,7 @@ class MemoryCompaction:
             aborted=compaction.aborted,
             max_keys=2**62,
         )
-        result = survey_anew(sources, scope, self._randomness.token(SEED_BYTES))
+        result = survey_again(sources, scope, self._randomness.token(SEED_BYTES))
         shape = Shape(segment_bytes=self._frames.limits.segment_bytes, max_span_ms=compaction.max_span_ms)
         replacements: list[_Replacement] = []
         for group in [] if compaction.dry_run else groups(result.segments, result.totals.damaged, shape):

@@ -139,7 +139,7 @@ class QueuePartition:
 
     @staticmethod
     def _is_of_delivery(task: "asyncio.Task[Any]") -> bool:
-        return any(name in repr(task.get_coro()) for name in ("Carrier", "QueueJournal._carry"))
+        return any(name in repr(task.get_coro()) for name in ("OutboxRelay", "QueueJournal._carry"))
 
     async def carry(self, source: MoveSource, move: Move) -> None:
         """As the mover of dead letters."""

@@ -234,7 +234,7 @@ def _cooperative_routes(routes: MembershipRoutes) -> dict[str, Operation]:
     return {
         "heartbeat/cooperative": Operation(
             handler=routes.heartbeat_cooperative,
-            summary="A member's sign of life; hears what it has and what it is to let go of",
+            summary="A member's heartbeat; returns its partitions and those to revoke",
             response=CooperativeResponse,
             **_HEARTBEAT,
         ),

@@ -90,7 +90,7 @@ class PollRoute:
     async def _wait(
         self, request: Request, group: str, member_id: str, timeout_ms: int, limit: int
     ) -> "list[PolledPartition]":
-        """Polls while the client is there: what nobody hears of must not count as received."""
+        """Polls while the client is there: what nobody receives must not count as received."""
         poll = self._broker.poll
         polling = asyncio.ensure_future(poll.poll(group, member_id, timeout_ms=timeout_ms, limit=limit))
         leaving = asyncio.ensure_future(request.client_gone())

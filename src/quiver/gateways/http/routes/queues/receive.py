@@ -82,7 +82,7 @@ class ReceiveRoute:
         return StreamedResponse(streamed_messages(media, shown_runs(received), size.messages), media)
 
     async def _wait(self, request: Request, topic: str, wanted: ReceiveRequest) -> "list[Received]":
-        """Receives while the client is there: what nobody hears of must not count as delivered."""
+        """Receives while the client is there: what nobody receives must not count as delivered."""
         asked = _asked(topic, wanted, request.connection, self._broker.clock.now_ms())
         receiving = asyncio.ensure_future(self._broker.queues.receive(asked))
         leaving = asyncio.ensure_future(request.client_gone())
