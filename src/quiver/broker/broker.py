@@ -22,6 +22,8 @@ from quiver.model.numbers import HIGHEST
 from quiver.model.position import Position
 from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame
+from quiver.queues.context import QueueContext
+from quiver.queues.depth import QueueDepths
 from quiver.queues.service import Queues
 from quiver.queues.stats import QueueStats
 from quiver.schedules.service import Schedules
@@ -84,6 +86,7 @@ class Broker:
         self._browse = Browse(self._partitions, clock=self.clock)
         self.groups = Groups(clock=self.clock)
         self.queues = self._new_queues(randomness)
+        self.queue_depths = QueueDepths(self.queues.depths, self._catalogue, self.delays, clock=self.clock)
         self.queue_stats = QueueStats(self._catalogue, self._partitions, self.groups, self.queues, clock=self.clock)
         self.streams = Streams(
             self.groups, self._catalogue, self._partitions, self.queues, clock=self.clock, randomness=randomness
@@ -94,14 +97,7 @@ class Broker:
         self.transactions = self._new_transactions(coordinator)
         self.poll = Poll(self.groups, self.streams, self.queues, self._catalogue, self._partitions, clock=self.clock)
         self.poll_members = PollMembers(self.streams, self.poll.sessions)
-        mover = DeadLetterMover(
-            self._catalogue,
-            self._partitions,
-            group_name=lambda group_id: self.groups.name_of(group_id) or str(group_id),
-            topics=self._topics,
-            clock=self.clock,
-        )
-        self.dead_letters = DeadLetters(self._catalogue, self._partitions, mover, queues=lambda: self.queues)
+        self.dead_letters = DeadLetters(self._catalogue, self._partitions, self.queues)
         self.schedules = Schedules(
             self._catalogue,
             self._partitions,
@@ -121,19 +117,11 @@ class Broker:
         self._started_at = self.clock.monotonic()
 
     def _new_queues(self, randomness: Randomness) -> Queues:
-        return Queues(
-            self._storage,
-            self._catalogue,
-            self._partitions,
-            self.groups,
-            clock=self.clock,
-            lease_clock=SteadyClock(self.clock),
-            randomness=randomness,
-            limits=self.limits,
-            move_to_dlq=lambda delivery, move: self.dead_letters.move_to_dlq(delivery, move),
-            pending_delays=self.delays.pending_count,
-            history=self.settings.delivery_history,
+        mover = DeadLetterMover(self._catalogue, self._partitions, self._topics, groups=self.groups, clock=self.clock)
+        context = QueueContext(
+            self.clock, SteadyClock(self.clock), randomness, self.limits, self.settings.delivery_history
         )
+        return Queues(self._storage, self._catalogue, self._partitions, self.groups, mover, context)
 
     def _new_transactions(self, coordinator: Coordinator) -> Transactions:
         applier = DecisionApplier(

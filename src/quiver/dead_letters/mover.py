@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from quiver.dead_letters.headers import DeadLetterOrigin, to_dead_letter, to_message
+from quiver.groups.service import Groups
 from quiver.messages.stored_rows import StoredRow, read_rows
 from quiver.model.dead_letter import dead_letter_topic
 from quiver.model.errors import PartitionNotFound, TopicExists, TopicNotFound
@@ -19,15 +20,13 @@ from quiver.outbox.append import append_again, append_moved
 from quiver.outbox.outbox import Move, mover_id
 from quiver.outbox.packing import Placed, packed
 from quiver.partition.partition import Partition
+from quiver.queues.journal.moves import MoveSource
 from quiver.queues.state.port import Dead, Run
 from quiver.structures.offset_ranges import ranges_of
 from quiver.system.clock import Clock
 from quiver.topics.admin import TopicAdmin
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-
-if TYPE_CHECKING:
-    from quiver.queues.partition.partition_queue import PartitionQueue
 
 logger = logging.getLogger(__name__)
 
@@ -41,43 +40,44 @@ class DeadLetterMover:
 
     def __init__(
         self,
-        metadata: TopicCatalogue,
+        catalogue: TopicCatalogue,
         partitions: Partitions,
-        *,
-        group_name: Callable[[int], str],
         topics: TopicAdmin,
+        *,
+        groups: Groups,
         clock: Clock,
     ) -> None:
-        self._metadata = metadata
+        self._catalogue = catalogue
         self._partitions = partitions
-        self._group_name = group_name
+        self._groups = groups
         self._topics = topics
         self._clock = clock
         self._making = asyncio.Lock()
 
-    async def carry(self, queue: "PartitionQueue", move: Move) -> None:
+    async def carry(self, source: MoveSource, move: Move) -> None:
         """Raises QuiverError when it has to be tried again."""
         if move.target.topic_id:
-            await self._redrive(queue, move)
+            await self._redrive(source, move)
         else:
-            await self._move_to_dlq(queue, move)
+            await self._move_to_dlq(source, move)
 
-    async def _move_to_dlq(self, queue: "PartitionQueue", move: Move) -> None:
+    async def _move_to_dlq(self, source: MoveSource, move: Move) -> None:
         try:
-            topic = self._metadata.topic_by_id(queue.topic_id)
+            topic = self._catalogue.topic_by_id(source.place.topic_id)
         except TopicNotFound:
             return
         group_id, dead = msgspec.convert(move.content, tuple[int, list[Dead]])
         target = await self._dead_letter_partition(topic, move.target.partition)
-        group, now_ms = self._group_name(group_id), self._clock.now_ms()
+        group, now_ms = self._groups.name_of(group_id) or str(group_id), self._clock.now_ms()
         places = _places([(entry.start, entry.end) for entry in dead])
         ends = {offset: entry for entry in dead for offset in range(entry.start, entry.end)}
 
         def change(row: StoredRow) -> NewMessage:
-            return to_dead_letter(row, DeadLetterOrigin(topic.name, queue.number, group, now_ms, ends[row.offset]))
+            origin = DeadLetterOrigin(topic.name, source.place.partition, group, now_ms, ends[row.offset])
+            return to_dead_letter(row, origin)
 
-        mover = mover_id("dead_letters", queue.topic_id, queue.number)
-        async for frame in packed(_read(queue.partition, places, change)):
+        mover = mover_id("dead_letters", source.place.topic_id, source.place.partition)
+        async for frame in packed(_read(source.partition, places, change)):
             await append_moved(
                 target,
                 mover=mover,
@@ -86,16 +86,16 @@ class DeadLetterMover:
                 schema_id=frame.schema_id,
             )
 
-    async def _redrive(self, queue: "PartitionQueue", move: Move) -> None:
+    async def _redrive(self, source: MoveSource, move: Move) -> None:
         places = _places(msgspec.convert(move.content, list[Run]))
         try:
             target = self._partitions.get(*move.target)
         except (TopicNotFound, PartitionNotFound) as problem:
-            await self._give_up(queue, places, problem)
+            await self._give_up(source, places, problem)
             return
         now_ms = self._clock.now_ms()
-        mover = mover_id("redrive", queue.topic_id, queue.number)
-        async for frame in packed(_read(queue.partition, places, lambda row: to_message(row, now_ms))):
+        mover = mover_id("redrive", source.place.topic_id, source.place.partition)
+        async for frame in packed(_read(source.partition, places, lambda row: to_message(row, now_ms))):
             await append_moved(
                 target,
                 mover=mover,
@@ -104,22 +104,22 @@ class DeadLetterMover:
                 schema_id=frame.schema_id,
             )
 
-    async def _give_up(self, queue: "PartitionQueue", places: dict[int, int], problem: Exception) -> None:
+    async def _give_up(self, source: MoveSource, places: dict[int, int], problem: Exception) -> None:
         """The topic was deleted after the letters had left for it: they become dead letters again."""
-        logger.warning("dead letters of %s come back: %s", queue.partition.name, problem)
-        async for frame in packed(_read(queue.partition, places, lambda row: row.message)):
-            await append_again(queue.partition, messages=frame.messages, schema_id=frame.schema_id)
+        logger.warning("dead letters of %s come back: %s", source.partition.name, problem)
+        async for frame in packed(_read(source.partition, places, lambda row: row.message)):
+            await append_again(source.partition, messages=frame.messages, schema_id=frame.schema_id)
 
     async def _dead_letter_partition(self, topic: Topic, number: int) -> Partition:
         """A partition of the dead-letter topic, which has as many as the topic itself."""
         name, count = dead_letter_topic(topic.name), max(topic.config.partitions, number + 1)
         async with self._making:
             try:
-                found = self._metadata.topic(name)
+                found = self._catalogue.topic(name)
             except TopicNotFound:
                 with contextlib.suppress(TopicExists):
                     await self._topics.create(name, _settings(topic, count))
-                found = self._metadata.topic(name)
+                found = self._catalogue.topic(name)
             if found.config.partitions < count:
                 found = await self._topics.alter(name, {"partitions": count})
         return self._partitions.get(found.id, number)

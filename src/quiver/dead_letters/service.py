@@ -5,9 +5,8 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from quiver.dead_letters.mover import DeadLetterMover
 from quiver.dead_letters.search import DeadLetterPartition, Search, dead_letter_size, find_dead_letters
 from quiver.model.dead_letter import SUFFIX, DeadLetter, DeadLetterCursor, DeadLetterId, dead_letter_topic
 from quiver.model.errors import InvalidRequest, TopicNotFound
@@ -15,15 +14,13 @@ from quiver.model.limits import MIB
 from quiver.model.names import check_name
 from quiver.model.topic import Topic
 from quiver.outbox.outbox import Move, Target
+from quiver.queues.partition.partition_queue import PartitionQueue
+from quiver.queues.service import Queues
 from quiver.queues.state.port import Run, Settlement
 from quiver.structures.murmur2 import partition_for
 from quiver.structures.offset_ranges import ranges_of
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-
-if TYPE_CHECKING:
-    from quiver.queues.partition.partition_queue import PartitionQueue
-    from quiver.queues.service import Queues
 
 MAX_LIMIT = 10_000
 IDS_SHOWN = 1000
@@ -64,24 +61,12 @@ class RemovedDeadLetterPage(NamedTuple):
 
 
 class DeadLetters:
-    def __init__(
-        self,
-        metadata: TopicCatalogue,
-        partitions: Partitions,
-        dead_letter_mover: DeadLetterMover,
-        *,
-        queues: "Callable[[], Queues]",
-    ) -> None:
+    def __init__(self, metadata: TopicCatalogue, partitions: Partitions, queues: Queues) -> None:
         self._metadata = metadata
         self._partitions = partitions
-        self._burial = dead_letter_mover
         self._queues = queues
         self._taking: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         """By dead-letter topic: letters are taken by one at a time, so that none is taken twice."""
-
-    async def move_to_dlq(self, queue: "PartitionQueue", move: Move) -> None:
-        """Carries out a move of dead letters, there or back; raises QuiverError when it has to be tried again."""
-        await self._burial.carry(queue, move)
 
     async def page(self, topic: str, search: Search, *, limit: int = 1000, skip: int = 0) -> DeadLetterPage:
         """A page of letters. A topic without dead letters has an empty one. Large letters make a page shorter."""
@@ -172,7 +157,7 @@ class DeadLetters:
         for letter in letters:
             by_partition[letter.partition].append(letter)
         for number, held in by_partition.items():
-            queue = await self._queues().partition_queue(topic, number)
+            queue = await self._queues.partition_queue(topic, number)
             moves = [] if target is None else _moves(queue, held, target)
             await queue.remove_dead_letters(_runs(held), moves)
             await queue.dead_letters_arrived(Settlement([], moves=moves))
@@ -199,7 +184,7 @@ class DeadLetters:
             return None
 
     def _sources(self, topic: Topic) -> list[DeadLetterPartition]:
-        known = self._queues().partition_queues(topic.id)
+        known = self._queues.partition_queues(topic.id)
         return [
             DeadLetterPartition(number, partition, known[number].removed)
             if number in known
@@ -246,7 +231,7 @@ async def _slices(walk: AsyncIterator[DeadLetter], limit: int | None) -> AsyncIt
 
 
 def _moves(
-    queue: "PartitionQueue", letters: Iterable[DeadLetter], target: Callable[[DeadLetter], Target]
+    queue: PartitionQueue, letters: Iterable[DeadLetter], target: Callable[[DeadLetter], Target]
 ) -> list[Move]:
     """A move for each target and priority, begun."""
     by_target: defaultdict[tuple[Target, int], list[DeadLetter]] = defaultdict(list)
@@ -260,7 +245,7 @@ def _runs(letters: Sequence[DeadLetter]) -> list[Run]:
     return ranges_of(sorted(letter.offset for letter in letters))
 
 
-async def _free_room(queue: "PartitionQueue") -> None:
+async def _free_room(queue: PartitionQueue) -> None:
     """Letters at the front of the log that are gone, and not on their way any more, take no disk."""
     log = queue.partition.log
     on_their_way = (start for move in queue.outbox.open.values() if move.target.topic_id for start, _ in move.content)

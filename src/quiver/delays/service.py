@@ -80,11 +80,11 @@ class Delays:
         self, topic: Topic, number: int, frame: Frame, header: FrameHeader
     ) -> "asyncio.Future[Appended]":
         """Queues a checked frame; calls made in order are written in order."""
-        return self._partitions.when_open(topic, number, lambda delays: delays.arrivals.frame(frame, header))
+        return self._partitions.when_open(topic, number, lambda delays: delays.intake.frame(frame, header))
 
     def schedule_message(self, topic: Topic, number: int, message: NewMessage) -> "asyncio.Future[Appended]":
         """Queues one message; the future answers its id, or where the first message with its own id is."""
-        return self._partitions.when_open(topic, number, lambda delays: delays.arrivals.message(message))
+        return self._partitions.when_open(topic, number, lambda delays: delays.intake.message(message))
 
     def schedule_log(self, topic: Topic, number: int) -> "asyncio.Future[Partition]":
         """Where the delayed messages of a partition are, opened if need be."""
@@ -159,8 +159,8 @@ class Delays:
             cancelled += totals.cancelled
             expired += totals.expired
             lost += totals.lost
-            delay_ms += delays.transit.delay_ms_total
-            lateness.add(delays.transit.lateness)
+            delay_ms += delays.relay.delay_ms_total
+            lateness.add(delays.relay.lateness)
         average_ms = delay_ms / max(1, lateness.count)
         return DelayStats(pending, scheduled, delivered, cancelled, expired, lost, average_ms, lateness)
 

@@ -15,7 +15,7 @@ FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 10.0
 
 
-class Carrier:
+class OutboxRelay:
     """One task per target that has something to do. Belongs to the owner of the outbox and its event loop.
 
     The owner hands a move over once its journal has it (`submit`; at start-up all open ones) and says so when it took

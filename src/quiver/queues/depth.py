@@ -3,12 +3,20 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from quiver.delays.service import Delays
+from quiver.groups.service import Groups
 from quiver.groups.table import Group
-from quiver.model.errors import QuiverError
+from quiver.model.errors import Closed, GroupNotFound, QuiverError
+from quiver.model.topic import Topic
+from quiver.partition.lazy_registry import LazyRegistry
 from quiver.partition.partition import Partition
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.state.port import LEVELS, GroupState
 from quiver.records.header import HEADER_BYTES, read_stamped_header
+from quiver.system.clock import Clock
+from quiver.system.pace import paced
+from quiver.topics.catalogue import TopicCatalogue
+from quiver.topics.partitions import Partitions
 
 _BLOCKED_KEYS_SHOWN = 20
 
@@ -63,6 +71,95 @@ def queue_depth(group: str, parts: Iterable[PartitionDepth], *, now_ms: int, del
             consumers[consumer] = consumers.get(consumer, 0) + held
     blocked = sorted(blocked, key=lambda key: -key[1])[:_BLOCKED_KEYS_SHOWN]
     return QueueDepth(group, sum(ready), ready, leased, retrying, delayed, dead, oldest_age_ms, blocked, consumers)
+
+
+class PartitionDepths:
+    """Of queue groups, in the partitions of the topics that they have used."""
+
+    def __init__(
+        self,
+        catalogue: TopicCatalogue,
+        partitions: Partitions,
+        groups: Groups,
+        queues: LazyRegistry[PartitionQueue],
+        *,
+        lease_clock: Clock,
+    ) -> None:
+        self._catalogue = catalogue
+        self._partitions = partitions
+        self._groups = groups
+        self._queues = queues
+        self._lease_clock = lease_clock
+
+    async def of_group(self, group: str, *, with_age: bool = True) -> list[PartitionDepth]:
+        """In every topic that the group has used."""
+        found = []
+        for topic in self._catalogue.topics():
+            if self.uses(group, topic.id):
+                found += await self.of_topic(topic, group, with_age=with_age)
+        return found
+
+    async def of_topic(self, topic: Topic, group: str, *, with_age: bool = True) -> list[PartitionDepth]:
+        """Nothing when the topic was deleted meanwhile."""
+        known, found = self._queues.of(topic.id), []
+        of, now_ms = self._groups.group(group), self._lease_clock.now_ms()
+        async for number, partition in paced(enumerate(self._partitions.of(topic.id))):
+            try:
+                depth = await partition_depth(
+                    topic.name, number, partition, known.get(number), of, now_ms=now_ms, with_age=with_age
+                )
+            except Closed:
+                return []
+            found.append(depth)
+        return found
+
+    def groups_of(self, topic_id: int) -> set[str]:
+        """The queue groups that have used a topic."""
+        first = self._queues.get(topic_id, 0)
+        ids = set() if first is None else first.group_ids
+        names = {name for group_id in ids if (name := self._groups.name_of(group_id)) is not None}
+        return {name for name in names if self._groups.group(name).kind == "queue"}
+
+    def uses(self, group: str, topic_id: int) -> bool:
+        """Whether it is a queue group that has used a topic."""
+        found, first = self._groups.groups().get(group), self._queues.get(topic_id, 0)
+        if found is None or found.kind != "queue" or first is None:
+            return False
+        return first.state(found.id) is not None
+
+
+class QueueDepths:
+    def __init__(
+        self, partitions: PartitionDepths, catalogue: TopicCatalogue, delays: Delays, *, clock: Clock
+    ) -> None:
+        self._partitions = partitions
+        self._catalogue = catalogue
+        self._delays = delays
+        self._clock = clock
+
+    async def of_all(self, topic: str) -> list[QueueDepth]:
+        """Of every queue group that has used the topic, by name."""
+        found = self._catalogue.topic(topic)
+        names = sorted(self._partitions.groups_of(found.id))
+        # A group may be deleted while others are looked at.
+        return [
+            await self._depth(found, name) async for name in paced(names) if self._partitions.uses(name, found.id)
+        ]
+
+    async def of(self, topic: str, group: str) -> QueueDepth:
+        """GroupNotFound also when the group has never used the topic."""
+        found = self._catalogue.topic(topic)
+        if not self._partitions.uses(group, found.id):
+            raise GroupNotFound(
+                f"there is no queue group {group!r} in topic {topic!r}; it begins with its first receive", group=group
+            )
+        return await self._depth(found, group)
+
+    async def _depth(self, topic: Topic, group: str) -> QueueDepth:
+        parts = await self._partitions.of_topic(topic, group)
+        self._catalogue.topic_by_id(topic.id)
+        delayed = self._delays.pending_count(topic.id)
+        return queue_depth(group, parts, now_ms=self._clock.now_ms(), delayed=delayed)
 
 
 async def partition_depth(

@@ -7,19 +7,17 @@ from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 from quiver.groups.table import Group
-from quiver.model.errors import QuiverError, TopicNotFound
-from quiver.model.limits import Limits
-from quiver.model.position import Position
+from quiver.model.errors import QuiverError
 from quiver.model.receive import ReceiveRequest
 from quiver.model.settlement import NACK, SettleRequest
 from quiver.model.topic import Topic
-from quiver.queues.partition_queues import PartitionQueues
+from quiver.queues.context import QueueContext
+from quiver.queues.lease_times import LeaseTimes
 from quiver.queues.receive_call import PartitionLease, ReceiveCall, Received
 from quiver.queues.settle import SettleHandler
-from quiver.queues.topic_queue import TopicQueue
-from quiver.system.clock import Clock
-from quiver.system.pace import Pace, Turnstile
-from quiver.topics.partitions import Partitions
+from quiver.queues.topic.topic_queue import TopicQueue
+from quiver.queues.topic.topic_queues import TopicQueues
+from quiver.system.pace import Pace
 
 logger = logging.getLogger(__name__)
 
@@ -28,25 +26,13 @@ class ReceiveHandler:
     """Nothing is lost on the way: what was taken and does not reach its consumer is given back uncounted."""
 
     def __init__(
-        self,
-        partitions: Partitions,
-        partition_queues: PartitionQueues,
-        settle_handler: SettleHandler,
-        *,
-        clock: Clock,
-        lease_clock: Clock,
-        limits: Limits,
+        self, topic_queues: TopicQueues, settle: SettleHandler, times: LeaseTimes, context: QueueContext
     ) -> None:
-        self._partitions = partitions
-        self._partition_queues = partition_queues
-        self._settle_handler = settle_handler
-        self._clock = clock
-        self._lease_clock = lease_clock
-        self._limits = limits
-        self.queues: dict[tuple[int, int], TopicQueue] = {}
-        """By topic id and group id: those that were received from since the start."""
-        self._turnstile = Turnstile()
-        self._first = 0
+        self._topic_queues = topic_queues
+        self._settle = settle
+        self._times = times
+        self._clock = context.clock
+        self._max_bytes = context.limits.fetch_bytes
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def stop(self) -> None:
@@ -55,8 +41,8 @@ class ReceiveHandler:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def receive(self, request: ReceiveRequest, topics: Sequence[Topic], group: Group) -> list[Received]:
-        queues = await self._begun(topics, request.group, group, request.start)
-        max_bytes = max(1, min(request.max_bytes, self._limits.fetch_bytes))
+        queues = await self._topic_queues.begun(topics, request.group, group, request.start)
+        max_bytes = max(1, min(request.max_bytes, self._max_bytes))
         deadline = self._clock.monotonic() + request.wait_ms / 1000
         while True:
             call = ReceiveCall(request)
@@ -74,43 +60,12 @@ class ReceiveHandler:
             for topic, _, run in received
         ]
         if parts:
-            await self._settle_handler.settle(parts)
+            await self._settle.settle(parts)
 
     def give_back_later(self, received: Sequence[Received]) -> None:
         """The same, for those who cannot wait."""
         if received:
             self._spawn(self.give_back(received))
-
-    async def _begun(
-        self, topics: Sequence[Topic], name: str, group: Group, start: Position | None
-    ) -> list[TopicQueue]:
-        """The queues to ask, each topic being first in its turn."""
-        queues = []
-        for topic in topics:
-            queue = self.queues.get((topic.id, group.id))
-            if queue is None:
-                if not self._partitions.of(topic.id):
-                    raise TopicNotFound(topic=topic.name)
-                queue = TopicQueue(
-                    topic,
-                    name,
-                    group,
-                    self._partitions,
-                    self._partition_queues,
-                    turnstile=self._turnstile,
-                    clock=self._clock,
-                    lease_clock=self._lease_clock,
-                )
-                self.queues[topic.id, group.id] = queue
-            queue.configure(topic, group)
-            if not queue.has_begun:
-                await queue.begin(start)
-            queues.append(queue)
-        if len(queues) > 1:
-            self._first += 1
-            first = self._first % len(queues)
-            queues = queues[first:] + queues[:first]
-        return queues
 
     async def _take(self, call: ReceiveCall, queues: Sequence[TopicQueue], deadline: float) -> None:
         """Takes what there is, from all queues, or waits for the first that has something."""
@@ -162,7 +117,7 @@ class ReceiveHandler:
     async def _deliver_lease(self, lease: PartitionLease, max_bytes: int) -> list[Received]:
         queue, partition_queue, delivered = lease.queue, lease.partition_queue, 0
         try:
-            runs = await partition_queue.deliver(
+            runs = await partition_queue.issuer.deliver(
                 queue.group_id,
                 lease.lease_id,
                 lease.taken,
@@ -172,9 +127,9 @@ class ReceiveHandler:
             )
             delivered = sum(run.end - run.start for run in runs)
         finally:
-            self._partition_queues.note(partition_queue, lease.deadline_ms)
+            self._times.note(partition_queue, lease.deadline_ms)
             if delivered != lease.count:
-                queue.settled(partition_queue.number, frees=True)
+                queue.settled(partition_queue.place.partition, frees=True)
         return [Received(queue.topic, lease.visibility_ms, run) for run in runs]
 
     async def _return(self, leases: Iterable[PartitionLease]) -> None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from quiver.model.errors import QuiverError
 from quiver.model.receive import ReceiveRequest
 from quiver.model.topic import Topic
-from quiver.queues.fair_scheduler import ALL_LEVELS
-from quiver.queues.partition.partition_queue import DeliveredRun, PartitionQueue
+from quiver.queues.partition.lease_issuer import DeliveredRun
+from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.state.port import Taken
+from quiver.queues.topic.fair_scheduler import ALL_LEVELS
 
 if TYPE_CHECKING:
-    from quiver.queues.topic_queue import TopicQueue
+    from quiver.queues.topic.topic_queue import TopicQueue
 
 
 class Received(NamedTuple):
@@ -34,7 +35,7 @@ class PartitionLease:
     ) -> None:
         self.queue = queue
         self.partition_queue = partition_queue
-        self.lease_id = partition_queue.new_lease_id()
+        self.lease_id = partition_queue.issuer.new_lease_id()
         self.visibility_ms = visibility_ms
         self.deadline_ms = deadline_ms
         self.count = 0

@@ -2,30 +2,28 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from quiver.groups.service import Groups
 from quiver.model.dead_letter import dead_letter_topic, is_dead_letter_topic
 from quiver.model.errors import Closed, LeaseLost, QuiverError, ShuttingDown, TopicNotFound
-from quiver.model.queue import QueueSettings
 from quiver.model.receipt import Receipt
 from quiver.model.settlement import ACK, NACK, SettleRequest
 from quiver.model.transaction import LeasedAcks
+from quiver.queues.effective_settings import EffectiveSettings
+from quiver.queues.lease_times import LeaseTimes
 from quiver.queues.partition.lease_settler import PreparedAcks
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.partition_queues import PartitionQueues
 from quiver.queues.state.port import Refused, Settlement
+from quiver.queues.topic.topic_queues import TopicQueues
 from quiver.structures.offset_ranges import ranges_of
 from quiver.topics.catalogue import TopicCatalogue
 
 logger = logging.getLogger(__name__)
 
-_REASON_LENGTH = 1000
-"""Of an error text as much is kept; it is on the journal and in memory with every message."""
 _PARTS_AT_ONCE = 64
-
-OnSettled = Callable[[PartitionQueue, SettleRequest, Settlement], None]
 
 
 class ReceiptOutcome(NamedTuple):
@@ -53,16 +51,19 @@ class _Lease(NamedTuple):
 class SettleHandler:
     def __init__(
         self,
-        metadata: TopicCatalogue,
+        catalogue: TopicCatalogue,
         groups: Groups,
         queues: PartitionQueues,
-        *,
-        on_settled: OnSettled,
+        topic_queues: TopicQueues,
+        times: LeaseTimes,
+        settings: EffectiveSettings,
     ) -> None:
-        self._metadata = metadata
+        self._catalogue = catalogue
         self._groups = groups
-        self._partition_queues = queues
-        self._on_settled = on_settled
+        self._queues = queues
+        self._topic_queues = topic_queues
+        self._times = times
+        self._settings = settings
 
     async def settle(self, parts: Sequence[SettleRequest]) -> list[Settlement]:
         """Each part by itself, in their order; what is not refused is done and on disk."""
@@ -107,14 +108,14 @@ class SettleHandler:
         for (lease, offsets), part, old, settlement in zip(leases.items(), parts, before, settlements, strict=True):
             committed = self._committed(part)
             errors, dead = _by_offset(settlement, offsets), _dead_offsets(settlement, offsets)
-            grave = None if is_dead_letter_topic(lease.topic) else dead_letter_topic(lease.topic)
+            dlq_topic = None if is_dead_letter_topic(lease.topic) else dead_letter_topic(lease.topic)
             for offset, place in offsets.items():
                 is_dead = offset in dead
                 outcomes[place] = ReceiptOutcome(
                     errors.get(offset),
                     *receipts[place][:4],
                     None if is_dead else settlement.until_ms,
-                    grave if is_dead else None,
+                    dlq_topic if is_dead else None,
                     committed,
                     committed is not None and old is not None and committed > old,
                 )
@@ -125,19 +126,10 @@ class SettleHandler:
         try:
             part.check()
             self._groups.check_readable()
-            queue = self._partition_queues.known(part.topic_id).get(part.partition)
+            queue = self._queues.get(part.topic_id, part.partition)
             if queue is None or queue.state(part.group_id) is None:
                 return Settlement([Refused(*run, self._lost(part, run[0])) for run in part.runs])
-            settlement = await queue.settle(
-                part.group_id,
-                part.lease_id,
-                part.action,
-                part.runs,
-                delay_ms=part.delay_ms,
-                is_counted=part.is_counted,
-                reason=part.reason[:_REASON_LENGTH],
-                settings=self.settings_of(part.topic_id, part.group_id),
-            )
+            settlement = await queue.settler.settle(part, self._settings.of(part.topic_id, part.group_id))
         except Exception as error:
             if not isinstance(error, QuiverError):
                 logger.exception("a settlement failed unexpectedly")
@@ -151,7 +143,8 @@ class SettleHandler:
     async def _settled(self, queue: PartitionQueue, part: SettleRequest, settlement: Settlement) -> None:
         """It is done and on disk: whatever goes wrong from here on, it is not refused."""
         try:
-            self._on_settled(queue, part, settlement)
+            self._times.note(queue, settlement.until_ms)
+            self._topic_queues.settled(queue, part.group_id, frees=part.action == NACK)
             if settlement.dead:
                 await queue.dead_letters_arrived(settlement)
         except Exception:
@@ -166,42 +159,33 @@ class SettleHandler:
         for part in acks:
             ack = SettleRequest(part.topic_id, part.partition, part.group_id, part.lease_id, ACK, part.runs)
             ack.check()
-            queue = self._partition_queues.known(part.topic_id).get(part.partition)
+            queue = self._queues.get(part.topic_id, part.partition)
             if queue is None:
                 raise self._lost(ack, part.runs[0][0] if part.runs else 0)
             found.append((queue, ack))
         await asyncio.gather(*(queue.durable() for queue in {queue for queue, _ in found}))
-        prepared = TransactionAcks(self._on_settled)
+        prepared = TransactionAcks(self._topic_queues)
         try:
             for queue, ack in found:
-                prepared.add(queue, ack, queue.prepare_acks(ack.group_id, ack.lease_id, ack.runs))
+                prepared.add(queue, ack, queue.settler.prepare_acks(ack.group_id, ack.lease_id, ack.runs))
         except BaseException:
             prepared.take_back()
             raise
         return prepared
 
-    def settings_of(self, topic_id: int, group_id: int) -> QueueSettings:
-        """What holds for a group in a topic."""
-        try:
-            defaults = self._metadata.topic_by_id(topic_id).config.queue
-        except TopicNotFound:
-            defaults = QueueSettings()
-        name = self._groups.name_of(group_id)
-        return defaults if name is None else self._groups.group(name).settings.for_topic(defaults)
-
     def _topic_id(self, name: str) -> int:
         try:
-            return self._metadata.topic(name).id
+            return self._catalogue.topic(name).id
         except QuiverError:
             return 0
 
     def _committed(self, part: SettleRequest) -> int | None:
-        queue = self._partition_queues.known(part.topic_id).get(part.partition)
+        queue = self._queues.get(part.topic_id, part.partition)
         return None if queue is None else queue.settled_offset(part.group_id)
 
     def _lost(self, part: SettleRequest, offset: int) -> LeaseLost:
         try:
-            topic = self._metadata.topic_by_id(part.topic_id).name
+            topic = self._catalogue.topic_by_id(part.topic_id).name
         except TopicNotFound:
             topic = f"topic id {part.topic_id}"
         return _lost(topic, part.partition, offset)
@@ -210,8 +194,8 @@ class SettleHandler:
 class TransactionAcks:
     """Acknowledgements of a transaction, done in memory."""
 
-    def __init__(self, on_settled: OnSettled) -> None:
-        self._on_settled = on_settled
+    def __init__(self, topic_queues: TopicQueues) -> None:
+        self._topic_queues = topic_queues
         self._prepared: list[tuple[PartitionQueue, SettleRequest, PreparedAcks]] = []
 
     def add(self, queue: PartitionQueue, part: SettleRequest, prepared: PreparedAcks) -> None:
@@ -219,24 +203,19 @@ class TransactionAcks:
 
     async def finish(self) -> None:
         """They are on disk on return; after an error it is called again."""
-        await asyncio.gather(*(queue.finish_acks(prepared) for queue, _, prepared in self._prepared))
+        await asyncio.gather(*(queue.settler.finish_acks(prepared) for queue, _, prepared in self._prepared))
         done, self._prepared = self._prepared, []
         for queue, part, _ in done:
-            self._on_settled(queue, part, Settlement([]))
+            self._topic_queues.settled(queue, part.group_id, frees=False)
 
     def take_back(self) -> None:
         for queue, _, prepared in reversed(self._prepared):
-            queue.take_back_acks(prepared)
+            queue.settler.take_back_acks(prepared)
         self._prepared = []
 
 
 def _lost(topic: str, partition: int, offset: int) -> LeaseLost:
     return LeaseLost(message=f"{topic}-{partition} offset {offset}")
-
-
-def frees(part: SettleRequest) -> bool:
-    """Whether a settlement may give others something to receive."""
-    return part.action == NACK
 
 
 def _by_offset(settlement: Settlement, offsets: dict[int, int]) -> dict[int, QuiverError]:

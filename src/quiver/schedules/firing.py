@@ -50,7 +50,7 @@ class Firing(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-class Salvo:
+class FiringBatch:
     """Firings of the same moment: those to one place go together, as one move."""
 
     def __init__(self, outbox: Outbox, target_of: Callable[[Schedule, int], Target]) -> None:
@@ -58,7 +58,7 @@ class Salvo:
         self.size_bytes = 0
         self._outbox = outbox
         self._target_of = target_of
-        self._parcels: dict[tuple[Target, Priority], list[list[Firing]]] = {}
+        self._by_target: dict[tuple[Target, Priority], list[list[Firing]]] = {}
         self._room: dict[tuple[Target, Priority], int] = {}
 
     def add(
@@ -83,11 +83,11 @@ class Salvo:
         size = message_size(message_of(firing))
         self.size_bytes += size
         place = (target, schedule.priority)
-        parcels = self._parcels.setdefault(place, [])
-        if not parcels or size > self._room[place]:
-            parcels.append([])
+        frames = self._by_target.setdefault(place, [])
+        if not frames or size > self._room[place]:
+            frames.append([])
             self._room[place] = _MOVE_BYTES
-        parcels[-1].append(firing)
+        frames[-1].append(firing)
         self._room[place] -= size
 
     def skip(self, state: ScheduleState, *, at_ms: int, next_ms: int | None, error: str) -> None:
@@ -96,9 +96,9 @@ class Salvo:
     def begin(self) -> list[Move]:
         """The moves, in the outbox. They must be journaled with the turns, or taken back."""
         return [
-            self._outbox.begin(target, len(parcel), msgspec.to_builtins(parcel, builtin_types=(bytes,)))
-            for (target, _), parcels in self._parcels.items()
-            for parcel in parcels
+            self._outbox.begin(target, len(frame), msgspec.to_builtins(frame, builtin_types=(bytes,)))
+            for (target, _), frames in self._by_target.items()
+            for frame in frames
         ]
 
 

@@ -15,9 +15,9 @@ from quiver.model.limits import MIB
 from quiver.model.schedule import Schedule
 from quiver.outbox.append import append_moved
 from quiver.outbox.outbox import Move, Target, mover_id
-from quiver.outbox.relay import Carrier
+from quiver.outbox.relay import OutboxRelay
 from quiver.schedules.events import Event, Fired, FiringEnded
-from quiver.schedules.firing import Salvo, firings_of, message_of
+from quiver.schedules.firing import FiringBatch, firings_of, message_of
 from quiver.schedules.state import ScheduleState, ScheduleTable
 from quiver.schedules.timetable import due_time, parse_timetable
 from quiver.storage.journaled_state import JournaledState
@@ -33,7 +33,7 @@ MOVER = mover_id("schedules", 0, 0)
 _LOOK_SECONDS = 1.0
 """However far the next time is: the wall clock may jump."""
 _FIRED_AT_ONCE = 100
-_SALVO_BYTES = 4 * MIB
+_BATCH_BYTES = 4 * MIB
 _ON_THE_WAY_MAX = 16
 """Messages of one schedule that wait for their topic; further ones are made up for when there is room again."""
 _MANUAL_SECONDS = 5.0
@@ -58,7 +58,7 @@ class ScheduleRunner:
         self.change = asyncio.Lock()
         """Held by whoever changes schedules or fires them."""
         self._topics = topics
-        self._carrier = Carrier("schedules", table.outbox, carry=self._carry, done=self._ended)
+        self._relay = OutboxRelay("schedules", table.outbox, carry=self._carry, done=self._ended)
         self._trouble: dict[int, str] = {}
         """By move: why its messages are not in the topic yet, or never will be."""
         self._endings: set[asyncio.Task[None]] = set()
@@ -69,7 +69,7 @@ class ScheduleRunner:
 
     def start(self) -> None:
         self._started_ms = self._clock.now_ms()
-        self._carrier.submit(self._table.outbox.open.values())
+        self._relay.submit(self._table.outbox.open.values())
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
@@ -78,7 +78,7 @@ class ScheduleRunner:
         self.wake()
         if self._task is not None:
             await self._task
-        await self._carrier.close()
+        await self._relay.close()
         await asyncio.gather(*self._endings)
 
     def wake(self) -> None:
@@ -98,13 +98,13 @@ class ScheduleRunner:
         await self._topics.ensure(state.schedule.topic)
         self._catalogue.topic(state.schedule.topic)
         now_ms = self._clock.now_ms()
-        salvo = Salvo(self._table.outbox, self._target)
-        salvo.add(state, at_ms=now_ms, next_ms=state.next_ms, fired_at_ms=now_ms, is_manual=True)
-        return await self._fire(salvo)
+        batch = FiringBatch(self._table.outbox, self._target)
+        batch.add(state, at_ms=now_ms, next_ms=state.next_ms, fired_at_ms=now_ms, is_manual=True)
+        return await self._fire(batch)
 
     async def arrived(self, moves: list[Move]) -> None:
         """Returns when messages are in their topics; when that takes long, `trouble` says why."""
-        await self._carrier.finished(moves, within_seconds=_MANUAL_SECONDS)
+        await self._relay.finished(moves, within_seconds=_MANUAL_SECONDS)
 
     async def _run(self) -> None:
         while not self._closing:
@@ -142,12 +142,12 @@ class ScheduleRunner:
             now_ms = self._clock.now_ms()
             busy = self._busy()
             due = [name for name in self._table.due(now_ms, _FIRED_AT_ONCE + len(busy)) if name not in busy]
-            salvo = Salvo(self._table.outbox, self._target)
+            batch = FiringBatch(self._table.outbox, self._target)
             for name in due[:_FIRED_AT_ONCE]:
-                self._add_turn(salvo, self._table.states[name], now_ms)
-                if salvo.size_bytes > _SALVO_BYTES:
+                self._add_turn(batch, self._table.states[name], now_ms)
+                if batch.size_bytes > _BATCH_BYTES:
                     break
-            await self._fire(salvo)
+            await self._fire(batch)
         return bool(due)
 
     def _busy(self) -> set[str]:
@@ -155,31 +155,31 @@ class ScheduleRunner:
         counts = Counter(firing[0] for move in self._table.outbox.open.values() for firing in move.content)
         return {name for name, count in counts.items() if count >= _ON_THE_WAY_MAX}
 
-    def _add_turn(self, salvo: Salvo, state: ScheduleState, now_ms: int) -> None:
+    def _add_turn(self, batch: FiringBatch, state: ScheduleState, now_ms: int) -> None:
         schedule, first_ms = state.schedule, state.next_ms
         assert first_ms is not None, "it is due"
         try:
             timetable = parse_timetable(schedule.cron, schedule.timezone, schedule.anchor_ms)
         except QuiverError as error:  # its time zone is not known here any more
-            salvo.skip(state, at_ms=first_ms, next_ms=None, error=error.message)
+            batch.skip(state, at_ms=first_ms, next_ms=None, error=error.message)
             return
         at_ms = due_time(timetable, first_ms, now_ms)
         is_late = at_ms != first_ms or at_ms < self._started_ms
-        salvo.add(state, at_ms=at_ms, next_ms=timetable.next_after(now_ms), fired_at_ms=now_ms, is_late=is_late)
+        batch.add(state, at_ms=at_ms, next_ms=timetable.next_after(now_ms), fired_at_ms=now_ms, is_late=is_late)
 
-    async def _fire(self, salvo: Salvo) -> list[Move]:
+    async def _fire(self, batch: FiringBatch) -> list[Move]:
         """Journals firings together and sends them on their way; if they cannot be journaled they stay due."""
-        if not salvo.turns:
+        if not batch.turns:
             return []
-        moves = salvo.begin()
+        moves = batch.begin()
         try:
-            await self._journaled.append(Fired(salvo.turns, moves))
+            await self._journaled.append(Fired(batch.turns, moves))
         except Exception:
             for move in reversed(moves):
                 self._table.outbox.take_back(move)
-            self._carrier.taken_back()
+            self._relay.taken_back()
             raise
-        self._carrier.submit(moves)
+        self._relay.submit(moves)
         return moves
 
     def _target(self, schedule: Schedule, fired_count: int) -> Target:

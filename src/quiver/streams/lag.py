@@ -47,7 +47,7 @@ class GroupLag:
         """
         definition = self._groups.group(group)
         if definition.kind == "queue":
-            return [self._queue_lag(part) for part in await self._queues.partition_depths(group, with_age=with_age)]
+            return [self._queue_lag(part) for part in await self._queues.depths.of_group(group, with_age=with_age)]
         group_id, state = definition.id, self._streams.group(group)
         owners = {p: member.id for member in state.membership.members.values() for p in member.owned}
         found = []

@@ -47,7 +47,7 @@ class Positions:
         """The journal of a partition queue was read: it follows the commits that it has not seen."""
         if self._journal.problem is not None:
             return
-        groups, partition = self._journal.groups(), TopicPartition(queue.topic_id, queue.number)
+        groups, partition = self._journal.groups(), queue.place
         for group_id in queue.group_ids:
             if group_id in groups:
                 self._follow(queue, group_id, groups[group_id], partition)
@@ -64,4 +64,4 @@ class Positions:
     def _follow(self, queue: PartitionQueue, group_id: int, group: StreamGroup, partition: TopicPartition) -> None:
         committed = group.offsets.get(partition)
         if committed is not None and queue.follow(group_id, committed.offset, committed.version):
-            self._queues.wake(group_id)
+            self._queues.watchers.wake(group_id)

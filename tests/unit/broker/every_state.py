@@ -150,7 +150,7 @@ class Running:
         for partition in broker._partitions.all():
             await partition.saved_state.save()
         for partition_queue in broker.queues._partition_queues.all():
-            await partition_queue._journal._journal.snapshot_concurrently(partition_queue._journal._snapshot)
+            await partition_queue.journal._journal.snapshot_concurrently(partition_queue.journal._snapshot)
         for delays in broker.delays._partitions.all():
             await delays.schedule.saved_state.save()
             await delays._trim()
@@ -179,8 +179,8 @@ class Running:
             known["internal/transactions"] = b"".join(broker.transactions._coordinator._state.snapshot())
             known["internal/schedules"] = b"".join(broker.schedules._table.snapshot())
         for partition_queue in broker.queues._partition_queues.all():
-            name = f"topics/{partition_queue.topic_id}/{partition_queue.number}-delivery"
-            known[name] = b"".join(partition_queue._journal._snapshot())
+            name = f"topics/{partition_queue.place.topic_id}/{partition_queue.place.partition}-delivery"
+            known[name] = b"".join(partition_queue.journal._snapshot())
         for delays in broker.delays._partitions.all():
             known[f"topics/{delays.topic_id}/{delays.number}-timers"] = b"".join(delays.state.snapshot())
         return known

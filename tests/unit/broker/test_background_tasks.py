@@ -74,7 +74,7 @@ async def test_leases_end_after_an_error_at_the_end_of_one(broker: Broker, monke
     assert await broker.queues.receive(ReceiveRequest(["jobs"], "g", consumer="dies", visibility_ms=1))
     again = await broker.queues.receive(ReceiveRequest(["jobs"], "g", consumer="other", wait_ms=SECONDS * 1000))
     assert (len(again), left) == (1, [])
-    assert "task deliveries" in broker.problems()
+    assert "task queues" in broker.problems()
 
 
 async def test_sessions_end_after_an_error_at_the_end_of_one(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from tests.unit.queues.queue_broker import QueueBroker
 
 from quiver.delays import service as delays
 from quiver.model.message import NewMessage
-from quiver.queues import partition_queues
+from quiver.queues import maintenance
 from quiver.telemetry.failures import Failures
 
 PARTITIONS = 6
@@ -13,7 +13,7 @@ FAR_MS = 30 * 86_400_000
 
 
 async def test_of_the_deliveries_of_all_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_queues, "_REPLAY_BYTES", 4_000)
+    monkeypatch.setattr(maintenance, "_REPLAY_BYTES", 4_000)
     jobs = QueueBroker()
     await jobs.start()
     await jobs.broker.create_topic("jobs", {"partitions": PARTITIONS})
@@ -23,7 +23,7 @@ async def test_of_the_deliveries_of_all_partitions(monkeypatch: pytest.MonkeyPat
         await jobs.settle(await jobs.receive("jobs", count=PARTITIONS))
     known = jobs.broker.queues._partition_queues
     assert sum(each.journal.replay_bytes for each in known.all()) > 10_000
-    await known._keep_up()
+    await jobs.broker.queues._maintenance.save_snapshots()
     assert sum(each.journal.replay_bytes for each in known.all()) <= 4_000
     await jobs.restart()
     assert await jobs.receive("jobs") == []

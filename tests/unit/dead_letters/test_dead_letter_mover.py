@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from quiver.broker.broker import Broker
+from quiver.dead_letters.mover import DeadLetterMover
 from quiver.dead_letters.search import Search
 from quiver.model.dead_letter import DeadLetter, DeadLetterFilter
 from quiver.model.errors import InvalidFrame
@@ -15,6 +16,7 @@ from quiver.model.priority import Priority
 from quiver.model.topic import Topic
 from quiver.outbox.outbox import Move, Target, mover_id
 from quiver.outbox.packing import FRAME_BYTES
+from quiver.queues.journal.moves import MoveSource
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.state.port import Dead
 from quiver.records.build import build_frame
@@ -36,8 +38,15 @@ async def topic(broker: Broker) -> Topic:
     return await broker.create_topic("work", {"partitions": 2})
 
 
-async def delivery_of(broker: Broker, name: str, partition: int = 0) -> PartitionQueue:
+async def queue_of(broker: Broker, name: str, partition: int = 0) -> PartitionQueue:
     return await broker.queues.partition_queue(broker.topic(name), partition)
+
+
+async def carry(broker: Broker, queue: PartitionQueue, move: Move) -> None:
+    mover = DeadLetterMover(
+        broker._catalogue, broker._partitions, broker._topics, groups=broker.groups, clock=broker.clock
+    )
+    await mover.carry(MoveSource(queue.place, queue.partition), move)
 
 
 async def publish(broker: Broker, *values: bytes, priority: Priority = Priority.NORMAL) -> None:
@@ -57,9 +66,9 @@ async def letters(broker: Broker) -> list[DeadLetter]:
 
 async def test_a_repeat_changes_nothing(broker: Broker, topic: Topic) -> None:
     await publish(broker, b"a", b"b", b"c")
-    partition_queue = await delivery_of(broker, "work")
+    partition_queue = await queue_of(broker, "work")
     for _ in range(3):
-        await broker.dead_letters.move_to_dlq(partition_queue, dead_move((2, 3), (0, 1)))
+        await carry(broker, partition_queue, dead_move((2, 3), (0, 1)))
     found = await letters(broker)
     assert [letter.value for letter in found] == [b"c", b"a"], "in the order of the move"
     assert {letter.group for letter in found} == {"77"}, "a group that is gone is shown by its id"
@@ -71,11 +80,11 @@ async def test_messages_that_are_gone_leave_the_others_in_their_place(broker: Br
     await publish(broker, b"a", b"b", b"c")
     await broker.purge_topic("work")
     await publish(broker, b"d", b"e")
-    partition_queue = await delivery_of(broker, "work")
+    partition_queue = await queue_of(broker, "work")
     for _ in range(2):
-        await broker.dead_letters.move_to_dlq(partition_queue, dead_move((1, 4)))
-        await broker.dead_letters.move_to_dlq(partition_queue, dead_move((0, 2), sequence=3))
-        await broker.dead_letters.move_to_dlq(partition_queue, dead_move((4, 5), sequence=5))
+        await carry(broker, partition_queue, dead_move((1, 4)))
+        await carry(broker, partition_queue, dead_move((0, 2), sequence=3))
+        await carry(broker, partition_queue, dead_move((4, 5), sequence=5))
     assert [letter.value for letter in await letters(broker)] == [b"d", b"e"]
 
 
@@ -83,10 +92,10 @@ async def test_large_messages_make_several_frames(broker: Broker, topic: Topic) 
     size = FRAME_BYTES // 5
     for number in range(12):
         await publish(broker, b"%d" % number * (size // len(str(number))))
-    partition_queue = await delivery_of(broker, "work")
-    await broker.dead_letters.move_to_dlq(partition_queue, dead_move((0, 6)))
+    partition_queue = await queue_of(broker, "work")
+    await carry(broker, partition_queue, dead_move((0, 6)))
     for _ in range(2):
-        await broker.dead_letters.move_to_dlq(partition_queue, dead_move((0, 12)))
+        await carry(broker, partition_queue, dead_move((0, 12)))
     found = (await broker.read_messages("work.dlq", 0, limit=100)).messages
     assert [message.headers["dlq.offset"] for message in found] == [b"%d" % number for number in range(12)]
 
@@ -94,36 +103,36 @@ async def test_large_messages_make_several_frames(broker: Broker, topic: Topic) 
 async def test_levels_do_not_mix_in_a_frame(broker: Broker, topic: Topic) -> None:
     await publish(broker, b"a")
     await publish(broker, b"b", priority=Priority.LOW)
-    await broker.dead_letters.move_to_dlq(await delivery_of(broker, "work"), dead_move((0, 2)))
+    await carry(broker, await queue_of(broker, "work"), dead_move((0, 2)))
     assert [letter.priority for letter in await letters(broker)] == [Priority.NORMAL, Priority.LOW]
 
 
-async def test_a_topic_that_is_gone_buries_nothing(broker: Broker, topic: Topic) -> None:
+async def test_a_topic_that_is_gone_moves_nothing(broker: Broker, topic: Topic) -> None:
     await publish(broker, b"a")
-    partition_queue = await delivery_of(broker, "work")
+    partition_queue = await queue_of(broker, "work")
     await broker.delete_topic("work")
-    await broker.dead_letters.move_to_dlq(partition_queue, dead_move((0, 1)))
+    await carry(broker, partition_queue, dead_move((0, 1)))
     assert [topic.name for topic in broker.topics()] == []
 
 
-async def test_a_dead_letter_topic_that_is_deleted_is_made_anew(broker: Broker, topic: Topic) -> None:
+async def test_a_dead_letter_topic_that_is_deleted_is_created_again(broker: Broker, topic: Topic) -> None:
     await publish(broker, b"a", b"b")
-    partition_queue = await delivery_of(broker, "work")
-    await broker.dead_letters.move_to_dlq(partition_queue, dead_move((0, 1)))
+    partition_queue = await queue_of(broker, "work")
+    await carry(broker, partition_queue, dead_move((0, 1)))
     await broker.delete_topic("work.dlq")
-    await broker.dead_letters.move_to_dlq(partition_queue, dead_move((1, 2), sequence=1))
+    await carry(broker, partition_queue, dead_move((1, 2), sequence=1))
     assert [letter.value for letter in await letters(broker)] == [b"b"]
 
 
 async def test_letters_whose_target_is_gone_come_back(broker: Broker, topic: Topic) -> None:
     await publish(broker, b"a", b"b")
-    await broker.dead_letters.move_to_dlq(await delivery_of(broker, "work"), dead_move((0, 2)))
+    await carry(broker, await queue_of(broker, "work"), dead_move((0, 2)))
     elsewhere = await broker.create_topic("elsewhere", {})
-    grave = await delivery_of(broker, "work.dlq")
-    move = grave.outbox.begin(Target(elsewhere.id, 0), 2, [[0, 2]])
+    dead_letters = await queue_of(broker, "work.dlq")
+    move = dead_letters.outbox.begin(Target(elsewhere.id, 0), 2, [[0, 2]])
     await broker.delete_topic("elsewhere")
-    await grave.remove_dead_letters([(0, 2)], [move])
-    while grave.outbox.open:
+    await dead_letters.remove_dead_letters([(0, 2)], [move])
+    while dead_letters.outbox.open:
         await asyncio.sleep(0)
     found = await letters(broker)
     assert [(letter.value, letter.offset, letter.reason) for letter in found] == [

@@ -72,13 +72,13 @@ class Bench:
 
     async def schedule(self, value: bytes, delay_ms: int, **fields: Any) -> int:
         message = NewMessage(value=value, deliver_at_ms=self.clock.now + delay_ms, **fields)
-        return (await self.delays.arrivals.message(message)).base_offset
+        return (await self.delays.intake.message(message)).base_offset
 
     async def schedule_frame(self, values: Sequence[bytes], delays_ms: Sequence[int | None], **fields: Any) -> int:
         times = [None if delay_ms is None else self.clock.now + delay_ms for delay_ms in delays_ms]
         frame = build_frame(values, timestamp_ms=self.clock.now, deliver_at_ms=times, **fields)
         check_frame(frame, Limits())
-        return (await self.delays.arrivals.frame(frame, unpack_header(frame))).base_offset
+        return (await self.delays.intake.frame(frame, unpack_header(frame))).base_offset
 
     async def pass_time(self, step_ms: int = 0) -> None:
         """Moves the clock, delivers what is due and waits until it has arrived."""
@@ -90,7 +90,7 @@ class Bench:
         """Waits until what is on its way has arrived, or cannot."""
         outbox = self.delays.state.outbox
         while outbox.open and self.target.log.failure is None:
-            await self.delays.transit.finished(0.1)
+            await self.delays.relay.finished(0.1)
         await asyncio.sleep(0)
 
     async def frames(self) -> list[OpenFrame]:

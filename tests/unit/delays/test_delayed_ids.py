@@ -19,13 +19,13 @@ MINUTE = 60_000
 
 async def schedule(bench: Bench, id: bytes, delay_ms: int, value: bytes = b"late") -> Appended:
     message = NewMessage(value=value, id=id, deliver_at_ms=bench.clock.now + delay_ms)
-    return await bench.delays.arrivals.message(message)
+    return await bench.delays.intake.message(message)
 
 
 async def schedule_frame(bench: Bench, ids: list[bytes | None], delay_ms: int, value: bytes = b"late") -> Appended:
     times = [bench.clock.now + delay_ms] * len(ids)
     frame = build_frame([value] * len(ids), timestamp_ms=1, ids=ids, deliver_at_ms=times)
-    return await bench.delays.arrivals.frame(frame, unpack_header(frame))
+    return await bench.delays.intake.frame(frame, unpack_header(frame))
 
 
 async def publish(bench: Bench, id: bytes) -> Appended:

@@ -49,8 +49,8 @@ async def ack_one(queue: QueueBroker) -> object:
 
 LOOKS: dict[str, Look] = {
     "ack": ack_one,
-    "depth": lambda queue: queue.broker.queues.depth("jobs", "g"),
-    "depths": lambda queue: queue.broker.queues.depths("jobs"),
+    "depth": lambda queue: queue.broker.queue_depths.of("jobs", "g"),
+    "depths": lambda queue: queue.broker.queue_depths.of_all("jobs"),
     "lag": lambda queue: queue.broker.lag.of("g"),
     "describe": lambda queue: queue.broker.group_admin.describe("g"),
     "priorities": lambda queue: queue.broker.queue_stats.priorities(),

@@ -14,7 +14,7 @@ from quiver.outbox import relay as carrier_module
 from quiver.outbox.append import append_moved
 from quiver.outbox.outbox import Move, Outbox, Target, mover_id
 from quiver.outbox.packing import FRAME_BYTES, FRAME_MESSAGES, Placed, packed
-from quiver.outbox.relay import Carrier
+from quiver.outbox.relay import OutboxRelay
 from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.records.read import OpenFrame, open_frame, split_frames
 from quiver.storage.memory.storage import MemoryStorage
@@ -123,7 +123,7 @@ async def test_a_message_without_a_timestamp_is_refused(partition: Partition) ->
 
 
 class Shell:
-    """An owner: its outbox, its carrier, and what the journal would know."""
+    """An owner: its outbox, its relay, and what the journal would know."""
 
     def __init__(self, partition: Partition, outbox: Outbox) -> None:
         self.partition = partition
@@ -132,7 +132,7 @@ class Shell:
         self.failures: dict[int, list[Exception]] = {}
         self.after: list[int] = []
         """Moves that fail once after they have been appended."""
-        self.carrier = Carrier("test", outbox, carry=self.carry, done=self.done)
+        self.relay = OutboxRelay("test", outbox, carry=self.carry, done=self.done)
 
     async def carry(self, move: Move) -> None:
         if self.failures.get(move.id):
@@ -156,38 +156,38 @@ async def shell(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     monkeypatch.setattr(carrier_module, "FIRST_PAUSE_SECONDS", 0.001)
     shell = Shell(partition, Outbox())
     yield shell
-    await shell.carrier.close()
+    await shell.relay.close()
 
 
 async def test_moves_are_carried_out_in_order_and_noted(shell: Shell) -> None:
     moves = [shell.begin(b"a", b"b"), shell.begin(b"c"), shell.begin(b"d")]
-    shell.carrier.submit(moves)
-    assert await shell.carrier.finished(moves, within_seconds=10)
+    shell.relay.submit(moves)
+    assert await shell.relay.finished(moves, within_seconds=10)
     assert await values_of(shell.partition) == [b"a", b"b", b"c", b"d"]
     assert shell.outbox.open == {}
-    assert await shell.carrier.finished(moves, within_seconds=0)
+    assert await shell.relay.finished(moves, within_seconds=0)
     assert shell.noted[:2] == [1, 2]
 
 
 async def test_a_move_waits_for_one_that_was_begun_before_it(shell: Shell) -> None:
     first, second = shell.begin(b"a"), shell.begin(b"b")
     elsewhere = shell.begin(b"x", target=THERE)
-    shell.carrier.submit([second])
-    shell.carrier.submit([elsewhere])
-    assert await shell.carrier.finished([elsewhere], within_seconds=10)
+    shell.relay.submit([second])
+    shell.relay.submit([elsewhere])
+    assert await shell.relay.finished([elsewhere], within_seconds=10)
     assert await values_of(shell.partition) == [b"x"]
-    shell.carrier.submit([first])
-    assert await shell.carrier.finished([first, second], within_seconds=10)
+    shell.relay.submit([first])
+    assert await shell.relay.finished([first, second], within_seconds=10)
     assert await values_of(shell.partition) == [b"x", b"a", b"b"]
 
 
 async def test_a_move_that_was_taken_back_holds_nobody_up(shell: Shell) -> None:
     lost, kept = shell.begin(b"lost"), shell.begin(b"kept")
-    shell.carrier.submit([kept])
+    shell.relay.submit([kept])
     await asyncio.sleep(0)
     shell.outbox.take_back(lost)
-    shell.carrier.taken_back()
-    assert await shell.carrier.finished([kept], within_seconds=10)
+    shell.relay.taken_back()
+    assert await shell.relay.finished([kept], within_seconds=10)
     assert await values_of(shell.partition) == [b"kept"]
 
 
@@ -196,9 +196,9 @@ async def test_failures_are_tried_again_and_hold_up_their_own_target_alone(shell
     other = shell.begin(b"x", target=THERE)
     shell.failures[stuck.id] = [Overloaded(problem="full"), OSError("disk"), ValueError("a bug")] * 3
     shell.after = [behind.id]
-    shell.carrier.submit([stuck, behind, other])
-    assert await shell.carrier.finished([other], within_seconds=10)
-    assert await shell.carrier.finished([stuck, behind], within_seconds=10)
+    shell.relay.submit([stuck, behind, other])
+    assert await shell.relay.finished([other], within_seconds=10)
+    assert await shell.relay.finished([stuck, behind], within_seconds=10)
     assert await values_of(shell.partition) == [b"x", b"a", b"b"]
     assert sorted(shell.noted) == [stuck.id, behind.id, other.id]
 
@@ -209,24 +209,24 @@ async def test_what_is_open_at_the_end_is_carried_out_by_the_next_one(shell: She
     await shell.carry(appended)
     shell.failures[stuck.id] = [OSError("disk")] * 1_000_000
     image = shell.outbox.image()
-    shell.carrier.submit([appended, stuck, behind])
-    assert not await shell.carrier.finished([behind], within_seconds=0.01)
-    await shell.carrier.close()
+    shell.relay.submit([appended, stuck, behind])
+    assert not await shell.relay.finished([behind], within_seconds=0.01)
+    await shell.relay.close()
     outbox = Outbox()
     outbox.restore(image)
     successor = Shell(shell.partition, outbox)
     moves = list(outbox.open.values())
-    successor.carrier.submit(moves)
-    assert await successor.carrier.finished(moves, within_seconds=10)
+    successor.relay.submit(moves)
+    assert await successor.relay.finished(moves, within_seconds=10)
     assert await values_of(shell.partition) == [b"a", b"b", b"c"]
-    await successor.carrier.close()
+    await successor.relay.close()
 
 
 async def test_a_carrier_that_has_closed_takes_nothing(shell: Shell) -> None:
-    await shell.carrier.close()
+    await shell.relay.close()
     move = shell.begin(b"a")
-    shell.carrier.submit([move])
-    assert not await shell.carrier.finished([move], within_seconds=0)
+    shell.relay.submit([move])
+    assert not await shell.relay.finished([move], within_seconds=0)
     assert await values_of(shell.partition) == []
 
 
@@ -234,14 +234,14 @@ async def test_a_carrier_that_has_closed_takes_nothing(shell: Shell) -> None:
 async def test_whoever_waits_is_told_at_once_when_a_move_will_not_be_done(shell: Shell, ending: str) -> None:
     stuck = shell.begin(b"a")
     shell.failures[stuck.id] = [OSError("disk")] * 1_000_000
-    shell.carrier.submit([stuck])
-    waiting = [asyncio.create_task(shell.carrier.finished([stuck], within_seconds=3600)) for _ in range(2)]
+    shell.relay.submit([stuck])
+    waiting = [asyncio.create_task(shell.relay.finished([stuck], within_seconds=3600)) for _ in range(2)]
     await asyncio.sleep(0)
     if ending == "close":
-        await shell.carrier.close()
+        await shell.relay.close()
     else:
         shell.outbox.take_back(stuck)
-        shell.carrier.taken_back()
+        shell.relay.taken_back()
     assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == [False, False]
 
 
@@ -251,8 +251,8 @@ async def test_an_end_that_cannot_be_noted_holds_up_no_other_move(
     async def done(move: Move) -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(shell.carrier, "_done", done)
+    monkeypatch.setattr(shell.relay, "_done", done)
     moves = [shell.begin(b"a"), shell.begin(b"b")]
-    shell.carrier.submit(moves)
-    assert await shell.carrier.finished(moves, within_seconds=10)
+    shell.relay.submit(moves)
+    assert await shell.relay.finished(moves, within_seconds=10)
     assert await values_of(shell.partition) == [b"a", b"b"]

@@ -68,21 +68,21 @@ async def test_depth_counts_everything_once(queue: QueueBroker) -> None:
     queue.clock.ms += 7_000
     received = await queue.receive("jobs", consumer="late", count=12)
     await queue.settle(received[:1], 1, delay_ms=60_000)
-    [depth] = await queue.broker.queues.depths("jobs")
+    [depth] = await queue.broker.queue_depths.of_all("jobs")
     given_back = received[0].run.end - received[0].run.start
     assert depth.ready == sum(depth.ready_by_level) == 30 - 13
     assert (depth.leased, depth.retrying) == (13 - given_back, given_back)
     assert (depth.oldest_age_ms, depth.delayed, depth.dead) == (7_000, 0, 0)
     assert depth.consumers == {"early": 1, "late": 12 - given_back}
     await queue.wait(60_001)
-    [depth] = await queue.broker.queues.depths("jobs")
+    [depth] = await queue.broker.queue_depths.of_all("jobs")
     assert (depth.ready, depth.leased, depth.retrying) == (30, 0, 0)
 
 
 async def test_blocked_keys_are_named(queue: QueueBroker) -> None:
     await queue.publish("jobs", *numbered(5), keys=[b"a", b"a", b"b", b"a", b"a"])
     await queue.receive("jobs", count=1, ordering="key")
-    depth = await queue.broker.queues.depth("jobs", "g")
+    depth = await queue.broker.queue_depths.of("jobs", "g")
     assert (depth.leased, depth.blocked_keys) == (1, [(b"a", 3)])
     assert values(await queue.receive("jobs")) == [b"m2"]
 

@@ -43,7 +43,7 @@ async def test_levels_that_are_empty_do_not_hold_back_a_group_that_begins_after_
     await queue.publish("jobs", b"a", b"b")
     await queue.restart()
     await queue.settle(await queue.receive("jobs"))
-    depth = await queue.broker.queues.depth("jobs", "g")
+    depth = await queue.broker.queue_depths.of("jobs", "g")
     assert (depth.ready, depth.leased, depth.oldest_age_ms) == (0, 0, 0)
     await queue.publish("jobs", b"urgent", priority=0)
     assert values(await queue.receive("jobs")) == [b"urgent"]

@@ -108,7 +108,7 @@ async def test_every_message_is_acked_once(seed: int, ordering: Ordering) -> Non
     try:
         await stress.run()
         assert (set(stress.acked.values()), len(stress.acked)) == ({1}, stress.published)
-        [depth] = await stress.queue.broker.queues.depths("jobs")
+        [depth] = await stress.queue.broker.queue_depths.of_all("jobs")
         assert (depth.ready, depth.leased, depth.retrying, depth.consumers) == (0, 0, 0, {})
     finally:
         await stress.queue.broker.stop()

@@ -211,7 +211,7 @@ async def test_a_group_that_is_waited_in_is_not_deleted(queue: QueueBroker, wait
     await settle_down()
     await queue.broker.group_admin.delete("g")
     with pytest.raises(GroupNotFound):
-        await queue.broker.queues.depth("jobs", "g")
+        await queue.broker.queue_depths.of("jobs", "g")
     assert [refused.error.code for refused in (await queue.settle(received))[0].refused] == ["lease_lost"]
     [anew] = await queue.receive("jobs")
     assert (anew.run.attempt, anew.run.group_id) == (1, received[0].run.group_id + 1)

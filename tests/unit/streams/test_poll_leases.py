@@ -66,7 +66,7 @@ async def test_a_waiting_poll_hears_of_what_is_given_back(broker: Broker) -> Non
     assert (await broker.queues.settle_receipts(NACK, [first], delay_ms=0))[0].error is None
     [again] = await asyncio.wait_for(waiting, 5)
     assert (again.offset, again.attempt) == (0, 2)
-    assert broker.queues._watchers == {}
+    assert len(broker.queues.watchers) == 0
 
 
 async def test_a_commit_settles_what_is_held_below(broker: Broker) -> None:

@@ -221,7 +221,10 @@ class Run:
             *(partition.saved_state.save() for partition in self.broker._partitions.all()),
         ]
         self.clock.ms += 301_000 if self.chance.random() < 0.5 else 0
-        works += [partition_queue.snapshot_if_due() for partition_queue in self.broker.queues._partition_queues.all()]
+        works += [
+            partition_queue.journal.snapshot_if_due()
+            for partition_queue in self.broker.queues._partition_queues.all()
+        ]
         await asyncio.gather(*works)
 
     async def keep_up(self) -> None:

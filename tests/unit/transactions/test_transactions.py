@@ -360,10 +360,10 @@ async def test_acks_count_with_the_commit(bank: Bank) -> None:
     key = await bank.init()
     await bank.send(key, "a", 0, b"out")
     await bank.broker.transactions.add_acks(*key_of(key), acks_of(received))
-    depth = await bank.broker.queues.depth("b", "g")
+    depth = await bank.broker.queue_depths.of("b", "g")
     assert depth.leased == 2
     await bank.commit(key)
-    depth = await bank.broker.queues.depth("b", "g")
+    depth = await bank.broker.queue_depths.of("b", "g")
     assert (depth.leased, depth.ready) == (0, 0)
     await bank.restart()
     assert await bank.receive("b") == []
@@ -406,9 +406,9 @@ async def test_queues_deliver_what_is_committed_and_count_it(bank: Bank) -> None
     assert await bank.receive("b") == []
     await bank.abort(one)
     assert await bank.receive("b") == []
-    assert (await bank.broker.queues.depth("b", "g")).ready == 0
+    assert (await bank.broker.queue_depths.of("b", "g")).ready == 0
     waiting = asyncio.ensure_future(bank.receive("b", wait_ms=5000))
-    while not any(queue.waiting for queue in bank.broker.queues._queues.values()):
+    while not any(queue.waiting for queue in bank.broker.queues._topic_queues._known.values()):
         await asyncio.sleep(0)
     await bank.commit(two)
     assert sorted(values_of(await waiting)) == [b"later", b"urgent"]

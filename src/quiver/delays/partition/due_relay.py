@@ -10,7 +10,7 @@ from quiver.delays.pending import Delayed
 from quiver.model.limits import MIB
 from quiver.outbox.append import append_moved
 from quiver.outbox.outbox import Move, Outbox, Target, mover_id
-from quiver.outbox.relay import Carrier
+from quiver.outbox.relay import OutboxRelay
 from quiver.partition.partition import Partition
 from quiver.storage.port import Log
 from quiver.system.clock import Clock
@@ -19,7 +19,7 @@ _MOST_MESSAGES = 10_000
 _MOST_BYTES = 32 * MIB
 
 
-class Transit:
+class DueRelay:
     """Carries moves out that the journal has. `note_done` writes that one has ended."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Transit:
         self._partition = partition
         self._clock = clock
         self._note_done = note_done
-        self._carrier = Carrier(f"the delays of {partition.name}", outbox, carry=self._carry, done=self._done)
+        self._relay = OutboxRelay(f"the delays of {partition.name}", outbox, carry=self._carry, done=self._done)
         self._loads: dict[int, list[DueMessage]] = {}
         """The messages of open moves, by move."""
         self._load_bytes = 0
@@ -53,21 +53,21 @@ class Transit:
 
     def resume(self) -> None:
         """Goes on with what was under way at the last end."""
-        self._carrier.submit(self._outbox.open.values())
+        self._relay.submit(self._outbox.open.values())
 
     def submit(self, moves: Sequence[Move], parts: Sequence[list[DueMessage]]) -> None:
         """Moves that are on disk, with the messages of each."""
         for move, part in zip(moves, parts, strict=True):
             self._hold(move, part)
-        self._carrier.submit(moves)
+        self._relay.submit(moves)
 
     async def finished(self, within_seconds: float) -> bool:
         """Waits until everything has arrived; False when that takes too long."""
-        return await self._carrier.finished(list(self._outbox.open.values()), within_seconds=within_seconds)
+        return await self._relay.finished(list(self._outbox.open.values()), within_seconds=within_seconds)
 
     async def close(self) -> None:
         """Stops where it is; the next start goes on."""
-        await self._carrier.close()
+        await self._relay.close()
 
     def _message_count(self) -> int:
         return sum(move.count for move in self._outbox.open.values())

@@ -27,7 +27,7 @@ MAX_DELAY_MS = 10 * 366 * 86_400_000
 _MOST_FRAME_BYTES = 4 * FRAME_BYTES
 
 
-class Arrivals:
+class Intake:
     """Messages are scheduled when they are written. `on_news` is called when one is due before all others."""
 
     def __init__(self, schedule: Partition, state: DelayState, *, clock: Clock, on_news: Callable[[], None]) -> None:

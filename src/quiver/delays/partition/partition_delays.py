@@ -13,8 +13,8 @@ import msgspec
 
 from quiver.delays.events import CODEC, Cancelled, MoveDone, Purged
 from quiver.delays.partition.due_messages import Departure, departure
-from quiver.delays.partition.due_relay import Transit
-from quiver.delays.partition.intake import Arrivals
+from quiver.delays.partition.due_relay import DueRelay
+from quiver.delays.partition.intake import Intake
 from quiver.delays.partition.log_rewrite import COPIED_AT_ONCE, COPIED_BYTES, copy_rows, is_relocation_due
 from quiver.delays.partition.read_ahead import MemoryShare, ReadAhead
 from quiver.delays.partition.schedule_log import FRAME_BYTES, read_rows, scan
@@ -74,8 +74,8 @@ class PartitionDelays:
         self.number = number
         self.schedule = schedule
         self.state = DelayState(clock.now_ms())
-        self.arrivals = Arrivals(schedule, self.state, clock=clock, on_news=on_news)
-        self.transit = Transit(
+        self.intake = Intake(schedule, self.state, clock=clock, on_news=on_news)
+        self.relay = DueRelay(
             schedule.log,
             self.state.outbox,
             target,
@@ -133,19 +133,19 @@ class PartitionDelays:
         await self._journaled.open(storage, self.schedule.leader_epoch)
         self._changes_at_snapshot = state.restored_changes
         async for frame in scan(log, state.known_below):
-            self.arrivals.add(frame)
-        waits_from = self.arrivals.waits_from()
+            self.intake.add(frame)
+        waits_from = self.intake.waits_from()
         state.seen_up_to(log.end_offset if waits_from is None else waits_from)
         if lost := state.lose_below(log.start_offset):
             logger.warning("%d messages of %s are lost with its log", lost, self.schedule.name)
-        self.transit.resume()
+        self.relay.resume()
 
     # leaving
 
     def next_time_ms(self) -> int | None:
         """When to call `deliver_due`; None if there is nothing to wait for, or it says so itself."""
         due_ms, now_ms = self.state.pending.next_ms(), self._clock.now_ms()
-        if due_ms is None or self.transit.is_full:
+        if due_ms is None or self.relay.is_full:
             return None
         ahead_ms = self._ahead.next_ms(now_ms)
         next_ms = due_ms if ahead_ms is None else min(due_ms, ahead_ms)
@@ -156,7 +156,7 @@ class PartitionDelays:
         """Sends what is due on its way."""
         async with self._turn:
             is_more = True
-            while is_more and not self._closing and not self.transit.is_full:
+            while is_more and not self._closing and not self.relay.is_full:
                 self._ahead.fill(self._clock.now_ms())
                 taken = self.state.take_due(self._clock.now_ms(), _TAKEN_AT_ONCE)
                 if not taken:
@@ -190,13 +190,13 @@ class PartitionDelays:
         for message in leaving.lost:
             logger.error("delayed message %d of %s cannot be read and is lost", message.id, self._target.name)
         words = leaving.moved, leaving.expired, leaving.lost
-        left = self.state.leave(self.transit.target, *words)
+        left = self.state.leave(self.relay.target, *words)
         try:
             await self._journaled.write(left, sync=True)
         except Exception:
             self.state.stay(left, *words)
             raise
-        self.transit.submit(left.moves, leaving.parts)
+        self.relay.submit(left.moves, leaving.parts)
 
     async def _note_done(self, move: Move) -> None:
         await self._journaled.write(MoveDone(move.id), sync=False)
@@ -309,8 +309,8 @@ class PartitionDelays:
         self.hold()
         async with self._turn:
             await self._ahead.close()
-            await self.transit.close()
-            await self.arrivals.finish()
+            await self.relay.close()
+            await self.intake.finish()
             try:
                 if self._is_worth_saving:
                     await self._snapshot()
@@ -333,5 +333,5 @@ class PartitionDelays:
         self.schedule.abandon()
         async with self._turn:
             await self._ahead.close()
-            await self.transit.close()
-            await self.arrivals.finish()
+            await self.relay.close()
+            await self.intake.finish()

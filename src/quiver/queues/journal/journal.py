@@ -9,7 +9,7 @@ import msgspec
 from quiver.model.dead_letter import is_dead_letter_topic
 from quiver.model.errors import QuiverError
 from quiver.outbox.outbox import Move, Outbox
-from quiver.outbox.relay import Carrier
+from quiver.outbox.relay import OutboxRelay
 from quiver.queues.journal import snapshot as queue_snapshot
 from quiver.queues.journal.events import (
     Began,
@@ -92,7 +92,7 @@ class QueueJournal:
                 self._times.most_ahead_ms / 1000,
                 self.name,
             )
-        self._carrier = Carrier(self.name, self.outbox, carry=carry, done=self._note_done)
+        self._relay = OutboxRelay(self.name, self.outbox, carry=carry, done=self._note_done)
 
     # writing
 
@@ -147,7 +147,7 @@ class QueueJournal:
 
     def resume(self) -> None:
         """Goes on with the moves that were open when the broker stopped."""
-        self._carrier.submit(list(self.outbox.open.values()))
+        self._relay.submit(list(self.outbox.open.values()))
 
     def carry(self, moves: Sequence[Move]) -> None:
         """Carries moves out as soon as they are on disk, whoever else waits for that or has given up waiting."""
@@ -159,10 +159,10 @@ class QueueJournal:
     def take_back_moves(self, moves: Sequence[Move]) -> None:
         for move in reversed(moves):
             self.outbox.take_back(move)
-        self._carrier.taken_back()
+        self._relay.taken_back()
 
     async def arrived(self, moves: Sequence[Move], *, within_seconds: float) -> bool:
-        return await self._carrier.finished(moves, within_seconds=within_seconds)
+        return await self._relay.finished(moves, within_seconds=within_seconds)
 
     async def _carry(self, moves: Sequence[Move]) -> None:
         pause = _FIRST_PAUSE_SECONDS
@@ -174,7 +174,7 @@ class QueueJournal:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             else:
-                self._carrier.submit(move for move in open_ones if move.id in self.outbox.open)
+                self._relay.submit(move for move in open_ones if move.id in self.outbox.open)
                 return
 
     async def _note_done(self, move: Move) -> None:
@@ -211,7 +211,7 @@ class QueueJournal:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._carrier.close()
+        await self._relay.close()
 
     async def close(self) -> None:
         await self._end_moves()

@@ -1,14 +1,30 @@
 """From messages that a group gives up to the moves that carry them away. Pure."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 
+from quiver.model.topic_partition import TopicPartition
 from quiver.outbox.outbox import Move, Outbox, Target
+from quiver.partition.partition import Partition
 from quiver.queues.journal.events import Died
 from quiver.queues.state.port import Dead
 
 MOVE_MESSAGES = 1_000
+
+
+class MoveSource(NamedTuple):
+    """Where messages are moved away from."""
+
+    place: TopicPartition
+    partition: Partition
+
+
+class MoveCarrier(Protocol):
+    async def carry(self, source: MoveSource, move: Move) -> None:
+        """Carries out a move, maybe not for the first time; raises QuiverError when it has to be tried again."""
+        ...
 
 
 def begin_moves(group_id: int, dead: Sequence[Dead], outbox: Outbox, partition: int) -> list[Died]:

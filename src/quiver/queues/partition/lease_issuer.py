@@ -4,19 +4,22 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from quiver.model.queue import QueueSettings
+from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Partition
+from quiver.queues.context import QueueContext
 from quiver.queues.journal.events import Died
 from quiver.queues.journal.journal import QueueJournal
 from quiver.queues.journal.moves import moves_of
-from quiver.queues.partition.frame_cache import FrameCache
+from quiver.queues.lease_ids import LeaseIds
 from quiver.queues.partition.queue_group import QueueGroup
 from quiver.queues.partition.read_ahead import ReadAhead
 from quiver.queues.partition.response_builder import BuiltResponse, ResponseBuilder
 from quiver.queues.state.counters import Counters
-from quiver.queues.state.port import Run, Taken
+from quiver.queues.state.port import LEVELS, Run, Taken
 from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.queues.state.settle_below import settle_below
-from quiver.system.clock import Clock
+
+_ALL_LEVELS = (1 << LEVELS) - 1
 
 
 class DeliveredRun(NamedTuple):
@@ -39,25 +42,35 @@ class DeliveredRun(NamedTuple):
 class LeaseIssuer:
     def __init__(
         self,
+        place: TopicPartition,
         partition: Partition,
-        number: int,
         journal: QueueJournal,
-        frames: FrameCache,
-        *,
-        clock: Clock,
-        lease_clock: Clock,
+        context: QueueContext,
+        lease_ids: LeaseIds,
     ) -> None:
         self._log = partition.log
-        self._number = number
+        self._number = place.partition
         self._journal = journal
-        self._clock = clock
-        self._lease_clock = lease_clock
-        self._read_ahead = ReadAhead(partition, frames, journal.removed)
-        self._response_builder = ResponseBuilder(partition, frames, journal.removed, clock)
+        self._clock, self._lease_clock = context.clock, context.lease_clock
+        self._lease_ids = lease_ids
+        self._read_ahead = ReadAhead(partition, context.frames, journal.removed)
+        self._response_builder = ResponseBuilder(partition, context.frames, journal.removed, context.clock)
         self._deadlines: dict[int, int] = {}
         """Of leases that were taken and not delivered yet."""
 
-    async def read_ahead(self, group: QueueGroup, count: int, levels: int) -> list[int]:
+    def new_lease_id(self) -> int:
+        """Never given twice, also when the topic is deleted and created again under its name: receipts do not know
+        the difference."""
+        return self._lease_ids.next()
+
+    async def read_ahead(self, group_id: int, *, count: int, levels: int = _ALL_LEVELS) -> list[int]:
+        """Reads the log until `count` of each of the levels (bits) are available, or no more; returns how many are.
+
+        While something cannot be written to the journal, nothing new is read: that error is raised.
+        """
+        group = self._journal.groups.get(group_id)
+        if group is None:
+            return [0] * LEVELS
         if self._journal.is_stuck:
             await self._journal.written()
         if self._log.start_offset > group.log_start:
@@ -68,8 +81,13 @@ class LeaseIssuer:
         return available
 
     def take(
-        self, group: QueueGroup, level: int, count: int, *, lease: int, consumer: str, deadline_ms: int
+        self, group_id: int, level: int, count: int, *, lease: int, consumer: str, deadline_ms: int
     ) -> list[Taken]:
+        """Leases up to `count` messages of a level, of what was read ahead or is due. Several calls may add to one
+        lease; then `deliver` is called with all of it."""
+        group = self._journal.groups.get(group_id)
+        if group is None:
+            return []
         taken = group.state.take(
             level,
             count,
@@ -88,7 +106,7 @@ class LeaseIssuer:
 
     async def deliver(
         self,
-        group: QueueGroup,
+        group_id: int,
         lease: int,
         taken: Sequence[Taken],
         *,
@@ -96,6 +114,14 @@ class LeaseIssuer:
         settings: QueueSettings,
         max_bytes: int,
     ) -> list[DeliveredRun]:
+        """The messages of a lease in the order in which they were taken, once the lease is on the journal.
+
+        What is past its time dies instead, what the log has no more is settled, and what does not fit becomes
+        available as if it had not been taken; one message always fits. When this raises, that holds for all of them.
+        """
+        group = self._journal.groups.get(group_id)
+        if group is None:
+            return []
         deadline_ms = self._deadlines.pop(lease, 0)
         try:
             response = await self._response_builder.build(taken, ttl_ms=ttl_ms, max_bytes=max_bytes)

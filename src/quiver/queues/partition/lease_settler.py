@@ -8,18 +8,20 @@ import msgspec
 
 from quiver.model.errors import InvalidRequest, LeaseLost
 from quiver.model.queue import QueueSettings
-from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT, SettleRequest
 from quiver.queues.journal.journal import QueueJournal
 from quiver.queues.journal.moves import moves_of
 from quiver.queues.partition.queue_group import QueueGroup
 from quiver.queues.state.counters import Counters
-from quiver.queues.state.port import Counts, Refused, Run, Settlement
+from quiver.queues.state.port import Counts, GroupState, Refused, Run, Settlement
 from quiver.queues.state.retry_policy import RetryPolicy
+from quiver.structures.offset_ranges import size
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
 
 _RUNS_AT_ONCE = 1_000
-_ERROR_LENGTH = 2_000
+_REASON_LENGTH = 1_000
+"""Of an error text as much is kept; it is on the journal and in memory with every message."""
 
 
 class PreparedAcks(NamedTuple):
@@ -39,51 +41,38 @@ class LeaseSettler:
         self._clock = clock
         self._randomness = randomness
 
-    async def settle(
-        self,
-        group: QueueGroup,
-        lease: int,
-        action: int,
-        runs: Sequence[Run],
-        *,
-        delay_ms: int | None,
-        is_counted: bool,
-        reason: str,
-        settings: QueueSettings,
-    ) -> Settlement:
-        change = self._change(group, lease, action, delay_ms, is_counted, reason[:_ERROR_LENGTH], settings)
+    async def settle(self, request: SettleRequest, settings: QueueSettings) -> Settlement:
+        """What is not refused is done and on disk; dead messages are on their way."""
+        group, runs = self._journal.groups.get(request.group_id), request.runs
+        if group is None:
+            lost = LeaseLost(message=self._journal.name)
+            return Settlement([Refused(start, end, lost) for start, end in runs])
+        change = self._change(group.state, request, settings)
         ordered = sorted(runs) if len(runs) > 1 else runs
         parts: list[Settlement] = []
         for at in range(0, len(ordered), _RUNS_AT_ONCE):
             if at:
                 await asyncio.sleep(0)
-            parts.append(self._make(group, action, ordered[at : at + _RUNS_AT_ONCE], change))
+            parts.append(self._make(group, request.action, ordered[at : at + _RUNS_AT_ONCE], change))
         await self._journal.durable()
         return parts[0] if len(parts) == 1 else _joined(parts)
 
     def _change(
-        self,
-        group: QueueGroup,
-        lease: int,
-        action: int,
-        delay_ms: int | None,
-        is_counted: bool,
-        reason: str,
-        settings: QueueSettings,
+        self, state: GroupState, request: SettleRequest, settings: QueueSettings
     ) -> Callable[[Sequence[Run]], Settlement]:
-        state, now_ms = group.state, self._clock.now_ms()
-        match action:
-            case action if action == ACK:
-                return lambda runs: state.ack(lease, runs)
-            case action if action == NACK:
-                jitter = 0.5 + self._randomness.jitter() / 2
-                policy = RetryPolicy(settings, now_ms, jitter, delay_ms, is_counted, reason)
-                return lambda runs: state.nack(lease, runs, policy)
-            case action if action == REJECT:
-                return lambda runs: state.reject(lease, runs, reason)
-            case action if action == EXTEND:
-                until_ms = now_ms + (settings.visibility_ms if delay_ms is None else delay_ms)
-                return lambda runs: state.extend(lease, runs, until_ms)
+        lease, action, delay_ms = request.lease_id, request.action, request.delay_ms
+        if action == ACK:
+            return lambda runs: state.ack(lease, runs)
+        reason, now_ms = request.reason[:_REASON_LENGTH], self._clock.now_ms()
+        if action == NACK:
+            jitter = 0.5 + self._randomness.jitter() / 2
+            policy = RetryPolicy(settings, now_ms, jitter, delay_ms, request.is_counted, reason)
+            return lambda runs: state.nack(lease, runs, policy)
+        if action == REJECT:
+            return lambda runs: state.reject(lease, runs, reason)
+        if action == EXTEND:
+            until_ms = now_ms + (settings.visibility_ms if delay_ms is None else delay_ms)
+            return lambda runs: state.extend(lease, runs, until_ms)
         raise InvalidRequest(problem=f"{action} is not an action: 0 ack, 1 nack, 2 reject, 3 extend")
 
     def _make(
@@ -95,7 +84,7 @@ class LeaseSettler:
             settlement = settlement._replace(refused=[self._named(refused) for refused in settlement.refused])
         died = self._journal.move_to_dlq(group, settlement.dead)
         moves = moves_of(died)
-        count = _size(runs) - sum(refused.end - refused.start for refused in settlement.refused)
+        count = size(runs) - sum(refused.end - refused.start for refused in settlement.refused)
         if not count:
             return settlement
         _count(group.counters, action, count)
@@ -120,18 +109,21 @@ class LeaseSettler:
         what = f"offset {start}" if start == last else f"offsets {start} to {last}"
         return refused._replace(error=LeaseLost(message=f"{self._journal.name} {what}"))
 
-    def prepare_acks(self, group: QueueGroup, lease: int, runs: Sequence[Run]) -> PreparedAcks:
-        """Acknowledges without a word to the journal.
+    def prepare_acks(self, group_id: int, lease: int, runs: Sequence[Run]) -> PreparedAcks:
+        """Acknowledges for a transaction that is being decided on, in memory only.
 
-        Whoever asks for it ends it, by `finish_acks` or by taking it back. LeaseLost, SettleInOrder: nothing is done.
+        Whoever asks for it ends it, by `finish_acks` or `take_back_acks`. LeaseLost, SettleInOrder: nothing is done.
         """
+        group = self._journal.groups.get(group_id)
+        if group is None:
+            raise LeaseLost(message=self._journal.name)
         self._journal.put(group)
         settlement = group.state.ack(lease, sorted(runs))
         events, group.state.events = group.state.events, []
         if settlement.refused:
             group.state.take_back(settlement.undo)
             raise settlement.refused[0].error
-        count = _size(runs)
+        count = size(runs)
         _count(group.counters, ACK, count)
 
         def take_back() -> None:
@@ -144,7 +136,7 @@ class LeaseSettler:
         return PreparedAcks(group, events, take_back, token)
 
     async def finish_acks(self, prepared: PreparedAcks) -> None:
-        """They count. What fails is tried again: then it is only the journal that was behind."""
+        """The transaction is committed. On disk on return; after an error it is called again."""
         if prepared.events:
             self._journal.put_all(prepared.events)
             prepared.group.pending_acks.decided(prepared.token, self._journal.changes)
@@ -153,7 +145,7 @@ class LeaseSettler:
         await self._journal.durable()
 
     def take_back_acks(self, prepared: PreparedAcks) -> None:
-        """They never were."""
+        """It is not: the messages are leased as before."""
         prepared.take_back()
         prepared.group.pending_acks.taken_back(prepared.token)
         if prepared.events:
@@ -175,10 +167,6 @@ class LeaseSettler:
                 self._journal.carry(moves_of(died))
                 await self._journal.written()
             await asyncio.sleep(0)
-
-
-def _size(runs: Sequence[Run]) -> int:
-    return sum(end - start for start, end in runs)
 
 
 def _count(counters: Counters, action: int, count: int) -> None:

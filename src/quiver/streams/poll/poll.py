@@ -74,7 +74,7 @@ class Poll:
             watched = [self._partitions.get(*p) for p in view.assigned if self._streams.topic_name(p.topic_id)]
             for partition in watched:
                 partition.committed.watch(news.set)
-            self._queues.watch(group_id, news.set)
+            self._queues.watchers.watch(group_id, news.set)
             try:
                 view, found = await self._read(group, member_id, limit)
                 remaining = deadline - self._clock.monotonic()
@@ -84,7 +84,7 @@ class Poll:
                 pause = min(remaining, self._pause_seconds(group, member_id), self._seconds_to_retry(group, view))
                 await _first_of(news, changed, pause)
             finally:
-                self._queues.unwatch(group_id, news.set)
+                self._queues.watchers.unwatch(group_id, news.set)
                 for partition in watched:
                     partition.committed.unwatch(news.set)
 
@@ -143,17 +143,17 @@ class Poll:
             return []
         queue = await self._take_over(group, member_id, session, partition)
         group_id, settings = self._groups.group(group).id, self._queues.settings_of(topic.id, group)
-        if not (await queue.read_ahead(group_id, count=limit))[_LEVEL]:
+        if not (await queue.issuer.read_ahead(group_id, count=limit))[_LEVEL]:
             return []
         if partition not in self._streams.members.view(group, member_id).assigned:
             return []  # it went to somebody else meanwhile; from here to the lease there is no await
         lease, deadline_ms = (
-            queue.new_lease_id(),
+            queue.issuer.new_lease_id(),
             self._queues.lease_clock.now_ms() + settings.visibility_ms,
         )
-        taken = queue.take(group_id, _LEVEL, limit, lease=lease, consumer=member_id, deadline_ms=deadline_ms)
+        taken = queue.issuer.take(group_id, _LEVEL, limit, lease=lease, consumer=member_id, deadline_ms=deadline_ms)
         self._queues.note_time(queue, deadline_ms)
-        given = await queue.deliver(
+        given = await queue.issuer.deliver(
             group_id, lease, taken, ttl_ms=topic.config.ttl_ms, settings=settings, max_bytes=max_bytes
         )
         return [Received(topic, settings.visibility_ms, one) for one in given]

@@ -7,12 +7,17 @@ from typing import Any
 from quiver.model.errors import DiskFull
 from quiver.model.limits import Limits
 from quiver.model.queue import QueueSettings
-from quiver.model.settlement import ACK
+from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.topic import TopicConfig
+from quiver.model.topic_partition import TopicPartition
 from quiver.outbox.outbox import Move
 from quiver.partition.partition import Appended, Partition, PartitionSettings, log_options
+from quiver.queues.context import QueueContext
+from quiver.queues.journal.moves import MoveSource
+from quiver.queues.lease_ids import LeaseIds
 from quiver.queues.partition.frame_cache import FrameCache
-from quiver.queues.partition.partition_queue import DeliveredRun, PartitionQueue
+from quiver.queues.partition.lease_issuer import DeliveredRun
+from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.state.port import Settlement
 from quiver.records.build import build_frame
 from quiver.records.header import unpack_header
@@ -99,7 +104,7 @@ class QueuePartition:
         self.settings = QueueSettings(max_attempts=3)
         self.cache = FrameCache()
         self.moves: list[Move] = []
-        self.bury_fails = 0
+        self.moves_fail = 0
 
     async def open(self) -> None:
         log = await self.storage.open_log("topics/1/0", log_options(self.config))
@@ -108,16 +113,9 @@ class QueuePartition:
             f"{self.topic}-0", log, PartitionSettings(self.config, Limits()), leader_epoch=epoch, clock=self.clock
         )
         await self.partition.recover()
+        context = QueueContext(self.clock, self.clock, NoChance(), frames=self.cache)
         self.partition_queue = await PartitionQueue.open(
-            self.storage,
-            self.partition,
-            topic_id=1,
-            number=0,
-            epoch=epoch,
-            clock=self.clock,
-            randomness=NoChance(),
-            frames=self.cache,
-            move_to_dlq=self._bury,
+            self.storage, TopicPartition(1, 0), self.partition, context, self, LeaseIds(epoch)
         )
         self.partition_queue.resume()
 
@@ -141,13 +139,14 @@ class QueuePartition:
 
     @staticmethod
     def _is_of_delivery(task: "asyncio.Task[Any]") -> bool:
-        return any(name in repr(task.get_coro()) for name in ("Carrier", "QueueJournal"))
+        return any(name in repr(task.get_coro()) for name in ("OutboxRelay", "QueueJournal._carry"))
 
-    async def _bury(self, partition_queue: PartitionQueue, move: Move) -> None:
+    async def carry(self, source: MoveSource, move: Move) -> None:
+        """As the mover of dead letters."""
         await asyncio.sleep(0)
-        if self.bury_fails:
-            self.bury_fails -= 1
-            raise DiskFull(problem="the grave is full")
+        if self.moves_fail:
+            self.moves_fail -= 1
+            raise DiskFull(problem="the dead-letter topic is full")
         self.moves.append(move)
 
     @property
@@ -179,26 +178,22 @@ class QueuePartition:
         ttl_ms: int | None = None,
         max_bytes: int = MAX_BYTES,
     ) -> list[DeliveredRun]:
-        await self.partition_queue.read_ahead(group, count=count, levels=1 << level)
-        lease = self.partition_queue.new_lease_id()
-        taken = self.partition_queue.take(
+        await self.partition_queue.issuer.read_ahead(group, count=count, levels=1 << level)
+        lease = self.partition_queue.issuer.new_lease_id()
+        taken = self.partition_queue.issuer.take(
             group, level, count, lease=lease, consumer=consumer, deadline_ms=self.clock.ms + visibility_ms
         )
-        return await self.partition_queue.deliver(
+        return await self.partition_queue.issuer.deliver(
             group, lease, taken, ttl_ms=ttl_ms, settings=self.settings, max_bytes=max_bytes
         )
 
     async def settle(
         self, run: DeliveredRun, action: int = ACK, runs: Sequence[tuple[int, int]] | None = None, **options: Any
     ) -> Settlement:
-        return await self.partition_queue.settle(
-            run.group_id,
-            run.lease_id,
-            action,
-            runs or [(run.start, run.end)],
-            settings=self.settings,
-            **options,
+        request = SettleRequest(
+            1, 0, run.group_id, run.lease_id, action, list(runs or [(run.start, run.end)]), **options
         )
+        return await self.partition_queue.settler.settle(request, self.settings)
 
     async def wait(self, milliseconds: int) -> None:
         self.clock.ms += milliseconds

@@ -72,7 +72,7 @@ async def test_what_goes_under_a_lease_is_settled_when_it_comes_back(jobs: Queue
 async def test_what_was_read_ahead_and_goes_before_it_is_delivered(jobs: QueuePartition) -> None:
     await jobs.begin()
     await publish(jobs, 35)
-    await jobs.partition_queue.read_ahead(GROUP, count=100, levels=1 << 2)
+    await jobs.partition_queue.issuer.read_ahead(GROUP, count=100, levels=1 << 2)
     await compacted(jobs)
     received = await jobs.receive(100)
     assert rows(received) == [(offset, b"%d" % offset) for offset in range(25, 35)]
@@ -126,7 +126,7 @@ async def test_expired_and_removed_messages_between_holes(jobs: QueuePartition) 
     keys = [b"key %d" % (number % KEYS) for number in range(30)]
     frame = build_frame(numbered(30), keys=keys, timestamp_ms=jobs.clock.ms, expires_at_ms=times)
     await jobs.partition.append(frame, unpack_header(frame))
-    await jobs.partition_queue.read_ahead(GROUP, count=100, levels=1 << 2)
+    await jobs.partition_queue.issuer.read_ahead(GROUP, count=100, levels=1 << 2)
     await compacted(jobs)
     await jobs.wait(100)
     assert rows(await jobs.receive(100)) == [(offset, b"%d" % offset) for offset in range(20, 30, 2)]

@@ -101,7 +101,7 @@ async def test_each_level_is_delivered_by_itself(jobs: QueuePartition) -> None:
     assert offsets(await jobs.receive(10, level=4)) == [14, 19]
     await jobs.publish(b"late", priority=0)
     assert offsets(await jobs.receive(10, level=0)) == [20]
-    assert await jobs.partition_queue.read_ahead(GROUP, count=100) == [0, 4, 4, 4, 0]
+    assert await jobs.partition_queue.issuer.read_ahead(GROUP, count=100) == [0, 4, 4, 4, 0]
 
 
 async def test_leases_acks_and_attempts_outlive_a_restart(jobs: QueuePartition) -> None:
@@ -216,15 +216,15 @@ async def test_moves_are_repeated_until_they_succeed_and_left_open_ones_go_on_af
     jobs: QueuePartition,
 ) -> None:
     await jobs.publish(*numbered(3))
-    jobs.bury_fails = 2
+    jobs.moves_fail = 2
     [run] = await jobs.receive()
     settlement = await jobs.settle(run, REJECT, [(0, 1)])
     assert await jobs.partition_queue.dead_letters_arrived(settlement)
     assert [move.id for move in jobs.moves] == [1]
-    jobs.bury_fails = 10**6
+    jobs.moves_fail = 10**6
     await jobs.settle(run, REJECT, [(1, 3)])
     await jobs.partition_queue.close()
-    jobs.bury_fails = 0
+    jobs.moves_fail = 0
     await jobs.open()
     await _until(lambda: len(jobs.moves) == 2)
     assert [offset for offset, _, _ in jobs.dead] == [0, 1, 2]
@@ -283,9 +283,7 @@ async def test_two_groups_do_not_disturb_each_other(jobs: QueuePartition) -> Non
     await jobs.settle(mine, ACK)
     [theirs] = await jobs.receive(group=8)
     assert offsets([theirs]) == list(range(5))
-    assert (
-        len((await jobs.partition_queue.settle(8, mine.lease_id, ACK, [(0, 5)], settings=jobs.settings)).refused) == 1
-    )
+    assert len((await jobs.settle(mine._replace(group_id=8), ACK)).refused) == 1
     await jobs.partition_queue.forget(GROUP)
     assert jobs.partition_queue.group_ids == {8}
     assert len((await jobs.settle(mine, ACK)).refused) == 1
@@ -301,11 +299,11 @@ async def test_retention_wins_over_unsettled_messages_and_they_are_counted_as_lo
         await jobs.publish(*numbered(10))
         await jobs.partition.log.roll()
     [held] = await jobs.receive(5)
-    await jobs.partition_queue.read_ahead(GROUP, count=15)
+    await jobs.partition_queue.issuer.read_ahead(GROUP, count=15)
     await jobs.partition.log.drop_front(20)
-    lease = jobs.partition_queue.new_lease_id()
-    taken = jobs.partition_queue.take(GROUP, 2, 12, lease=lease, consumer="ada", deadline_ms=START_MS + 1)
-    received = await jobs.partition_queue.deliver(
+    lease = jobs.partition_queue.issuer.new_lease_id()
+    taken = jobs.partition_queue.issuer.take(GROUP, 2, 12, lease=lease, consumer="ada", deadline_ms=START_MS + 1)
+    received = await jobs.partition_queue.issuer.deliver(
         GROUP, lease, taken, ttl_ms=None, settings=jobs.settings, max_bytes=1_000_000
     )
     assert received == []
@@ -363,7 +361,7 @@ async def test_a_group_without_a_begin_has_nothing(jobs: QueuePartition) -> None
     await jobs.publish(b"x")
     assert jobs.partition_queue.state(99) is None
     assert await jobs.receive(group=99) == []
-    assert await jobs.partition_queue.read_ahead(99, count=1) == [0] * 5
+    assert await jobs.partition_queue.issuer.read_ahead(99, count=1) == [0] * 5
 
 
 async def test_a_full_journal_takes_changes_back() -> None:
@@ -420,11 +418,13 @@ async def test_a_lease_that_was_taken_first_is_on_the_journal_first() -> None:
     await jobs.open()
     await jobs.begin()
     await jobs.publish(*numbered(6))
-    await jobs.partition_queue.read_ahead(GROUP, count=6)
-    early, late = jobs.partition_queue.new_lease_id(), jobs.partition_queue.new_lease_id()
-    jobs.partition_queue.take(GROUP, 2, 3, lease=early, consumer="ada", deadline_ms=START_MS + 1_000)
-    taken = jobs.partition_queue.take(GROUP, 2, 3, lease=late, consumer="bob", deadline_ms=START_MS + 1_000)
-    await jobs.partition_queue.deliver(GROUP, late, taken, ttl_ms=None, settings=jobs.settings, max_bytes=1 << 20)
+    await jobs.partition_queue.issuer.read_ahead(GROUP, count=6)
+    early, late = jobs.partition_queue.issuer.new_lease_id(), jobs.partition_queue.issuer.new_lease_id()
+    jobs.partition_queue.issuer.take(GROUP, 2, 3, lease=early, consumer="ada", deadline_ms=START_MS + 1_000)
+    taken = jobs.partition_queue.issuer.take(GROUP, 2, 3, lease=late, consumer="bob", deadline_ms=START_MS + 1_000)
+    await jobs.partition_queue.issuer.deliver(
+        GROUP, late, taken, ttl_ms=None, settings=jobs.settings, max_bytes=1 << 20
+    )
     await jobs.kill()
     await jobs.wait(1_000)
     assert offsets(await jobs.receive()) == list(range(6))
@@ -437,7 +437,7 @@ async def test_snapshots_replace_the_journal(jobs: QueuePartition) -> None:
     await jobs.settle(run, ACK, [(1, 2), (4, 5)])
     await jobs.settle(run, REJECT, [(0, 1)], reason="bad")
     jobs.clock.ms += 301_000
-    await jobs.partition_queue.snapshot_if_due()
+    await jobs.partition_queue.journal.snapshot_if_due()
     await jobs.settle(run, NACK, [(2, 3)], delay_ms=0, reason="later")
     await jobs.restart()
     await jobs.wait(0)
@@ -482,7 +482,7 @@ async def test_what_arrives_while_the_levels_are_counted_is_found_next(
 
     with monkeypatch.context() as patch:
         patch.setattr(jobs.partition.log, "count_by_priority", slow)
-        await jobs.partition_queue.read_ahead(GROUP, count=1, levels=1)
+        await jobs.partition_queue.issuer.read_ahead(GROUP, count=1, levels=1)
     assert values(await jobs.receive(level=0))[:1] == [b"urgent"]
 
 
@@ -504,7 +504,7 @@ async def test_what_arrives_while_a_level_is_searched_for_is_found_next(
         return found
 
     monkeypatch.setattr(jobs.partition.log, "find_priority", slow)
-    await jobs.partition_queue.read_ahead(GROUP, count=1, levels=1)
+    await jobs.partition_queue.issuer.read_ahead(GROUP, count=1, levels=1)
     assert searched == [1]
     assert values(await jobs.receive(level=0)) == [b"urgent"]
 
@@ -529,12 +529,12 @@ async def test_a_transaction_that_acknowledges_nothing_holds_up_no_snapshot(
     await jobs.publish(b"a")
     (run,) = await jobs.receive()
     for runs in ([], [(run.start, run.end)]):
-        prepared = jobs.partition_queue.prepare_acks(run.group_id, run.lease_id, runs)
+        prepared = jobs.partition_queue.settler.prepare_acks(run.group_id, run.lease_id, runs)
         if ending == "finish":
-            await jobs.partition_queue.finish_acks(prepared)
-            await jobs.partition_queue.finish_acks(prepared)
+            await jobs.partition_queue.settler.finish_acks(prepared)
+            await jobs.partition_queue.settler.finish_acks(prepared)
         else:
-            jobs.partition_queue.take_back_acks(prepared)
+            jobs.partition_queue.settler.take_back_acks(prepared)
         before = jobs.partition_queue.journal.replay_bytes
         await jobs.partition_queue.journal.snapshot()
         assert jobs.partition_queue.journal.replay_bytes < before

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quiver.model.errors import QuiverError
 from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
-from quiver.queues.partition.partition_queue import DeliveredRun
+from quiver.queues.partition.lease_issuer import DeliveredRun
 from unit.queues.partition.queue_partition import GROUP, MoodyStorage, QueuePartition, numbered, offsets
 
 MAX_ATTEMPTS = 3
@@ -94,7 +94,12 @@ class Run:
         self.jobs.clock.ms += 301_000
         beside = [
             asyncio.ensure_future(work)
-            for work in (self.jobs.partition_queue.snapshot_if_due(), self.receive(), self.settle(), self.settle())
+            for work in (
+                self.jobs.partition_queue.journal.snapshot_if_due(),
+                self.receive(),
+                self.settle(),
+                self.settle(),
+            )
         ]
         for _ in range(self.chance.randint(0, 8)):
             await asyncio.sleep(0)
@@ -113,7 +118,7 @@ class Run:
 
     async def snapshot(self) -> None:
         self.jobs.clock.ms += 301_000
-        await self.jobs.partition_queue.snapshot_if_due()
+        await self.jobs.partition_queue.journal.snapshot_if_due()
 
     async def kill(self) -> None:
         if self.chance.random() < 0.5:

@@ -212,7 +212,7 @@ async def test_the_cache_keeps_to_its_limit_and_the_log_has_the_rest() -> None:
     await jobs.begin(8)
     for number in range(100):
         await jobs.publish(*([b"%04d" % number + bytes(10_000)] * 2))
-    assert await jobs.partition_queue.read_ahead(GROUP, count=1_000) == [0, 0, 200, 0, 0]
+    assert await jobs.partition_queue.issuer.read_ahead(GROUP, count=1_000) == [0, 0, 200, 0, 0]
     assert jobs.cache.size_bytes <= 300 * 1024 + READ_BYTES
     for group in (GROUP, 8):
         received = await jobs.receive(1_000, group=group, max_bytes=1 << 24)

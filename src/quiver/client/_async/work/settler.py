@@ -221,8 +221,6 @@ class AsyncSettler:
         self._state.note_settled()
 
     def _settled(self, part: Part, answer: SettledPart, sent_at: float) -> None:
-        if part.is_renewal:
-            self.leases.renewed(part, sent_at)
         again = Part(part.decision)
         for refusal in refusals(part, answer, self.clock.monotonic()):
             if refusal.error.retryable and not part.is_renewal:
@@ -230,6 +228,8 @@ class AsyncSettler:
                 again.add(refusal[:3], refusal.decision)
             else:
                 self._refused(part, refusal)
+        if part.is_renewal:  # after the refusals: a lost lease must never look as if it had been renewed
+            self.leases.renewed(part, sent_at)
         if not answer.refused:
             log_settled(part, answer)
         for decision in part.decisions:

@@ -102,8 +102,8 @@ def _settled(settlement: Settlement) -> SettledPart:
 
 async def _describe(broker: Broker, request: DescribeQueues) -> Message:
     if request.group is None:
-        return QueueDepths([QueueDepth(*depth) for depth in await broker.queues.depths(request.topic)])
-    return QueueDepths([QueueDepth(*await broker.queues.depth(request.topic, request.group))])
+        return QueueDepths([QueueDepth(*depth) for depth in await broker.queue_depths.of_all(request.topic)])
+    return QueueDepths([QueueDepth(*await broker.queue_depths.of(request.topic, request.group))])
 
 
 QUEUE_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {

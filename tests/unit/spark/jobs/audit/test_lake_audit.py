@@ -89,7 +89,7 @@ class Pair:
         for number in range(8):
             append(log, frame(10 * number, [0] * 5 + [number // 4] * 5, compression="lz4" if number % 2 else "none"))
         close(log)
-        self.directory = log.directory
+        self.directory = log.files.directory
         self.piece = Slice("t", 0, 0, 80, 1, 10_000, log="t")
         write = ArchiveTask(str(self.lake), self.options, "none", None).write
         self.files = tuple(write([self.piece._replace(stop=33), self.piece._replace(start=33)]))

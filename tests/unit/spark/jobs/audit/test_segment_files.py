@@ -23,8 +23,8 @@ def directory(tmp_path: Path) -> Path:
     for offset in range(0, 12, 2):
         append(log, message(offset, size=250))
     close(log)
-    assert len(segment_files(log.directory)) == 3
-    return log.directory
+    assert len(segment_files(log.files.directory)) == 3
+    return log.files.directory
 
 
 def test_a_healthy_log(directory: Path) -> None:
@@ -64,9 +64,9 @@ def test_a_message_that_holds_frames_is_not_taken_for_them(tmp_path: Path) -> No
         append(log, keyed_frame(offset, [(b"k", bytes(4) + nested)]))
     append(log, message(3))
     close(log)
-    [path] = segment_files(log.directory)
+    [path] = segment_files(log.files.directory)
     flip_bit(path, stored_frames(path)[1].position + 9)
-    assert found(audit(log.directory)) == [("crc", 1, 1)]
+    assert found(audit(log.files.directory)) == [("crc", 1, 1)]
 
 
 def test_a_frame_that_was_cut_out(directory: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_write_under_way(directory: Path) -> None:
         report = audit(directory)
         assert (found(report), report.messages) == ([], 14)
         with segment_files(directory)[-1].open("r+b") as file:
-            file.truncate(log.segments[-1].size)
+            file.truncate(log.view.segments[-1].size)
     abandon(log)
 
 
@@ -150,11 +150,11 @@ def test_after_unclean_stops(tmp_path: Path) -> None:
         abandon(log)
         log = open_log(tmp_path / "log", segment_bytes=2 * 1024)
         log.skip_to(log.end_offset + 1_000)
-    report = audit(log.directory)
+    report = audit(log.files.directory)
     assert (found(report), report.explained) == ([], {"unclean stop": 4_000})
     append(log, _with_epoch(keyed_frame(log.end_offset + 7, [(b"k", b"v")]), 6))
     append(log, _with_epoch(keyed_frame(log.end_offset + 7, [(b"k", b"v")]), 6))
-    [(kind, first, last)] = found(audit(log.directory))
+    [(kind, first, last)] = found(audit(log.files.directory))
     assert (kind, last - first + 1) == ("gap", 7)
     abandon(log)
 

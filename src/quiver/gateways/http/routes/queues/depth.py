@@ -15,7 +15,7 @@ from quiver.model.priority import NAMES
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
-    from quiver.queues.service import QueueDepth
+    from quiver.queues.depth import QueueDepth
 
 
 class BlockedKey(msgspec.Struct, kw_only=True):
@@ -49,12 +49,12 @@ class QueueRoutes:
 
     async def list(self, request: Request) -> Response:
         topic = request.topic()
-        depths = await self._broker.queues.depths(topic)
+        depths = await self._broker.queue_depths.of_all(topic)
         return Response(QueuesResponse(topic, [_to_response(topic, depth) for depth in depths]))
 
     async def describe(self, request: Request) -> Response:
         topic, group = request.topic(), group_of(request)
-        return Response(_to_response(topic, await self._broker.queues.depth(topic, group)))
+        return Response(_to_response(topic, await self._broker.queue_depths.of(topic, group)))
 
 
 def queue_routes(broker: "Broker") -> Routes:

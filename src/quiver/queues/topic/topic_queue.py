@@ -9,15 +9,15 @@ from quiver.model.errors import QuiverError
 from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
 from quiver.partition.partition import Partition
-from quiver.queues.consumers import Consumer, Consumers
-from quiver.queues.fair_scheduler import ALL_LEVELS, FairScheduler, Pick
-from quiver.queues.first_use import FirstUse
+from quiver.queues.context import QueueContext
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.partition_queues import PartitionQueues
 from quiver.queues.receive_call import ReceiveCall
 from quiver.queues.state.port import LEVELS, GroupState
-from quiver.system.clock import Clock
-from quiver.system.pace import Pace, Turnstile
+from quiver.queues.topic.consumers import Consumer, Consumers
+from quiver.queues.topic.fair_scheduler import ALL_LEVELS, FairScheduler, Pick
+from quiver.queues.topic.first_use import FirstUse
+from quiver.system.pace import Pace
 from quiver.topics.partitions import Partitions
 
 logger = logging.getLogger(__name__)
@@ -41,10 +41,7 @@ class TopicQueue:
         group: Group,
         partitions: Partitions,
         partition_queues: PartitionQueues,
-        *,
-        turnstile: Turnstile,
-        clock: Clock,
-        lease_clock: Clock,
+        context: QueueContext,
     ) -> None:
         self.name, self.group_id, self._ordering = name, group.id, group.ordering
         self.topic = topic
@@ -52,9 +49,8 @@ class TopicQueue:
         self.settings = group.settings.for_topic(topic.config.queue)
         self._partitions = partitions
         self._partition_queues = partition_queues
-        self._turnstile = turnstile
-        self._clock = clock
-        self._lease_clock = lease_clock
+        self._turnstile = context.turnstile
+        self._clock, self._lease_clock = context.clock, context.lease_clock
         self._first_use = FirstUse(topic.id, group, partitions, partition_queues)
         self._lock = asyncio.Lock()
         self._watched: list[tuple[Partition, partial[None]]] = []
@@ -62,7 +58,7 @@ class TopicQueue:
         self._unprobed: dict[int, None] = {}
         """Partitions of which only the broker before this one knew the levels."""
         self._floors: dict[int, list[int]] = {}
-        """Of those that were scouted, by level: there is nothing unread below."""
+        """Of those that were probed, by level: there is nothing unread below."""
         self._failures: dict[int, float] = {}
         """Partitions that could not be read, and how long they are left alone."""
         self._scheduler = FairScheduler()
@@ -72,8 +68,8 @@ class TopicQueue:
         self._is_full = False
         """A receiver waits although there is something, because its consumer holds too much."""
         self._closed_by: QuiverError | None = None
-        self.consumers = Consumers(self._held_in, clock.now_ms())
-        for number in partition_queues.known(topic.id):
+        self.consumers = Consumers(self._held_in, self._clock.now_ms())
+        for number in partition_queues.of(topic.id):
             self.consumers.changed(number)
         self.partitions_added()
 
@@ -147,7 +143,7 @@ class TopicQueue:
             raise
 
     def _state(self, number: int) -> GroupState | None:
-        partition_queue = self._partition_queues.known(self.topic.id).get(number)
+        partition_queue = self._partition_queues.get(self.topic.id, number)
         return None if partition_queue is None else partition_queue.state(self.group_id)
 
     def _held_in(self, number: int) -> dict[str, int]:
@@ -184,9 +180,9 @@ class TopicQueue:
 
     def _wake(self) -> None:
         if self._waker is None and self._calls and self._closed_by is None:
-            self._waker = asyncio.get_running_loop().create_task(self._serve_in_turn())
+            self._waker = asyncio.get_running_loop().create_task(self._serve_next())
 
-    async def _serve_in_turn(self) -> None:
+    async def _serve_next(self) -> None:
         await self._turnstile.enter()
         async with self._lock:
             self._waker = None
@@ -263,38 +259,38 @@ class TopicQueue:
         pace = Pace()
         while want > 0 and call.is_open and self._closed_by is None:
             await pace.turn()
-            turn = self._scheduler.next(want, self._lease_clock.now_ms(), call.levels)
-            if turn is not None:
-                want -= await self._take(turn, call)
+            pick = self._scheduler.pick(want, self._lease_clock.now_ms(), call.levels)
+            if pick is not None:
+                want -= await self._take(pick, call)
             elif self._news:
                 await self._sort_news()
             else:
                 return
 
-    async def _take(self, turn: Pick, call: ReceiveCall) -> int:
+    async def _take(self, pick: Pick, call: ReceiveCall) -> int:
         """Takes what the turn says, as far as it is there; returns how many messages that were."""
         got, has_more = 0, True
         try:
-            partition_queue = await self._first_use.begun(turn.partition)
-            available = await self._read_ahead(partition_queue, turn)
-            self._failures.pop(turn.partition, None)
-            if not available[turn.level]:
+            partition_queue = await self._first_use.begun(pick.partition)
+            available = await self._read_ahead(partition_queue, pick)
+            self._failures.pop(pick.partition, None)
+            if not available[pick.level]:
                 has_more = False
             elif call.is_open and self._closed_by is None:
-                got = self._lease(partition_queue, turn, call)
-                has_more = got > 0 and self._has_more(turn, available[turn.level] - got)
+                got = self._lease(partition_queue, pick, call)
+                has_more = got > 0 and self._has_more(pick, available[pick.level] - got)
         except Exception as error:
             has_more = False
-            self._failed(turn.partition, error)
+            self._failed(pick.partition, error)
             if len(self._failures) == len(self._watched):
                 call.problem = error if isinstance(error, QuiverError) else QuiverError()
         finally:
-            self._scheduler.served(turn, got, has_more=has_more)
+            self._scheduler.served(pick, got, has_more=has_more)
         return got
 
-    async def _read_ahead(self, partition_queue: PartitionQueue, turn: Pick) -> list[int]:
-        levels = 1 << turn.level if self._ordering == "none" else ALL_LEVELS
-        return await partition_queue.read_ahead(self.group_id, count=turn.want, levels=levels)
+    async def _read_ahead(self, partition_queue: PartitionQueue, pick: Pick) -> list[int]:
+        levels = 1 << pick.level if self._ordering == "none" else ALL_LEVELS
+        return await partition_queue.issuer.read_ahead(self.group_id, count=pick.want, levels=levels)
 
     def _failed(self, number: int, error: Exception) -> None:
         """A partition that cannot be read now holds up itself alone, and is tried again."""
@@ -304,22 +300,22 @@ class TopicQueue:
         logger.warning("group %s gets nothing from %s: %s", self.name, where, error, exc_info=unexpected)
         asyncio.get_running_loop().call_later(pause, self.has_news, number)
 
-    def _lease(self, partition_queue: PartitionQueue, turn: Pick, call: ReceiveCall) -> int:
+    def _lease(self, partition_queue: PartitionQueue, pick: Pick, call: ReceiveCall) -> int:
         lease = call.lease(self, partition_queue, self._lease_clock.now_ms())
-        taken = partition_queue.take(
+        taken = partition_queue.issuer.take(
             self.group_id,
-            turn.level,
-            turn.want,
+            pick.level,
+            pick.want,
             lease=lease.lease_id,
             consumer=call.consumer,
             deadline_ms=lease.deadline_ms,
         )
         count = call.add(lease, taken)
-        self.consumers.took(turn.partition, call.consumer, count)
+        self.consumers.took(pick.partition, call.consumer, count)
         if count and self._ordering == "key":
-            self._news.add(turn.partition)  # the next of a key may be of another level
+            self._news.add(pick.partition)  # the next of a key may be of another level
         return count
 
-    def _has_more(self, turn: Pick, available: int) -> bool:
-        state = self._state(turn.partition)
-        return available > 0 or self._may_have_unread(turn.partition, turn.level, state)
+    def _has_more(self, pick: Pick, available: int) -> bool:
+        state = self._state(pick.partition)
+        return available > 0 or self._may_have_unread(pick.partition, pick.level, state)

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.queues.consumers import Consumer, Consumers
+from quiver.queues.topic.consumers import Consumer, Consumers
 
 
 def test_room_is_what_the_limit_leaves() -> None:

@@ -18,7 +18,7 @@ class Pick(NamedTuple):
 
 
 class FairScheduler:
-    """Knows which partitions may have something in which level. Whoever asks `next` says then what came of it."""
+    """Knows which partitions may have something in which level. Whoever calls `pick` says then what came of it."""
 
     def __init__(self) -> None:
         self._rings: list[OrderedDict[int, None]] = [OrderedDict() for _ in range(LEVELS)]
@@ -41,7 +41,7 @@ class FairScheduler:
         """The partition may have something in the level: it stays in its place, or goes to the end."""
         self._rings[level][partition] = None
 
-    def next(self, want: int, now_ms: int, levels: int = ALL_LEVELS) -> Pick | None:
+    def pick(self, want: int, now_ms: int, levels: int = ALL_LEVELS) -> Pick | None:
         """The next to be asked, among the levels whose bits are set; a single one is not charged for it."""
         if want < 1:
             return None
@@ -56,12 +56,12 @@ class FairScheduler:
         level, count = choice
         return Pick(level, next(iter(self._rings[level])), count)
 
-    def served(self, turn: Pick, count: int, *, has_more: bool) -> None:
-        """So many were taken at the last turn. Without more the partition waits until it is added again."""
-        if self._is_shared and count < turn.want:
-            self._levels.give_back(turn.level, turn.want - count)
-        ring = self._rings[turn.level]
+    def served(self, pick: Pick, count: int, *, has_more: bool) -> None:
+        """So many were taken of the last pick. Without more the partition waits until it is added again."""
+        if self._is_shared and count < pick.want:
+            self._levels.give_back(pick.level, pick.want - count)
+        ring = self._rings[pick.level]
         if not has_more:
-            ring.pop(turn.partition, None)
-        elif turn.partition in ring:
-            ring.move_to_end(turn.partition)
+            ring.pop(pick.partition, None)
+        elif pick.partition in ring:
+            ring.move_to_end(pick.partition)

@@ -1,0 +1,102 @@
+"""What belongs to partitions and is opened when it is first needed: once, however many ask for it."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from quiver.model.errors import PartitionNotFound, QuiverError, ShuttingDown, TopicNotFound
+from quiver.model.topic_partition import TopicPartition
+from quiver.system.pace import AT_ONCE, bounded_gather
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Opener(Protocol[T]):
+    async def open(self, place: TopicPartition) -> T:
+        """TopicNotFound when the topic was deleted meanwhile: then nothing stays open."""
+        ...
+
+    def opened(self, place: TopicPartition, value: T) -> None:
+        """Called in the step in which others can find it."""
+        ...
+
+
+class LazyRegistry(Generic[T]):
+    """One that cannot be opened is kept in `problems`, and is tried again when somebody asks for it."""
+
+    def __init__(self, opener: Opener[T]) -> None:
+        self._opener = opener
+        self._known: dict[int, dict[int, T]] = {}
+        self._opening: dict[TopicPartition, asyncio.Task[T]] = {}
+        self._gate = asyncio.Semaphore(AT_ONCE)
+        self.problems: dict[TopicPartition, str] = {}
+        self._is_closed = False
+
+    def get(self, topic_id: int, partition: int) -> T | None:
+        """If it is open."""
+        known = self._known.get(topic_id)
+        return None if known is None else known.get(partition)
+
+    def of(self, topic_id: int) -> Mapping[int, T]:
+        """Those of a topic that are open, by partition."""
+        return self._known.get(topic_id, {})
+
+    def all(self) -> list[T]:
+        """Those that are open."""
+        return [value for known in self._known.values() for value in known.values()]
+
+    async def open(self, topic_id: int, partition: int) -> T:
+        """Opens it unless it is open. ShuttingDown, TopicNotFound, PartitionNotFound, or what the opener raises."""
+        value = self.get(topic_id, partition)
+        if value is not None:
+            return value
+        if self._is_closed:
+            raise ShuttingDown()
+        place = TopicPartition(topic_id, partition)
+        task = self._opening.get(place)
+        if task is None:
+            task = self._opening[place] = asyncio.get_running_loop().create_task(self._open(place))
+            task.add_done_callback(lambda _: self._opening.pop(place, None))
+        return await asyncio.shield(task)
+
+    async def open_all(self, places: Iterable[TopicPartition], what: str) -> None:
+        """At start-up. One that cannot be opened is logged, and keeps none of the others from it."""
+
+        async def open_one(place: TopicPartition) -> None:
+            try:
+                await self.open(*place)
+            except (QuiverError, OSError) as error:
+                logger.error("the %s of topic id %d, partition %d cannot be opened: %s", what, *place, error)
+
+        await bounded_gather(open_one, places)
+
+    async def withdraw(self, topic_id: int) -> list[T]:
+        """Nobody finds those of the topic any more; returns them, to be closed."""
+        opening = [task for place, task in self._opening.items() if place.topic_id == topic_id]
+        await asyncio.gather(*opening, return_exceptions=True)
+        for place in [place for place in self.problems if place.topic_id == topic_id]:
+            del self.problems[place]
+        return list(self._known.pop(topic_id, {}).values())
+
+    async def close(self) -> list[T]:
+        """Opens no more; returns those that are open, to be closed."""
+        self._is_closed = True
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        return self.all()
+
+    async def _open(self, place: TopicPartition) -> T:
+        try:
+            async with self._gate:
+                value = await self._opener.open(place)
+        except (TopicNotFound, PartitionNotFound):
+            raise
+        except (QuiverError, OSError) as error:
+            self.problems[place] = str(error)
+            raise
+        self.problems.pop(place, None)
+        self._known.setdefault(place.topic_id, {})[place.partition] = value
+        self._opener.opened(place, value)
+        return value

@@ -1,0 +1,104 @@
+"""What happens to queues as time passes: leases end, retries are due, journals get snapshots."""
+
+from quiver.groups.service import Groups
+from quiver.model.limits import MIB
+from quiver.queues.context import QueueContext
+from quiver.queues.effective_settings import EffectiveSettings
+from quiver.queues.lease_times import LONGEST_PAUSE_MS, LeaseTimes
+from quiver.queues.partition.partition_queue import PartitionQueue
+from quiver.queues.partition_queues import PartitionQueues
+from quiver.queues.topic.topic_queues import TopicQueues
+from quiver.system.pace import paced
+from quiver.telemetry.failures import Failures
+from quiver.telemetry.supervised_task import SupervisedTask
+
+_SNAPSHOTS_EVERY_MS = 2_000
+_REPLAY_BYTES = 4 * MIB
+
+
+class QueueMaintenance:
+    """What a group that was deleted has left behind is forgotten here too."""
+
+    def __init__(
+        self,
+        queues: PartitionQueues,
+        topic_queues: TopicQueues,
+        times: LeaseTimes,
+        groups: Groups,
+        settings: EffectiveSettings,
+        context: QueueContext,
+    ) -> None:
+        self._queues = queues
+        self._topic_queues = topic_queues
+        self._times = times
+        self._groups = groups
+        self._settings = settings
+        self._clock, self._lease_clock = context.clock, context.lease_clock
+        self.task = SupervisedTask("queues", self._run)
+
+    async def start(self) -> None:
+        """Moves that were left open go on, and times are kept from now on."""
+        async for queue in paced(self._queues.all()):
+            await self._forget_groups(queue)
+            queue.resume()
+        self.task.start()
+
+    async def expire_due(self) -> None:
+        """Ends leases and finds due retries wherever the time has come by now."""
+        now_ms, failures = self._lease_clock.now_ms(), Failures()
+        while (place := self._times.take(now_ms)) is not None:
+            queue = self._queues.get(*place)
+            if queue is None:
+                continue
+            next_ms: int | None = now_ms + LONGEST_PAUSE_MS
+            with failures.of(f"the end of leases of {queue.partition.name}"):
+                await self.expire(queue)
+                next_ms = queue.next_time_ms()
+            self._times.note(queue, next_ms)
+        failures.check()
+
+    async def expire(self, queue: PartitionQueue) -> None:
+        """Ends the leases of one partition whose time is over."""
+        topic_id = queue.place.topic_id
+        for group_id in await queue.expire(lambda group_id: self._settings.of(topic_id, group_id)):
+            self._topic_queues.changed(queue, group_id)
+
+    async def save_snapshots(self) -> None:
+        """Where they are due, and where the next start would have to replay too much."""
+        failures = Failures()
+        async for queue in paced(self._queues.all()):
+            with failures.of(f"a snapshot of the queues of {queue.partition.name}"):
+                await self._forget_groups(queue)
+                await queue.journal.snapshot_if_due()
+        await self._shorten_replay(failures)
+        failures.check()
+
+    async def _run(self) -> None:
+        snapshots_at_ms = self._clock.monotonic() * 1000 + _SNAPSHOTS_EVERY_MS
+        while True:
+            await self._times.pause()
+            await self.expire_due()
+            if self._clock.monotonic() * 1000 >= snapshots_at_ms:
+                await self.save_snapshots()
+                snapshots_at_ms = self._clock.monotonic() * 1000 + _SNAPSHOTS_EVERY_MS
+
+    async def _shorten_replay(self, failures: Failures) -> None:
+        """However many partitions there are: what the next start has to replay of all of them together is limited."""
+        total = snapshots = 0
+        async for queue in paced(self._queues.all()):
+            total += queue.journal.replay_bytes
+            snapshots += queue.journal.snapshot_bytes
+        limit = max(_REPLAY_BYTES, snapshots)
+        if total <= limit:
+            return
+        for journal in sorted((queue.journal for queue in self._queues.all()), key=lambda each: -each.replay_bytes):
+            if total <= limit:
+                return
+            total -= journal.replay_bytes
+            with failures.of(f"a snapshot of the queues of {journal.name}"):
+                await journal.snapshot()
+
+    async def _forget_groups(self, queue: PartitionQueue) -> None:
+        async for group_id in paced(queue.group_ids):
+            if self._groups.name_of(group_id) is None:
+                await queue.forget(group_id)
