@@ -19,6 +19,7 @@ from quiver.model.settlement import ACK, NACK, REJECT, SettleRequest
 from quiver.model.transaction import CommitPart, GroupOffsetCommit, ProducerKey
 from quiver.records.build import build_frame
 from quiver.storage.local.log import LocalLog
+from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
 from quiver.system.files import Files
@@ -57,7 +58,9 @@ class SmallSegments(LocalStorage):
 class Running:
     def __init__(self, root: Path, files: Files | None = None) -> None:
         self.root = root
-        self.storage = SmallSegments(root, files=files or Files(), min_free_bytes=0, sync_threads=1)
+        self.storage = SmallSegments(
+            root, LocalSettings(min_free_bytes=0, sync_threads=1), LocalSystem(files=files or Files())
+        )
         self.broker = Broker(self.storage, clock=StandingClock())
         self.producer = ProducerKey(-1, 0)
 

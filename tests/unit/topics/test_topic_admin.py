@@ -24,8 +24,10 @@ class Storage(MemoryStorage):
         self.broken: str | None = None
         self.may_open = asyncio.Event()
         self.may_open.set()
+        self.is_opening = asyncio.Event()
 
     async def open_log(self, log_id: str, options: LogOptions) -> MemoryLog:
+        self.is_opening.set()
         await self.may_open.wait()
         if log_id == self.broken:
             raise DiskFull(problem="no space left")
@@ -121,11 +123,27 @@ async def test_a_topic_that_cannot_grow_stays_as_it_was(bench: Bench) -> None:
     assert await bench.admin.add_partitions("t", 3) == (1, 3)
 
 
+async def test_nobody_finds_a_topic_whose_partitions_are_not_open(bench: Bench) -> None:
+    bench.storage.may_open.clear()
+    bench.storage.is_opening.clear()
+    creating = asyncio.ensure_future(bench.admin.create("t", {"partitions": 2}))
+    await bench.storage.is_opening.wait()
+    assert not bench.catalogue.topics()
+    assert not bench.catalogue.sizes()
+    for find in (lambda: bench.catalogue.topic("t"), lambda: bench.catalogue.topic_by_id(1)):
+        with pytest.raises(TopicNotFound):
+            find()
+    bench.storage.may_open.set()
+    topic = await creating
+    assert bench.catalogue.topics() == [topic]
+    assert bench.catalogue.sizes() == {"t": TopicSize(topic.id, 2)}
+
+
 async def test_a_change_goes_on_when_the_caller_does_not_wait(bench: Bench) -> None:
     bench.storage.may_open.clear()
+    bench.storage.is_opening.clear()
     creating = asyncio.ensure_future(bench.admin.create("t", {"partitions": 1}))
-    while not bench.catalogue.topics():
-        await asyncio.sleep(0)
+    await bench.storage.is_opening.wait()
     creating.cancel()
     with pytest.raises(asyncio.CancelledError):
         await creating
@@ -137,9 +155,9 @@ async def test_a_change_goes_on_when_the_caller_does_not_wait(bench: Bench) -> N
 
 async def test_a_stop_finishes_the_change_that_runs_and_refuses_others(bench: Bench) -> None:
     bench.storage.may_open.clear()
+    bench.storage.is_opening.clear()
     running = asyncio.ensure_future(bench.admin.create("first", {"partitions": 1}))
-    while not bench.catalogue.topics():
-        await asyncio.sleep(0)
+    await bench.storage.is_opening.wait()
     waiting = asyncio.ensure_future(bench.admin.create("second", {"partitions": 1}))
     await asyncio.sleep(0)
     stopping = asyncio.ensure_future(bench.admin.stop())

@@ -1,10 +1,11 @@
 import asyncio
+from typing import Any
 
 import pytest
 
 from quiver.model.errors import InvalidSetting, TopicExists, TopicNotFound
 from quiver.model.limits import MIB, Limits
-from quiver.model.topic import TopicConfig
+from quiver.model.topic import Topic, TopicConfig
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.clock import SystemClock
 from quiver.system.randomness import SystemRandomness
@@ -19,12 +20,19 @@ async def service_on(storage: MemoryStorage, limits: Limits | None = None) -> To
     return service
 
 
+async def create(service: TopicCatalogue, name: str, settings: dict[str, Any]) -> Topic:
+    """A topic that is found, as if its partitions were open."""
+    topic = await service.create(name, settings)
+    service.show(topic)
+    return topic
+
+
 @pytest.mark.parametrize("clean", [True, False])
 async def test_topics_outlive_the_service_with_and_without_a_snapshot(clean: bool) -> None:
     storage = MemoryStorage()
     service = await service_on(storage)
-    created = await service.create("orders", {"partitions": 6, "retention": "1h"})
-    await service.create("gone", {})
+    created = await create(service, "orders", {"partitions": 6, "retention": "1h"})
+    await create(service, "gone", {})
     await service.delete("gone")
     await service.alter("orders", {"durability": "interval"})
     node_id = service.node_id
@@ -41,9 +49,9 @@ async def test_topics_outlive_the_service_with_and_without_a_snapshot(clean: boo
 
 async def test_a_recreated_topic_is_a_new_one() -> None:
     service = await service_on(MemoryStorage())
-    first = await service.create("orders", {})
+    first = await create(service, "orders", {})
     await service.delete("orders")
-    second = await service.create("orders", {})
+    second = await create(service, "orders", {})
     assert second.id > first.id
 
 
@@ -55,7 +63,7 @@ async def test_one_of_two_simultaneous_creations_wins() -> None:
 
 async def test_partitions_only_grow_and_nothing_changes_when_refused() -> None:
     service = await service_on(MemoryStorage())
-    await service.create("orders", {"partitions": 4})
+    await create(service, "orders", {"partitions": 4})
     with pytest.raises(InvalidSetting, match="shrink"):
         await service.alter("orders", {"partitions": 3})
     grown = await service.alter("orders", {"partitions": 5})
@@ -76,12 +84,12 @@ async def test_producer_ids_are_never_given_out_twice() -> None:
 async def test_a_message_limit_over_the_frame_limit_is_refused_and_a_stored_one_is_left_in_peace() -> None:
     storage = MemoryStorage()
     service = await service_on(storage)
-    await service.create("orders", {"max_message_bytes": 16 * MIB})
+    await create(service, "orders", {"max_message_bytes": 16 * MIB})
     for settings in ({"max_message_bytes": 16 * MIB + 1}, {"max_message_bytes": 64 * MIB}):
         with pytest.raises(InvalidSetting, match="max_frame_bytes"):
             await service.alter("orders", settings)
         with pytest.raises(InvalidSetting, match="max_frame_bytes"):
-            await service.create("others", settings)
+            await create(service, "others", settings)
     await service.close()
 
     smaller = await service_on(storage, Limits(frame_bytes=MIB))
