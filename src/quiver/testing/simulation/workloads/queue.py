@@ -122,9 +122,11 @@ class QueueWorkload:
         self, process: ClientProcess, details: dict[str, Any], what: str, call: Awaitable[Any]
     ) -> Event:
         """Of a settlement that is sent again the SDK believes that the first one was taken, if the lease is gone
-        while it should still last. A power cut may have taken the lease instead, which is not synced."""
+        while it should still last. A power cut may have taken the lease instead, which is not synced. And LeaseLost
+        is raised as soon as the lease has ended, also while the settlement is on its way: it may still count."""
         event = await self._history.request(what, process.name, call, **details)
-        if event.outcome == "ok" and self._history.was_disturbed(event):
+        is_doubtful = event.outcome == "ok" and self._history.was_disturbed(event)
+        if is_doubtful or event.error.startswith("LeaseLost"):
             event.outcome = "unknown"
         return event
 
