@@ -4,7 +4,7 @@ import contextlib
 import logging
 from collections.abc import Iterator
 
-from quiver.model.errors import QuiverError
+from quiver.model.errors import Closed, QuiverError
 
 logger = logging.getLogger(__name__)
 
@@ -19,6 +19,8 @@ class Failures:
     def of(self, what: str) -> Iterator[None]:
         try:
             yield
+        except Closed as error:  # it was removed meanwhile, and nobody comes back to it
+            logger.debug("%s is no longer needed: %s", what, error)
         except (QuiverError, OSError) as error:
             logger.warning("%s failed, will try again: %s", what, error)
         except Exception as error:

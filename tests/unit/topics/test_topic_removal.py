@@ -8,6 +8,7 @@ from threading import Event
 import pytest
 
 from quiver.broker.broker import Broker
+from quiver.broker.settings import BrokerSettings
 from quiver.model.errors import TopicNotFound
 from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
@@ -36,7 +37,8 @@ class SlowFiles(Files):
 class Host:
     def __init__(self, path: Path, files: Files | None = None) -> None:
         self.storage = LocalStorage(path, system=LocalSystem(files=files or Files()))
-        self.broker = Broker(self.storage)
+        # Maintenance would hold partitions for as long as it walks over them.
+        self.broker = Broker(self.storage, settings=BrokerSettings(maintenance_seconds=3_600))
 
     async def start(self) -> "Host":
         await self.storage.open()
