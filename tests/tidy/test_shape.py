@@ -81,21 +81,7 @@ METAPHORS = {
     "hears": "gets",
 }
 """A word that must be decoded, and the word of the field (`docs/glossary.md`)."""
-METAPHORS_ALLOWED = {
-    "src/quiver/broker/": "its words are still being replaced",
-    "src/quiver/dead_letters/": "its words are still being replaced",
-    "src/quiver/delays/": "its words are still being replaced",
-    "src/quiver/messages/": "its words are still being replaced",
-    "src/quiver/model/": "its words are still being replaced",
-    "src/quiver/outbox/": "its words are still being replaced",
-    "src/quiver/queues/": "its words are still being replaced",
-    "src/quiver/schedules/": "its words are still being replaced",
-    "src/quiver/storage/": "its words are still being replaced",
-    "src/quiver/structures/": "its words are still being replaced",
-    "src/quiver/testing/": "its words are still being replaced",
-    "src/quiver/transactions/": "its words are still being replaced",
-    "src/quiver_spark/": "its words are still being replaced",
-}
+METAPHORS_ALLOWED = {"src/quiver/testing/simulation/workloads/bank.py": "a bank has a ledger"}
 
 SOURCES = [path for path in python_files("src") if not is_generated(path)]
 

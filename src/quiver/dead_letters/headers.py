@@ -28,7 +28,7 @@ class DeadLetterOrigin(NamedTuple):
 def to_dead_letter(row: StoredRow, origin: DeadLetterOrigin) -> NewMessage:
     """A message as it goes to the dead-letter topic: as it was, with headers that say where it comes from and why.
 
-    Its time to live ends here, and is noted so that it can begin anew.
+    Its time to live ends here, and is noted so that it can begin again.
     """
     message, dead = row.message, origin.dead
     written = {

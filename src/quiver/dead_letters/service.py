@@ -1,4 +1,4 @@
-"""Dead letters: they are buried, listed, sent back to work and purged."""
+"""Dead letters: list, redrive, purge."""
 
 import asyncio
 from collections import defaultdict

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 MAX_LISTED = 10_000
 """Messages of one request, whatever it asks for."""
-_UPKEEP_SECONDS = 5.0
+_MAINTENANCE_SECONDS = 5.0
 _UNSAVED_MESSAGES = 200_000
 _SHOWN_PARTITIONS = 10
 _PRIORITIES = tuple(Priority)
@@ -204,11 +204,11 @@ class Delays:
 
     async def _keep_up(self) -> None:
         while True:
-            await asyncio.sleep(_UPKEEP_SECONDS)
+            await asyncio.sleep(_MAINTENANCE_SECONDS)
             failures = Failures()
             async for delays in paced(self._partitions.all()):
-                with failures.of(f"upkeep of {delays.schedule.name}"):
-                    await delays.upkeep()
+                with failures.of(f"maintenance of {delays.schedule.name}"):
+                    await delays.maintain()
             await self._shorten_replay(failures)
             failures.check()
 

@@ -98,7 +98,7 @@ class Browse:
                 piece.release()
             if partition.committed.aborted_gone_below != compacted or position < log.start_offset:
                 position = max(position, log.start_offset)
-                continue  # what was aborted in these bytes may be forgotten: they are read anew, or are gone
+                continue  # what was aborted in these bytes may be forgotten: they are read again, or are gone
             hidden = partition.committed.hidden_frames(data, position) if read_committed else frozenset()
             found = await asyncio.to_thread(
                 _decode, data, number, position, limit - len(messages), to_time_ms, hidden, expires

@@ -59,7 +59,7 @@ async def read_rows(
             return
         if partition.committed.aborted_gone_below != compacted or position < log.start_offset:
             position = max(position, log.start_offset)
-            continue  # what was aborted in these bytes may be forgotten: they are read anew, or are gone
+            continue  # what was aborted in these bytes may be forgotten: they are read again, or are gone
         hidden = partition.committed.hidden_frames(data, position)
         decode = partial(_decode, data, position, end, hidden, choose, partition.name)
         chosen, position = await asyncio.to_thread(decode)

@@ -123,7 +123,7 @@ class StalePartitionCount(QuiverError):
     """The producer hashed by a partition count that is no longer true; it refreshes and hashes again."""
 
     code, status, retryable = "stale_partition_count", 409, True
-    sentence = "topic {topic!r} has {count} partitions now; fetch metadata again and send anew"
+    sentence = "topic {topic!r} has {count} partitions now; fetch metadata again and send again"
 
 
 class OffsetOutOfRange(QuiverError):

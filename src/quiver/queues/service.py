@@ -225,7 +225,7 @@ class Queues:
         }
 
     async def rewind(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> None:
-        """The group begins anew there: everything below is settled, everything behind is unread."""
+        """The group begins again there: everything below is settled, everything behind is unread."""
         found = self._groups.group(group)
         queues = {number: await self._partition_queues.open(topic.id, number) for number in offsets}
         for number, offset in sorted(offsets.items(), reverse=True):
@@ -237,7 +237,7 @@ class Queues:
         await bounded_gather(PartitionQueue.durable, list(queues.values()))
 
     def check_idle(self, group: str) -> None:
-        """GroupNotEmpty while consumers wait: a group that was deleted they would begin anew."""
+        """GroupNotEmpty while consumers wait: a group that was deleted they would begin again."""
         queues = self._topic_queues.of_group(self._groups.group(group).id)
         waiting = {consumer for queue in queues for consumer in queue.waiting}
         if waiting:

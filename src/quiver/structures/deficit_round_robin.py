@@ -56,7 +56,7 @@ class DeficitRoundRobin:
         self._deficits[level] += returned
 
     def _note_ready(self, ready: Sequence[int], now_ms: int) -> list[int]:
-        """The levels that are ready. A clock that went back starts their waiting anew."""
+        """The levels that are ready. A clock that went back starts their waiting again."""
         levels = []
         waiting = self._waiting_since_ms
         for level, count in enumerate(ready):

@@ -47,7 +47,7 @@ class OrderedPairs:
         """The first of the first pair of each chunk."""
         self._count = 0
         self._starts: list[int] | None = None
-        """The position of each chunk's first pair; None when it has to be counted anew."""
+        """The position of each chunk's first pair; None when it has to be counted again."""
 
     def __len__(self) -> int:
         return self._count

@@ -27,11 +27,11 @@ class PowerCutFiles(Files):
         self._durable_names[path] = _names(path)
 
     def remove(self, path: Path) -> None:
-        self._bury(path)
+        self._keep_removed(path)
         super().remove(path)
 
     def rename(self, source: Path, target: Path) -> None:
-        self._bury(target)
+        self._keep_removed(target)
         self._removed[source.stat().st_ino] = source.read_bytes()  # the old name may come back
         super().rename(source, target)
 
@@ -43,14 +43,14 @@ class PowerCutFiles(Files):
         }
         self._durable_names.get(path.parent, {}).pop(path.name, None)
 
-    def _bury(self, path: Path) -> None:
+    def _keep_removed(self, path: Path) -> None:
         """Keeps the bytes of a file that loses its name, and the file itself: its number must not be used again."""
         if path.exists():
             inode = path.stat().st_ino
             self._removed[inode] = path.read_bytes()
-            graves = self._root.parent / "graves"
-            graves.mkdir(exist_ok=True)
-            os.link(path, graves / str(len(self._removed)))
+            removed = self._root.parent / "removed"
+            removed.mkdir(exist_ok=True)
+            os.link(path, removed / str(len(self._removed)))
 
     def cut(self, target: Path, chance: random.Random) -> None:
         """Writes what may be left after a power cut now to a new directory."""

@@ -1,6 +1,6 @@
 """Transactions on their journal: who may use which epoch, what is open, and what was decided.
 
-Everything here is on disk before anybody hears of it. What a decision brings about (markers, offsets, acks) is for
+Everything here is on disk before anybody is told of it. What a decision brings about (markers, offsets, acks) is for
 the broker to carry out.
 """
 
@@ -124,7 +124,7 @@ class Coordinator:
     async def initialize_at(
         self, key: ProducerKey, transactional_id: str | None, timeout_ms: int, *, is_new: bool
     ) -> ProducerKey:
-        """A producer begins anew: at this epoch if nobody was told of it, else at the next. It has nothing open."""
+        """A producer begins again: at this epoch if nobody was told of it, else at the next. It has nothing open."""
         if not is_new:
             key = await self._following(key.producer_id, key.epoch)
         now_ms = self._clock.now_ms()
@@ -303,7 +303,7 @@ class Coordinator:
         """From the beginning to the decision, since the broker began."""
         return self._duration_ms / self._decided if self._decided else 0.0
 
-    # upkeep
+    # maintenance
 
     async def keep_up(self) -> None:
         """Notes what is completed, forgets producers that were not used for long, takes a snapshot if one is due."""

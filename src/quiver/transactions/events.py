@@ -34,7 +34,7 @@ class ProducerOutcome(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Initialized(msgspec.Struct, frozen=True, array_like=True, tag=0):
-    """A producer begins, or begins anew, at an epoch."""
+    """A producer begins, or begins again, at an epoch."""
 
     producer_id: int
     epoch: int

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _TICK_SECONDS = 0.25
-_UPKEEP_TICKS = 4
+_MAINTENANCE_TICKS = 4
 
 
 class TransactionStats(NamedTuple):
@@ -355,10 +355,10 @@ class Transactions:
             failures = Failures()
             with failures.of("the timeout of transactions"):
                 self._timeouts.begin()
-            if ticks % _UPKEEP_TICKS == 0:
+            if ticks % _MAINTENANCE_TICKS == 0:
                 with failures.of("the end of transactions"):
                     await self._applier.flush()
-                with failures.of("upkeep of transactions"):
+                with failures.of("maintenance of transactions"):
                     await self._coordinator.keep_up()
             failures.check()
 

@@ -102,7 +102,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What a batch has of a topic. Of one that is gone and whose name another one has, nothing can be read."""
         fails = self._slices.options.fail_on_data_loss
         if {place.id for place in (start, end) if place is not None} != {topic.id}:
-            self._check_made_anew(topic)
+            self._check_recreated(topic)
         if end.id != topic.id:
             return
         if start is not None and start.id != topic.id:
@@ -116,7 +116,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 piece = piece._replace(start=topic.earliest[number])
             yield bounded(piece, topic, fails=fails)
 
-    def _check_made_anew(self, topic: TopicExtent) -> None:
+    def _check_recreated(self, topic: TopicExtent) -> None:
         why = f"topic {topic.name!r} was deleted and created again; what this query had not read of it is gone"
         if self._slices.options.fail_on_data_loss:
             raise TopicNotFound(

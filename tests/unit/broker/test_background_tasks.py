@@ -107,7 +107,7 @@ async def test_sessions_end_after_an_error_at_the_end_of_one(broker: Broker, mon
     await until(lambda: has_ended("first"))
 
 
-async def test_transactions_time_out_after_an_error_in_their_upkeep(
+async def test_transactions_time_out_after_an_error_in_their_maintenance(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = fail_once(monkeypatch, Coordinator, "keep_up")

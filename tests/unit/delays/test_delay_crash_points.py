@@ -52,7 +52,7 @@ class Story:
                 lambda turn=turn: self.schedule(bench, turn),
                 lambda turn=turn: self.cancel(bench, turn),
                 lambda: bench.pass_time(25),
-                bench.delays.upkeep,
+                bench.delays.maintain,
                 bench.delays._snapshot,
             ):
                 try:

@@ -100,7 +100,7 @@ async def test_a_copy_of_a_message_that_waits_is_neither_dropped_nor_answered(
     bench = await Bench.open(MemoryStorage())
     await schedule(bench, b"a", 5 * MINUTE)
     end = bench.delays.schedule.log.end_offset
-    await bench.delays.upkeep()
+    await bench.delays.maintain()
     assert bench.delays.schedule.log.end_offset == end + 1
     for _ in range(2):
         assert told(await publish(bench, b"a")) == (0, True, True)

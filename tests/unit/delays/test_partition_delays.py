@@ -206,7 +206,7 @@ async def test_the_front_of_the_schedule_is_dropped(storage: Storage) -> None:
     for _ in range(20):
         await bench.schedule_frame([b"x" * 1000] * 20, [10] * 20)
         await bench.pass_time(10)
-    await bench.delays.upkeep()
+    await bench.delays.maintain()
     assert log.start_offset > 200
     assert log.size_bytes < 3 * 64 * 1024
     await bench.close()
@@ -221,7 +221,7 @@ async def test_a_far_message_does_not_keep_the_log(storage: Storage, monkeypatch
     for _ in range(20):
         await bench.schedule_frame([b"x" * 1000] * 20, [10] * 20)
         await bench.pass_time(10)
-        await bench.delays.upkeep()
+        await bench.delays.maintain()
     log = bench.delays.schedule.log
     assert log.start_offset > 200
     assert [id for _, id, _ in bench.delays.state.pending.page(0, 9)] == far
@@ -231,7 +231,7 @@ async def test_a_far_message_does_not_keep_the_log(storage: Storage, monkeypatch
     for _ in range(20):
         await bench.schedule_frame([b"x" * 1000] * 20, [10] * 20)
         await bench.pass_time(10)
-        await bench.delays.upkeep()
+        await bench.delays.maintain()
     bench = await bench.reopen()
     assert bench.delays.schedule.log.start_offset > 600
     await bench.pass_time(80_000_000)

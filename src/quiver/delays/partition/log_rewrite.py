@@ -27,7 +27,7 @@ def is_relocation_due(log: Log, state: DelayState) -> bool:
 
 
 async def copy_rows(schedule: Partition, rows: Sequence[ScheduledRow]) -> list[int]:
-    """Appends messages anew, and returns where each lies now."""
+    """Appends messages again, and returns where each lies now."""
     runs: list[list[int]] = []
     kind, size = None, 0
     for index, row in enumerate(rows):

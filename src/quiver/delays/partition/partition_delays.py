@@ -241,9 +241,9 @@ class PartitionDelays:
             self.state.apply(purged)
             await self._trim()
 
-    # upkeep
+    # maintenance
 
-    async def upkeep(self) -> None:
+    async def maintain(self) -> None:
         """Lets go of what the schedule log need not keep, and takes a snapshot if one is due."""
         end = self.schedule.log.end_offset
         while await self._relocate(end):

@@ -84,7 +84,7 @@ class SettledBelow(GroupEvent, frozen=True, tag=6):
 
 
 class Rewound(GroupEvent, frozen=True, tag=7):
-    """The group begins anew at an offset: everything at or above it is unread, everything below settled."""
+    """The group begins again at an offset: everything at or above it is unread, everything below settled."""
 
     offset: int
     version: int | None = None

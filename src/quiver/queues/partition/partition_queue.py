@@ -187,7 +187,7 @@ class PartitionQueue:
             await self.journal.durable()
 
     def rewind(self, group_id: int, offset: int, version: int | None = None) -> None:
-        """The group begins anew: everything at or above the offset is unread, everything below is settled.
+        """The group begins again: everything at or above the offset is unread, everything below is settled.
 
         That is so on return; it is on disk after the next `durable`.
         """

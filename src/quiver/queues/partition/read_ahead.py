@@ -117,7 +117,7 @@ class ReadAhead:
     def _feed(self, group: QueueGroup, level: int, at: int, pieces: list[StoredRun], position: int) -> bool:
         state = group.state
         if state.position(level) != at:
-            return True  # it began anew meanwhile
+            return True  # it began again meanwhile
         state.feed(level, pieces, position)
         return state.position(level) != at
 

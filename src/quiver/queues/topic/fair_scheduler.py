@@ -27,7 +27,7 @@ class FairScheduler:
         self._is_shared = False
 
     def configure(self, weights: Sequence[int], starvation_ms: int) -> None:
-        """Shares begin anew when they change."""
+        """Shares begin again when they change."""
         settings = (tuple(weights), starvation_ms)
         if settings != self._settings:
             self._settings = settings

@@ -10,14 +10,14 @@ from contextvars import Context
 from typing import Any, cast
 
 from quiver.testing.simulation.sockets import SimulatedSocket
-from quiver.testing.simulation.world import Runnable, World
+from quiver.testing.simulation.world import World
 
 _STEP_SECONDS = 0.001
 """What one step of long work takes, for `quiver.system.pace`: every fifth step lets others run."""
 _EXECUTOR_SECONDS = 0.002
 
 
-class SimulatedLoop(Runnable):
+class SimulatedLoop:
     """The loop of one process, with those methods of asyncio's loops that Quiver and asyncio itself use.
 
     `kill` ends it: what it was about to do never happens.

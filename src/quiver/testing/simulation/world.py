@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Protocol
 
 from quiver.system.randomness import seeded
 
@@ -16,15 +16,13 @@ TURN_SECONDS = 20e-6
 """What one turn of a loop takes. Time passes while loops are busy, so nobody can spin until a deadline."""
 
 
-class Runnable:
+class Runnable(Protocol):
     """Something that takes turns: a loop."""
 
-    def take_turn(self) -> None:
-        raise NotImplementedError
+    def take_turn(self) -> None: ...
 
     def discard(self) -> None:
         """Frees what it holds, when all is over."""
-        raise NotImplementedError
 
 
 class World:

@@ -197,7 +197,7 @@ class LaneTable:
             part.lease = None
 
     def remove(self, part: LeasedRange) -> None:
-        """Settles it. Its lane is to be offered anew if its first message is not held."""
+        """Settles it. Its lane is to be offered again if its first message is not held."""
         lane = part.lane
         if part.lease is not None and lane.state == HELD:
             self._count_held(part, part.lease, -part.count)

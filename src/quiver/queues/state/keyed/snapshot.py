@@ -2,7 +2,7 @@
 
 A piece shows its lanes as they are when it is made, which may be after the position was noted. What is delivered in
 between has its event behind the snapshot. What is on no event yet counts as not delivered: should it never be
-written, it is read anew.
+written, it is read again.
 """
 
 from array import array

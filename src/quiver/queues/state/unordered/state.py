@@ -51,7 +51,7 @@ class _Undo(NamedTuple):
 
 class _Claim(NamedTuple):
     parts: list[InFlightRun]
-    """Taken out of the ledger, in order."""
+    """Taken out of what is in flight, in order."""
     refused: list[Refused]
 
 
@@ -329,7 +329,7 @@ class UnorderedState:
         )
 
     def _snapshot_positions(self) -> list[int]:
-        """What is on no event yet is not in the image either: should it never be written, it is read anew."""
+        """What is on no event yet is not in the image either: should it never be written, it is read again."""
         positions = self._taken_positions()
         for _, _, runs in self._unwritten.values():
             for run in runs:
