@@ -62,13 +62,45 @@ def test_it_is_bounded_and_says_too_little_rather_than_too_much() -> None:
 def test_an_epoch_is_on_disk_before_its_first_frame(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, frame_at(0, epoch=2))
+    append(log, frame_at(1, epoch=4))
     files = Files()
     first = files.read_file(tmp_path / EPOCHS)
-    append(log, frame_at(1, epoch=2))
+    append(log, frame_at(2, epoch=4))
     assert files.read_file(tmp_path / EPOCHS) == first, "only a new epoch is noted"
-    append(log, frame_at(2, epoch=5))
+    append(log, frame_at(3, epoch=5))
     assert files.read_file(tmp_path / EPOCHS) != first
     abandon(log)
+
+
+def test_a_log_with_one_epoch_needs_no_file(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, frame_at(0, count=10, epoch=2))
+    close(log)
+    assert not (tmp_path / EPOCHS).exists()
+    log = open_log(tmp_path)
+    assert [end_of_epoch(log, epoch) for epoch in (1, 2, 3)] == [0, 10, 10]
+    append(log, frame_at(10, epoch=3))
+    assert [end_of_epoch(log, epoch) for epoch in (1, 2, 3)] == [0, 10, 11]
+    close(log)
+
+
+def test_a_first_epoch_replaces_a_file_that_was_left_behind(tmp_path: Path) -> None:
+    """Of a log that was cut to nothing: once it grows again, the old entries would be believed."""
+    log = open_log(tmp_path)
+    append(log, frame_at(0, count=10, epoch=1))
+    append(log, frame_at(10, count=10, epoch=2))
+    close(log)
+    left_behind = (tmp_path / EPOCHS).read_bytes()
+    log = open_log(tmp_path)
+    log.truncate(0)
+    close(log)
+    (tmp_path / EPOCHS).write_bytes(left_behind)
+    log = open_log(tmp_path)
+    append(log, frame_at(0, count=30, epoch=3))
+    close(log)
+    log = open_log(tmp_path)
+    assert [end_of_epoch(log, epoch) for epoch in (1, 2, 3)] == [0, 0, 30]
+    close(log)
 
 
 def test_an_append_with_a_new_epoch_is_not_for_the_loop(tmp_path: Path) -> None:
@@ -121,8 +153,8 @@ def test_a_lost_file_is_made_again_from_the_frames(tmp_path: Path, damage: bytes
 def test_entries_whose_frames_are_lost_do_not_count(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, frame_at(0, count=10, epoch=1))
-    close(log)
     EpochFile(tmp_path, Files()).begin([EpochStart(7, 10)], log.view.segments, 10)
+    close(log)
     log = open_log(tmp_path)
     assert end_of_epoch(log, 1) == end_of_epoch(log, 7) == 10
     append(log, frame_at(10, count=10, epoch=3))

@@ -23,12 +23,16 @@ _logger = logging.getLogger(__name__)
 
 
 class EpochFile:
-    """The history of one log. Loaded when it is first asked for, and replaced whole. Safe to use from threads."""
+    """The history of one log. Loaded when it is first asked for, and replaced whole. Safe to use from threads.
+
+    A log has no such file until its second epoch: its frames say what the first one is.
+    """
 
     def __init__(self, directory: Path, files: Files) -> None:
         self._path = directory / EPOCHS
         self._files = files
         self._history: EpochHistory | None = None
+        self._is_missing = False
         self._lock = Lock()
 
     def history(self, segments: Sequence[Segment], frames_end: int) -> EpochHistory:
@@ -44,9 +48,11 @@ class EpochFile:
                 raise StaleEpoch(epoch=starts[0].epoch, current=known.latest)
             start_offset = segments[0].base_offset if segments else frames_end
             changed = known.begun(starts, start_offset=start_offset)
-            if changed is not known:
-                self._files.write_file(self._path, _encode(changed), sync=True)
-                self._history = changed
+            if changed is known:
+                return
+            if len(changed.starts) > 1 or not self._is_missing:  # an old file would be believed later
+                self._write(changed)
+            self._history = changed
 
     def truncate(self, offset: int) -> None:
         """After the log was cut: what a crash leaves of this, loading the file takes away."""
@@ -56,7 +62,7 @@ class EpochFile:
                 return
             changed = known.truncated(offset)
             if changed.starts != known.starts:
-                self._files.write_file(self._path, _encode(changed), sync=True)
+                self._write(changed)
             self._history = changed
 
     def _loaded(self, segments: Sequence[Segment], frames_end: int) -> EpochHistory:
@@ -67,10 +73,15 @@ class EpochFile:
             self._history = found.truncated(frames_end)
         return self._history
 
+    def _write(self, history: EpochHistory) -> None:
+        self._files.write_file(self._path, _encode(history), sync=True)
+        self._is_missing = False
+
     def _read(self) -> EpochHistory | None:
         try:
             content = self._files.read_file(self._path)
         except FileNotFoundError:
+            self._is_missing = True
             return None
         found = _decode(content)
         if found is None:
@@ -79,10 +90,13 @@ class EpochFile:
 
 
 def epochs_in_frames(segments: Sequence[Segment]) -> list[EpochStart]:
-    """What frames that are there tell of the history, for when its file is lost."""
+    """What the frames tell of the history, for a log that has no file. Epochs rise, so the last one ends the search."""
     starts: list[EpochStart] = []
     end = segments[0].base_offset if segments else 0
+    newest = next((segment.last_frame() for segment in reversed(segments) if segment.size), None)
     for segment in segments:
+        if newest is None or (starts and starts[-1].epoch == newest.header.leader_epoch):
+            break
         last = segment.last_frame() if segment.size else None
         while last is not None and last.header.leader_epoch > (starts[-1].epoch if starts else -1):
             epoch = starts[-1].epoch if starts else -1
