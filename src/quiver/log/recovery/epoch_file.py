@@ -90,7 +90,7 @@ class EpochFile:
 
 
 def epochs_in_frames(segments: Sequence[Segment]) -> list[EpochStart]:
-    """What the frames tell of the history, for a log that has no file. Epochs rise, so the last one ends the search."""
+    """What the frames tell of the history, for a log without a file. Epochs rise: the search ends at the last one."""
     starts: list[EpochStart] = []
     end = segments[0].base_offset if segments else 0
     newest = next((segment.last_frame() for segment in reversed(segments) if segment.size), None)
