@@ -12,7 +12,7 @@ from quiver.log.segment_files import SegmentFiles
 from quiver.log.segment_view import SegmentView, Tail
 from quiver.records.header import StampedFrame
 
-_Run = tuple[Segment, Sequence[StampedFrame]]
+Run = tuple[Segment, Sequence[StampedFrame]]
 
 
 class SegmentAppender:
@@ -43,21 +43,28 @@ class SegmentAppender:
         return self._has_room(segment, plan)
 
     def append(self, frames: Sequence[StampedFrame], plan: AppendPlan, *, sync: bool) -> None:
-        """Writes all frames or none. `plan` comes from the same frames, and nothing was appended since."""
+        """Writes all frames or none, and shows them to readers."""
+        runs = self.write(frames, plan)
+        if sync:
+            self._files.sync_segment(runs[-1][0])
+        self.publish(runs, plan, synced=sync)
+
+    def write(self, frames: Sequence[StampedFrame], plan: AppendPlan) -> list[Run]:
+        """Writes all frames or none; nobody sees them before `publish`, and nothing else may be written before it.
+
+        `plan` comes from the same frames, and nothing was appended since.
+        """
         self._files.check_writable()
         segment = self._view.tail.segment
         self._prepare(segment, plan)
         if segment is not None and self._has_room(segment, plan):
-            runs: list[_Run] = [(segment, frames)]
+            runs: list[Run] = [(segment, frames)]
             try:
                 write_frames(self._files.open_files, segment, frames)
             except OSError as error:
                 self._undo(runs, error)
-        else:
-            runs = self._append_over_segments(segment, frames, plan)
-        if sync:
-            self._files.sync_segment(runs[-1][0])
-        self._commit(runs, plan, synced=sync)
+            return runs
+        return self._write_over_segments(segment, frames, plan)
 
     def roll(self) -> None:
         """Closes the active segment and begins an empty one."""
@@ -93,14 +100,14 @@ class SegmentAppender:
             first = segment.times()[0]
         return plan.append_time_ms - first >= self.limits.roll_after_ms
 
-    def _append_over_segments(
+    def _write_over_segments(
         self, segment: Segment | None, frames: Sequence[StampedFrame], plan: AppendPlan
-    ) -> list[_Run]:
+    ) -> list[Run]:
         """Writes what fits to the active segment, and the rest to as many new ones as it takes."""
         room, is_empty, segment_bytes = 0, False, self.limits.segment_bytes
         if segment is not None and not self._is_old(segment, plan):
             room, is_empty = segment_bytes - segment.size, not segment.size
-        runs: list[_Run] = []
+        runs: list[Run] = []
         try:
             for number, run in enumerate(split_runs(frames, room, segment_bytes, is_empty=is_empty)):
                 if number:
@@ -114,7 +121,8 @@ class SegmentAppender:
             self._undo(runs, error)
         return runs
 
-    def _commit(self, runs: list[_Run], plan: AppendPlan, *, synced: bool) -> None:
+    def publish(self, runs: list[Run], plan: AppendPlan, *, synced: bool) -> None:
+        """Shows readers what was written."""
         view = self._view
         before, segments = view.tail, view.segments
         view.remember(runs[0][1][0].header.base_offset, runs[0][0], runs[0][0].size)
@@ -128,7 +136,7 @@ class SegmentAppender:
         tail = Tail(end, active, active.size, plan.append_time_ms, active.max_timestamp_ms, plan.epoch, end)
         self._files.publish(segments, tail, synced=synced)
 
-    def _undo(self, runs: list[_Run], error: OSError) -> NoReturn:
+    def _undo(self, runs: list[Run], error: OSError) -> NoReturn:
         """Removes what a failed append wrote. Lack of room is reported and the log goes on; all else is final."""
         known, files = self._view.segments, self._files
         try:

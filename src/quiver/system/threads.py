@@ -67,3 +67,17 @@ async def _until_done(job: Future[T]) -> None:
             await asyncio.wait([asyncio.wrap_future(job)])
         except asyncio.CancelledError:
             continue
+
+
+async def settled(future: "asyncio.Future[T]") -> asyncio.CancelledError | None:
+    """Waits for a future that others wait for too, also when the caller is cancelled: then returns the cancellation.
+
+    It is for callers that have begun what must be ended first.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await asyncio.shield(future)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    return cancelled

@@ -18,6 +18,7 @@ class PowerCutFiles(Files):
         self._synced: dict[int, bytes] = {}
         self._durable_names: dict[Path, dict[str, int]] = {root: {}}
         self._removed: dict[int, bytes] = {}
+        self._renamed: dict[int, Path] = {}
 
     def fdatasync(self, fd: int) -> None:
         # the descriptor may be write-only
@@ -32,11 +33,13 @@ class PowerCutFiles(Files):
 
     def rename(self, source: Path, target: Path) -> None:
         self._keep_removed(target)
-        self._removed[source.stat().st_ino] = source.read_bytes()  # the old name may come back
+        self._renamed[source.stat().st_ino] = target  # the old name may come back
         super().rename(source, target)
 
     def remove_tree(self, path: Path) -> None:
-        """Durable at once."""
+        """Durable at once, so that the numbers of its files may be used again."""
+        for each in path.rglob("*"):
+            self._synced.pop(each.stat().st_ino, None)
         super().remove_tree(path)
         self._durable_names = {
             each: names for each, names in self._durable_names.items() if path not in (each, *each.parents)
@@ -50,7 +53,8 @@ class PowerCutFiles(Files):
             self._removed[inode] = path.read_bytes()
             removed = self._root.parent / "removed"
             removed.mkdir(exist_ok=True)
-            os.link(path, removed / str(len(self._removed)))
+            if not (removed / str(inode)).exists():
+                os.link(path, removed / str(inode))
 
     def cut(self, target: Path, chance: random.Random) -> None:
         """Writes what may be left after a power cut now to a new directory."""
@@ -70,8 +74,9 @@ class PowerCutFiles(Files):
                 (target / name).write_bytes(self._content(path, choice, chance))
 
     def _content(self, path: Path, inode: int, chance: random.Random) -> bytes:
-        is_current = path.exists() and path.stat().st_ino == inode
-        new = path.read_bytes() if is_current else self._removed[inode]
+        places = (place for place in (path, self._renamed.get(inode)) if place is not None and place.exists())
+        place = next((place for place in places if place.stat().st_ino == inode), None)
+        new = self._removed[inode] if place is None else place.read_bytes()
         old = self._synced.get(inode, b"")
         if old == new:
             return new

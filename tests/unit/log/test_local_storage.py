@@ -85,7 +85,13 @@ class TestFlushing:
         await log.append([frame_at(0)])
         files.operations.clear()
         await log.append([frame_at(1), frame_at(2)])
-        assert files.operations == ["pwritev", "fdatasync"], "one write and one sync for all"
+        assert files.operations[0] == "pwritev", "one write to the segment"
+        files.operations.clear()
+        await log.append([frame_at(3), frame_at(4)])
+        assert files.operations == ["pwritev", "pwritev", "fdatasync"], "then one to the write-ahead log, and a sync"
+        files.operations.clear()
+        await log.append([frame_at(5, body=bytes(100_000))])
+        assert files.operations == ["pwritev", "fdatasync"], "a large one is synced where it is"
 
     async def test_interval_logs_are_synced_behind_the_append(self, start: Callable) -> None:
         files = FailingFiles()
@@ -141,7 +147,7 @@ class TestFailedSync:
         files.fail_at = len(files.operations) + 2
         if durability == "fsync":
             with pytest.raises(PartitionOffline):
-                await log.append([frame_at(1)])
+                await log.append([frame_at(1, body=bytes(100_000))])
             assert log.readable_offset == 1
         else:
             await log.append([frame_at(1)])
@@ -156,6 +162,27 @@ class TestFailedSync:
         piece.release()
         await other.append([frame_at(0)])
 
+    async def test_a_write_ahead_log_that_fails_takes_no_log_offline(self, start: Callable) -> None:
+        class BadWal(Files):
+            syncs = 0
+
+            def fdatasync(self, fd: int) -> None:
+                if Path(f"/proc/self/fd/{fd}").readlink().parent.name == "wal":
+                    self.syncs += 1
+                    if self.syncs % 3 == 0:
+                        raise OSError(5, "bad disk")
+
+        files = BadWal()
+        storage = await start(files)
+        log = await storage.open_log("a", LogOptions())
+        for offset in range(40):
+            await log.append([frame_at(offset)], sync=offset % 4 > 0)
+        assert files.syncs > 9
+        assert log.failure is None
+        await storage.close()
+        log = await (await start()).open_log("a", LogOptions())
+        assert log.end_offset == 40
+
     async def test_after_a_restart_it_takes_writes_again(self, start: Callable) -> None:
         files = FailingFiles()
         storage = await start(files)
@@ -163,7 +190,7 @@ class TestFailedSync:
         await log.append([frame_at(0)])
         files.fail_at = len(files.operations) + 2
         with pytest.raises(PartitionOffline):
-            await log.append([frame_at(1)])
+            await log.append([frame_at(1, body=bytes(100_000))])
         await storage.close()
         log = await (await start()).open_log("a", LogOptions())
         assert log.failure is None

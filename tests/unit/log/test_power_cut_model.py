@@ -6,23 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from quiver.records.header import StampedFrame, read_stamped_header
+from quiver.records.header import StampedFrame
 from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
-from quiver.storage.port import Log, LogOptions
+from quiver.storage.port import LogOptions
 from quiver.testing.power_cut import PowerCutFiles
 from unit.log.frames import frame_at, frame_bytes
-
-
-async def frames_of(log: Log) -> list[bytes]:
-    frames, offset = [], log.start_offset
-    while (piece := await log.read(offset, max_bytes=1)) is not None:
-        data = bytes(await piece.read())
-        piece.release()
-        header = read_stamped_header(data)
-        frames.append(data[: header.frame_bytes])
-        offset = header.next_offset
-    return frames
+from unit.log.reading import frames_of
 
 
 class Story:

@@ -6,6 +6,8 @@ from typing import Any
 
 from quiver.log.append_plan import AppendPlan, SegmentLimits
 from quiver.log.segment.damage import Damage
+from quiver.log.segment.segment import Segment
+from quiver.log.segment_appender import Run
 from quiver.log.segment_log import SegmentLog
 from quiver.model.limits import KIB
 from quiver.records.header import StampedFrame
@@ -13,9 +15,12 @@ from quiver.storage.local.compaction import LocalCompaction
 from quiver.storage.local.reader import LocalReader
 from quiver.storage.local.resources import LocalResources
 from quiver.storage.local.tiers import LogTiers, MemoryTier
+from quiver.storage.local.wal.log import SMALL_BYTES
 from quiver.storage.local.write_behind import WriteBehind
 from quiver.storage.memory.snapshots import MemorySnapshots
 from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
+from quiver.system.files import Buffer
+from quiver.system.threads import settled
 
 WRITE_ON_LOOP_BYTES = 256 * KIB
 
@@ -43,6 +48,9 @@ class LocalLog:
         self._behind = WriteBehind(disk, resources.background, resources.flusher)
         self._compaction = LocalCompaction(disk, resources, self._turn)
         self._memory_snapshots = MemorySnapshots()
+        self._wal_id = disk.log_id.encode()
+        self._in_wal: tuple[int, Segment | None, int] = (0, None, 0)
+        """Failures of the WAL so far, and a place in a segment: unsynced bytes before it are in the WAL."""
         self.is_released = False
         """It is closed, and nothing holds its files any more: they may be opened again."""
 
@@ -90,7 +98,11 @@ class LocalLog:
                 return
             if self._tiers.memory is not None:
                 await self._resources.writes.run(self._tiers.spill)
-            await self._append_in_thread(frames, sync=sync)
+            plan = self._disk.appender.plan(frames)
+            if self._options.durability == "fsync" and sync and self._takes_wal(plan):
+                await self._append_through_wal(frames, plan)
+            else:
+                await self._append_in_thread(frames, plan, sync=sync)
 
     def append_at_once(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> bool:
         disk, durability = self._disk, self._options.durability
@@ -106,15 +118,61 @@ class LocalLog:
         if not disk.appender.is_ready(plan):
             return False
         self._resources.space.take(plan.size_bytes)
+        if durability == "fsync" and self._takes_wal(plan):
+            runs = disk.appender.write(frames, plan)
+            self._add_to_wal(runs)
+            disk.appender.publish(runs, plan, synced=False)
+            return True
         disk.appender.append(frames, plan, sync=False)
         self._behind.wrote(plan.size_bytes)
         if durability == "interval":
             self._behind.reserve_ahead(plan.end_offset)
         return True
 
-    async def _append_in_thread(self, frames: Sequence[StampedFrame], *, sync: bool) -> None:
+    def _takes_wal(self, plan: AppendPlan) -> bool:
+        """Whether an append is small, and all that is unsynced before it is in the write-ahead log."""
+        if plan.size_bytes > SMALL_BYTES or not self._disk.appender.is_ready(plan):
+            return False
+        tail, synced = self._view.tail, self._disk.files.synced_tail
+        if not tail.size or (synced.segment is tail.segment and synced.size == tail.size):
+            return True
+        return self._in_wal == (self._resources.wal.failures, tail.segment, tail.size)
+
+    async def _append_through_wal(self, frames: Sequence[StampedFrame], plan: AppendPlan) -> None:
+        """Writes to the segment, syncs in the write-ahead log, then shows readers."""
         appender, resources = self._disk.appender, self._resources
-        plan = appender.plan(frames)
+        resources.space.take(plan.size_bytes)
+        runs = appender.write(frames, plan)
+        done = self._add_to_wal(runs)
+        resources.wal.commit()
+        cancelled = await settled(done)
+        is_in_wal = done.result()
+        if not is_in_wal:
+            await resources.writes.run(self._disk.files.sync_segment, runs[-1][0])
+        appender.publish(runs, plan, synced=not is_in_wal)
+        if cancelled is not None:
+            raise cancelled
+
+    def _add_to_wal(self, runs: Sequence[Run]) -> "asyncio.Future[bool]":
+        wal, (segment, frames) = self._resources.wal, runs[0]
+        data: list[Buffer] = []
+        size = segment.size
+        for header, header_bytes, body in frames:
+            data += (header_bytes, body)
+            size += header.frame_bytes
+        self._in_wal = (wal.failures, segment, size)
+        return wal.add(self, self._wal_id, segment.base_offset, segment.size, data)
+
+    async def flush(self) -> bool:
+        """For the write-ahead log: whether what was appended so far is in synced segments, or not wanted any more."""
+        if self._tiers.is_closed:
+            async with self._turn:
+                return self.is_released and self.failure is None
+        await self._behind.flush()
+        return self.failure is None
+
+    async def _append_in_thread(self, frames: Sequence[StampedFrame], plan: AppendPlan, *, sync: bool) -> None:
+        appender, resources = self._disk.appender, self._resources
         resources.space.take(plan.size_bytes)
         if self._options.durability == "fsync":
             await resources.writes.run(appender.append, frames, plan, sync=sync)
@@ -178,6 +236,9 @@ class LocalLog:
                 memory.compaction.cut(offset)
             else:
                 await writes.run(self._compaction.cut, offset)
+                if self._in_wal[1] is not None:
+                    await writes.run(self._disk.files.sync)
+                    await self._resources.wal.forget(self.log_id)
                 await writes.run(self._disk.truncate, offset)
                 self._tiers.memory = None
             self._memory_snapshots.remove_above(offset)

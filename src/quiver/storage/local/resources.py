@@ -5,6 +5,7 @@ import dataclasses
 from quiver.storage.compactor import Compactor
 from quiver.storage.local.flusher import Flusher
 from quiver.storage.local.free_space import FreeSpace
+from quiver.storage.local.wal.log import WriteAheadLog
 from quiver.system.randomness import Randomness
 from quiver.system.threads import Threads
 
@@ -17,5 +18,6 @@ class LocalResources:
     """For what nobody waits for: flushes, retention, snapshots, the small part of compaction."""
     space: FreeSpace
     flusher: Flusher
+    wal: WriteAheadLog
     compactor: Compactor
     randomness: Randomness

@@ -20,6 +20,7 @@ class LocalSettings(NamedTuple):
     """None: most of what the process may open."""
     min_free_bytes: int = MIN_FREE_BYTES
     sync_threads: int = 8
+    wal_file_bytes: int = 64 * MIB
 
 
 class LocalSystem(NamedTuple):

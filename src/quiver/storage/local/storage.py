@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 from pathlib import Path
 
@@ -24,11 +25,15 @@ from quiver.storage.local.settings import (
     default_max_open_files,
 )
 from quiver.storage.local.start_epoch_file import StartEpochFile
+from quiver.storage.local.wal.files import WalFiles
+from quiver.storage.local.wal.log import WriteAheadLog
+from quiver.storage.local.wal.redo import redo
 from quiver.storage.memory.storage import check_log_id
 from quiver.storage.port import LogOptions
 from quiver.system.pace import bounded_gather, paced
 
 _SHOWN = 3
+_logger = logging.getLogger(__name__)
 READ_THREADS = 4
 BACKGROUND_THREADS = 4
 _REMOVED_IN_ONE_CALL = 16
@@ -54,6 +59,7 @@ class LocalStorage:
             background=background,
             space=space,
             flusher=Flusher(background, space),
+            wal=WriteAheadLog(WalFiles(self._root / "wal", files), new_threads(1, "wal"), settings.wal_file_bytes),
             compactor=system.new_compactor(files, background),
             randomness=system.randomness,
         )
@@ -90,6 +96,7 @@ class LocalStorage:
         if self._lock_fd >= 0:
             return
         await self.resources.writes.run(self._take_lock)
+        await self.resources.writes.run(self._redo)
         self.resources.flusher.start()
 
     def _take_lock(self) -> None:
@@ -108,6 +115,14 @@ class LocalStorage:
         self._files.truncate(self._lock_fd, 0)
         self._files.write_all(self._lock_fd, [f"{os.getpid()}\n".encode()], 0)
         self.resources.space.look()
+
+    def _redo(self) -> None:
+        try:
+            count = redo(WalFiles(self._root / "wal", self._files), self._logs_path, self._files)
+        except OSError as error:
+            raise storage_error("the write-ahead log", error) from error
+        if count:
+            _logger.info("%d logs got back what was synced in the write-ahead log only", count)
 
     async def open_log(self, log_id: str, options: LogOptions) -> LocalLog:
         if self._lock_fd < 0:
@@ -141,6 +156,7 @@ class LocalStorage:
             if (log := self._logs.get(log_id)) is not None:
                 await log.discard()
                 self._logs.pop(log_id, None)
+        await self.resources.wal.forget(directory)
         path = self._logs_path / directory
         names = await self.resources.background.run(self._files.names, path)
         chunks = (names[first : first + _REMOVED_IN_ONE_CALL] for first in range(0, len(names), _REMOVED_IN_ONE_CALL))
@@ -205,6 +221,9 @@ class LocalStorage:
     async def close(self) -> None:
         await self.resources.flusher.stop()
         problems = [problem for problem in await bounded_gather(_close, list(self._logs.values())) if problem]
+        await self.resources.wal.close(
+            all_synced=not problems and all(log.failure is None for log in self._logs.values())
+        )
         for threads in (self.resources.writes, self.resources.reads, self.resources.background):
             threads.close()
         if self._lock_fd >= 0:

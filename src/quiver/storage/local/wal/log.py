@@ -1,0 +1,200 @@
+"""The write-ahead log of a data directory: small appends of all logs, synced once for everybody who waits.
+
+docs/adr/0016-one-sync-for-many-logs.md says why, and what a start after a crash finds. Used on the loop; files are
+written in a thread of its own, one batch after the other.
+"""
+
+import asyncio
+import errno
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from quiver.model.limits import KIB
+from quiver.storage.local.wal.files import WalFiles
+from quiver.storage.local.wal.record import FORGET, FRAMES, HEADER_BYTES, encode
+from quiver.system.files import Buffer
+from quiver.system.pace import bounded_gather
+from quiver.system.threads import Threads
+
+SMALL_BYTES = 64 * KIB
+"""Larger appends sync their segment: writing them twice would cost more."""
+MAX_FULL_FILES = 3
+"""When as many wait until their logs are synced, appends wait too."""
+LATEST_SECONDS = 1.0
+"""What nobody waits for is written this long after it was added."""
+_logger = logging.getLogger(__name__)
+
+
+class DirtyLog(Protocol):
+    async def flush(self) -> bool:
+        """Syncs the segment that has unsynced bytes; whether everything appended before is on disk now."""
+        ...
+
+
+class Batch:
+    """Records that are written with one call and synced once."""
+
+    __slots__ = ("done", "logs", "number", "records", "size")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.records: list[bytes] = []
+        self.size = 0
+        self.logs: dict[DirtyLog, None] = {}
+        self.done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        """Whether the records are on disk. If not, whoever waits syncs its segment itself."""
+
+
+class WriteAheadLog:
+    """Only `_write` writes and only `_sync_files` retires files, each in one task at a time."""
+
+    def __init__(self, files: WalFiles, threads: Threads, file_bytes: int) -> None:
+        self._files = files
+        self._threads = threads
+        self._file_bytes = file_bytes
+        self._number = 1
+        self._position = HEADER_BYTES
+        self._batches: deque[Batch] = deque()
+        self._logs: dict[int, dict[DirtyLog, None]] = {}
+        """By the number of a file: the logs that have records in it and were not synced since."""
+        self._writing: asyncio.Task[None] | None = None
+        self._syncing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stuck: set[int] = set()
+        """Files with records of a log that cannot be synced: they stay for the next start."""
+        self.failures = 0
+        """Rises when records were lost on their way: what was added before it rose does not count as written."""
+
+    def add(
+        self, log: DirtyLog, log_id: bytes, segment_base: int, position: int, data: Sequence[Buffer]
+    ) -> "asyncio.Future[bool]":
+        """Adds bytes that were written to a segment at a position; they are copied. See `Batch.done`.
+
+        Nothing is written before somebody calls `commit`, or a second has passed.
+        """
+        batch = self._add(FRAMES, log_id, segment_base, position, data)
+        batch.logs[log] = None
+        return batch.done
+
+    def commit(self) -> None:
+        """What was added is written as soon as what is being written now is on disk."""
+        if self._writing is None and self._batches:
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    async def forget(self, prefix: str) -> None:
+        """Earlier records of a log, or of all logs below a directory, are not redone. Returns when that is on disk.
+
+        When it cannot be written (a full disk, say) nothing may be left to redo: all logs are synced instead.
+        """
+        batch = self._add(FORGET, prefix.encode(), 0, 0, ())
+        self.commit()
+        if not await asyncio.shield(batch.done):
+            await self._sync_all()
+
+    def _add(self, kind: int, log_id: bytes, segment_base: int, position: int, data: Sequence[Buffer]) -> Batch:
+        record = encode(self._number, kind, log_id, segment_base, position, data)
+        if self._position + len(record) > self._file_bytes and self._position > HEADER_BYTES:
+            self._begin_file()
+            record = encode(self._number, kind, log_id, segment_base, position, data)
+        batch = self._batches[-1] if self._batches else None
+        if batch is None or batch.number != self._number:
+            batch = Batch(self._number)
+            self._batches.append(batch)
+        batch.records.append(record)
+        batch.size += len(record)
+        self._position += len(record)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LATEST_SECONDS, self._commit_late)
+        return batch
+
+    def _begin_file(self) -> None:
+        self._number += 1
+        self._position = HEADER_BYTES
+
+    def _commit_late(self) -> None:
+        self._timer = None
+        self.commit()
+
+    async def _write(self) -> None:
+        try:
+            while self._batches:
+                batch = self._batches.popleft()
+                await self._room_for(batch.number)
+                try:
+                    await self._threads.run(self._files.write, batch.number, batch.records)
+                except OSError as error:
+                    self._fail(batch, error)
+                else:
+                    self._logs.setdefault(batch.number, {}).update(batch.logs)
+                    batch.done.set_result(True)
+        finally:
+            self._writing = None
+
+    async def _room_for(self, number: int) -> None:
+        """Files below the one that is written next are full: their logs are synced, and they are used again."""
+        while full := [each for each in self._logs if each < number and each not in self._stuck]:
+            if self._syncing is None:
+                self._start_syncing(full)
+            if len(full) <= MAX_FULL_FILES or self._syncing is None:
+                return
+            await asyncio.wait([self._syncing])
+
+    def _start_syncing(self, numbers: list[int]) -> "asyncio.Task[None]":
+        self._syncing = asyncio.get_running_loop().create_task(self._sync_files(numbers))
+        return self._syncing
+
+    async def _sync_all(self) -> None:
+        """Leaves nothing to redo in files that were written so far; OSError when that cannot be done."""
+        numbers = list(self._logs)
+        while self._syncing is not None:
+            await asyncio.wait([self._syncing])
+        await asyncio.wait([self._start_syncing([number for number in numbers if number in self._logs])])
+        if any(number in self._logs for number in numbers):
+            raise OSError(errno.EIO, "the write-ahead log can be neither written nor emptied")
+
+    def _fail(self, batch: Batch, error: OSError) -> None:
+        """After a hole nothing would be read, so a new file is begun; what was added meanwhile is lost as well."""
+        _logger.warning("the write-ahead log cannot be written (%s); appends sync their own files", error)
+        self.failures += 1
+        self._logs.setdefault(batch.number, {}).update(batch.logs)
+        self._begin_file()
+        lost, self._batches = [batch, *self._batches], deque()
+        for each in lost:
+            each.done.set_result(False)
+
+    async def _sync_files(self, numbers: list[int]) -> None:
+        """Syncs the logs that have records in these files, one file after the other, and retires the files."""
+        try:
+            for number in numbers:
+                if not all(await bounded_gather(_flush, list(self._logs[number]))):
+                    self._stuck.add(number)
+                    continue
+                try:
+                    await self._threads.run(self._files.retire, number)
+                except OSError as error:
+                    _logger.warning("a file of the write-ahead log could not be retired: %s", error)
+                    self._stuck.add(number)
+                else:
+                    del self._logs[number]
+        finally:
+            self._syncing = None
+
+    async def close(self, *, all_synced: bool) -> None:
+        """Writes what was added. With `all_synced` (every log is closed cleanly) the files are removed."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.commit()
+        for task in (self._writing, self._syncing):
+            if task is not None:
+                await asyncio.wait([task])
+        await self._threads.run(self._files.remove_all if all_synced else self._files.close)
+
+
+async def _flush(log: DirtyLog) -> bool:
+    try:
+        return await log.flush()
+    except Exception:
+        _logger.exception("a log could not be synced")
+        return False
