@@ -36,10 +36,10 @@ async def keep_collections_short() -> None:
             took = time.thread_time() - begun
             if took > LONG_SECONDS:
                 gc.freeze()
-            if gc.get_freeze_count() > most:
-                gc.unfreeze()
-                set_aside()
-                most = _most_set_aside()
+                if gc.get_freeze_count() > most:  # counting takes as long as there are objects
+                    gc.unfreeze()
+                    set_aside()
+                    most = _most_set_aside()
             await asyncio.sleep(took * _SHARE if took < LONG_SECONDS else 0)
 
 
