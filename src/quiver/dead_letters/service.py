@@ -113,7 +113,7 @@ class DeadLetters:
         """Removes letters for good."""
         return await self._take(self._dead_letter_topic(topic), search, limit, None, dry_run=dry_run)
 
-    def removed(self, topic: str, start: DeadLetterId) -> RemovedDeadLetterPage:
+    async def removed(self, topic: str, start: DeadLetterId) -> RemovedDeadLetterPage:
         """A page of what is no letter any more, from a place on. A topic without dead letters has an empty one."""
         found = self._dead_letter_topic(topic)
         runs: list[tuple[int, int, int]] = []
