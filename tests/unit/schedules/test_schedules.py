@@ -10,6 +10,7 @@ from threading import RLock
 import pytest
 
 from quiver.broker.broker import Broker, BrokerSettings
+from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import (
     InvalidName,
     InvalidRequest,
@@ -94,7 +95,7 @@ def hourly(name: str = "s", **fields: object) -> Schedule:
 async def messages(broker: Broker, topic: str = "t") -> list[StoredMessage]:
     found: list[StoredMessage] = []
     for number in range(broker.topic(topic).config.partitions):
-        found += (await broker.read_messages(topic, number, limit=10_000)).messages
+        found += (await broker.read_messages(topic, number, BrowseRequest(limit=10_000))).messages
     return sorted(found, key=lambda message: (message.timestamp_ms, message.headers["schedule.name"]))
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from quiver.broker.broker import Broker
 from quiver.groups.service import LOG_ID as GROUP_JOURNAL
+from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import DiskFull, GroupNotEmpty, PartitionOffline
 from quiver.model.message import NewMessage
 from quiver.model.position import EARLIEST
@@ -337,7 +338,7 @@ async def test_a_journal_that_fails_before_the_decision_leaves_a_transaction_tha
         await broker.transactions.commit([key], **settles)  # type: ignore[arg-type]
     await broker.transactions.abort([key])
     await broker.publish("out", [NewMessage(value=b"behind", partition=0)])
-    page = await broker.read_messages("out", 0, offset=0, limit=10)
+    page = await broker.read_messages("out", 0, BrowseRequest(offset=0, limit=10))
     assert [message.value for message in page.messages] == [b"behind"]
     assert [outcome.error for outcome in await ack(broker, held[:1])] == [None]
 

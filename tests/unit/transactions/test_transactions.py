@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 from tests.unit.queues.queue_broker import QueueBroker
 
+from quiver.messages.browse import BrowseRequest
 from quiver.messages.fetch import FetchPart
 from quiver.model.errors import (
     DiskFull,
@@ -65,7 +66,7 @@ class Bank(QueueBroker):
     async def read(self, topic: str, *, committed: bool = True) -> list[bytes | None]:
         found = []
         for number in range(self.broker.topic(topic).config.partitions):
-            page = await self.broker.read_messages(topic, number, limit=1000, read_committed=committed)
+            page = await self.broker.read_messages(topic, number, BrowseRequest(limit=1000, read_committed=committed))
             found += [message.value for message in page.messages]
         return found
 
