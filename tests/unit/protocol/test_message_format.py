@@ -161,10 +161,10 @@ REQUESTS += [
     (d.ListRemovedDeadLetters("t", (1, 7)), "9335a174920107"),
 ]
 _ORIGINAL = Original("t", 0, 7, 8, None)
-_LETTER = DeadLetter(0, 1, 2, 3, None, b"v", {"a": b"b"}, Priority.LOW, "rejected", "e", 2, "g", _ORIGINAL)
+_DEAD_LETTER = DeadLetter(0, 1, 2, 3, None, b"v", {"a": b"b"}, Priority.LOW, "rejected", "e", 2, "g", _ORIGINAL)
 RESPONSES += [
     (
-        d.Letters([_LETTER], 1, DeadLetterCursor(3, 0, 1)),
+        d.DeadLetters([_DEAD_LETTER], 1, DeadLetterCursor(3, 0, 1)),
         "94cc96919d00010203c0c4017681a161c4016203a872656a6563746564a16502a16795a174000708c00193030001",
     ),
     (d.TakenDeadLetters(1, [(0, 1)], [(0, 2)], None, 5), "96cc97019192000191920002c005"),
