@@ -61,6 +61,15 @@ class SegmentFiles:
         if self.synced_tail.end_offset < tail.end_offset:
             self.synced_tail = tail
 
+    def sync_written(self) -> None:
+        """As `sync`, and what was written and is not published yet is on disk too."""
+        tail = self._view.tail
+        self.check_writable()
+        if tail.segment is not None:
+            self.sync_segment(tail.segment)
+            if self.synced_tail.end_offset < tail.end_offset:
+                self.synced_tail = tail
+
     def sync_segment(self, segment: Segment) -> None:
         """Syncs a file. A failure is final: the kernel may have dropped the pages, another try would prove nothing.
 

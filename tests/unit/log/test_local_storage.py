@@ -93,6 +93,23 @@ class TestFlushing:
         await log.append([frame_at(5, body=bytes(100_000))])
         assert files.operations == ["pwritev", "fdatasync"], "a large one is synced where it is"
 
+    async def test_the_write_ahead_log_is_needed_until_what_is_on_its_way_is_synced_too(
+        self, start: Callable
+    ) -> None:
+        files = FailingFiles()
+        storage = await start(files)
+        log = await storage.open_log("a", LogOptions())
+        await log.append([frame_at(0)])
+        await log.sync()
+        appending = asyncio.ensure_future(log.append([frame_at(1)]))
+        await asyncio.sleep(0)
+        assert files.operations[-1] == "pwritev", "it is in the segment, and nobody sees it yet"
+        assert log.end_offset == 1
+        synced = files.operations.count("fdatasync")
+        assert await log.flush()
+        await appending
+        assert files.operations.count("fdatasync") == synced + 2, "of the segment, and of the write-ahead log"
+
     async def test_interval_logs_are_synced_behind_the_append(self, start: Callable) -> None:
         files = FailingFiles()
         storage = await start(files)
@@ -110,7 +127,7 @@ class TestFlushing:
     async def test_the_tail_is_synced_even_when_nothing_follows(
         self, start: Callable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("quiver.storage.local.flusher.FLUSH_SECONDS", 0.0)
+        monkeypatch.setattr("quiver.storage.local.write_behind.FLUSH_SECONDS", 0.0)
         synced = asyncio.Event()
         loop = asyncio.get_running_loop()
 

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from quiver.log.append_plan import AppendPlan, SegmentLimits
 from quiver.log.segment.damage import Damage
 from quiver.log.segment.segment import Segment
-from quiver.log.segment_appender import Run
+from quiver.log.segment_appender import AppendPlan, Run, SegmentLimits
 from quiver.log.segment_log import SegmentLog
+from quiver.model.errors import PartitionOffline
 from quiver.model.limits import KIB
 from quiver.records.header import StampedFrame
 from quiver.storage.local.compaction import LocalCompaction
@@ -56,7 +56,7 @@ class LocalLog:
 
     @property
     def start_offset(self) -> int:
-        return self._tiers.start_offset
+        return self._view.start_offset if self._tiers.memory is None else self._tiers.start_offset
 
     @property
     def end_offset(self) -> int:
@@ -92,7 +92,8 @@ class LocalLog:
         if not frames or self.append_at_once(frames, sync=sync):
             return
         async with self._turn:
-            self._tiers.check_open()
+            if self._tiers.is_closed:
+                raise self._tiers.closed()
             if self._options.durability == "memory":
                 await self._append_to_memory(frames)
                 return
@@ -113,7 +114,7 @@ class LocalLog:
         plan = disk.appender.plan(frames)
         if plan.size_bytes > WRITE_ON_LOOP_BYTES:
             return False
-        if durability == "interval" and not disk.reservation.covers(plan.end_offset):
+        if durability == "interval" and plan.end_offset > disk.reservation.limit:
             return False
         if not disk.appender.is_ready(plan):
             return False
@@ -148,7 +149,7 @@ class LocalLog:
         cancelled = await settled(done)
         is_in_wal = done.result()
         if not is_in_wal:
-            await resources.writes.run(self._disk.files.sync_segment, runs[-1][0])
+            await resources.writes.run(appender.make_durable, runs)
         appender.publish(runs, plan, synced=not is_in_wal)
         if cancelled is not None:
             raise cancelled
@@ -164,12 +165,15 @@ class LocalLog:
         return wal.add(self, self._wal_id, segment.base_offset, segment.size, data)
 
     async def flush(self) -> bool:
-        """For the write-ahead log: whether what was appended so far is in synced segments, or not wanted any more."""
+        """For the write-ahead log: whether what it has of this log is in synced segments, or not wanted any more."""
         if self._tiers.is_closed:
             async with self._turn:
                 return self.is_released and self.failure is None
-        await self._behind.flush()
-        return self.failure is None
+        try:
+            await self._resources.background.run(self._disk.files.sync_written)
+        except PartitionOffline:
+            return False
+        return True
 
     async def _append_in_thread(self, frames: Sequence[StampedFrame], plan: AppendPlan, *, sync: bool) -> None:
         appender, resources = self._disk.appender, self._resources
@@ -198,7 +202,7 @@ class LocalLog:
             empty = await resources.writes.run(tiers.frames_after_files, segment_limits(self._options))
             tiers.memory = MemoryTier(empty, resources.randomness, resources.background)
         end_offset = frames[-1].header.next_offset
-        if not disk.reservation.covers(end_offset):
+        if end_offset > disk.reservation.limit:
             await resources.writes.run(self._behind.reserve, end_offset)
         tiers.memory.frames.append(frames)
         self._behind.reserve_ahead(end_offset)

@@ -3,9 +3,9 @@
 import dataclasses
 
 from quiver.storage.compactor import Compactor
-from quiver.storage.local.flusher import Flusher
 from quiver.storage.local.free_space import FreeSpace
 from quiver.storage.local.wal.log import WriteAheadLog
+from quiver.storage.local.write_behind import Flusher
 from quiver.system.randomness import Randomness
 from quiver.system.threads import Threads
 
