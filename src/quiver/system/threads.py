@@ -1,9 +1,11 @@
 """Work off the event loop. Whatever blocks (files, searches, compression) takes a Threads and asks it."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import ParamSpec, Protocol, TypeVar
+from functools import partial
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,11 +37,14 @@ class ThreadPool:
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=f"quiver-{name}")
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        job = self._pool.submit(call, *args, **kwargs)
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        job = self._pool.submit(_work, loop, done, call, args, kwargs)
         try:
-            return await asyncio.wrap_future(job)
+            return await done
         except asyncio.CancelledError:
-            await _until_done(job)
+            if not job.cancel():
+                await _until_done(job)
             raise
 
     def close(self) -> None:
@@ -61,23 +66,31 @@ class InlineThreads:
         self._is_closed = True
 
 
+def _work(
+    loop: asyncio.AbstractEventLoop,
+    done: "asyncio.Future[T]",
+    call: Callable[..., T],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> None:
+    """In the thread. Shorter than `asyncio.wrap_future`, which takes locks and calls on both sides."""
+    end: Callable[[], None]
+    try:
+        end = partial(done.set_result, call(*args, **kwargs))
+    except BaseException as error:
+        end = partial(done.set_exception, error)
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(_unless_done, done, end)
+
+
+def _unless_done(done: "asyncio.Future[T]", end: Callable[[], None]) -> None:
+    if not done.done():
+        end()
+
+
 async def _until_done(job: Future[T]) -> None:
     while not job.done():
         try:
             await asyncio.wait([asyncio.wrap_future(job)])
         except asyncio.CancelledError:
             continue
-
-
-async def settled(future: "asyncio.Future[T]") -> asyncio.CancelledError | None:
-    """Waits for a future that others wait for too, also when the caller is cancelled: then returns the cancellation.
-
-    It is for callers that have begun what must be ended first.
-    """
-    cancelled: asyncio.CancelledError | None = None
-    while not future.done():
-        try:
-            await asyncio.shield(future)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    return cancelled

@@ -15,12 +15,11 @@ from quiver.storage.local.compaction import LocalCompaction
 from quiver.storage.local.reader import LocalReader
 from quiver.storage.local.resources import LocalResources
 from quiver.storage.local.tiers import LogTiers, MemoryTier
-from quiver.storage.local.wal.log import SMALL_BYTES
+from quiver.storage.local.wal.log import SMALL_BYTES, Batch
 from quiver.storage.local.write_behind import WriteBehind
 from quiver.storage.memory.snapshots import MemorySnapshots
 from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
 from quiver.system.files import Buffer
-from quiver.system.threads import settled
 
 WRITE_ON_LOOP_BYTES = 256 * KIB
 
@@ -144,17 +143,16 @@ class LocalLog:
         appender, resources = self._disk.appender, self._resources
         resources.space.take(plan.size_bytes)
         runs = appender.write(frames, plan)
-        done = self._add_to_wal(runs)
+        batch = self._add_to_wal(runs)
         resources.wal.commit()
-        cancelled = await settled(done)
-        is_in_wal = done.result()
-        if not is_in_wal:
+        cancelled = await batch.done()
+        if not batch.is_on_disk:
             await resources.writes.run(appender.make_durable, runs)
-        appender.publish(runs, plan, synced=not is_in_wal)
+        appender.publish(runs, plan, synced=not batch.is_on_disk)
         if cancelled is not None:
             raise cancelled
 
-    def _add_to_wal(self, runs: Sequence[Run]) -> "asyncio.Future[bool]":
+    def _add_to_wal(self, runs: Sequence[Run]) -> Batch:
         wal, (segment, frames) = self._resources.wal, runs[0]
         data: list[Buffer] = []
         size = segment.size

@@ -9,7 +9,7 @@ import pytest
 
 from quiver.model.limits import KIB
 from quiver.storage.local.wal.files import WalFiles
-from quiver.storage.local.wal.log import MAX_FULL_FILES, WriteAheadLog
+from quiver.storage.local.wal.log import MAX_FULL_FILES, Batch, WriteAheadLog
 from quiver.system.files import Files
 from quiver.system.threads import InlineThreads, ThreadPool
 from quiver.testing.files import FailingFiles
@@ -41,14 +41,18 @@ def positions(directory: Path) -> list[int]:
     return [record.position for record in WalFiles(directory, Files()).records()]
 
 
+async def on_disk(wal: WriteAheadLog, batch: Batch) -> bool:
+    wal.commit()
+    await batch.done()
+    return bool(batch.is_on_disk)
+
+
 async def test_appends_of_one_moment_share_a_sync(tmp_path: Path, pool: ThreadPool) -> None:
     files = FailingFiles()
     wal = WriteAheadLog(WalFiles(tmp_path, files), pool, 64 * KIB)
 
     async def append(number: int) -> bool:
-        done = wal.add(Dirty(), b"topics/%d/0" % number, 0, number, [b"frame"])
-        wal.commit()
-        return await done
+        return await on_disk(wal, wal.add(Dirty(), b"topics/%d/0" % number, 0, number, [b"frame"]))
 
     assert all(await asyncio.gather(*(append(number) for number in range(100))))
     assert files.operations.count("fdatasync") == 1
@@ -59,10 +63,9 @@ async def test_appends_of_one_moment_share_a_sync(tmp_path: Path, pool: ThreadPo
 async def test_what_nobody_waits_for_is_written_with_the_next_batch(tmp_path: Path, pool: ThreadPool) -> None:
     wal = WriteAheadLog(WalFiles(tmp_path, Files()), pool, 64 * KIB)
     wal.add(Dirty(), b"a", 0, 1, [b"not waited for"])
-    done = wal.add(Dirty(), b"b", 0, 2, [b"waited for"])
+    batch = wal.add(Dirty(), b"b", 0, 2, [b"waited for"])
     assert positions(tmp_path) == []
-    wal.commit()
-    assert await done
+    assert await on_disk(wal, batch)
     assert positions(tmp_path) == [1, 2]
     wal.add(Dirty(), b"a", 0, 3, [b"written at the end"])
     await wal.close(all_synced=False)
@@ -73,9 +76,7 @@ async def test_a_full_file_is_used_again_when_its_logs_are_synced(tmp_path: Path
     wal, log = WriteAheadLog(WalFiles(tmp_path, Files()), InlineThreads(), 4 * KIB), Dirty()
     inodes = set()
     for number in range(100):
-        done = wal.add(log, b"a", 0, number, [bytes(1000)])
-        wal.commit()
-        assert await done
+        assert await on_disk(wal, wal.add(log, b"a", 0, number, [bytes(1000)]))
         inodes |= {path.stat().st_ino for path in tmp_path.iterdir()}
         assert len(list(tmp_path.iterdir())) <= MAX_FULL_FILES + 2
     assert log.flushed > 20
@@ -88,14 +89,13 @@ async def test_a_full_file_is_used_again_when_its_logs_are_synced(tmp_path: Path
 async def test_appends_wait_while_too_many_files_are_full(tmp_path: Path) -> None:
     wal, slow = WriteAheadLog(WalFiles(tmp_path, Files()), InlineThreads(), 2 * KIB), Dirty()
     slow.may_flush.clear()
-    results = []
-    for number in range(3 * MAX_FULL_FILES):
-        results.append(wal.add(slow, b"a", 0, number, [bytes(1500)]))
-        wal.commit()
-    await asyncio.wait(results, timeout=0.05)
-    assert 0 < sum(result.done() for result in results) <= MAX_FULL_FILES + 1
+    batches = [wal.add(slow, b"a", 0, number, [bytes(1500)]) for number in range(3 * MAX_FULL_FILES)]
+    assert await on_disk(wal, batches[MAX_FULL_FILES])
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert batches[MAX_FULL_FILES + 1].is_on_disk is None
     slow.may_flush.set()
-    assert all(await asyncio.gather(*results))
+    assert await on_disk(wal, batches[-1])
     await wal.close(all_synced=False)
 
 
@@ -105,13 +105,9 @@ async def test_a_log_that_cannot_be_synced_keeps_its_records(tmp_path: Path) -> 
         Dirty(works=False),
         Dirty(),
     )
-    first = wal.add(broken, b"broken", 0, 1_000_000, [b"kept"])
-    wal.commit()
-    assert await first
+    assert await on_disk(wal, wal.add(broken, b"broken", 0, 1_000_000, [b"kept"]))
     for number in range(30):
-        done = wal.add(good, b"good", 0, number, [bytes(1500)])
-        wal.commit()
-        assert await done, "others go on"
+        assert await on_disk(wal, wal.add(good, b"good", 0, number, [bytes(1500)])), "others go on"
     await wal.close(all_synced=False)
     assert 1_000_000 in positions(tmp_path)
     assert broken.flushed == 1, "it is not tried again and again"
@@ -124,12 +120,8 @@ async def test_a_failure_is_reported_and_nothing_is_written_after_a_hole(
 ) -> None:
     files = FailingFiles(kind=kind)  # type: ignore[arg-type]
     wal = WriteAheadLog(WalFiles(tmp_path / "wal", files), InlineThreads(), 64 * KIB)
-    results = []
     files.fail_at = operation
-    for number in range(5):
-        done = wal.add(Dirty(), b"a", 0, number, [b"frame"])
-        wal.commit()
-        results.append(await done)
+    results = [await on_disk(wal, wal.add(Dirty(), b"a", 0, number, [b"frame"])) for number in range(5)]
     assert results.count(False) <= 2
     assert results[-1]
     assert wal.failures == results.count(False)
@@ -150,18 +142,14 @@ async def test_when_nothing_can_be_written_logs_are_synced_before_they_are_forgo
 
     files, log = FullDisk(), Dirty()
     wal = WriteAheadLog(WalFiles(tmp_path, files), InlineThreads(), 64 * KIB)
-    done = wal.add(log, b"topics/1/0", 0, 1, [b"frame"])
-    wal.commit()
-    assert await done
+    assert await on_disk(wal, wal.add(log, b"topics/1/0", 0, 1, [b"frame"]))
     files.is_full = True
     await wal.forget("topics/1")
     assert log.flushed == 1
     assert positions(tmp_path) == [], "nothing is left to redo"
     log.works = False
     files.is_full = False
-    done = wal.add(log, b"topics/1/0", 0, 1, [b"frame"])
-    wal.commit()
-    assert await done
+    assert await on_disk(wal, wal.add(log, b"topics/1/0", 0, 1, [b"frame"]))
     files.is_full = True
     with pytest.raises(OSError, match="neither written nor emptied"):
         await wal.forget("topics/1")

@@ -36,15 +36,35 @@ class DirtyLog(Protocol):
 class Batch:
     """Records that are written with one call and synced once."""
 
-    __slots__ = ("done", "logs", "number", "records", "size")
+    __slots__ = ("is_on_disk", "logs", "number", "records", "waiting")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.records: list[bytes] = []
-        self.size = 0
         self.logs: dict[DirtyLog, None] = {}
-        self.done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        """Whether the records are on disk. If not, whoever waits syncs its segment itself."""
+        self.is_on_disk: bool | None = None
+        """None until it is known. False: whoever waits syncs its segment itself."""
+        self.waiting: list[asyncio.Future[None]] = []
+
+    async def done(self) -> asyncio.CancelledError | None:
+        """Returns when `is_on_disk` is known. A caller that is cancelled meanwhile waits all the same, since it has
+        to end what it began, and gets the cancellation.
+        """
+        cancelled: asyncio.CancelledError | None = None
+        while self.is_on_disk is None:
+            waiting = asyncio.get_running_loop().create_future()
+            self.waiting.append(waiting)
+            try:
+                await waiting
+            except asyncio.CancelledError as error:
+                cancelled = error
+        return cancelled
+
+    def end(self, *, is_on_disk: bool) -> None:
+        self.is_on_disk = is_on_disk
+        for each in self.waiting:
+            if not each.done():
+                each.set_result(None)
 
 
 class WriteAheadLog:
@@ -67,16 +87,14 @@ class WriteAheadLog:
         self.failures = 0
         """Rises when records were lost on their way: what was added before it rose does not count as written."""
 
-    def add(
-        self, log: DirtyLog, log_id: bytes, segment_base: int, position: int, data: Sequence[Buffer]
-    ) -> "asyncio.Future[bool]":
-        """Adds bytes that were written to a segment at a position; they are copied. See `Batch.done`.
+    def add(self, log: DirtyLog, log_id: bytes, segment_base: int, position: int, data: Sequence[Buffer]) -> Batch:
+        """Adds bytes that were written to a segment at a position; they are copied.
 
         Nothing is written before somebody calls `commit`, or a second has passed.
         """
         batch = self._add(FRAMES, log_id, segment_base, position, data)
         batch.logs[log] = None
-        return batch.done
+        return batch
 
     def commit(self) -> None:
         """What was added is written as soon as what is being written now is on disk."""
@@ -90,7 +108,10 @@ class WriteAheadLog:
         """
         batch = self._add(FORGET, prefix.encode(), 0, 0, ())
         self.commit()
-        if not await asyncio.shield(batch.done):
+        cancelled = await batch.done()
+        if cancelled is not None:
+            raise cancelled
+        if not batch.is_on_disk:
             await self._sync_all()
 
     def _add(self, kind: int, log_id: bytes, segment_base: int, position: int, data: Sequence[Buffer]) -> Batch:
@@ -103,7 +124,6 @@ class WriteAheadLog:
             batch = Batch(self._number)
             self._batches.append(batch)
         batch.records.append(record)
-        batch.size += len(record)
         self._position += len(record)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LATEST_SECONDS, self._commit_late)
@@ -128,7 +148,7 @@ class WriteAheadLog:
                     self._fail(batch, error)
                 else:
                     self._logs.setdefault(batch.number, {}).update(batch.logs)
-                    batch.done.set_result(True)
+                    batch.end(is_on_disk=True)
         finally:
             self._writing = None
 
@@ -162,7 +182,7 @@ class WriteAheadLog:
         self._begin_file()
         lost, self._batches = [batch, *self._batches], deque()
         for each in lost:
-            each.done.set_result(False)
+            each.end(is_on_disk=False)
 
     async def _sync_files(self, numbers: list[int]) -> None:
         """Syncs the logs that have records in these files, one file after the other, and retires the files."""
