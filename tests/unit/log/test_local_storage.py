@@ -93,6 +93,20 @@ class TestFlushing:
         await log.append([frame_at(5, body=bytes(100_000))])
         assert files.operations == ["pwritev", "fdatasync"], "a large one is synced where it is"
 
+    async def test_what_nobody_waited_for_is_synced_in_the_write_ahead_log(self, start: Callable) -> None:
+        files = FailingFiles()
+        storage = await start(files)
+        log, other = await storage.open_log("a", LogOptions()), await storage.open_log("b", LogOptions())
+        for each in (log, other):
+            await each.append([frame_at(0)])
+        await log.append([frame_at(1)])
+        files.operations.clear()
+        for each in (log, other):
+            await each.append([frame_at(each.end_offset)], sync=False)
+        assert files.operations == ["pwritev", "pwritev"], "of the segments"
+        await asyncio.gather(log.sync(), other.sync())
+        assert files.operations[2:] == ["pwritev", "fdatasync"], "one for both"
+
     async def test_the_write_ahead_log_is_needed_until_what_is_on_its_way_is_synced_too(
         self, start: Callable
     ) -> None:

@@ -50,6 +50,8 @@ class LocalLog:
         self._wal_id = disk.log_id.encode()
         self._in_wal: tuple[int, Segment | None, int] = (0, None, 0)
         """Failures of the WAL so far, and a place in a segment: unsynced bytes before it are in the WAL."""
+        self._newest: Batch | None = None
+        """The batch of the WAL that has the last of them."""
         self.is_released = False
         """It is closed, and nothing holds its files any more: they may be opened again."""
 
@@ -160,7 +162,8 @@ class LocalLog:
             data += (header_bytes, body)
             size += header.frame_bytes
         self._in_wal = (wal.failures, segment, size)
-        return wal.add(self, self._wal_id, segment.base_offset, segment.size, data)
+        self._newest = wal.add(self, self._wal_id, segment.base_offset, segment.size, data)
+        return self._newest
 
     async def flush(self) -> bool:
         """For the write-ahead log: whether what it has of this log is in synced segments, or not wanted any more."""
@@ -206,6 +209,14 @@ class LocalLog:
         self._behind.reserve_ahead(end_offset)
 
     async def sync(self) -> None:
+        tail, wal, newest = self._view.tail, self._resources.wal, self._newest
+        if newest is not None and self._in_wal == (wal.failures, tail.segment, tail.size):
+            wal.commit()
+            cancelled = await newest.done()
+            if cancelled is not None:
+                raise cancelled
+            if newest.is_on_disk:
+                return
         await self._resources.writes.run(self._disk.files.sync)
 
     # reading: these return what the reader awaits, with no await of their own between
