@@ -2,35 +2,50 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
-from quiver.log.files.open_files import OpenFile, OpenFiles
+from quiver.log.files.open_files import OpenFiles
+from quiver.storage.local.wal.files import WalFiles
+
+T = TypeVar("T")
 
 
 @pytest.fixture(autouse=True)
 def abandoned_files_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A killed process leaves no descriptors; a kill that a test plays leaves them in the test's own process."""
-    created: list[OpenFiles] = []
-    init = OpenFiles.__init__
+    logs = _instances(OpenFiles, monkeypatch)
+    wals = _instances(WalFiles, monkeypatch)
+    yield
+    for log in logs:
+        for file in list(log._recent):
+            if _close(file.fd, file.path):
+                file.fd = -1
+    for wal in wals:
+        if _close(wal._fd, wal._directory):
+            wal._fd = -1
 
-    def remember(self: OpenFiles, *args: object, **options: object) -> None:
-        init(self, *args, **options)  # type: ignore[arg-type]
+
+def _instances(kind: type[T], monkeypatch: pytest.MonkeyPatch) -> list[T]:
+    """Those that are made from now on."""
+    created: list[T] = []
+    init = kind.__init__
+
+    def remember(self: T, *args: object, **options: object) -> None:
+        init(self, *args, **options)
         created.append(self)
 
-    monkeypatch.setattr(OpenFiles, "__init__", remember)
-    yield
-    for each in created:
-        for file in list(each._recent):
-            _close(file)
+    monkeypatch.setattr(kind, "__init__", remember)
+    return created
 
 
-def _close(file: OpenFile) -> None:
-    link = f"/proc/self/fd/{file.fd}"
+def _close(fd: int, path: Path) -> bool:
     try:
-        is_real = os.readlink(link).startswith(str(file.path))
-    except OSError:  # a file in memory
-        return
+        is_real = os.readlink(f"/proc/self/fd/{fd}").startswith(str(path))
+    except OSError:  # a file in memory, or closed
+        return False
     if is_real:
-        os.close(file.fd)
-        file.fd = -1
+        os.close(fd)
+    return is_real

@@ -5,6 +5,7 @@ One start of the broker checks many damages: each partition of a topic gets anot
 """
 
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,9 +57,15 @@ def read_until_error(q: Any, partition: int, start: int | str = "earliest") -> t
     return values, None
 
 
+def remove_wal(broker: BrokerProcess) -> None:
+    """As if the segments had been synced long ago: nothing is left that would repair them."""
+    shutil.rmtree(broker.data_dir / "wal", ignore_errors=True)
+
+
 def test_the_last_segment_cut_at_every_byte_of_its_last_frame(broker: BrokerProcess) -> None:
     frame_bytes = fill_a_partition_for_each_byte(broker)
     broker.kill()
+    remove_wal(broker)
     for length in range(frame_bytes):
         segment = last_segment(broker, length)
         with segment.open("r+b") as file:
@@ -114,6 +121,7 @@ def test_a_flipped_bit_in_the_log_is_named_and_read_around(
     frame_bytes = fill_a_partition_for_each_byte(broker)
     positions = [*range(HEADER_BYTES), *range(HEADER_BYTES, frame_bytes, 5)]
     stop(broker)
+    remove_wal(broker)
     for partition, position in enumerate(positions):
         segment = last_segment(broker, partition)
         flip_bit(segment, stored_frames(segment)[1].position + position, partition % 8)
@@ -128,6 +136,24 @@ def test_a_flipped_bit_in_the_log_is_named_and_read_around(
             assert read_until_error(q, partition, start=2) == (MESSAGES[2:], None), what
             assert q.publish("orders", b"new", partition=partition).offset >= len(MESSAGES), what
             assert read_until_error(q, partition, start=2) == ([MESSAGES[2], b"new"], None), what
+
+
+def test_what_the_write_ahead_log_has_repairs_the_end_of_a_log(broker: BrokerProcess) -> None:
+    """After a kill it has the small appends that may not be synced: torn, zeroed, flipped or cut off."""
+    fill(broker, 4)
+    broker.kill()
+    segments = [last_segment(broker, partition) for partition in range(4)]
+    places = [stored_frames(segment)[1].position for segment in segments]
+    flip_bit(segments[0], places[0] + HEADER_BYTES + 3, 1)
+    for segment, place in zip(segments[1:], places[1:], strict=True):
+        with segment.open("r+b") as file:
+            file.truncate(place)
+    append_bytes(segments[2], bytes(10_000))
+    append_bytes(segments[3], random.Random(1).randbytes(10_000))
+    broker.start()
+    with quiver.connect(broker.address) as q:
+        for partition in range(4):
+            assert read_until_error(q, partition) == (MESSAGES, None)
 
 
 def test_a_flipped_bit_in_the_last_frame_after_a_clean_stop_is_not_cut_in_silence(broker: BrokerProcess) -> None:

@@ -144,8 +144,10 @@ class WriteAheadLog:
                 await self._room_for(batch.number)
                 try:
                     await self._threads.run(self._files.write, batch.number, batch.records)
-                except OSError as error:
+                except BaseException as error:  # whatever it is, nobody may wait for ever
                     self._fail(batch, error)
+                    if not isinstance(error, OSError):
+                        raise
                 else:
                     self._logs.setdefault(batch.number, {}).update(batch.logs)
                     batch.end(is_on_disk=True)
@@ -174,9 +176,9 @@ class WriteAheadLog:
         if any(number in self._logs for number in numbers):
             raise OSError(errno.EIO, "the write-ahead log can be neither written nor emptied")
 
-    def _fail(self, batch: Batch, error: OSError) -> None:
+    def _fail(self, batch: Batch, error: BaseException) -> None:
         """After a hole nothing would be read, so a new file is begun; what was added meanwhile is lost as well."""
-        _logger.warning("the write-ahead log cannot be written (%s); appends sync their own files", error)
+        _logger.warning("the write-ahead log cannot be written (%r); appends sync their own files", error)
         self.failures += 1
         self._logs.setdefault(batch.number, {}).update(batch.logs)
         self._begin_file()
