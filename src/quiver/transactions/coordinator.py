@@ -6,7 +6,7 @@ the broker to carry out.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 
 from quiver.model.errors import InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound
@@ -81,7 +81,9 @@ class Coordinator:
     async def close(self) -> None:
         self._closing = True
         if self._completed:
-            await self.journaled.append(Completed(self._completed))
+            # Not written, on a full disk say, they are applied again at the next start, which changes nothing.
+            with suppress(QuiverError):
+                await self.journaled.append(Completed(self._completed))
         await self.journaled.close()
 
     @asynccontextmanager

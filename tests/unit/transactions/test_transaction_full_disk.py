@@ -71,3 +71,17 @@ async def test_what_was_open_takes_nothing_more_and_is_aborted_when_there_is_roo
     assert not partition.tables.transactions.open
     assert not await run.committed_values()
     await run.broker.stop()
+
+
+async def test_the_broker_stops_although_the_journal_takes_nothing_more() -> None:
+    run = Run(0)
+    key = await begun(run)
+    await run.broker.transactions.commit([key])
+    await run.broker.transactions._applier.flush()
+    assert run.broker.transactions._coordinator._completed
+    run.storage.full_logs, run.storage.is_full = "transactions", True
+    await run.broker.stop()
+    run.storage.is_full = False
+    await run.start()
+    assert set(await run.committed_values()) == {b"1"}
+    await run.broker.stop()
