@@ -20,6 +20,8 @@ from quiver.outbox.outbox import Move
 from quiver.queues.state.retry_policy import RetryPolicy
 
 LEVELS = 5
+LEASE_EXPIRED = "the lease expired"
+"""The last error of a message whose consumer did not settle it in time."""
 Run = tuple[int, int]
 """Offsets, half open."""
 
