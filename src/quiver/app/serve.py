@@ -17,7 +17,7 @@ from quiver.app.build_info import BuildInfo, build_info
 from quiver.app.config import Config
 from quiver.app.garbage import keep_collections_short, set_aside
 from quiver.app.node import RunningBroker, start_broker
-from quiver.gateways.http import HttpGateway, NodeInfo
+from quiver.gateways.http import HttpGateway, HttpSettings, NodeInfo
 from quiver.gateways.native.gateway import NativeGateway
 from quiver.gateways.native.settings import NativeSettings
 from quiver.model.errors import Closed, InvalidSetting
@@ -90,7 +90,6 @@ class Server:
         self._running = await start_broker(config)
         self._native = NativeGateway(
             self._running.broker,
-            limits=config.limits,
             host=config.host,
             port=config.native_port,
             settings=NativeSettings(
@@ -103,15 +102,16 @@ class Server:
             self._running.broker,
             host=config.host,
             port=config.http_port,
-            limits=config.limits,
+            settings=HttpSettings(
+                stall_seconds=slow_client_seconds,
+                least_bytes_per_second=config.slow_client_rate,
+                allowed_hosts=tuple(name for name in (config.host, config.advertise, *config.allowed_host) if name),
+                log_requests=config.log_requests,
+                data_dir=config.data_dir,
+                min_free_bytes=config.min_free_bytes,
+            ),
             node=self._node_info(build_info()),
-            data_dir=config.data_dir,
-            min_free_bytes=config.min_free_bytes,
-            slow_client_s=slow_client_seconds,
-            least_bytes_per_s=config.slow_client_rate,
             budget=budget,
-            allowed_hosts=[name for name in (config.host, config.advertise, *config.allowed_host) if name],
-            log_requests=config.log_requests,
         )
         await _bind("http_port", config.http_port, self._http.start)
 

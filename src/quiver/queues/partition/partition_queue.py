@@ -18,6 +18,7 @@ from quiver.queues.journal.moves import MoveCarrier, MoveSource
 from quiver.queues.partition.lease_issuer import LeaseIds, LeaseIssuer
 from quiver.queues.partition.lease_settler import LeaseSettler
 from quiver.queues.partition.queue_group import Counters, QueueGroup
+from quiver.queues.partition.settled_messages import SettledMessages
 from quiver.queues.state.port import GroupState, Run, Settlement
 from quiver.storage.port import Storage
 from quiver.structures.interval_set import IntervalSet
@@ -45,7 +46,8 @@ class PartitionQueue:
         self.partition = partition
         self.journal = journal
         self.issuer = LeaseIssuer(place, partition, journal, context, lease_ids)
-        self.settler = LeaseSettler(journal, context.lease_clock, context.randomness)
+        settled = SettledMessages(partition, context.frames)
+        self.settler = LeaseSettler(journal, settled, context.lease_clock, context.randomness)
         self._clock, self._lease_clock = context.clock, context.lease_clock
         self._groups = journal.groups
         self._frames = context.frames
