@@ -311,7 +311,11 @@ class Coordinator:
         """Notes what is completed, forgets producers that were not used for long, takes a snapshot if one is due."""
         if self._completed:
             completed, self._completed = self._completed, []
-            await self._append(Completed(completed))
+            try:
+                await self._append(Completed(completed))
+            except BaseException:
+                self._completed += completed
+                raise
         now_ms = self._steady_clock.earlier_ms()
         silent = self.state.silent_since(now_ms - _NAMED_KEPT_MS, named=True)
         silent += self.state.silent_since(now_ms - _UNNAMED_KEPT_MS, named=False)
