@@ -106,7 +106,7 @@ class Schedules:
         state = self._table.states.get(name)
         if state is None:
             raise ScheduleNotFound(schedule=name)
-        return msgspec.structs.replace(state, error=self._runner.trouble(name) or state.error)
+        return msgspec.structs.replace(state, error=self._runner.problem(name) or state.error)
 
     async def add(self, wanted: Schedule) -> ScheduleState:
         """Fires for the first time at the next time of its timetable. An empty name is replaced by one."""

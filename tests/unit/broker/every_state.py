@@ -185,7 +185,9 @@ class Running:
             name = f"topics/{partition_queue.place.topic_id}/{partition_queue.place.partition}-delivery"
             known[name] = b"".join(partition_queue.journal._snapshot())
         for delays in broker.delays._partitions.all():
-            known[f"topics/{delays.topic_id}/{delays.number}-timers"] = b"".join(delays.state.snapshot())
+            known[f"topics/{delays.place.topic_id}/{delays.place.partition}-timers"] = b"".join(
+                delays.state.snapshot()
+            )
         return known
 
     async def is_fenced(self, key: ProducerKey) -> bool:

@@ -468,9 +468,10 @@ async def test_delayed_messages_wait_for_the_commit_too(bank: Bank) -> None:
     await bank.restart()
     assert (await bank.broker.delays.page("b", skip=0, limit=9)).total == 1
     bank.clock.ms += 1000
-    delays = bank.broker.delays
+    delays = bank.broker.delays._partitions.get(bank.broker.topic("b").id, 0)
+    assert delays is not None
     while not await bank.read("b"):
-        await delays._deliver((bank.broker.topic("b").id, 0))
+        await delays.deliver_due()
         await asyncio.sleep(0)
     assert await bank.read("b") == [b"late"]
 

@@ -6,15 +6,16 @@ of a transaction that is open waits until it is over.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
 
+from quiver.delays.due_clock import DueClock
 from quiver.delays.partition.schedule_log import FRAME_BYTES, ScheduledFrame, due_times, transaction_of
 from quiver.delays.state import DelayState
 from quiver.model.errors import FrameTooLarge, InvalidRequest
 from quiver.model.message import NewMessage
+from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Appended, Frame, Partition
 from quiver.records.header import FrameHeader
 from quiver.records.read import open_frame
@@ -28,13 +29,16 @@ _MOST_FRAME_BYTES = 4 * FRAME_BYTES
 
 
 class Intake:
-    """Messages are scheduled when they are written. `on_news` is called when one is due before all others."""
+    """Messages are scheduled when they are written. The due clock learns of one that is due before all others."""
 
-    def __init__(self, schedule: Partition, state: DelayState, *, clock: Clock, on_news: Callable[[], None]) -> None:
+    def __init__(
+        self, place: TopicPartition, schedule: Partition, state: DelayState, *, clock: Clock, due_clock: DueClock
+    ) -> None:
+        self._place = place
         self._schedule = schedule
         self._state = state
         self._clock = clock
-        self._on_news = on_news
+        self._due_clock = due_clock
         self._fresh: list[tuple[int, NewMessage]] = []
         """Single messages that are written and not scheduled yet."""
         self._waiting: deque[ScheduledFrame] = deque()
@@ -146,7 +150,7 @@ class Intake:
                 self._state.schedule(ids, times_ms, priority)
         after = self._state.pending.next_ms()
         if after is not None and (before is None or after < before):
-            self._on_news()
+            self._due_clock.note(self._place)
 
 
 def _fail(answer: "asyncio.Future[T]", error: BaseException) -> None:
