@@ -41,7 +41,7 @@ _ID_LENGTH = 240
 _NAMED_KEPT_MS = 7 * 86_400_000
 _UNNAMED_KEPT_MS = 86_400_000
 _TURN = 256
-"""So many producers are gone through at once."""
+"""After this many producers others get their turn."""
 
 
 class Coordinator:
@@ -70,7 +70,7 @@ class Coordinator:
 
     @property
     def problem(self) -> QuiverError | None:
-        """Why nothing is known of transactions. Whatever is asked is answered with it."""
+        """Why nothing is known of transactions; every request is refused with it."""
         return self.journaled.problem
 
     @property
@@ -199,7 +199,7 @@ class Coordinator:
         return [each for each in self.open.values() if each.deadline_ms <= now_ms and not each.is_ending]
 
     async def touch(self, transaction: OpenTransaction) -> None:
-        """Notes that it has offsets or acks, once: should the broker stop, its epoch ends with it."""
+        """Records that it has offsets or acks, once: if the broker stops, the epoch ends with the transaction."""
         producer = self.state.check(transaction.producer_id, transaction.epoch)
         if not producer.is_touched:
             await self._append(Touched(transaction.producer_id, transaction.epoch))
@@ -305,8 +305,8 @@ class Coordinator:
 
     # maintenance
 
-    async def keep_up(self) -> None:
-        """Notes what is completed, forgets producers that were not used for long, takes a snapshot if one is due."""
+    async def maintain(self) -> None:
+        """Notes what is completed, forgets producers that were not used for days, takes a snapshot if one is due."""
         if self._completed:
             completed, self._completed = self._completed, []
             await self._append(Completed(completed))
@@ -324,6 +324,6 @@ class Coordinator:
 
 
 async def _give_way(number: int) -> None:
-    """Lets others have their turn now and then."""
+    """Lets others run now and then."""
     if number % _TURN == _TURN - 1:
         await asyncio.sleep(0)

@@ -121,7 +121,7 @@ class Running:
             else:
                 await transactions.abort([key])
         await transactions._applier.flush()
-        await transactions._coordinator.keep_up()
+        await transactions._coordinator.maintain()
 
     async def _work(self, number: int) -> None:
         queues = self.broker.queues
