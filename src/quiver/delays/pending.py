@@ -140,7 +140,7 @@ class Pending:
 
     # by id
 
-    def behind(self, id: int, count: int) -> tuple[Integers, Integers, Integers]:
+    def after(self, id: int, count: int) -> tuple[Integers, Integers, Integers]:
         """The next messages with a higher id: their ids, times (with priorities) and places."""
         ids, times = self._times.columns(id + 1, LOWEST, count)
         copied = int(np.searchsorted(ids, self.in_place_from))
@@ -148,14 +148,14 @@ class Pending:
         return ids, times, places
 
     def restore(self, ids: Integers, times: Integers, places: Integers) -> None:
-        """Adds what `behind` gave. `in_place_from` is restored before."""
+        """Adds what `after` gave. `in_place_from` is restored before."""
         self.add(ids, times)
         copied = int(np.searchsorted(ids, self.in_place_from))
         self._places.extend(ids[:copied], places[:copied])
         self._ids.extend(places[:copied], ids[:copied])
 
     def remove_below(self, id: int) -> None:
-        ids, _, _ = self.behind(-1, len(self))
+        ids, _, _ = self.after(-1, len(self))
         if len(ids) and ids[-1] < id:
             for pairs in (self._times, self._places, self._ids):
                 pairs.clear()

@@ -30,8 +30,6 @@ from quiver.topics.partitions import Partitions
 
 logger = logging.getLogger(__name__)
 
-MAX_LISTED = 10_000
-"""Messages of one request, whatever it asks for."""
 _MAINTENANCE_SECONDS = 5.0
 _UNSAVED_MESSAGES = 200_000
 _SHOWN_PARTITIONS = 10
@@ -87,7 +85,7 @@ class Delays:
         return self._partitions.when_open(topic, number, lambda delays: delays.intake.frame(frame, header))
 
     def schedule_message(self, topic: Topic, number: int, message: NewMessage) -> "asyncio.Future[Appended]":
-        """Queues one message; the future answers its id, or where the first message with its own id is."""
+        """Queues one message; the future has its id, or where the first message with the same deduplication id is."""
         return self._partitions.when_open(topic, number, lambda delays: delays.intake.message(message))
 
     def schedule_log(self, topic: Topic, number: int) -> "asyncio.Future[Partition]":

@@ -1,4 +1,4 @@
-"""Carries out the moves of an outbox: in order for each target, again and again until each has succeeded."""
+"""Carries out the moves of an outbox: in order for each target, each until it succeeds."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,7 @@ class OutboxRelay:
         self._news.set()
 
     def taken_back(self) -> None:
-        """A move was taken out of the outbox: whoever waited for it goes on."""
+        """A move was taken out of the outbox: nobody waits for it any longer."""
         self._news.set()
         for move_id in [move_id for move_id in self._ended if move_id not in self._outbox.open]:
             self._ended.pop(move_id).cancel()

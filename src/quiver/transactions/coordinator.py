@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from quiver.model.errors import InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound
+from quiver.model.limits import DAY_MS, TRANSACTION_OPEN_MS, TRANSACTIONAL_ID_LENGTH
 from quiver.model.times import format_duration
 from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.records.header import COLUMN_DELIVER_AT, FrameHeader
@@ -36,10 +37,9 @@ from quiver.transactions.producer import Producer
 from quiver.transactions.state import LAST_EPOCH, TransactionState
 
 LOG_ID = "internal/transactions"
-OPEN_MAX_MS = 15 * 60_000
-_ID_LENGTH = 240
-_NAMED_KEPT_MS = 7 * 86_400_000
-_UNNAMED_KEPT_MS = 86_400_000
+_NAMED_KEPT_MS = 7 * DAY_MS
+_UNNAMED_KEPT_MS = DAY_MS
+"""How long a producer is remembered that is not used, with a transactional id and without."""
 _TURN = 256
 """After this many producers others get their turn."""
 
@@ -47,7 +47,7 @@ _TURN = 256
 class Coordinator:
     """One event loop. A producer's transaction is ended by one at a time: see `alone`."""
 
-    def __init__(self, producer_ids: ProducerIds, *, clock: Clock, open_max_ms: int = OPEN_MAX_MS) -> None:
+    def __init__(self, producer_ids: ProducerIds, *, clock: Clock, open_max_ms: int = TRANSACTION_OPEN_MS) -> None:
         self._clock = clock
         self._steady_clock = SteadyClock(clock)
         self._open_max_ms = open_max_ms
@@ -138,8 +138,8 @@ class Coordinator:
 
     def check_init(self, transactional_id: str | None, timeout_ms: int) -> None:
         """InvalidRequest says what a producer cannot have."""
-        if transactional_id is not None and not 1 <= len(transactional_id) <= _ID_LENGTH:
-            raise InvalidRequest(problem=f"a transactional id has 1 to {_ID_LENGTH} characters")
+        if transactional_id is not None and not 1 <= len(transactional_id) <= TRANSACTIONAL_ID_LENGTH:
+            raise InvalidRequest(problem=f"a transactional id has 1 to {TRANSACTIONAL_ID_LENGTH} characters")
         if not 1 <= timeout_ms <= self._open_max_ms:
             longest = format_duration(self._open_max_ms)
             raise InvalidRequest(
