@@ -17,7 +17,7 @@ from quiver.app.build_info import BuildInfo, build_info
 from quiver.app.config import Config
 from quiver.app.garbage import keep_collections_short, set_aside
 from quiver.app.node import RunningBroker, start_broker
-from quiver.gateways.http import HttpGateway, NodeInfo
+from quiver.gateways.http import HttpGateway, HttpSettings, NodeInfo
 from quiver.gateways.native.gateway import NativeGateway
 from quiver.gateways.native.settings import NativeSettings
 from quiver.model.errors import Closed, InvalidSetting
@@ -32,7 +32,7 @@ _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 
 
 class Addresses(NamedTuple):
-    """Where a running broker answers."""
+    """Where a running broker listens."""
 
     host: str
     http_port: int
@@ -90,7 +90,6 @@ class Server:
         self._running = await start_broker(config)
         self._native = NativeGateway(
             self._running.broker,
-            limits=config.limits,
             host=config.host,
             port=config.native_port,
             settings=NativeSettings(
@@ -103,15 +102,16 @@ class Server:
             self._running.broker,
             host=config.host,
             port=config.http_port,
-            limits=config.limits,
+            settings=HttpSettings(
+                stall_seconds=slow_client_seconds,
+                least_bytes_per_second=config.slow_client_rate,
+                allowed_hosts=tuple(name for name in (config.host, config.advertise, *config.allowed_host) if name),
+                log_requests=config.log_requests,
+                data_dir=config.data_dir,
+                min_free_bytes=config.min_free_bytes,
+            ),
             node=self._node_info(build_info()),
-            data_dir=config.data_dir,
-            min_free_bytes=config.min_free_bytes,
-            slow_client_s=slow_client_seconds,
-            least_bytes_per_s=config.slow_client_rate,
             budget=budget,
-            allowed_hosts=[name for name in (config.host, config.advertise, *config.allowed_host) if name],
-            log_requests=config.log_requests,
         )
         await _bind("http_port", config.http_port, self._http.start)
 
@@ -124,7 +124,7 @@ class Server:
         return Addresses(host, self._http.port, self._native.port)
 
     async def stop(self) -> bool:
-        """Refuses new work, finishes what was accepted, sends its answers, syncs and closes.
+        """Refuses new work, finishes what was accepted, sends its responses, syncs and closes.
 
         Returns False when a part did not end within its share of the shutdown timeout; acked data is safe then
         too, and the next start recovers.
@@ -177,7 +177,7 @@ class Server:
 
 
 async def serve(config: Config, *, on_ready: Callable[[Addresses], None]) -> bool:
-    """Runs a broker until SIGTERM or SIGINT; True when it ended cleanly. `on_ready` is called once it answers."""
+    """Runs a broker until SIGTERM or SIGINT; True when it ended cleanly. `on_ready` is called once it is ready."""
     stopping = asyncio.Event()
     stop_on_signals(stopping)
     raise_open_file_limit()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 from quiver.broker.health import Health
 from quiver.broker.maintenance import Maintenance
@@ -11,7 +11,7 @@ from quiver.dead_letters.mover import DeadLetterMover
 from quiver.dead_letters.service import DeadLetters
 from quiver.delays.service import Delays
 from quiver.groups.service import Groups
-from quiver.messages.browse import Browse, MessagePage, ReadOptions
+from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.messages.publish import Publish, Published
 from quiver.model.epochs import sole_leader_epoch
@@ -206,6 +206,9 @@ class Broker:
     def topic(self, name: str) -> Topic:
         return self._catalogue.topic(name)
 
+    def topic_by_id(self, topic_id: int) -> Topic:
+        return self._catalogue.topic_by_id(topic_id)
+
     async def create_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         """Returns when the topic takes messages."""
         return await self._topics.create(name, settings)
@@ -227,7 +230,7 @@ class Broker:
         await self._topics.delete(name)
 
     async def purge_topic(self, name: str) -> None:
-        """Removes all messages; offsets go on."""
+        """Removes all messages; new ones get the following offsets."""
         await self._topics.purge(name)
 
     async def compact_topic(
@@ -239,7 +242,7 @@ class Broker:
 
     async def describe(self, name: str) -> TopicDetails:
         topic = self._catalogue.topic(name)
-        return await topic_details(topic, self._partitions.of(topic.id))
+        return await topic_details(topic, self._partitions.owned(topic.id))
 
     # messages
 
@@ -277,11 +280,11 @@ class Broker:
     ) -> int:
         return await self._fetch.find_offset(topic_id, partition, position, read_committed=read_committed)
 
-    async def read_messages(self, topic: str, partition: int, **options: Unpack[ReadOptions]) -> MessagePage:
-        return await self._browse.read(self._catalogue.topic(topic), partition, **options)
+    async def read_messages(self, topic: str, partition: int, request: BrowseRequest) -> MessagePage:
+        return await self._browse.read(self._catalogue.topic(topic), partition, request)
 
     async def init_producer(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
-        """A new producer id with epoch 0, or the next epoch of a producer's own id, unless that has had its last."""
+        """A new producer id with epoch 0, or the next epoch of a producer's own id unless its epochs are used up."""
         self._check_running()
         if 0 <= producer_id <= HIGHEST and -1 <= epoch < LAST_EPOCH:
             following = await self.transactions.next_epoch(producer_id, epoch)
@@ -302,7 +305,7 @@ class Broker:
 
     async def stats(self) -> BrokerStats:
         uptime = self.clock.monotonic() - self._started_at
-        topics = [await topic_details(topic, self._partitions.of(topic.id)) for topic in self.topics()]
+        topics = [await topic_details(topic, self._partitions.owned(topic.id)) for topic in self.topics()]
         return BrokerStats(uptime, topics)
 
     def _check_running(self) -> None:

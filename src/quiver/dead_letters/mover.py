@@ -1,4 +1,4 @@
-"""Carrying out moves of dead letters: into the dead-letter topic, and back to work."""
+"""Moves of dead letters: into the dead-letter topic, and back by a redrive."""
 
 import asyncio
 import contextlib
@@ -32,11 +32,11 @@ logger = logging.getLogger(__name__)
 
 _SLICE_BYTES = 64 * KIB
 _NEAR = 255
-"""Messages between two that are moved that cost less to read over than to read again."""
+"""A gap of this many messages is cheaper to read through than to skip with another read."""
 
 
 class DeadLetterMover:
-    """Every call may be a repeat; what is in its place already is recognised there."""
+    """Every call may be a repeat: the target recognises messages that it has already."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class DeadLetterMover:
             )
 
     async def _give_up(self, source: MoveSource, places: dict[int, int], problem: Exception) -> None:
-        """The topic was deleted after the letters had left for it: they become dead letters again."""
+        """The topic was deleted after the dead letters had left for it: they become dead letters again."""
         logger.warning("dead letters of %s come back: %s", source.partition.name, problem)
         async for frame in packed(_read(source.partition, places, lambda row: row.message)):
             await append_again(source.partition, messages=frame.messages, schema_id=frame.schema_id)

@@ -17,7 +17,7 @@ from quiver.model.errors import (
     ScheduleNotFound,
     ShuttingDown,
 )
-from quiver.model.limits import MIB
+from quiver.model.limits import MIB, MOST_SCHEDULES
 from quiver.model.names import check_name
 from quiver.model.schedule import Schedule, ScheduleChanges
 from quiver.partition.message_batch import message_size
@@ -39,7 +39,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LOG_ID = "internal/schedules"
-MAX_SCHEDULES = 10_000
 _TIMES = ("cron", "timezone", "is_paused")
 _MESSAGE = ("topic", "value", "key", "headers")
 
@@ -68,7 +67,7 @@ class Schedules:
         self._runner = ScheduleRunner(self._table, self._journaled, topics, catalogue, partitions, clock=clock)
 
     async def start(self, storage: Storage, epoch: int) -> None:
-        """Carries on where the last run of the broker ended: what is overdue fires now, once."""
+        """Continues where the last run of the broker ended: what is overdue fires now, once."""
         try:
             await self._journaled.open(storage, epoch)
         except CorruptData as error:
@@ -84,7 +83,7 @@ class Schedules:
 
     @property
     def problem(self) -> QuiverError | None:
-        """Why nothing is known of schedules. Whatever is asked is answered with it."""
+        """Why nothing is known of schedules; every request is refused with it."""
         return self._journaled.problem
 
     @property
@@ -92,17 +91,21 @@ class Schedules:
         """Messages that were fired and have not arrived yet."""
         return len(self._table.outbox.open)
 
-    def list(self) -> list[ScheduleState]:
+    async def list(self) -> list[ScheduleState]:
         """All of them, by name."""
         self._journaled.check()
-        return [self.get(name) for name in sorted(self._table.states)]
+        return [self._state(name) for name in sorted(self._table.states)]
 
-    def get(self, name: str) -> ScheduleState:
+    async def get(self, name: str) -> ScheduleState:
+        """ScheduleNotFound."""
+        return self._state(name)
+
+    def _state(self, name: str) -> ScheduleState:
         self._journaled.check()
         state = self._table.states.get(name)
         if state is None:
             raise ScheduleNotFound(schedule=name)
-        return msgspec.structs.replace(state, error=self._runner.trouble(name) or state.error)
+        return msgspec.structs.replace(state, error=self._runner.problem(name) or state.error)
 
     async def add(self, wanted: Schedule) -> ScheduleState:
         """Fires for the first time at the next time of its timetable. An empty name is replaced by one."""
@@ -116,8 +119,8 @@ class Schedules:
             await self._check_message(schedule)
             if name in self._table.states:
                 raise ScheduleExists(schedule=name)
-            if len(self._table.states) >= MAX_SCHEDULES:
-                raise InvalidRequest(problem=f"there are {MAX_SCHEDULES} schedules already; remove some first")
+            if len(self._table.states) >= MOST_SCHEDULES:
+                raise InvalidRequest(problem=f"there are {MOST_SCHEDULES} schedules already; remove some first")
             return await self._set(schedule, self._next_ms(schedule))
 
         return await self._in_turn(add)
@@ -126,7 +129,7 @@ class Schedules:
         """With another timetable its next time is worked out from now. What is on its way goes as it is."""
 
         async def alter() -> ScheduleState:
-            state = self.get(name)
+            state = self._state(name)
             schedule = changes.applied_to(state.schedule, self._clock.now_ms())
             if any(getattr(changes, each) is not UNSET for each in _MESSAGE):
                 await self._check_message(schedule)
@@ -138,7 +141,7 @@ class Schedules:
 
     async def remove(self, name: str) -> None:
         async def remove() -> None:
-            self.get(name)
+            self._state(name)
             await self._journaled.append(ScheduleRemoved(name))
             self._runner.wake()
 
@@ -146,8 +149,8 @@ class Schedules:
 
     async def run(self, name: str) -> ScheduleState:
         """Fires once, now, also while it is paused. Its own times stay as they are."""
-        await self._runner.arrived(await self._in_turn(lambda: self._runner.fire_now(self.get(name))))
-        return self.get(name)
+        await self._runner.arrived(await self._in_turn(lambda: self._runner.fire_now(self._state(name))))
+        return self._state(name)
 
     async def _in_turn(self, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Makes one change at a time, and to its end: also when whoever asked for it does not wait any more."""
@@ -167,12 +170,12 @@ class Schedules:
     def _forget(self, task: "asyncio.Task[Any]") -> None:
         self._changes.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited has heard of it, or has gone
+            task.exception()  # whoever waited has got it, or has gone
 
     async def _set(self, schedule: Schedule, next_ms: int | None) -> ScheduleState:
         await self._journaled.append(ScheduleSet(schedule, next_ms))
         self._runner.wake()
-        return self.get(schedule.name)
+        return self._state(schedule.name)
 
     def _next_ms(self, schedule: Schedule) -> int | None:
         timetable = parse_timetable(schedule.cron, schedule.timezone, schedule.anchor_ms)

@@ -11,6 +11,7 @@ import pytest
 
 from quiver.gateways.http import HttpGateway
 from quiver.gateways.http.connection import MAX_HEAD_BYTES, BoundedConnection
+from quiver.gateways.http.settings import HttpSettings
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.message import NewMessage
 from quiver.system.memory_budget import MemoryBudget
@@ -160,7 +161,7 @@ async def test_old_clients_and_wishes_for_an_upgrade_are_served(gateway):
     "sent", [b"", b"GET /hea", post(PUBLISH)[:-5]], ids=["nothing", "half a head", "half a body"]
 )
 async def test_a_silent_client_is_cut_off(broker, sent):
-    async with serving(broker, slow_client_s=0.1) as gateway:
+    async with serving(broker, settings=HttpSettings(stall_seconds=0.1)) as gateway:
         client = await Client.connect(gateway.port)
         await client.send(sent)
         assert await client.closed()
@@ -183,7 +184,7 @@ GET_MUCH = b"GET /topics/orders/messages?limit=10000 HTTP/1.1\r\nhost: localhost
 
 async def test_a_client_that_does_not_read_is_cut_off(broker):
     await fill(broker)
-    async with serving(broker, slow_client_s=0.2) as gateway:
+    async with serving(broker, settings=HttpSettings(stall_seconds=0.2)) as gateway:
         client = await Client.connect(gateway.port, receive_bytes=4096)
         client.writer.transport.pause_reading()
         await client.send(GET_MUCH)
@@ -195,7 +196,7 @@ async def test_a_client_that_does_not_read_is_cut_off(broker):
 
 async def test_a_slow_reader_gets_everything_as_long_as_it_reads(broker):
     await fill(broker, 300)
-    async with serving(broker, slow_client_s=0.5) as gateway:
+    async with serving(broker, settings=HttpSettings(stall_seconds=0.5)) as gateway:
         client = await Client.connect(gateway.port, receive_bytes=4096)
         await client.send(GET_MUCH.replace(b"HTTP/1.1\r\n", b"HTTP/1.1\r\nconnection: close\r\n"))
         size = 0

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.unit.broker.crashing_storage import CrashingStorage
 
 from quiver.broker.broker import Broker
+from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import LeaseLost, ProducerFenced, QuiverError, UnknownProducer
 from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
@@ -209,7 +210,7 @@ class Run:
 
     async def pass_time(self) -> None:
         self.clock.ms += self.chance.choice((100, 1_000, 10_000, 61_000))
-        self.broker.transactions._timeouts.begin()
+        self.broker.transactions._aborts.begin_overdue()
         await self.broker.queues.expire_due()
 
     async def save(self) -> None:
@@ -229,7 +230,7 @@ class Run:
 
     async def keep_up(self) -> None:
         await self.broker.transactions._applier.flush()
-        await self.broker.transactions._coordinator.keep_up()
+        await self.broker.transactions._coordinator.maintain()
 
     # what is left
 
@@ -265,7 +266,7 @@ class Run:
         found: Counter[bytes] = Counter()
         for topic in "ab":
             for partition in range(PARTITIONS):
-                page = await self.broker.read_messages(topic, partition, limit=10_000)
+                page = await self.broker.read_messages(topic, partition, BrowseRequest(limit=10_000))
                 found.update(message.value or b"" for message in page.messages)
         return found
 

@@ -2,5 +2,6 @@
 
 from quiver.gateways.http.gateway import HttpGateway
 from quiver.gateways.http.node import NodeInfo
+from quiver.gateways.http.settings import HttpSettings
 
-__all__ = ["HttpGateway", "NodeInfo"]
+__all__ = ["HttpGateway", "HttpSettings", "NodeInfo"]

@@ -3,9 +3,8 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -16,7 +15,7 @@ from quiver.gateways.http.connection import BoundedConnection
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.routes import all_routes
 from quiver.gateways.http.routes.node.health import Readiness
-from quiver.model.limits import KIB, MIB, Limits
+from quiver.gateways.http.settings import HttpSettings
 from quiver.system.files import Files
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
 from quiver.telemetry.loop_lag import LoopLag
@@ -30,10 +29,7 @@ _CHECK_EVERY_S = 1.0
 class HttpGateway:
     """Serves a started broker over HTTP. Installs no signal handlers; `start` and `stop` may be repeated.
 
-    A client that takes its response, or sends a request that it has begun, more slowly than `least_bytes_per_s` over
-    `slow_client_s` is cut off. `budget` is what all requests and responds may hold together. `allowed_hosts` are
-    names that clients may use for this broker, besides its addresses and localhost.
-    With `data_dir`, readiness also watches the free space there.
+    `budget` is the memory that all requests and responses may take together.
     """
 
     def __init__(
@@ -42,38 +38,34 @@ class HttpGateway:
         *,
         host: str = "127.0.0.1",
         port: int = 7480,
-        limits: Limits | None = None,
+        settings: HttpSettings = HttpSettings(),  # noqa: B008 - frozen
         node: NodeInfo | None = None,
-        data_dir: Path | None = None,
-        min_free_bytes: int = 256 * MIB,
-        slow_client_s: float = 30.0,
-        least_bytes_per_s: float = KIB,
         budget: MemoryBudget | None = None,
-        allowed_hosts: Sequence[str] = (),
-        log_requests: bool = False,
-        files: Files | None = None,
     ) -> None:
+        self.port = port
         self._address = (host, port)
-        self._slow_client_s, self._least_bytes_per_s = slow_client_s, least_bytes_per_s
+        self._settings = settings
         self._budget = budget or MemoryBudget(DEFAULT_BYTES)
         self._lag = LoopLag()
         self._readiness = Readiness(
-            broker, lag=self._lag, files=files or Files(), data_dir=data_dir, min_free_bytes=min_free_bytes
+            broker,
+            lag=self._lag,
+            files=Files(),
+            data_dir=settings.data_dir,
+            min_free_bytes=settings.min_free_bytes,
         )
-        routes = all_routes(broker, node or NodeInfo(version="unknown"), self._readiness)
         self._application = Application(
-            routes,
-            limits or broker.limits,
+            all_routes(broker, node or NodeInfo(version="unknown"), self._readiness),
+            broker.limits,
             self._budget,
-            guard=BrowserGuard(allowed_hosts),
-            log_requests=log_requests,
+            guard=BrowserGuard(settings.allowed_hosts),
+            log_requests=settings.log_requests,
         )
         self._server: _Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self.port = port
 
     async def start(self) -> None:
-        """Binds the port and responds from then on; OSError when the port is taken."""
+        """Binds the port and serves from then on; OSError when the port is taken."""
         if self._server is not None:
             return
         listener = _listen(*self._address)
@@ -106,12 +98,12 @@ class HttpGateway:
         await asyncio.gather(serving, checking, return_exceptions=True)
 
     async def _check_connections(self, server: "_Server") -> None:
-        loop = asyncio.get_running_loop()
+        loop, settings = asyncio.get_running_loop(), self._settings
         while True:
-            await asyncio.sleep(min(_CHECK_EVERY_S, self._slow_client_s / 2))
+            await asyncio.sleep(min(_CHECK_EVERY_S, settings.stall_seconds / 2))
             for connection in list(server.server_state.connections):
                 if isinstance(connection, BoundedConnection):
-                    connection.check(loop.time(), self._slow_client_s, self._least_bytes_per_s)
+                    connection.check(loop.time(), settings.stall_seconds, settings.least_bytes_per_second)
 
 
 class _Server(uvicorn.Server):

@@ -8,15 +8,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from quiver.broker.broker import Broker
+from quiver.gateways.native.context import NativeContext
 from quiver.gateways.native.outbox import Outbox
 from quiver.gateways.native.session import Session
-from quiver.gateways.native.settings import NativeCounts, NativeSettings
 from quiver.model.errors import ProtocolError, QuiverError, ShuttingDown, SlowClient
-from quiver.model.limits import KIB, Limits
+from quiver.model.limits import KIB
 from quiver.protocol.packet import NO_CORRELATION, Packet, PacketReader
 from quiver.structures.least_rate import LeastRate
-from quiver.system.memory_budget import MemoryBudget
 
 logger = logging.getLogger(__name__)
 
@@ -39,42 +37,29 @@ class Connection:
     def __init__(
         self,
         sock: socket.socket,
-        broker: Broker,
-        *,
         peer: str,
-        limits: Limits,
-        settings: NativeSettings,
-        counts: NativeCounts,
-        budget: MemoryBudget,
+        context: NativeContext,
+        *,
         on_closed: Callable[["Connection"], None],
     ) -> None:
-        self._peer, self._settings, self._counts = peer, settings, counts
+        self._peer, self._settings, self._counts = peer, context.settings, context.counts
         self._sock, self._fd = sock, sock.fileno()
         self._on_closed = on_closed
         self._loop = asyncio.get_running_loop()
         self._reader = PacketReader(
-            limits.request_bytes,
-            max_message_bytes=settings.message_bytes,
+            context.broker.limits.request_bytes,
+            max_message_bytes=context.settings.message_bytes,
             expect_preface=True,
             allocate=_uncleared,
         )
         self._buffer = self._reader.get_buffer()
         self._received: deque[Packet] = deque()
-        self._holding = budget.open()
+        self._holding = context.budget.open()
         self._awaits_memory = False
         self._bytes_received = 0
         self._sending, self._taking = LeastRate(), LeastRate()
-        self._outbox = Outbox(sock, counts, on_sent=self._on_room, on_broken=self.abort)
-        self._session = Session(
-            broker,
-            self._outbox,
-            peer=peer,
-            limits=limits,
-            settings=settings,
-            counts=counts,
-            holding=self._holding,
-            on_done=self._on_room,
-        )
+        self._outbox = Outbox(sock, context.counts, on_sent=self._on_room, on_broken=self.abort)
+        self._session = Session(context, peer, self._outbox, self._holding, on_done=self._on_room)
         self._reading = self._finishing = self._lingering = self._closed = False
         self._next_turn: asyncio.Handle | None = None
         self._opened = self._loop.time()

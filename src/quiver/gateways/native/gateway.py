@@ -7,9 +7,9 @@ import socket
 
 from quiver.broker.broker import Broker
 from quiver.gateways.native.connection import Connection
-from quiver.gateways.native.settings import NativeCounts, NativeSettings
+from quiver.gateways.native.context import NativeContext, NativeCounts
+from quiver.gateways.native.settings import NativeSettings
 from quiver.model.errors import Overloaded, QuiverError, ShuttingDown
-from quiver.model.limits import Limits
 from quiver.protocol.failure import failure_of
 from quiver.protocol.packet import NO_CORRELATION, encode_packet
 from quiver.structures.ordered_set import OrderedSet
@@ -33,7 +33,6 @@ class NativeGateway:
         self,
         broker: Broker,
         *,
-        limits: Limits | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         settings: NativeSettings = NativeSettings(),  # noqa: B008 - frozen
@@ -42,9 +41,8 @@ class NativeGateway:
     ) -> None:
         self.host, self.port = host, port
         self.counts = NativeCounts()
-        self._broker, self._settings, self._network = broker, settings, network
-        self._limits = broker.limits if limits is None else limits
-        self._budget = budget or MemoryBudget(DEFAULT_BYTES)
+        self._settings, self._network = settings, network
+        self._context = NativeContext(broker, settings, self.counts, budget or MemoryBudget(DEFAULT_BYTES))
         self._listeners: list[socket.socket] = []
         self._connections: OrderedSet[Connection] = OrderedSet()
         self._watch: asyncio.Task[None] | None = None
@@ -52,7 +50,7 @@ class NativeGateway:
         self._stopped = False
 
     async def start(self) -> None:
-        """Binds and listens; `port` then says where. InvalidSetting when the address cannot be had."""
+        """Binds and listens; `port` then says where. InvalidSetting when the address is not available."""
         self._listeners, self.port = await self._network.listen(self.host, self.port)
         for listener in self._listeners:
             self._accept_from(listener)
@@ -69,16 +67,7 @@ class NativeGateway:
         if len(self._connections) >= self._settings.connections:
             self._turn_away(sock, Overloaded(problem=f"{len(self._connections)} connections"))
             return
-        connection = Connection(
-            sock,
-            self._broker,
-            peer=_peer(sock),
-            limits=self._limits,
-            settings=self._settings,
-            counts=self.counts,
-            budget=self._budget,
-            on_closed=self._on_closed,
-        )
+        connection = Connection(sock, _peer(sock), self._context, on_closed=self._on_closed)
         self._connections.add(connection)
         self.counts.connections_open = len(self._connections)
         if self._watch is None:

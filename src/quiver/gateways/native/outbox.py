@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from itertools import islice
 
-from quiver.gateways.native.settings import NativeCounts
+from quiver.gateways.native.context import NativeCounts
 from quiver.model.limits import MIB
 from quiver.storage.port import FrameSlice
 from quiver.system.pace import Pace

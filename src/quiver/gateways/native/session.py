@@ -6,15 +6,13 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from quiver.broker.broker import Broker
-from quiver.gateways.native.fetching import fetch_slices
+from quiver.gateways.native.context import NativeContext
 from quiver.gateways.native.handshake import welcome
 from quiver.gateways.native.outbox import Outbox
+from quiver.gateways.native.requests import RESPONSES
+from quiver.gateways.native.requests.messages import fetch_slices
 from quiver.gateways.native.requests.queues import receive, received
-from quiver.gateways.native.requests.topics import response_request
-from quiver.gateways.native.settings import NativeCounts, NativeSettings
 from quiver.model.errors import InvalidRequest, ProtocolError, QuiverError, ShuttingDown
-from quiver.model.limits import Limits
 from quiver.partition.partition import Appended
 from quiver.protocol import messages
 from quiver.protocol.failure import failure_of
@@ -37,25 +35,21 @@ class Session:
 
     def __init__(
         self,
-        broker: Broker,
-        outbox: Outbox,
-        *,
+        context: NativeContext,
         peer: str,
-        limits: Limits,
-        settings: NativeSettings,
-        counts: NativeCounts,
+        outbox: Outbox,
         holding: Holding,
+        *,
         on_done: Callable[[], None],
     ) -> None:
-        self._broker, self._outbox = broker, outbox
-        self._peer, self._limits, self._settings, self._counts = peer, limits, settings, counts
-        self._holding = holding
+        self._broker, self._settings, self._counts = context.broker, context.settings, context.counts
+        self._peer, self._outbox, self._holding = peer, outbox, holding
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._waits: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._wait_end: QuiverError | None = None
-        self._consumer = f"{peer}/{counts.connections_total}"
+        self._consumer = f"{peer}/{context.counts.connections_total}"
         """Receives for whoever has no name of its own."""
         self._unsent: deque[tuple[int, list[Lease]]] = deque()
         """Leases on their way, by the number of bytes that are sent once they have left."""
@@ -130,7 +124,7 @@ class Session:
     def _greet(self, correlation: int, request: Request) -> None:
         if not isinstance(request, Hello):
             raise ProtocolError(problem=f"a connection begins with Hello, not with {type(request).__name__}")
-        self._response(correlation, welcome(request, self._broker.node_id, self._limits))
+        self._response(correlation, welcome(request, self._broker.node_id, self._broker.limits))
         self.greeted = True
 
     def _produce(self, correlation: int, request: Produce, frame: memoryview) -> None:
@@ -197,7 +191,7 @@ class Session:
             else:
                 if isinstance(request, GroupHeartbeat):
                     self._heard(request.group, request.member_id)
-                response = await response_request(self._broker, request)
+                response = await RESPONSES[type(request)](self._broker, request)
                 if isinstance(request, JoinGroup) and isinstance(response, MemberAssignment):
                     self._heard(request.group, response.member_id)
                 elif isinstance(request, LeaveGroup):

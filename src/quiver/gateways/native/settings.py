@@ -24,16 +24,3 @@ class NativeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """In all."""
     max_wait_ms: int = 300_000
     """The longest that one fetch may wait for data."""
-
-
-class NativeCounts(msgspec.Struct):
-    """What went through the port since it was opened."""
-
-    connections_open: int = 0
-    connections_total: int = 0
-    connections_refused: int = 0
-    clients_stalled: int = 0
-    requests: int = 0
-    failures: int = 0
-    bytes_received: int = 0
-    bytes_sent: int = 0

@@ -14,7 +14,7 @@ from quiver.model.limits import MIB
 from quiver.model.topic import Topic
 from quiver.model.topic_partition import TopicPartition
 from quiver.queues.partition.partition_queue import PartitionQueue
-from quiver.queues.receive_call import Received
+from quiver.queues.receive import Received
 from quiver.queues.service import Queues
 from quiver.queues.state.port import GroupState
 from quiver.streams.member_view import MemberView
@@ -39,7 +39,7 @@ class PolledPartition(NamedTuple):
     received: list[Received]
     next_offset: int | None
     """What to commit when all are done with: it stops at the first message that is not settled and not in here, such
-    as those of an answer that was lost on its way. None when there is nothing to commit before that one."""
+    as those of a response that was lost on its way. None when there is nothing to commit before that one."""
 
 
 class Poll:
@@ -64,7 +64,7 @@ class Poll:
     async def poll(self, group: str, member_id: str, *, timeout_ms: int, limit: int) -> list[PolledPartition]:
         """Messages after those this member holds, waiting for some; counts as a sign of life all the while.
 
-        New assignments are taken over, and partitions that move away are let go of, without a word to the caller.
+        New assignments are taken over, and partitions that move away are given up, without telling the caller.
         """
         deadline = self._clock.monotonic() + max(0.0, timeout_ms / 1000 - _ANSWER_EARLY_SECONDS)
         while True:
@@ -172,7 +172,7 @@ class Poll:
         queue = self._queues.partition_queues(partition.topic_id).get(partition.partition)
         if queue is not None and queue.state(self._groups.group(group).id) is not None:
             return True
-        return self._streams.next_offset(group, partition) < self._partitions.get(*partition).committed.high_watermark
+        return self._next_offset(group, partition) < self._partitions.get(*partition).committed.high_watermark
 
     async def _take_over(
         self, group: str, member_id: str, session: PollSession, partition: TopicPartition
@@ -195,7 +195,7 @@ class Poll:
 
     async def _begin(self, group: str, partition: TopicPartition, queue: PartitionQueue) -> GroupState:
         """The first poll there, where the group is. That is journaled first, so commits come after it."""
-        start = self._streams.next_offset(group, partition)
+        start = self._next_offset(group, partition)
         await self._streams.offsets.begin_at(group, {partition: start}, is_commit=False)
         committed = self._streams.group(group).offsets.get(partition)
         if committed is None:
@@ -203,10 +203,14 @@ class Poll:
         return await queue.begin(
             self._groups.group(group).id,
             ordering="none",
-            start=self._streams.next_offset(group, partition),
+            start=self._next_offset(group, partition),
             in_offset_order=True,
             version=committed.version,
         )
+
+    def _next_offset(self, group: str, partition: TopicPartition) -> int:
+        earliest = self._partitions.get(*partition).log.start_offset
+        return self._streams.positions.next_offset(self._groups.group(group).id, partition, earliest)
 
     def _pause_seconds(self, group: str, member_id: str) -> float:
         member = self._streams.group(group).membership.member(member_id)

@@ -1,1 +1,25 @@
-"""What the native gateway responds, by capability."""
+"""What each request asks of the broker, by capability."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from quiver.broker.broker import Broker
+from quiver.gateways.native.requests.dead_letters import DEAD_LETTER_RESPONSES
+from quiver.gateways.native.requests.delays import DELAY_RESPONSES
+from quiver.gateways.native.requests.groups import GROUP_RESPONSES
+from quiver.gateways.native.requests.queues import QUEUE_RESPONSES
+from quiver.gateways.native.requests.schedules import SCHEDULE_RESPONSES
+from quiver.gateways.native.requests.topics import TOPIC_RESPONSES
+from quiver.gateways.native.requests.transactions import TRANSACTION_RESPONSES
+from quiver.protocol.message import Message
+
+RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+    **TOPIC_RESPONSES,
+    **GROUP_RESPONSES,
+    **QUEUE_RESPONSES,
+    **DEAD_LETTER_RESPONSES,
+    **DELAY_RESPONSES,
+    **SCHEDULE_RESPONSES,
+    **TRANSACTION_RESPONSES,
+}
+"""By type of request. Hello, Produce, Fetch and Receive are not here: the session itself answers them."""

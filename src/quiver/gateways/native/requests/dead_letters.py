@@ -5,11 +5,12 @@ from typing import Any
 
 from quiver.broker.broker import Broker
 from quiver.dead_letters.search import Search
-from quiver.dead_letters.service import MAX_LIMIT, DeadLettersTaken
+from quiver.dead_letters.service import DeadLettersTaken
 from quiver.model.dead_letter import DeadLetterId
 from quiver.model.errors import InvalidRequest
+from quiver.model.limits import LISTED_AT_ONCE
 from quiver.protocol.dead_letter_messages import (
-    Letters,
+    DeadLetters,
     ListDeadLetters,
     ListRemovedDeadLetters,
     PurgeDeadLetters,
@@ -26,10 +27,10 @@ async def _list(broker: Broker, request: ListDeadLetters) -> Message:
     page = await broker.dead_letters.page(
         request.topic,
         Search(request.filter, request.after, request.newest_first),
-        limit=min(request.limit, MAX_LIMIT),
+        limit=min(request.limit, LISTED_AT_ONCE),
         skip=request.skip,
     )
-    return Letters(page.letters, page.total, page.next)
+    return DeadLetters(page.dead_letters, page.total, page.next)
 
 
 async def _redrive(broker: Broker, request: RedriveDeadLetters) -> Message:
@@ -55,7 +56,7 @@ async def _purge(broker: Broker, request: PurgeDeadLetters) -> Message:
 
 
 async def _list_removed(broker: Broker, request: ListRemovedDeadLetters) -> Message:
-    page = broker.dead_letters.removed(request.topic, DeadLetterId(*request.start))
+    page = await broker.dead_letters.removed(request.topic, DeadLetterId(*request.start))
     return RemovedDeadLetters(page.runs, page.next)
 
 
@@ -66,7 +67,7 @@ def _check_limit(limit: int | None) -> None:
 
 def _response(taken: DeadLettersTaken, at_ms: int) -> TakenDeadLetters:
     return TakenDeadLetters(
-        taken.letter_count,
+        taken.dead_letter_count,
         [(id.partition, id.offset) for id in taken.ids],
         [(id.partition, id.offset) for id in taken.missing],
         taken.next,

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, get_args
 
 from quiver.broker.broker import Broker
-from quiver.model.errors import InvalidRequest, TopicNotFound
+from quiver.model.errors import InvalidRequest
 from quiver.model.priority import Priority
 from quiver.model.queue import Ordering
 from quiver.model.receive import ReceiveRequest
@@ -31,7 +31,7 @@ _ORDERINGS: tuple[Ordering, ...] = get_args(Ordering)
 async def receive(broker: Broker, request: Receive, connection: str) -> list[Lease]:
     """What the request is given; `connection` stands for a consumer that has no name."""
     wanted = ReceiveRequest(
-        [_topic(broker, topic_id) for topic_id in request.topic_ids],
+        [broker.topic_by_id(topic_id).name for topic_id in request.topic_ids],
         request.group,
         request.consumer or connection,
         request.max_messages,
@@ -67,13 +67,6 @@ def received(leases: Sequence[Lease]) -> tuple[Received, Payload]:
     return Received(runs), tuple(lease.run.frame for lease in leases)
 
 
-def _topic(broker: Broker, topic_id: int) -> str:
-    name = broker.streams.topic_name(topic_id)
-    if name is None:
-        raise TopicNotFound(f"there is no topic with id {topic_id} (any more); fetch metadata again", topic=topic_id)
-    return name
-
-
 def _ordering(value: str | None) -> Ordering | None:
     for known in _ORDERINGS:
         if value == known:
@@ -95,7 +88,8 @@ async def _settle(broker: Broker, request: Settle) -> Message:
 
 def _settled(settlement: Settlement) -> SettledPart:
     refused = [
-        RefusedRun(start, end, error.code, error.message, error.retryable) for start, end, error in settlement.refused
+        RefusedRun(start, end, error.code, error.message, error.retryable, is_settled)
+        for start, end, error, is_settled in settlement.refused
     ]
     return SettledPart(refused, settlement.until_ms)
 

@@ -1,18 +1,12 @@
-"""What each request asks of the broker. Produce is not here: it is begun by the connection, in the order received."""
+"""Requests about topics and producers, and pings."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from quiver.broker.broker import Broker
-from quiver.gateways.native.requests.compaction import COMPACTION_RESPONSES
-from quiver.gateways.native.requests.dead_letters import DEAD_LETTER_RESPONSES
-from quiver.gateways.native.requests.delays import DELAY_RESPONSES
-from quiver.gateways.native.requests.groups import GROUP_RESPONSES
-from quiver.gateways.native.requests.queues import QUEUE_RESPONSES
-from quiver.gateways.native.requests.schedules import SCHEDULE_RESPONSES
-from quiver.gateways.native.requests.transactions import TRANSACTION_RESPONSES
 from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.topic import Topic
+from quiver.protocol.compaction_messages import CompactedPartition, CompactedTopic, CompactTopic
 from quiver.protocol.failure import failure_of
 from quiver.protocol.messages import (
     AddPartitions,
@@ -118,11 +112,25 @@ async def _purge_topic(broker: Broker, request: PurgeTopic) -> Message:
     return Done()
 
 
+async def _compact(broker: Broker, request: CompactTopic) -> Message:
+    done = await broker.compact_topic(request.name, request.partitions, dry_run=request.dry_run)
+    return CompactedTopic(
+        done.records_before,
+        done.records_after,
+        done.dirty_ratio,
+        [
+            CompactedPartition(number, each.records_before, each.records_after, each.dirty_ratio)
+            for number, each in done.partitions.items()
+        ],
+        request.dry_run,
+    )
+
+
 async def _ping(broker: Broker, request: Ping) -> Message:
     return Done()
 
 
-_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+TOPIC_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     GetMetadata: _metadata,
     ListOffsets: _list_offsets,
     InitProducer: _init_producer,
@@ -132,17 +140,6 @@ _RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     DeleteTopic: _delete_topic,
     AddPartitions: _add_partitions,
     PurgeTopic: _purge_topic,
+    CompactTopic: _compact,
     Ping: _ping,
-    **GROUP_RESPONSES,
-    **QUEUE_RESPONSES,
-    **SCHEDULE_RESPONSES,
-    **DEAD_LETTER_RESPONSES,
-    **DELAY_RESPONSES,
-    **TRANSACTION_RESPONSES,
-    **COMPACTION_RESPONSES,
 }
-
-
-async def response_request(broker: Broker, request: Message) -> Message:
-    """The response to any request but Hello, Produce, Fetch and Receive; raises QuiverError."""
-    return await _RESPONSES[type(request)](broker, request)

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from quiver.dead_letters.search import Search
-from quiver.dead_letters.service import MAX_LIMIT, DeadLettersTaken
+from quiver.dead_letters.service import DeadLettersTaken
 from quiver.gateways.http.field_notes import NAME, note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
@@ -19,6 +19,7 @@ from quiver.model.dead_letter import (
     parse_dead_letter_id,
 )
 from quiver.model.errors import InvalidName, InvalidRequest, PartitionOffline, TopicNotFound
+from quiver.model.limits import LISTED_AT_ONCE
 from quiver.model.names import check_name
 from quiver.model.times import parse_time_ms
 
@@ -29,7 +30,7 @@ _DEFAULT_LIMIT = 1000
 
 
 class LetterFields(msgspec.Struct, kw_only=True):
-    """Letters that fit everything given; nothing given means all."""
+    """Dead letters that fit everything given; nothing given means all."""
 
     group: Annotated[str | None, Meta(description="The group that gave the message up.")] = None
     reason: Annotated[str | None, Meta(description="max_attempts, rejected or expired.")] = None
@@ -90,7 +91,9 @@ class DeadLetterRoutes:
         ids = None if query.ids is None else query.ids.split(",")
         after = None if query.after is None else parse_dead_letter_cursor(query.after)
         search = Search(_filter(query, ids), after, query.order == "newest")
-        page = await self._broker.dead_letters.page(topic, search, limit=min(query.limit, MAX_LIMIT), skip=query.skip)
+        page = await self._broker.dead_letters.page(
+            topic, search, limit=min(query.limit, LISTED_AT_ONCE), skip=query.skip
+        )
         return page_response(request, page, dead_letter_topic(topic))
 
     async def redrive(self, request: Request) -> Response:
@@ -99,14 +102,14 @@ class DeadLetterRoutes:
         taken = await self._broker.dead_letters.redrive(
             topic, _search(wanted), limit=wanted.limit, to=to, dry_run=bool(wanted.dry_run)
         )
-        return Response(RedriveResponse(redriven=taken.letter_count, **_to_response(topic, wanted, taken)))
+        return Response(RedriveResponse(redriven=taken.dead_letter_count, **_to_response(topic, wanted, taken)))
 
     async def purge(self, request: Request) -> Response:
         topic, wanted = request.topic(), await request.body(PurgeRequest)
         taken = await self._broker.dead_letters.purge(
             topic, _search(wanted), limit=wanted.limit, dry_run=bool(wanted.dry_run)
         )
-        return Response(PurgeResponse(purged=taken.letter_count, **_to_response(topic, wanted, taken)))
+        return Response(PurgeResponse(purged=taken.dead_letter_count, **_to_response(topic, wanted, taken)))
 
 
 def dead_letter_routes(broker: "Broker") -> Routes:
@@ -172,7 +175,7 @@ def _to_response(topic: str, wanted: PurgeRequest, taken: DeadLettersTaken) -> d
     return {
         "dlq_topic": dead_letter_topic(topic),
         "dry_run": bool(wanted.dry_run),
-        "count": taken.letter_count,
+        "count": taken.dead_letter_count,
         "ids": [str(id) for id in taken.ids],
         "not_found": [str(id) for id in taken.missing],
     }

@@ -1,0 +1,30 @@
+"""What all connections of a native gateway share."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from quiver.broker.broker import Broker
+from quiver.gateways.native.settings import NativeSettings
+from quiver.system.memory_budget import MemoryBudget
+
+
+class NativeCounts(msgspec.Struct):
+    """What went through the port since it was opened."""
+
+    connections_open: int = 0
+    connections_total: int = 0
+    connections_refused: int = 0
+    clients_stalled: int = 0
+    requests: int = 0
+    failures: int = 0
+    bytes_received: int = 0
+    bytes_sent: int = 0
+
+
+class NativeContext(NamedTuple):
+    broker: Broker
+    settings: NativeSettings
+    counts: NativeCounts
+    budget: MemoryBudget
+    """The memory that requests and responses of all connections may take together."""
