@@ -23,7 +23,6 @@ from tidy.source_tree import (
 MAX_MODULES = 15
 CROWDED = {
     "src/quiver/model": "a module per value type, nothing else",
-    "tests/spark": "one session, shared by all of them",
     "tests/unit/records": "a module per module of quiver.records",
 }
 
