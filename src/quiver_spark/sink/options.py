@@ -1,4 +1,4 @@
-"""What users write as options of the sink, checked before any row is written."""
+"""The options of the sink, checked before any row is written."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -19,7 +19,7 @@ WRITE_OPTIONS = (
     "commitKey",
 )
 _OF_SPARK = {"checkpointlocation", "queryname"}
-"""Spark hands its own options of a query on."""
+"""Spark passes its own options of a query to the sink."""
 _TRANSACTION_MS = 15 * 60_000
 _LONGEST_TRANSACTION_MS = 24 * 3_600_000
 _LONGEST_KEY = 1_000
@@ -55,7 +55,7 @@ def write_options(options: Mapping[str, str], *, streaming: bool = False) -> Wri
         raise InvalidRequest(problem="option 'transactionTimeout' is a duration from 1s to 24h")
     key = given.text("commitKey")
     if key is not None and streaming:
-        raise InvalidRequest(problem="option 'commitKey' is for batch writes; a stream counts its batches by itself")
+        raise InvalidRequest(problem="option 'commitKey' is for batch writes; a stream numbers its own batches")
     if key is not None and len(key) > _LONGEST_KEY:
         raise InvalidRequest(problem=f"option 'commitKey' has at most {_LONGEST_KEY} characters")
     return WriteOptions(

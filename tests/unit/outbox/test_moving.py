@@ -10,7 +10,7 @@ from quiver.model.limits import SEQUENCE_LIMIT, Limits
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
-from quiver.outbox import relay as carrier_module
+from quiver.outbox import relay as relay_module
 from quiver.outbox.append import append_moved
 from quiver.outbox.outbox import Move, Outbox, Target, mover_id
 from quiver.outbox.packing import FRAME_BYTES, FRAME_MESSAGES, Placed, packed
@@ -153,7 +153,7 @@ class Shell:
 
 @pytest.fixture
 async def shell(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shell]:
-    monkeypatch.setattr(carrier_module, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(relay_module, "FIRST_PAUSE_SECONDS", 0.001)
     shell = Shell(partition, Outbox())
     yield shell
     await shell.relay.close()
@@ -222,7 +222,7 @@ async def test_what_is_open_at_the_end_is_carried_out_by_the_next_one(shell: She
     await successor.relay.close()
 
 
-async def test_a_carrier_that_has_closed_takes_nothing(shell: Shell) -> None:
+async def test_a_relay_that_has_closed_takes_nothing(shell: Shell) -> None:
     await shell.relay.close()
     move = shell.begin(b"a")
     shell.relay.submit([move])

@@ -192,9 +192,9 @@ def _check_redrive(
     state: str | Path | None,
 ) -> None:
     if not _names_topics(source):
-        raise InvalidRequest(problem="say whose dead letters are sent back: topics, or a pattern ('.*' is all)")
+        raise InvalidRequest(problem="name the topics whose dead letters are redriven, or a pattern ('.*' is all)")
     if batch_read_options(source).path is not None:
-        raise InvalidRequest(problem="the broker that has the letters sends them back: name it, not a data directory")
+        raise InvalidRequest(problem="dead letters are redriven by their broker: name it, not a data directory")
     for name, value in {"rate": rate, "limit": limit}.items():
         if value is not None and value < 1:
             raise InvalidRequest(problem=f"{name} is 1 or more; leave it out for none")

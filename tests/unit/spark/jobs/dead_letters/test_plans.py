@@ -89,7 +89,7 @@ def test_what_a_limit_leaves_of_the_ranges() -> None:
 @pytest.mark.parametrize(
     ("source", "settings", "problem"),
     [
-        ({}, {}, "say whose dead letters"),
+        ({}, {}, "name the topics whose dead letters"),
         ({"topic": "a", "path": "/data"}, {}, "name it, not a data directory"),
         ({"topic": "a"}, {"limit": 0}, "limit is 1 or more"),
         ({"topic": "a"}, {"rate": 0}, "rate is 1 or more"),
