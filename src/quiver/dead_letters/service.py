@@ -113,11 +113,13 @@ class DeadLetters:
         """Removes dead letters for good."""
         return await self._take(self._dead_letter_topic(topic), search, limit, None, dry_run=dry_run)
 
-    def removed(self, topic: str, start: DeadLetterId) -> RemovedDeadLetterPage:
+    async def removed(self, topic: str, start: DeadLetterId) -> RemovedDeadLetterPage:
         """A page of offsets that were redriven or purged, from `start` on; empty for a topic without dead letters."""
         found = self._dead_letter_topic(topic)
         runs: list[tuple[int, int, int]] = []
-        for source in [] if found is None else self._sources(found)[start.partition :]:
+        for source in [] if found is None else self._sources(found):
+            if source.number < start.partition:
+                continue
             log = source.partition.log
             first = max(log.start_offset, start.offset if source.number == start.partition else 0)
             here = islice(source.removed.within(first, log.end_offset), _REMOVED_RUNS - len(runs))
@@ -189,7 +191,7 @@ class DeadLetters:
             DeadLetterPartition(number, partition, known[number].removed)
             if number in known
             else DeadLetterPartition(number, partition)
-            for number, partition in enumerate(self._partitions.of(topic.id))
+            for number, partition in self._partitions.owned(topic.id)
         ]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from quiver.broker.broker import Broker
 from quiver.dead_letters.search import Search
+from quiver.messages.browse import BrowseRequest
 from quiver.model.dead_letter import DeadLetterFilter
 from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
@@ -109,7 +110,7 @@ class Running:
                 parts.append(SettleRequest(one.topic.id, run.partition, run.group_id, run.lease_id, action, runs))
             outcomes = await self.broker.queues.settle(parts)
             assert not any(outcome.refused for outcome in outcomes)
-            page = await self.broker.read_messages("work", 0, limit=1000)
+            page = await self.broker.read_messages("work", 0, BrowseRequest(limit=1000))
             by_offset = {message.offset: message.value for message in page.messages}
             values += [by_offset[n] for one in received for n in range(one.run.start, one.run.end)]
         return values
@@ -171,7 +172,7 @@ async def test_a_letter_is_sent_back_once_wherever_the_broker_is_killed(tmp_path
     for number in range(files.count):
         async with Running(tmp_path / "copies" / str(number), clock=Later()) as running:
             dead_letters = await running.dead_letters()
-            page = await running.broker.read_messages("work", 0, limit=1000)
+            page = await running.broker.read_messages("work", 0, BrowseRequest(limit=1000))
             copies = Counter(message.value for message in page.messages)
             assert copies == Counter(VALUES) + Counter(set(VALUES) - set(dead_letters)), (
                 f"killed at operation {number}"

@@ -9,6 +9,7 @@ import pytest
 from quiver.broker.broker import Broker
 from quiver.dead_letters.mover import DeadLetterMover
 from quiver.dead_letters.search import Search
+from quiver.messages.browse import BrowseRequest
 from quiver.model.dead_letter import DeadLetter, DeadLetterFilter
 from quiver.model.errors import InvalidFrame
 from quiver.model.message import NewMessage
@@ -96,7 +97,7 @@ async def test_large_messages_make_several_frames(broker: Broker, topic: Topic) 
     await carry(broker, partition_queue, dead_move((0, 6)))
     for _ in range(2):
         await carry(broker, partition_queue, dead_move((0, 12)))
-    found = (await broker.read_messages("work.dlq", 0, limit=100)).messages
+    found = (await broker.read_messages("work.dlq", 0, BrowseRequest(limit=100))).messages
     assert [message.headers["dlq.offset"] for message in found] == [b"%d" % number for number in range(12)]
 
 

@@ -55,7 +55,7 @@ async def _purge(broker: Broker, request: PurgeDeadLetters) -> Message:
 
 
 async def _list_removed(broker: Broker, request: ListRemovedDeadLetters) -> Message:
-    page = broker.dead_letters.removed(request.topic, DeadLetterId(*request.start))
+    page = await broker.dead_letters.removed(request.topic, DeadLetterId(*request.start))
     return RemovedDeadLetters(page.runs, page.next)
 
 
