@@ -20,7 +20,7 @@ _LEAST_SLICE_BYTES = 16 * KIB
 _WINDOW_MESSAGES = 1000
 _WINDOW_BYTES = 8 * MIB
 _TURN_MESSAGES = 200
-"""Then others get their turn: a slice of the log may hold thousands of small letters."""
+"""Then others get their turn: a slice of the log may hold thousands of small dead letters."""
 _NEAR = 63
 """Dead letters between two that are looked for that cost less to read over than to read again."""
 _NOTHING_REMOVED = IntervalSet()

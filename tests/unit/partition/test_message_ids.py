@@ -1,4 +1,4 @@
-"""Message ids in one partition: windows, limits, transactions, moves, snapshots; with the clock in hand."""
+"""Message ids in one partition: windows, limits, transactions, moves, snapshots; with a clock that the test sets."""
 
 import asyncio
 from typing import Any

@@ -82,7 +82,7 @@ def _reported(shown: dict[str, Any], found: DeadLetterRanges, watch: Stopwatch, 
         "messages_read": found.offsets,
         **shown,
     }
-    dead_letters = sum(each["letters"] for each in topics)
+    dead_letters = sum(each["messages"] for each in topics)
     summary = Summary(job="dead-letters report", rows=dead_letters, seconds=watch.seconds(), details=details)
     if out is not None:
         paths = write_report(Path(out), summary.record(), shown)
@@ -137,7 +137,7 @@ def redrive(
             )
         if plan is not None and limit is not None:
             plan.keep(cut_at(found.ranges, selected))
-        with progress_bar("redrive", sum(map(len, selected.values())), "letters", wanted=show_progress) as bar:
+        with progress_bar("redrive", sum(map(len, selected.values())), "dead letters", wanted=show_progress) as bar:
             done = redriver.send_back(selected, bar)
     details = {"dry_run": dry_run, "topics": done.topics, "ids": done.ids, "gone": done.gone}
     details |= {"into": into, "run_id": run_id}

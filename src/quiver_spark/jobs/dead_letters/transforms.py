@@ -113,7 +113,7 @@ def counted(frame: "DataFrame", bucket: str) -> "DataFrame":
         frame.withColumn("time", date_trunc(bucket, "died_at"))
         .groupBy(*_GRAIN)
         .agg(
-            count(lit(1)).alias("letters"),
+            count(lit(1)).alias("messages"),
             least("died_at").alias("first"),
             greatest("died_at").alias("last"),
             least("dlq_offset").alias("first_offset"),
@@ -141,7 +141,7 @@ def top_errors(fine: "DataFrame", top: int) -> "DataFrame":
     from pyspark.sql.functions import col
 
     added = fine.groupBy(*ERRORS).agg(*_added())
-    return added.orderBy(col("letters").desc(), *ERRORS).limit(top)
+    return added.orderBy(col("messages").desc(), *ERRORS).limit(top)
 
 
 def _added() -> list["Column"]:
@@ -154,7 +154,7 @@ def _added() -> list["Column"]:
         return struct(time, *ID_COLUMNS[:2], offset, concat_ws(":", "dlq_partition", offset).alias("id"))
 
     return [
-        total("letters").alias("letters"),
+        total("messages").alias("messages"),
         least(place("first", "first_offset")).alias("oldest"),
         greatest(place("last", "last_offset")).alias("newest"),
     ]

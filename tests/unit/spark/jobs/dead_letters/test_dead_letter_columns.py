@@ -1,4 +1,4 @@
-"""From the headers of messages to the columns of letters."""
+"""From the headers of messages to the columns of dead letters."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

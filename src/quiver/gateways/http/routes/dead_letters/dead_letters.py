@@ -53,7 +53,7 @@ class LetterQuery(LetterFields, kw_only=True):
 class PurgeRequest(LetterFields, kw_only=True):
     """An empty one means all. The filter may stand by itself, too."""
 
-    ids: Annotated[list[str] | None, Meta(description="These letters only: partition:offset.")] = None
+    ids: Annotated[list[str] | None, Meta(description="These dead letters only: partition:offset.")] = None
     filter: LetterFields | None = None
     limit: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="At most so many, the oldest first.")] = None
     dry_run: Annotated[bool | None, Meta(description="Only says what would be done.")] = None
