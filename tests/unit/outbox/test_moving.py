@@ -132,7 +132,7 @@ class Shell:
         self.failures: dict[int, list[Exception]] = {}
         self.after: list[int] = []
         """Moves that fail once after they have been appended."""
-        self.relay = OutboxRelay("test", outbox, carry=self.carry, done=self.done)
+        self.relay = OutboxRelay("test", outbox, self)
 
     async def carry(self, move: Move) -> None:
         if self.failures.get(move.id):
@@ -144,7 +144,7 @@ class Shell:
             self.after.remove(move.id)
             raise OSError("the answer was lost")
 
-    async def done(self, move: Move) -> None:
+    async def note_done(self, move: Move) -> None:
         self.noted.append(move.id)
 
     def begin(self, *values: bytes, target: Target = HERE) -> Move:
@@ -251,7 +251,7 @@ async def test_an_end_that_cannot_be_noted_holds_up_no_other_move(
     async def done(move: Move) -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(shell.relay, "_done", done)
+    monkeypatch.setattr(shell, "note_done", done)
     moves = [shell.begin(b"a"), shell.begin(b"b")]
     shell.relay.submit(moves)
     assert await shell.relay.finished(moves, within_seconds=10)
