@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from quiver.model.errors import FrameTooLarge, InvalidRequest
+from quiver.records.arrow_arrays import list_array, number_array, to_numbers
 from quiver.records.arrow_input import arrow_columns
 from quiver.records.columns import (
     DELIVER_AT,
@@ -78,7 +79,7 @@ def _array(column: Column, items: Sequence[Any], count: int) -> pa.Array:
     if len(items) != count:
         raise InvalidRequest(problem=f"there are {count} values and {len(items)} of {name}")
     try:
-        array = pa.array(items, column.field.type)
+        array = list_array(items, column.field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidRequest(problem=f"{name}: {error}") from error
     if isinstance(array, pa.ChunkedArray):
@@ -91,7 +92,7 @@ def _add(arrays: Arrays, column: Column, items: Sequence[Any], count: int) -> No
     if array.null_count == count:
         return
     if column in (DELIVER_AT, EXPIRES_AT):
-        times = array.drop_null().to_numpy()
+        times = to_numbers(array.drop_null())
         if times.min() < 0 or times.max() > MAX_TIMESTAMP_MS:
             raise InvalidRequest(problem=f"{column.field.name} must be within the years 1970 to 9999")
     arrays[column.bit] = array
@@ -102,7 +103,7 @@ def _add_timestamps(arrays: Arrays, timestamps_ms: Sequence[int], count: int) ->
     array = _array(TIMESTAMP, timestamps_ms, count)
     if array.null_count:
         raise InvalidRequest(problem="timestamp: every message needs one")
-    times = array.to_numpy()
+    times = to_numbers(array)
     low, high = int(times.min()), int(times.max())
     if low != high:
         arrays[TIMESTAMP.bit] = array
@@ -118,9 +119,9 @@ def _add_headers(arrays: Arrays, headers: Sequence[Mapping[str, bytes] | None], 
     ends = np.zeros(count + 1, np.int32)
     np.cumsum([len(row) for row in rows], out=ends[1:])
     try:
-        names = pa.array(list(chain.from_iterable(rows)), HEADERS_TYPE.key_type)
-        contents = pa.array(list(chain.from_iterable(row.values() for row in rows)), HEADERS_TYPE.item_type)
-        column = pa.MapArray.from_arrays(ends, names, contents)
+        names = list_array(list(chain.from_iterable(rows)), HEADERS_TYPE.key_type)
+        contents = list_array(list(chain.from_iterable(row.values() for row in rows)), HEADERS_TYPE.item_type)
+        column = pa.MapArray.from_arrays(number_array(ends), names, contents)
     except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
         raise InvalidRequest(problem=f"headers: {error}") from error
     if names.null_count or contents.null_count:

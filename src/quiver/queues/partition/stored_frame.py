@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quiver.queues.state.port import Run, StoredRun
+from quiver.records.arrow_arrays import to_numbers
 from quiver.records.columns import HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, layout_for
 from quiver.records.expiry import may_be_past, past_rows
 from quiver.records.header import HEADER_BYTES, FrameHeader, stamp, unpack_header
@@ -103,7 +104,7 @@ class StoredFrame:
         arrays: Arrays = {column.bit: rows.column(layout.place(column)) for column in columns}
         low, high = header.min_timestamp_ms, header.max_timestamp_ms
         if TIMESTAMP.bit in arrays:
-            times = arrays[TIMESTAMP.bit].to_numpy()
+            times = to_numbers(arrays[TIMESTAMP.bit])
             low, high = int(times.min()), int(times.max())
         frame = seal(arrays, low, high, priority=header.priority, schema_id=header.schema_id)
         stamped = stamp(
