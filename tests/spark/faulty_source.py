@@ -73,11 +73,11 @@ class FaultyReader(StreamReader):
         return super().partitions(start, end)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        for piece in partition.slices if isinstance(partition, SlicePartition) else ():
-            middle = (piece.start + piece.stop) // 2
-            yield from super().read(SlicePartition((piece._replace(stop=middle),)))
+        for slice_ in partition.slices if isinstance(partition, SlicePartition) else ():
+            middle = (slice_.start + slice_.stop) // 2
+            yield from super().read(SlicePartition((slice_._replace(stop=middle),)))
             strike_task(self._faults, "read")
-            yield from super().read(SlicePartition((piece._replace(start=middle),)))
+            yield from super().read(SlicePartition((slice_._replace(start=middle),)))
 
 
 class FaultyWriter(StreamWriter):

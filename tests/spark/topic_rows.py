@@ -146,8 +146,8 @@ def read_rows(**words: object) -> list[Row]:
     """What a batch read with these options gives, slice by slice and without Spark."""
     options = read_options({name: str(word) for name, word in words.items()}, now_ms=SystemClock().now_ms())
     found = []
-    for piece in plan(options, cores=2):
-        for batch in read_slice(piece, options):
+    for slice_ in plan(options, cores=2):
+        for batch in read_slice(slice_, options):
             for row in batch.to_pylist():
                 headers = tuple(sorted(dict(row["headers"] or ()).items()))
                 times = [_ms(row[name]) for name in ("timestamp", "append_time")]

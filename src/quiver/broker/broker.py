@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 from quiver.broker.health import Health
 from quiver.broker.maintenance import Maintenance
@@ -11,7 +11,7 @@ from quiver.dead_letters.mover import DeadLetterMover
 from quiver.dead_letters.service import DeadLetters
 from quiver.delays.service import Delays
 from quiver.groups.service import Groups
-from quiver.messages.browse import Browse, MessagePage, ReadOptions
+from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.messages.publish import Publish, Published
 from quiver.model.epochs import sole_leader_epoch
@@ -242,7 +242,7 @@ class Broker:
 
     async def describe(self, name: str) -> TopicDetails:
         topic = self._catalogue.topic(name)
-        return await topic_details(topic, self._partitions.of(topic.id))
+        return await topic_details(topic, self._partitions.owned(topic.id))
 
     # messages
 
@@ -280,8 +280,8 @@ class Broker:
     ) -> int:
         return await self._fetch.find_offset(topic_id, partition, position, read_committed=read_committed)
 
-    async def read_messages(self, topic: str, partition: int, **options: Unpack[ReadOptions]) -> MessagePage:
-        return await self._browse.read(self._catalogue.topic(topic), partition, **options)
+    async def read_messages(self, topic: str, partition: int, request: BrowseRequest) -> MessagePage:
+        return await self._browse.read(self._catalogue.topic(topic), partition, request)
 
     async def init_producer(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
         """A new producer id with epoch 0, or the next epoch of a producer's own id, unless that has had its last."""
@@ -305,7 +305,7 @@ class Broker:
 
     async def stats(self) -> BrokerStats:
         uptime = self.clock.monotonic() - self._started_at
-        topics = [await topic_details(topic, self._partitions.of(topic.id)) for topic in self.topics()]
+        topics = [await topic_details(topic, self._partitions.owned(topic.id)) for topic in self.topics()]
         return BrokerStats(uptime, topics)
 
     def _check_running(self) -> None:

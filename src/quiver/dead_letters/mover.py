@@ -105,7 +105,7 @@ class DeadLetterMover:
             )
 
     async def _give_up(self, source: MoveSource, places: dict[int, int], problem: Exception) -> None:
-        """The topic was deleted after the letters had left for it: they become dead letters again."""
+        """The topic was deleted after the dead letters had left for it: they become dead letters again."""
         logger.warning("dead letters of %s come back: %s", source.partition.name, problem)
         async for frame in packed(_read(source.partition, places, lambda row: row.message)):
             await append_again(source.partition, messages=frame.messages, schema_id=frame.schema_id)

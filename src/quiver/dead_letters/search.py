@@ -1,4 +1,4 @@
-"""Looking through a dead-letter topic: the letters of all partitions in the order of their death."""
+"""Looking through a dead-letter topic: the dead letters of all partitions in the order of their death."""
 
 import asyncio
 import heapq
@@ -17,12 +17,12 @@ from quiver.structures.offset_ranges import joined
 _SLICES_BYTES = 16 * MIB
 """Of all partitions together, shared among them."""
 _LEAST_SLICE_BYTES = 16 * KIB
-_WINDOW_LETTERS = 1000
+_WINDOW_MESSAGES = 1000
 _WINDOW_BYTES = 8 * MIB
-_TURN_LETTERS = 200
+_TURN_MESSAGES = 200
 """Then others get their turn: a slice of the log may hold thousands of small letters."""
 _NEAR = 63
-"""Letters between two that are looked for that cost less to read over than to read again."""
+"""Dead letters between two that are looked for that cost less to read over than to read again."""
 _NOTHING_REMOVED = IntervalSet()
 
 Run = tuple[int, int]
@@ -34,7 +34,7 @@ class DeadLetterPartition(NamedTuple):
     number: int
     partition: Partition
     removed: IntervalSet = _NOTHING_REMOVED
-    """Sent back or purged: no letters any more, though the log still has them."""
+    """Sent back or purged: no dead letters any more, though the log still has them."""
 
 
 class Search(NamedTuple):
@@ -46,16 +46,16 @@ class Search(NamedTuple):
 async def find_dead_letters(
     sources: Sequence[DeadLetterPartition], search: Search
 ) -> AsyncGenerator[DeadLetter, None]:
-    """The letters that fit and are there when the search begins, by time of death, partition and offset."""
+    """The dead letters that fit and are there when the search begins, by time of death, partition and offset."""
     sign = -1 if search.newest_first else 1
     slice_bytes = min(MIB, max(_LEAST_SLICE_BYTES, _SLICES_BYTES // max(1, len(sources))))
     walks = [walk for source in sources if (walk := await _open_walk(source, search, slice_bytes)) is not None]
     heads: list[tuple[tuple[int, int, int], int, DeadLetter]] = []
 
     async def push(place: int) -> None:
-        async for letter in walks[place]:
-            died_at_ms, partition, offset = letter.cursor
-            heapq.heappush(heads, ((sign * died_at_ms, sign * partition, sign * offset), place, letter))
+        async for dead_letter in walks[place]:
+            died_at_ms, partition, offset = dead_letter.cursor
+            heapq.heappush(heads, ((sign * died_at_ms, sign * partition, sign * offset), place, dead_letter))
             return
 
     for place in range(len(walks)):
@@ -63,17 +63,17 @@ async def find_dead_letters(
     for count in itertools.count(1):
         if not heads:
             return
-        _, place, letter = heapq.heappop(heads)
+        _, place, dead_letter = heapq.heappop(heads)
         await push(place)
-        if count % _TURN_LETTERS == 0:
+        if count % _TURN_MESSAGES == 0:
             await asyncio.sleep(0)
-        yield letter
+        yield dead_letter
 
 
 async def _open_walk(
     source: DeadLetterPartition, search: Search, slice_bytes: int
 ) -> AsyncIterator[DeadLetter] | None:
-    """The letters of one partition, or None when there is nothing to look at."""
+    """The dead letters of one partition, or None when there is nothing to look at."""
     wanted = search.filter
     if wanted.partition is not None and wanted.partition != source.number:
         return None
@@ -114,10 +114,10 @@ async def _walk(
     def choose(row: StoredRow) -> DeadLetter | None:
         if row.offset not in asked:
             return None
-        letter = read_dead_letter(source.number, row)
-        if after is not None and (letter.cursor >= after if newest_first else letter.cursor <= after):
+        dead_letter = read_dead_letter(source.number, row)
+        if after is not None and (dead_letter.cursor >= after if newest_first else dead_letter.cursor <= after):
             return None
-        return letter if search.filter.fits(letter) else None
+        return dead_letter if search.filter.fits(dead_letter) else None
 
     spans = joined(runs, gap=_NEAR)
     for start, end in reversed(spans) if newest_first else spans:
@@ -125,17 +125,17 @@ async def _walk(
             slices = _backwards(source, start, end, choose)
         else:
             slices = read_rows(source.partition, start, end, choose, slice_bytes=slice_bytes)
-        async for letters in slices:
-            for letter in letters:
-                if letter.offset not in source.removed:
-                    yield letter
+        async for dead_letters in slices:
+            for dead_letter in dead_letters:
+                if dead_letter.offset not in source.removed:
+                    yield dead_letter
 
 
 async def _backwards(
     source: DeadLetterPartition, start: int, end: int, choose: Callable[[StoredRow], DeadLetter | None]
 ) -> AsyncIterator[list[DeadLetter]]:
     """The log is read forwards, in windows from the end on; a window that holds too much is cut in half."""
-    length = _WINDOW_LETTERS
+    length = _WINDOW_MESSAGES
     while start < end:
         low = max(start, end - length)
         window = await _window(source, low, end, choose)
@@ -151,14 +151,19 @@ async def _window(
 ) -> list[DeadLetter] | None:
     found: list[DeadLetter] = []
     size = 0
-    async for letters in read_rows(source.partition, start, end, choose):
-        found += letters
-        size += sum(map(dead_letter_size, letters))
+    async for dead_letters in read_rows(source.partition, start, end, choose):
+        found += dead_letters
+        size += sum(map(dead_letter_size, dead_letters))
         if size > _WINDOW_BYTES and end - start > 1:
             return None
     return found
 
 
-def dead_letter_size(letter: DeadLetter) -> int:
+def dead_letter_size(dead_letter: DeadLetter) -> int:
     """About what it takes in memory and in an answer."""
-    return 256 + len(letter.value or b"") + len(letter.key or b"") + sum(map(len, letter.headers.values()))
+    return (
+        256
+        + len(dead_letter.value or b"")
+        + len(dead_letter.key or b"")
+        + sum(map(len, dead_letter.headers.values()))
+    )

@@ -27,14 +27,14 @@ IDS_SHOWN = 1000
 _PAGE_BYTES = 16 * MIB
 _REMOVED_RUNS = 20_000
 """Of one page, so that it does not hold the event loop."""
-_SLICE_LETTERS = 1000
+_SLICE_MESSAGES = 1000
 _SLICE_BYTES = 8 * MIB
 
 
 class DeadLetterPage(NamedTuple):
-    letters: list[DeadLetter]
+    dead_letters: list[DeadLetter]
     total: int
-    """Letters in the dead-letter topic, whatever was looked for."""
+    """Dead letters in the dead-letter topic, whatever was looked for."""
     next: DeadLetterCursor | None
     """Where the next page begins; None behind the last."""
 
@@ -42,7 +42,7 @@ class DeadLetterPage(NamedTuple):
 class DeadLettersTaken(NamedTuple):
     """What a redrive or a purge took out of the dead-letter topic, or would take."""
 
-    letter_count: int
+    dead_letter_count: int
     ids: list[DeadLetterId]
     """The first thousand."""
     missing: list[DeadLetterId]
@@ -52,7 +52,7 @@ class DeadLettersTaken(NamedTuple):
 
 
 class RemovedDeadLetterPage(NamedTuple):
-    """Letters that were sent back or purged, though the log still has them."""
+    """Dead letters that were sent back or purged, though the log still has them."""
 
     runs: list[tuple[int, int, int]]
     """Partition, first offset, and the offset behind the last."""
@@ -66,33 +66,33 @@ class DeadLetters:
         self._partitions = partitions
         self._queues = queues
         self._taking: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
-        """By dead-letter topic: letters are taken by one at a time, so that none is taken twice."""
+        """By dead-letter topic: dead letters are taken by one at a time, so that none is taken twice."""
 
     async def page(self, topic: str, search: Search, *, limit: int = 1000, skip: int = 0) -> DeadLetterPage:
-        """A page of letters. A topic without dead letters has an empty one. Large letters make a page shorter."""
+        """A page of dead letters; empty for a topic that has none. Large ones make a page shorter."""
         found = self._dead_letter_topic(topic)
         if found is None:
             return DeadLetterPage([], 0, None)
         sources = self._sources(found)
-        letters: list[DeadLetter] = []
+        dead_letters: list[DeadLetter] = []
         following: DeadLetterCursor | None = None
         size = 0
         async with aclosing(find_dead_letters(sources, search)) as walk:
-            async for letter in walk:
+            async for dead_letter in walk:
                 if skip:
                     skip -= 1
                     continue
-                if len(letters) >= limit or size >= _PAGE_BYTES:
-                    following = letters[-1].cursor
+                if len(dead_letters) >= limit or size >= _PAGE_BYTES:
+                    following = dead_letters[-1].cursor
                     break
-                letters.append(letter)
-                size += dead_letter_size(letter)
-        return DeadLetterPage(letters, await _total(sources), following)
+                dead_letters.append(dead_letter)
+                size += dead_letter_size(dead_letter)
+        return DeadLetterPage(dead_letters, await _total(sources), following)
 
     async def redrive(
         self, topic: str, search: Search, *, limit: int | None = None, to: str | None = None, dry_run: bool = False
     ) -> DeadLettersTaken:
-        """Sends letters back to the topic and partition they came from, or to another topic; each once.
+        """Sends dead letters back to the topic and partition they came from, or to another topic; each once.
 
         They are on their way when this returns, and as a rule have arrived.
         """
@@ -101,23 +101,25 @@ class DeadLetters:
         if found is not None and goal is not None and goal.id == found.id:
             raise InvalidRequest(problem=f"{to!r} is the dead-letter topic itself; name another topic")
 
-        def target(letter: DeadLetter) -> Target:
+        def target(dead_letter: DeadLetter) -> Target:
             assert found is not None
-            return self._target(found, letter, goal)
+            return self._target(found, dead_letter, goal)
 
         return await self._take(found, search, limit, target, dry_run=dry_run)
 
     async def purge(
         self, topic: str, search: Search, *, limit: int | None = None, dry_run: bool = False
     ) -> DeadLettersTaken:
-        """Removes letters for good."""
+        """Removes dead letters for good."""
         return await self._take(self._dead_letter_topic(topic), search, limit, None, dry_run=dry_run)
 
-    def removed(self, topic: str, start: DeadLetterId) -> RemovedDeadLetterPage:
-        """A page of what is no letter any more, from a place on. A topic without dead letters has an empty one."""
+    async def removed(self, topic: str, start: DeadLetterId) -> RemovedDeadLetterPage:
+        """A page of offsets that were redriven or purged, from `start` on; empty for a topic without dead letters."""
         found = self._dead_letter_topic(topic)
         runs: list[tuple[int, int, int]] = []
-        for source in [] if found is None else self._sources(found)[start.partition :]:
+        for source in [] if found is None else self._sources(found):
+            if source.number < start.partition:
+                continue
             log = source.partition.log
             first = max(log.start_offset, start.offset if source.number == start.partition else 0)
             here = islice(source.removed.within(first, log.end_offset), _REMOVED_RUNS - len(runs))
@@ -139,23 +141,23 @@ class DeadLetters:
         if topic is None:
             return taken.result(None)
         async with self._taking[topic.id], aclosing(find_dead_letters(self._sources(topic), search)) as walk:
-            async for letters, is_last in _slices(walk, limit):
+            async for dead_letters, is_last in _slices(walk, limit):
                 if target is not None:
-                    for letter in letters:
-                        target(letter)
+                    for dead_letter in dead_letters:
+                        target(dead_letter)
                 if not dry_run:
-                    await self._remove(topic, letters, target)
-                taken.add(letters)
+                    await self._remove(topic, dead_letters, target)
+                taken.add(dead_letters)
                 if is_last:
-                    return taken.result(letters[-1].cursor)
+                    return taken.result(dead_letters[-1].cursor)
         return taken.result(None)
 
     async def _remove(
-        self, topic: Topic, letters: Sequence[DeadLetter], target: Callable[[DeadLetter], Target] | None
+        self, topic: Topic, dead_letters: Sequence[DeadLetter], target: Callable[[DeadLetter], Target] | None
     ) -> None:
         by_partition: defaultdict[int, list[DeadLetter]] = defaultdict(list)
-        for letter in letters:
-            by_partition[letter.partition].append(letter)
+        for dead_letter in dead_letters:
+            by_partition[dead_letter.partition].append(dead_letter)
         for number, held in by_partition.items():
             queue = await self._queues.partition_queue(topic, number)
             moves = [] if target is None else _moves(queue, held, target)
@@ -163,17 +165,17 @@ class DeadLetters:
             await queue.dead_letters_arrived(Settlement([], moves=moves))
             await _free_room(queue)
 
-    def _target(self, found: Topic, letter: DeadLetter, goal: Topic | None) -> Target:
+    def _target(self, found: Topic, dead_letter: DeadLetter, goal: Topic | None) -> Target:
         """The original partition, where there is one; otherwise where the key belongs."""
-        original = letter.original
+        original = dead_letter.original
         if goal is None:
             goal = self._metadata.topic(found.name.removesuffix(SUFFIX) if original is None else original.topic)
         count = goal.config.partitions
         if original is not None and original.topic == goal.name and original.partition < count:
             return Target(goal.id, original.partition)
-        if letter.key is not None:
-            return Target(goal.id, partition_for(letter.key, count))
-        return Target(goal.id, letter.partition % count)
+        if dead_letter.key is not None:
+            return Target(goal.id, partition_for(dead_letter.key, count))
+        return Target(goal.id, dead_letter.partition % count)
 
     def _dead_letter_topic(self, topic: str) -> Topic | None:
         """None when a topic has no dead letters yet; TopicNotFound when neither it nor any are there."""
@@ -189,7 +191,7 @@ class DeadLetters:
             DeadLetterPartition(number, partition, known[number].removed)
             if number in known
             else DeadLetterPartition(number, partition)
-            for number, partition in enumerate(self._partitions.of(topic.id))
+            for number, partition in self._partitions.owned(topic.id)
         ]
 
 
@@ -201,52 +203,52 @@ class _Taken:
         self._ids: list[DeadLetterId] = []
         self._missing = dict.fromkeys(DeadLetterId(*id) for id in search.filter.ids or ())
 
-    def add(self, letters: Iterable[DeadLetter]) -> None:
-        for letter in letters:
+    def add(self, dead_letters: Iterable[DeadLetter]) -> None:
+        for dead_letter in dead_letters:
             self._count += 1
-            self._missing.pop(letter.id, None)
+            self._missing.pop(dead_letter.id, None)
             if len(self._ids) < IDS_SHOWN:
-                self._ids.append(letter.id)
+                self._ids.append(dead_letter.id)
 
     def result(self, following: DeadLetterCursor | None) -> DeadLettersTaken:
         return DeadLettersTaken(self._count, self._ids, list(self._missing), following)
 
 
 async def _slices(walk: AsyncIterator[DeadLetter], limit: int | None) -> AsyncIterator[tuple[list[DeadLetter], bool]]:
-    """Letters a thousand at a time, and whether the limit is reached with them."""
-    letters: list[DeadLetter] = []
+    """Dead letters a thousand at a time, and whether the limit is reached with them."""
+    dead_letters: list[DeadLetter] = []
     size = count = 0
-    async for letter in walk:
-        letters.append(letter)
-        size += dead_letter_size(letter)
+    async for dead_letter in walk:
+        dead_letters.append(dead_letter)
+        size += dead_letter_size(dead_letter)
         count += 1
         if count == limit:
-            yield letters, True
+            yield dead_letters, True
             return
-        if len(letters) >= _SLICE_LETTERS or size >= _SLICE_BYTES:
-            yield letters, False
-            letters, size = [], 0
-    if letters:
-        yield letters, False
+        if len(dead_letters) >= _SLICE_MESSAGES or size >= _SLICE_BYTES:
+            yield dead_letters, False
+            dead_letters, size = [], 0
+    if dead_letters:
+        yield dead_letters, False
 
 
 def _moves(
-    queue: PartitionQueue, letters: Iterable[DeadLetter], target: Callable[[DeadLetter], Target]
+    queue: PartitionQueue, dead_letters: Iterable[DeadLetter], target: Callable[[DeadLetter], Target]
 ) -> list[Move]:
     """A move for each target and priority, begun."""
     by_target: defaultdict[tuple[Target, int], list[DeadLetter]] = defaultdict(list)
-    for letter in letters:
-        by_target[target(letter), letter.priority].append(letter)
+    for dead_letter in dead_letters:
+        by_target[target(dead_letter), dead_letter.priority].append(dead_letter)
     return [queue.outbox.begin(goal, len(held), _runs(held)) for (goal, _), held in by_target.items()]
 
 
-def _runs(letters: Sequence[DeadLetter]) -> list[Run]:
-    """The offsets of some letters of one partition, in order."""
-    return ranges_of(sorted(letter.offset for letter in letters))
+def _runs(dead_letters: Sequence[DeadLetter]) -> list[Run]:
+    """The offsets of some dead letters of one partition, in order."""
+    return ranges_of(sorted(dead_letter.offset for dead_letter in dead_letters))
 
 
 async def _free_room(queue: PartitionQueue) -> None:
-    """Letters at the front of the log that are gone, and not on their way any more, take no disk."""
+    """Dead letters at the front of the log that are gone, and not on their way any more, take no disk."""
     log = queue.partition.log
     on_their_way = (start for move in queue.outbox.open.values() if move.target.topic_id for start, _ in move.content)
     free = min(queue.removed.first_gap(log.start_offset), min(on_their_way, default=log.end_offset))

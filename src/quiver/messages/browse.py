@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import Callable
 from itertools import compress
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
-from quiver.model.errors import CorruptData, InvalidFrame, OffsetOutOfRange, PartitionNotFound
+from quiver.messages.stored_slice import StoredSlice, read_slice
+from quiver.model.errors import CorruptData, InvalidFrame, PartitionNotFound
 from quiver.model.limits import MIB
 from quiver.model.message import StoredMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import Topic
 from quiver.partition.message_batch import message_bytes
 from quiver.records.expiry import past_rows
-from quiver.records.read import open_frame, split_frames
+from quiver.records.read import OpenFrame, open_frame, split_frames
 from quiver.system.clock import Clock
 from quiver.topics.partitions import Partitions
 
@@ -32,17 +33,20 @@ class MessagePage(NamedTuple):
     """Messages that were left out because their time to live was over."""
 
 
-class ReadOptions(TypedDict, total=False):
-    """Of `Browse.read`."""
-
-    offset: int | None
-    limit: int
-    from_time_ms: int | None
-    to_time_ms: int | None
-    read_committed: bool
-    include_expired: bool
-    max_bytes: int
-    hold: Callable[[int], None] | None
+class BrowseRequest(NamedTuple):
+    offset: int | None = None
+    """Where to begin; below the earliest offset, at the earliest."""
+    limit: int = 100
+    """Messages, at most."""
+    from_time_ms: int | None = None
+    to_time_ms: int | None = None
+    read_committed: bool = True
+    include_expired: bool = False
+    """Whether messages past their time to live are shown. They count as read bytes if they are not."""
+    max_bytes: int = PAGE_BYTES
+    """About how large the page may be."""
+    hold: Callable[[int], None] | None = None
+    """Is told of every byte that the page takes, and may refuse it."""
 
 
 class Browse:
@@ -50,64 +54,38 @@ class Browse:
         self._partitions = partitions
         self._clock = clock
 
-    async def read(
-        self,
-        topic: Topic,
-        number: int,
-        *,
-        offset: int | None = None,
-        limit: int = 100,
-        from_time_ms: int | None = None,
-        to_time_ms: int | None = None,
-        read_committed: bool = True,
-        include_expired: bool = False,
-        max_bytes: int = PAGE_BYTES,
-        hold: Callable[[int], None] | None = None,
-    ) -> MessagePage:
-        """Up to `limit` messages and about `max_bytes`; below the earliest offset it begins at the earliest.
-
-        What is past its time to live is left out unless `include_expired`, and counts for those bytes all the same.
-        `hold` is told of every byte that the page takes, and may refuse it.
-        """
-        count = len(self._partitions.of(topic.id))
+    async def read(self, topic: Topic, number: int, request: BrowseRequest) -> MessagePage:
+        """A page of messages of one partition."""
+        count = topic.config.partitions
         if not 0 <= number < count:
             raise PartitionNotFound(topic=topic.name, count=count, partition=number)
         partition = self._partitions.get(topic.id, number)
-        log = partition.log
-        end = partition.committed.last_stable if read_committed else partition.committed.high_watermark
-        position = max(log.start_offset, offset or 0)
-        if from_time_ms is not None:
-            position = max(position, min(await log.offset_for_time(from_time_ms), end))
-        expires = None if include_expired else _Expires(self._clock.now_ms(), topic.config.ttl_ms)
+        committed = partition.committed
+        end = committed.last_stable if request.read_committed else committed.high_watermark
+        position = max(partition.log.start_offset, request.offset or 0)
+        if request.from_time_ms is not None:
+            position = max(position, min(await partition.log.offset_for_time(request.from_time_ms), end))
+        expires = None if request.include_expired else _Expires(self._clock.now_ms(), topic.config.ttl_ms)
         messages: list[StoredMessage] = []
         size = expired_count = 0
-        while len(messages) < limit and size < max_bytes and position < end:
-            compacted = partition.committed.aborted_gone_below
-            try:
-                piece = await log.read(position, max_bytes=min(_READ_BYTES, max_bytes), end_offset=end)
-            except OffsetOutOfRange:
-                if position >= log.start_offset:
-                    raise
-                position = log.start_offset  # its segment was removed meanwhile
-                continue
-            if piece is None:
-                break
-            try:
-                data = await piece.read()
-            finally:
-                piece.release()
-            if partition.committed.aborted_gone_below != compacted or position < log.start_offset:
-                position = max(position, log.start_offset)
-                continue  # what was aborted in these bytes may be forgotten: they are read again, or are gone
-            hidden = partition.committed.hidden_frames(data, position) if read_committed else frozenset()
-            found = await asyncio.to_thread(
-                _decode, data, number, position, limit - len(messages), to_time_ms, hidden, expires
+        while len(messages) < request.limit and size < request.max_bytes and position < end:
+            stored = await read_slice(
+                partition,
+                position,
+                max_bytes=min(_READ_BYTES, request.max_bytes),
+                end_offset=end,
+                read_committed=request.read_committed,
             )
+            if stored is None:
+                position = max(position, partition.log.start_offset)
+                break
+            wanted = _Wanted(number, request.limit - len(messages), request.to_time_ms, expires)
+            found = await asyncio.to_thread(_decode, stored, wanted)
             messages += found.messages
             more = sum(map(message_size, found.messages))
-            if hold is not None:
-                hold(more)
-            size += more + (len(data) if found.expired_count else 0)
+            if request.hold is not None:
+                request.hold(more)
+            size += more + (len(stored.data) if found.expired_count else 0)
             expired_count += found.expired_count
             position = found.next_offset
             if found.is_last:
@@ -127,51 +105,48 @@ class _Expires(NamedTuple):
     ttl_ms: int | None
 
 
-def _decode(
-    data: bytes | memoryview,
-    partition: int,
-    offset: int,
-    limit: int,
-    to_time_ms: int | None,
-    hidden: frozenset[int],
-    expires: _Expires | None,
-) -> _Found:
+class _Wanted(NamedTuple):
+    partition: int
+    limit: int
+    to_time_ms: int | None
+    expires: _Expires | None
+
+
+def _decode(stored: StoredSlice, wanted: _Wanted) -> _Found:
     messages: list[StoredMessage] = []
-    expired_count = 0
-    for position, header in split_frames(data):
-        if to_time_ms is not None and header.append_time_ms > to_time_ms:
+    expired_count, offset = 0, stored.position
+    for position, header in split_frames(stored.data):
+        if wanted.to_time_ms is not None and header.append_time_ms > wanted.to_time_ms:
             return _Found(messages, offset, True, expired_count)
-        if header.base_offset in hidden:
+        if header.base_offset in stored.hidden:
             offset = max(offset, header.next_offset)
             continue
         try:
-            found, expired = _frame_messages(data, position, partition, offset, limit - len(messages), expires)
+            frame = open_frame(stored.data, position)
         except InvalidFrame as error:
             if messages:
                 break
             raise CorruptData(
-                where=f"partition {partition} at offset {header.base_offset}",
+                where=f"partition {wanted.partition} at offset {header.base_offset}",
                 problem=str(error),
                 next_offset=header.next_offset,
             ) from error
+        found, expired = _frame_messages(frame, offset, wanted._replace(limit=wanted.limit - len(messages)))
         messages += found
         expired_count += expired
         offset = max(offset, found[-1].offset + 1 if found else header.next_offset)
-        if len(messages) >= limit:
+        if len(messages) >= wanted.limit:
             return _Found(messages, offset, True, expired_count)
         offset = max(offset, header.next_offset)
     return _Found(messages, offset, False, expired_count)
 
 
-def _frame_messages(
-    data: bytes | memoryview, position: int, partition: int, offset: int, limit: int, expires: _Expires | None
-) -> tuple[list[StoredMessage], int]:
+def _frame_messages(frame: OpenFrame, offset: int, wanted: _Wanted) -> tuple[list[StoredMessage], int]:
     """Messages from an offset on, and how many before the last of them were left out."""
-    frame = open_frame(data, position)
-    header = frame.header
+    header, limit = frame.header, wanted.limit
     if header.is_control:
         return [], 0
-    past = None if expires is None else past_rows(frame, *expires)
+    past = None if wanted.expires is None else past_rows(frame, *wanted.expires)
     columns = zip(frame.offsets(), frame.timestamps(), frame.keys(), frame.values(), frame.headers(), strict=True)
     rows = list(columns) if past is None else list(compress(columns, (~past).tolist()))
     if offset > header.base_offset:
@@ -181,7 +156,7 @@ def _frame_messages(
     priority = Priority(header.priority)
     messages = [
         StoredMessage(
-            partition=partition,
+            partition=wanted.partition,
             offset=at,
             timestamp_ms=timestamp_ms,
             append_time_ms=header.append_time_ms,

@@ -18,7 +18,7 @@ from quiver.model.errors import (
 )
 from quiver.model.message import NewMessage
 from quiver.model.topic import Topic
-from quiver.partition.partition import Appended, Frame, Partition
+from quiver.partition.partition import Appended, Frame
 from quiver.partition.producers import FIRST_RELAY_ID
 from quiver.records.check import KEY_NEEDED, check_frame
 from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, NO_PRODUCER, FrameHeader
@@ -108,7 +108,7 @@ class Publish:
         return self._append(topic, partition, frame, header)
 
     def _check_producer(self, header: FrameHeader) -> None:
-        """A frame puts all earlier epochs of its producer out: so it must be one that the broker has given out."""
+        """A frame fences all earlier epochs of its producer: so the broker must have given out its epoch."""
         producer_id, epoch = header.producer_id, header.producer_epoch
         if producer_id == NO_PRODUCER:
             return
@@ -143,11 +143,10 @@ class Publish:
     async def messages(self, topic_name: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
         """Publishes each message by itself: returns where each one is, or why it was refused."""
         topic = self._catalogue.topic(topic_name)
-        partitions = self._partitions.of(topic.id)
         started: list[_Begun | QuiverError] = []
         begun_at_once: set[int] = set()
         for message in messages:
-            begun = self._start(topic, partitions, message)
+            begun = self._start(topic, message)
             started.append(begun)
             if isinstance(begun, _Begun):
                 begun_at_once.add(begun.partition)
@@ -156,24 +155,25 @@ class Publish:
                 await asyncio.sleep(0)
         return [await _outcome(begun) for begun in started]
 
-    def _start(self, topic: Topic, partitions: list[Partition], message: NewMessage) -> _Begun | QuiverError:
+    def _start(self, topic: Topic, message: NewMessage) -> _Begun | QuiverError:
         try:
             if message.key is None and topic.config.is_compacted:
                 raise InvalidRequest(problem=KEY_NEEDED)
-            number = self._choose(topic, message, len(partitions))
+            number = self._choose(topic, message)
             if message.deliver_at_ms is None:
-                return _Begun(number, partitions[number].append_message(message))
+                return _Begun(number, self._partitions.get(topic.id, number).append_message(message))
             if message.deliver_at_ms > self._clock.now_ms():
                 return _Begun(number, self._delays.schedule_message(topic, number, message))
             now = msgspec.structs.replace(message, deliver_at_ms=None)
-            return _Begun(number, partitions[number].append_message(now))
+            return _Begun(number, self._partitions.get(topic.id, number).append_message(now))
         except QuiverError as error:
             return error
         except Exception:  # it is the fault of this message: the others are published
             logger.exception("a message to %s was refused", topic.name)
             return QuiverError()
 
-    def _choose(self, topic: Topic, message: NewMessage, count: int) -> int:
+    def _choose(self, topic: Topic, message: NewMessage) -> int:
+        count = topic.config.partitions
         chosen = chosen_partition(topic, message, count)
         if chosen is not None:
             return chosen

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from quiver.model.errors import CorruptData, InvalidFrame, OffsetOutOfRange
+from quiver.messages.stored_slice import StoredSlice, read_slice
+from quiver.model.errors import CorruptData, InvalidFrame
 from quiver.model.limits import MIB
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
@@ -15,7 +16,6 @@ from quiver.partition.partition import Partition
 from quiver.records.columns import EXPIRES_AT, HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, Column
 from quiver.records.header import FrameHeader
 from quiver.records.read import OpenFrame, open_frame, split_frames
-from quiver.storage.port import Log
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -47,87 +47,51 @@ async def read_rows(
 
     `choose` runs in a thread. What retention has removed is not there, and damaged frames are stepped over.
     """
-    log = partition.log
-    position, end = max(start, log.start_offset), min(end, partition.committed.last_stable)
+    position, end = max(start, partition.log.start_offset), min(end, partition.committed.last_stable)
     while position < end:
-        compacted = partition.committed.aborted_gone_below
-        data = await _slice(log, position, slice_bytes, partition.name)
-        if isinstance(data, int):
-            position = data
+        try:
+            stored = await read_slice(partition, position, max_bytes=slice_bytes)
+        except CorruptData as damage:
+            logger.error("%s", damage)
+            position = max(position + 1, int(damage.details["next_offset"]))
             continue
-        if data is None:
+        if stored is None:
             return
-        if partition.committed.aborted_gone_below != compacted or position < log.start_offset:
-            position = max(position, log.start_offset)
-            continue  # what was aborted in these bytes may be forgotten: they are read again, or are gone
-        hidden = partition.committed.hidden_frames(data, position)
-        decode = partial(_decode, data, position, end, hidden, choose, partition.name)
+        decode = partial(_decode, stored, end, choose, partition.name)
         chosen, position = await asyncio.to_thread(decode)
         if chosen:
             yield chosen
 
 
-async def _slice(log: Log, offset: int, max_bytes: int, name: str) -> bytes | memoryview | int | None:
-    """Bytes from the frame that holds the offset; where to go on if they are damaged; None behind the last."""
-    try:
-        piece = await log.read(offset, max_bytes=max_bytes)
-    except CorruptData as damage:
-        logger.error("%s", damage)
-        return max(offset + 1, int(damage.details["next_offset"]))
-    except OffsetOutOfRange:
-        if offset >= log.start_offset:
-            raise
-        return log.start_offset  # its segment was removed meanwhile
-    if piece is None:
-        return None
-    try:
-        return await piece.read()
-    finally:
-        piece.release()
-
-
-def _decode(
-    data: bytes | memoryview,
-    start: int,
-    end: int,
-    hidden: frozenset[int],
-    choose: Callable[[StoredRow], T | None],
-    name: str,
-) -> tuple[list[T], int]:
+def _decode(stored: StoredSlice, end: int, choose: Callable[[StoredRow], T | None], name: str) -> tuple[list[T], int]:
     """What is chosen of a slice, and where the next one begins."""
     chosen: list[T] = []
-    position = start
+    position = stored.position
     try:
-        for place, header in split_frames(data):
+        for place, header in split_frames(stored.data):
             if header.base_offset >= end:
                 return chosen, end
-            if header.base_offset not in hidden:
-                chosen += _chosen_of_frame(data, place, header, start, end, choose, name)
+            frame = None if header.base_offset in stored.hidden else _opened(stored, place, header, name)
+            if frame is not None:
+                rows = frame_rows(frame, stored.position, end)
+                chosen += [found for row in rows if (found := choose(row)) is not None]
             position = max(position, header.next_offset)
     except InvalidFrame:
-        # A bad header behind good frames is the first thing of the next slice, and the log says what comes behind it.
-        if position == start:
+        # A bad header after good frames is the first thing of the next slice, and the log says what comes after it.
+        if position == stored.position:
             raise
     return chosen, position
 
 
-def _chosen_of_frame(
-    data: bytes | memoryview,
-    place: int,
-    header: FrameHeader,
-    start: int,
-    end: int,
-    choose: Callable[[StoredRow], T | None],
-    name: str,
-) -> list[T]:
-    if header.is_control or header.next_offset <= start:
-        return []
+def _opened(stored: StoredSlice, place: int, header: FrameHeader, name: str) -> OpenFrame | None:
+    """None if it has no messages that are wanted, or is damaged."""
+    if header.is_control or header.next_offset <= stored.position:
+        return None
     try:
-        frame = open_frame(data, place)
+        return open_frame(stored.data, place)
     except InvalidFrame as error:
         logger.error("the frame of %s at offset %d is damaged: %s", name, header.base_offset, error)
-        return []
-    return [found for row in frame_rows(frame, start, end) if (found := choose(row)) is not None]
+        return None
 
 
 def frame_rows(frame: OpenFrame, start: int, end: int) -> list[StoredRow]:

@@ -27,7 +27,7 @@ _HEADER_FIELDS = (
     "ttl",
 )
 HEADER_NAMES = frozenset(HEADER_PREFIX + field for field in _HEADER_FIELDS)
-"""The headers that say how a letter died; all others are the message's own."""
+"""The headers that say how a dead letter died; all others are the message's own."""
 _LONGEST_NAME = 240
 _HASH_DIGITS = 8
 
@@ -50,7 +50,7 @@ def dead_letter_topic(topic: str) -> str:
 
 
 class DeadLetterId(NamedTuple):
-    """The place of a letter in the dead-letter topic. Users write it `partition:offset`."""
+    """The place of a dead letter in the dead-letter topic. Users write it `partition:offset`."""
 
     partition: int
     offset: int
@@ -68,7 +68,7 @@ def parse_dead_letter_id(text: object) -> DeadLetterId:
 
 
 class DeadLetterCursor(NamedTuple):
-    """A place between two letters, in the order of their death. Users get it as text and give it back."""
+    """A place between two dead letters, in the order of their death. Users get it as text and give it back."""
 
     died_at_ms: int
     partition: int
@@ -125,7 +125,7 @@ class DeadLetter(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DeadLetterFilter(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """Which letters are meant: those that fit everything given. Nothing given: all."""
+    """Which dead letters are meant: those that fit everything given. Nothing given: all."""
 
     ids: list[tuple[int, int]] | None = None
     """(partition, offset) in the dead-letter topic."""
@@ -139,15 +139,15 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, array_like=True, kw_only=Tru
     to_time_ms: int | None = None
     """By time of death, inclusive."""
 
-    def fits(self, letter: DeadLetter) -> bool:
+    def fits(self, dead_letter: DeadLetter) -> bool:
         """Times and ids aside, which the search goes by already."""
         return (
-            (self.group is None or letter.group == self.group)
-            and (self.reason is None or letter.reason == self.reason)
-            and (self.key is None or letter.key == self.key)
-            and (self.contains is None or self._is_in(letter))
+            (self.group is None or dead_letter.group == self.group)
+            and (self.reason is None or dead_letter.reason == self.reason)
+            and (self.key is None or dead_letter.key == self.key)
+            and (self.contains is None or self._is_in(dead_letter))
         )
 
-    def _is_in(self, letter: DeadLetter) -> bool:
+    def _is_in(self, dead_letter: DeadLetter) -> bool:
         assert self.contains is not None
-        return self.contains in (letter.value or b"") or self.contains in letter.last_error.encode()
+        return self.contains in (dead_letter.value or b"") or self.contains in dead_letter.last_error.encode()

@@ -27,6 +27,8 @@ class SettleRequest(msgspec.Struct, array_like=True, frozen=True):
     """nack: whether the delivery counts as an attempt."""
     reason: str = ""
     """nack: the last error; reject: the reason."""
+    is_repeat: bool = False
+    """It was sent before, and it is not known what became of it: refusals say whether the messages are settled."""
 
     def check(self) -> None:
         if not 0 <= self.action <= EXTEND:

@@ -41,8 +41,8 @@ class ListRemovedDeadLetters(Message, tag=53, frozen=True):
 DeadLetterRequest = ListDeadLetters | RedriveDeadLetters | PurgeDeadLetters | ListRemovedDeadLetters
 
 
-class Letters(Message, tag=150, frozen=True):
-    letters: list[DeadLetter]
+class DeadLetters(Message, tag=150, frozen=True):
+    dead_letters: list[DeadLetter]
     total: int
     """In the dead-letter topic, whatever was looked for."""
     next: DeadLetterCursor | None
@@ -72,4 +72,4 @@ class RemovedDeadLetters(Message, tag=152, frozen=True):
     """None behind the last one."""
 
 
-DeadLetterResponse = Letters | TakenDeadLetters | RemovedDeadLetters
+DeadLetterResponse = DeadLetters | TakenDeadLetters | RemovedDeadLetters

@@ -1,4 +1,4 @@
-"""Requests and responds of queue groups."""
+"""Requests and responses of queue groups."""
 
 import msgspec
 
@@ -70,6 +70,8 @@ class RefusedRun(msgspec.Struct, array_like=True, frozen=True):
     code: str
     message: str
     retryable: bool = False
+    is_settled: bool = False
+    """Of a repeat: the group is done with these messages, so the first request has arrived."""
 
 
 class SettledPart(msgspec.Struct, array_like=True, frozen=True):

@@ -92,12 +92,16 @@ class Schedules:
         """Messages that were fired and have not arrived yet."""
         return len(self._table.outbox.open)
 
-    def list(self) -> list[ScheduleState]:
+    async def list(self) -> list[ScheduleState]:
         """All of them, by name."""
         self._journaled.check()
-        return [self.get(name) for name in sorted(self._table.states)]
+        return [self._state(name) for name in sorted(self._table.states)]
 
-    def get(self, name: str) -> ScheduleState:
+    async def get(self, name: str) -> ScheduleState:
+        """ScheduleNotFound."""
+        return self._state(name)
+
+    def _state(self, name: str) -> ScheduleState:
         self._journaled.check()
         state = self._table.states.get(name)
         if state is None:
@@ -126,7 +130,7 @@ class Schedules:
         """With another timetable its next time is worked out from now. What is on its way goes as it is."""
 
         async def alter() -> ScheduleState:
-            state = self.get(name)
+            state = self._state(name)
             schedule = changes.applied_to(state.schedule, self._clock.now_ms())
             if any(getattr(changes, each) is not UNSET for each in _MESSAGE):
                 await self._check_message(schedule)
@@ -138,7 +142,7 @@ class Schedules:
 
     async def remove(self, name: str) -> None:
         async def remove() -> None:
-            self.get(name)
+            self._state(name)
             await self._journaled.append(ScheduleRemoved(name))
             self._runner.wake()
 
@@ -146,8 +150,8 @@ class Schedules:
 
     async def run(self, name: str) -> ScheduleState:
         """Fires once, now, also while it is paused. Its own times stay as they are."""
-        await self._runner.arrived(await self._in_turn(lambda: self._runner.fire_now(self.get(name))))
-        return self.get(name)
+        await self._runner.arrived(await self._in_turn(lambda: self._runner.fire_now(self._state(name))))
+        return self._state(name)
 
     async def _in_turn(self, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Makes one change at a time, and to its end: also when whoever asked for it does not wait any more."""
@@ -172,7 +176,7 @@ class Schedules:
     async def _set(self, schedule: Schedule, next_ms: int | None) -> ScheduleState:
         await self._journaled.append(ScheduleSet(schedule, next_ms))
         self._runner.wake()
-        return self.get(schedule.name)
+        return self._state(schedule.name)
 
     def _next_ms(self, schedule: Schedule) -> int | None:
         timetable = parse_timetable(schedule.cron, schedule.timezone, schedule.anchor_ms)

@@ -9,7 +9,7 @@ from quiver.queues.service import Queues
 from quiver.streams.assignors import AssignorName
 from quiver.streams.lag import GroupLag, PartitionLag
 from quiver.streams.member import Member, MemberState
-from quiver.streams.membership import GroupStateName, Protocol
+from quiver.streams.membership import GroupStateName, Membership, Protocol
 from quiver.streams.service import Streams
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
@@ -97,6 +97,10 @@ class GroupAdmin:
             await self._lag.of(name),
             group.settings.settings() | ({"ordering": group.ordering} if group.kind == "queue" else {}),
         )
+
+    async def membership(self, name: str) -> Membership:
+        """The members of a stream group and its rebalances, to be read only; a queue group has none."""
+        return self._streams.group(name).membership
 
     async def alter(self, name: str, settings: Mapping[str, Any]) -> None:
         """Changes what can be changed per group; every other name is refused."""

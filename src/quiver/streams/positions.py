@@ -35,6 +35,11 @@ class Positions:
         settled = queue.settled_offset(group_id)
         return committed.offset if settled is None else max(settled, committed.offset)
 
+    def next_offset(self, group_id: int, partition: TopicPartition, earliest: int) -> int:
+        """The position, or `earliest` where the group has not begun or the log begins after its position."""
+        position = self.position(group_id, partition)
+        return earliest if position is None else max(position, earliest)
+
     def shown(self, group_id: int, partition: TopicPartition) -> int | None:
         """The position as users see it: None too while nothing was committed or acked."""
         position = self.position(group_id, partition)

@@ -103,7 +103,7 @@ class Streams:
 
     # offsets
 
-    def committed(self, group: str) -> dict[str, dict[int, int]]:
+    async def committed(self, group: str) -> dict[str, dict[int, int]]:
         """The next offset to read, by topic and partition."""
         found: dict[str, dict[int, int]] = {}
         group_id = self._groups.group(group).id
@@ -113,11 +113,10 @@ class Streams:
                 found.setdefault(name, {})[partition.partition] = position
         return found
 
-    def next_offset(self, group: str, partition: TopicPartition) -> int:
-        """Where a new owner begins: at the group's position, or at the earliest there is."""
-        log = self._partitions.get(*partition).log
-        position = self.positions.position(self._groups.group(group).id, partition)
-        return log.start_offset if position is None else max(position, log.start_offset)
+    async def next_offset(self, group: str, partition: TopicPartition) -> int:
+        """Where a new owner begins: at the group's position, or at the earliest offset that the log still has."""
+        earliest = self._partitions.get(*partition).log.start_offset
+        return self.positions.next_offset(self._groups.group(group).id, partition, earliest)
 
     async def commit(
         self,

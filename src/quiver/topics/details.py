@@ -36,8 +36,9 @@ class TopicDetails(NamedTuple):
         return sum(partition.message_count for partition in self.partitions)
 
 
-async def topic_details(topic: Topic, partitions: Sequence[Partition]) -> TopicDetails:
-    return TopicDetails(topic, [await _details(*place) async for place in paced(enumerate(partitions))])
+async def topic_details(topic: Topic, owned: Sequence[tuple[int, Partition]]) -> TopicDetails:
+    """What the owned partitions of a topic hold; they come with their numbers."""
+    return TopicDetails(topic, [await _details(number, partition) async for number, partition in paced(owned)])
 
 
 async def _details(number: int, partition: Partition) -> PartitionDetails:

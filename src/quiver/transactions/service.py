@@ -128,13 +128,13 @@ class Transactions:
                 key, producer.transactional_id, timeout_ms, is_new=found is not None
             )
 
-    def check_name(self, producer_id: int, transactional_id: str) -> None:
+    async def check_name(self, producer_id: int, transactional_id: str) -> None:
         """Whether a transactional id is that of a producer."""
         known = self._coordinator.state.ids.get(transactional_id)
         if known != producer_id:
             raise InvalidRequest(problem=f"producer {producer_id} is not the one of {transactional_id!r}")
 
-    def heartbeat(self, producer_id: int, epoch: int) -> None:
+    async def heartbeat(self, producer_id: int, epoch: int) -> None:
         """The producer is alive, and the timeout of its open transaction counts from now on, as far as a transaction
         may be open here; ProducerFenced."""
         self._coordinator.state.check(producer_id, epoch)
@@ -144,12 +144,12 @@ class Transactions:
 
     # what is part of a transaction
 
-    def begin(self, producer_id: int, epoch: int) -> TransactionInfo:
+    async def begin(self, producer_id: int, epoch: int) -> TransactionInfo:
         """Begins a transaction, or finds the one that has begun."""
         self._coordinator.join(producer_id, epoch)
-        return self.describe(None, producer_id)
+        return describe(self._coordinator, self._streams, None, producer_id)
 
-    def add_partition(self, producer_id: int, epoch: int, topic_name: str, partition: int) -> None:
+    async def add_partition(self, producer_id: int, epoch: int, topic_name: str, partition: int) -> None:
         """Not needed: the first frame does so."""
         self._publishing.add_partition(producer_id, epoch, topic_name, partition)
 
@@ -298,16 +298,16 @@ class Transactions:
 
     # looking
 
-    def list(self, *, skip: int = 0, limit: int = 1000) -> tuple[Sequence[TransactionInfo], int]:
+    async def list(self, *, skip: int = 0, limit: int = 1000) -> tuple[Sequence[TransactionInfo], int]:
         """Open transactions, then those whose end is not known everywhere; and how many there are."""
         found = list_transactions(self._coordinator, self._streams)
         return found[skip : skip + limit], len(found)
 
-    def describe(self, transactional_id: str | None, producer_id: int) -> TransactionInfo:
+    async def describe(self, transactional_id: str | None, producer_id: int) -> TransactionInfo:
         """The transaction of a producer that is open, or ended last; TransactionNotFound."""
         return describe(self._coordinator, self._streams, transactional_id, producer_id)
 
-    def stats(self) -> TransactionStats:
+    async def stats(self) -> TransactionStats:
         coordinator = self._coordinator
         if coordinator.problem is not None:
             return TransactionStats(0, 0, 0, 0.0)

@@ -79,11 +79,11 @@ class DirectCatalogue:
             for partition, position in positions.items()
         }
 
-    def completed(self, piece: Slice) -> Slice:
-        place = piece.topic, piece.partition
+    def completed(self, slice_: Slice) -> Slice:
+        place = slice_.topic, slice_.partition
         transactions = self._transactions.get(place)
-        aborted = () if transactions is None else transactions.aborted(piece.start, piece.stop)
-        return piece._replace(log=self._logs[place][0], aborted=aborted)
+        aborted = () if transactions is None else transactions.aborted(slice_.start, slice_.stop)
+        return slice_._replace(log=self._logs[place][0], aborted=aborted)
 
     def close(self) -> None:
         for _, log in self._logs.values():

@@ -14,14 +14,14 @@ from quiver_spark.source.slices import Slice
 
 
 def direct_frames(
-    piece: Slice, options: ReadOptions, wants_body: Callable[[FrameHeader], bool]
+    slice_: Slice, options: ReadOptions, wants_body: Callable[[FrameHeader], bool]
 ) -> Iterator[StoredFrame]:
     """Frames with messages of the slice for readers; bodies only where they are wanted."""
     assert options.path is not None
-    log = DataDirectory(options.path).log(piece.log, f"{piece.topic}-{piece.partition}")
+    log = DataDirectory(options.path).log(slice_.log, f"{slice_.topic}-{slice_.partition}")
     log.refresh_files()
     wanted = FrameRange(
-        piece.start, piece.stop, AbortedFrames(piece.aborted if options.committed else ()), wants_body
+        slice_.start, slice_.stop, AbortedFrames(slice_.aborted if options.committed else ()), wants_body
     )
     try:
         while wanted.start < wanted.stop:
@@ -29,15 +29,15 @@ def direct_frames(
                 yield from stored_frames(log, wanted)
                 return
             except OffsetOutOfRange as error:
-                wanted = wanted._replace(start=_after_removed(piece, error, fails=options.fail_on_data_loss))
+                wanted = wanted._replace(start=_after_removed(slice_, error, fails=options.fail_on_data_loss))
     finally:
         log.close()
 
 
-def _after_removed(piece: Slice, error: OffsetOutOfRange, *, fails: bool) -> int:
+def _after_removed(slice_: Slice, error: OffsetOutOfRange, *, fails: bool) -> int:
     """Where to go on after what retention has removed, if that may be left out."""
     offset, earliest = int(error.details["offset"]), int(error.details["earliest"])
-    stop = min(earliest, piece.stop)
+    stop = min(earliest, slice_.stop)
     why = f"retention removed them, the partition begins at {earliest}"
-    lost(piece._replace(start=offset), stop, why, fails=fails)
+    lost(slice_._replace(start=offset), stop, why, fails=fails)
     return stop

@@ -41,8 +41,8 @@ class BrokerCatalogue:
     def find(self, topic: TopicExtent, positions: Mapping[int, Position]) -> dict[int, int]:
         return self._client.frames.offsets(topic.id, positions)
 
-    def completed(self, piece: Slice) -> Slice:
-        return piece
+    def completed(self, slice_: Slice) -> Slice:
+        return slice_
 
     def close(self) -> None:
         """The client is kept for the next use."""

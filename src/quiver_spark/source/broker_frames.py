@@ -32,14 +32,14 @@ _FIRST_PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 1.0
 
 
-def broker_frames(piece: Slice, options: ReadOptions) -> Iterator[StoredFrame]:
+def broker_frames(slice_: Slice, options: ReadOptions) -> Iterator[StoredFrame]:
     """Frames with messages of the slice for readers; an error that names what is missing when some is."""
-    return _SliceFetch(piece, options, broker_client(options.bootstrap, options.timeout_seconds)).frames()
+    return _SliceFetch(slice_, options, broker_client(options.bootstrap, options.timeout_seconds)).frames()
 
 
 class _SliceFetch:
-    def __init__(self, piece: Slice, options: ReadOptions, client: quiver.Client) -> None:
-        self._piece = piece
+    def __init__(self, slice_: Slice, options: ReadOptions, client: quiver.Client) -> None:
+        self._slice = slice_
         self._options = options
         self._isolation = "read_committed" if options.committed else "read_uncommitted"
         self._client = client
@@ -47,28 +47,28 @@ class _SliceFetch:
         self._backoff = Backoff(
             _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, jitter=0.5, randomness=SystemRandomness()
         )
-        self._offset = piece.start
+        self._offset = slice_.start
         self._deadline = 0.0
-        self._bytes_each = piece.size_bytes / piece.offsets if piece.offsets else 0.0
+        self._bytes_each = slice_.size_bytes / slice_.offsets if slice_.offsets else 0.0
 
     def frames(self) -> Iterator[StoredFrame]:
         """The headers of a response are read before its frames are given out, so the next request goes out first."""
         self._made_progress()
-        pending = self._begin() if self._offset < self._piece.stop else None
+        pending = self._begin() if self._offset < self._slice.stop else None
         while pending is not None:
             fetched = self._result(pending)
             frames = [] if fetched is None else self._take(fetched)
-            pending = self._begin() if self._offset < self._piece.stop else None
+            pending = self._begin() if self._offset < self._slice.stop else None
             yield from frames
 
     def _begin(self) -> PendingFetch:
-        piece, wanted = self._piece, self._options.fetch_bytes
+        slice_, wanted = self._slice, self._options.fetch_bytes
         if self._bytes_each:
-            expected = int((piece.stop - self._offset) * self._bytes_each * 1.1) + _SPARE_BYTES
+            expected = int((slice_.stop - self._offset) * self._bytes_each * 1.1) + _SPARE_BYTES
             wanted = min(wanted, expected)
         return self._client.frames.begin_fetch(
-            piece.topic_id,
-            piece.partition,
+            slice_.topic_id,
+            slice_.partition,
             self._offset,
             max_bytes=wanted,
             max_wait=_MAX_WAIT,
@@ -80,9 +80,9 @@ class _SliceFetch:
         try:
             return pending.result(self._options.timeout_seconds)
         except RequestTimeout as error:
-            raise RequestTimeout(f"{error.message} while reading {self._piece}") from None
+            raise RequestTimeout(f"{error.message} while reading {self._slice}") from None
         except TopicNotFound:
-            self._lose_rest(f"topic {self._piece.topic!r} was deleted")
+            self._lose_rest(f"topic {self._slice.topic!r} was deleted")
         except QuiverError as error:
             if not (isinstance(error, OffsetOutOfRange) and self._skip_removed()):
                 self._pause_after(error)
@@ -100,36 +100,36 @@ class _SliceFetch:
             for position, header, is_visible in fetched.headers():
                 if header.next_offset <= self._offset:
                     continue
-                if is_visible and header.base_offset < self._piece.stop:
+                if is_visible and header.base_offset < self._slice.stop:
                     frames.append(StoredFrame(fetched.buffer, position, header))
                 self._offset = header.next_offset
         except InvalidFrame as error:
             if self._offset == begun_at:
-                check_version(f"{self._piece.topic}-{self._piece.partition}", fetched.buffer[:3])
-                raise corrupt(self._piece, error.message, begun_at) from None
+                check_version(f"{self._slice.topic}-{self._slice.partition}", fetched.buffer[:3])
+                raise corrupt(self._slice, error.message, begun_at) from None
         return frames
 
     def _found_nothing(self, fetched: FetchedFrames) -> None:
         """The rest has no messages if the log goes on after it. Otherwise the log ends early, for now or for good."""
         end = fetched.readable_end(self._isolation)
-        if end >= self._piece.stop:
-            self._offset = self._piece.stop
+        if end >= self._slice.stop:
+            self._offset = self._slice.stop
         elif self._clock.monotonic() > self._deadline:
             self._lose_rest(f"the partition ends at {end} now, it lost messages")
 
     def _lose_rest(self, why: str) -> None:
-        lost(self._piece._replace(start=self._offset), self._piece.stop, why, fails=self._options.fail_on_data_loss)
-        self._offset = self._piece.stop
+        lost(self._slice._replace(start=self._offset), self._slice.stop, why, fails=self._options.fail_on_data_loss)
+        self._offset = self._slice.stop
 
     def _skip_removed(self) -> bool:
         """Goes on after what retention removed, if that is why an offset is out of range and it may be left out."""
-        piece = self._piece
-        earliest = self._client.frames.offsets(piece.topic_id, {piece.partition: EARLIEST})[piece.partition]
+        slice_ = self._slice
+        earliest = self._client.frames.offsets(slice_.topic_id, {slice_.partition: EARLIEST})[slice_.partition]
         if earliest <= self._offset:
             return False
-        stop = min(earliest, piece.stop)
+        stop = min(earliest, slice_.stop)
         why = f"retention removed them, the partition begins at {earliest}"
-        lost(piece._replace(start=self._offset), stop, why, fails=self._options.fail_on_data_loss)
+        lost(slice_._replace(start=self._offset), stop, why, fails=self._options.fail_on_data_loss)
         self._offset = stop
         return True
 

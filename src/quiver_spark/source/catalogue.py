@@ -51,7 +51,7 @@ class Catalogue(Protocol):
         """The offset that each partition's time means."""
         ...
 
-    def completed(self, piece: Slice) -> Slice:
+    def completed(self, slice_: Slice) -> Slice:
         """The slice with what its reader needs in addition to the offsets."""
         ...
 
@@ -88,9 +88,9 @@ def plan(options: ReadOptions, *, cores: int) -> list[Slice]:
     catalogue = open_catalogue(options)
     try:
         topics = chosen_extents(catalogue, options)
-        ranges = [piece for topic in topics for piece in _ranges(catalogue, topic, options)]
+        ranges = [slice_ for topic in topics for slice_ in _ranges(catalogue, topic, options)]
         slices = cut(ranges, cores=cores, min_slices=options.min_partitions)
-        return [catalogue.completed(piece) for piece in slices]
+        return [catalogue.completed(slice_) for slice_ in slices]
     finally:
         catalogue.close()
 
@@ -119,18 +119,18 @@ def _ranges(catalogue: Catalogue, topic: TopicExtent, options: ReadOptions) -> l
     ]
 
 
-def bounded(piece: Slice, topic: TopicExtent, *, fails: bool) -> Slice:
+def bounded(slice_: Slice, topic: TopicExtent, *, fails: bool) -> Slice:
     """The slice within what there is, with an estimate of its size; what is missing is an error or is left out."""
-    earliest, latest = topic.earliest[piece.partition], topic.latest[piece.partition]
-    start, stop = piece.start, piece.stop
+    earliest, latest = topic.earliest[slice_.partition], topic.latest[slice_.partition]
+    start, stop = slice_.start, slice_.stop
     if start < min(earliest, stop):
         why = f"retention removed them, the partition begins at {earliest}"
-        lost(piece, min(earliest, stop), why, fails=fails)
+        lost(slice_, min(earliest, stop), why, fails=fails)
         start = min(earliest, stop)
     if stop > latest:
         if fails:
-            raise OffsetOutOfRange(offset=stop, topic=piece.topic, partition=piece.partition,
+            raise OffsetOutOfRange(offset=stop, topic=slice_.topic, partition=slice_.partition,
                                    earliest=earliest, latest=latest)  # fmt: skip
         stop = latest
     stop = max(start, stop)
-    return piece._replace(start=start, stop=stop, size_bytes=int((stop - start) * topic.bytes_each))
+    return slice_._replace(start=start, stop=stop, size_bytes=int((stop - start) * topic.bytes_each))

@@ -92,8 +92,8 @@ def check_columns(types: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 class BatchBuilder:
     """Makes batches of the asked-for columns from rows of frames of one slice."""
 
-    def __init__(self, piece: Slice, columns: Sequence[str]) -> None:
-        self._piece = piece
+    def __init__(self, slice_: Slice, columns: Sequence[str]) -> None:
+        self._slice = slice_
         self._columns = tuple(columns)
         self._schema = pa.schema([MESSAGE_SCHEMA.field(name) for name in self._columns])
         self._constants: dict[tuple[str, object], pa.Array] = {}
@@ -109,9 +109,9 @@ class BatchBuilder:
     def _array(self, name: str, parts: Sequence[FrameRows], count: int) -> pa.Array:
         match name:
             case "topic":
-                return self._constant(pa.string(), self._piece.topic, count)
+                return self._constant(pa.string(), self._slice.topic, count)
             case "partition":
-                return self._constant(pa.int32(), self._piece.partition, count)
+                return self._constant(pa.int32(), self._slice.partition, count)
             case "offset":
                 return _array(_joined(list(_offsets(parts))), pa.int64())
             case "timestamp":

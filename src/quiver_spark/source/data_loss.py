@@ -8,17 +8,17 @@ from quiver_spark.source.slices import Slice
 _logger = logging.getLogger("quiver_spark")
 
 
-def lost(piece: Slice, stop: int, why: str, *, fails: bool) -> None:
+def lost(slice_: Slice, stop: int, why: str, *, fails: bool) -> None:
     """The offsets of a slice from its start to below `stop` cannot be read."""
-    gone = piece._replace(stop=stop)
+    gone = slice_._replace(stop=stop)
     verb = "is" if gone.offsets == 1 else "are"
     if fails:
         raise OffsetOutOfRange(
             f"{gone} {verb} gone: {why}; start at {stop}, keep messages longer (retention of the topic),"
             " or set failOnDataLoss to false to go on without them",
-            topic=piece.topic,
-            partition=piece.partition,
-            first=piece.start,
+            topic=slice_.topic,
+            partition=slice_.partition,
+            first=slice_.start,
             next=stop,
         )
     _logger.warning("%s %s gone and left out: %s", gone, verb, why)

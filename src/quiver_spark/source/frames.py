@@ -19,42 +19,42 @@ MAX_BATCH_ROWS = 65_536
 BATCH_BYTES = 16 * MIB
 
 
-def read_slice(piece: Slice, options: ReadOptions, columns: Sequence[str] = COLUMNS) -> Iterator[pa.RecordBatch]:
+def read_slice(slice_: Slice, options: ReadOptions, columns: Sequence[str] = COLUMNS) -> Iterator[pa.RecordBatch]:
     """The messages of a slice in batches of some ten thousand rows with the asked-for columns, in order of offset."""
-    builder = BatchBuilder(piece, columns)
-    for parts in _gathered(piece, options, columns):
+    builder = BatchBuilder(slice_, columns)
+    for parts in _gathered(slice_, options, columns):
         batch = builder.batch(parts)
         if batch.num_rows:
             yield batch
 
 
 def stored_frames(
-    piece: Slice, options: ReadOptions, wants_body: Callable[[FrameHeader], bool] = lambda header: True
+    slice_: Slice, options: ReadOptions, wants_body: Callable[[FrameHeader], bool] = lambda header: True
 ) -> Iterator[StoredFrame]:
     """Every frame with messages of a slice for readers, in order. Bodies that are not wanted may be missing."""
     if options.path is not None:
         from quiver_spark.direct.frames import direct_frames
 
-        return direct_frames(piece, options, wants_body)
+        return direct_frames(slice_, options, wants_body)
     from quiver_spark.source.broker_frames import broker_frames
 
-    return broker_frames(piece, options)
+    return broker_frames(slice_, options)
 
 
-def _gathered(piece: Slice, options: ReadOptions, columns: Sequence[str]) -> Iterator[list[FrameRows]]:
+def _gathered(slice_: Slice, options: ReadOptions, columns: Sequence[str]) -> Iterator[list[FrameRows]]:
     """Rows of frames, as many at a time as make a batch."""
     parts: list[FrameRows] = []
     rows = size = 0
-    for stored in stored_frames(piece, options, lambda header: needs_body(header, columns)):
+    for stored in stored_frames(slice_, options, lambda header: needs_body(header, columns)):
         header = stored.header
-        frame = opened(piece, stored) if needs_body(header, columns) else None
-        part = rows_between(header, frame, piece.start, piece.stop)
+        frame = opened(slice_, stored) if needs_body(header, columns) else None
+        part = rows_between(header, frame, slice_.start, slice_.stop)
         if rows and (rows + part.rows > MAX_BATCH_ROWS or size + header.uncompressed_length > BATCH_BYTES):
             yield parts
             parts, rows, size = [], 0, 0
-        for some in _pieces(part):
-            parts.append(some)
-            rows += some.rows
+        for chunk in _chunks(part):
+            parts.append(chunk)
+            rows += chunk.rows
             size += header.uncompressed_length
             if rows >= BATCH_ROWS:
                 yield parts
@@ -63,13 +63,13 @@ def _gathered(piece: Slice, options: ReadOptions, columns: Sequence[str]) -> Ite
         yield parts
 
 
-def _pieces(part: FrameRows) -> Iterator[FrameRows]:
-    """A part in chunks that fit into a batch each."""
+def _chunks(part: FrameRows) -> Iterator[FrameRows]:
+    """The rows of a frame in chunks that fit into a batch each."""
     for first in range(part.first, part.stop, MAX_BATCH_ROWS):
         yield part._replace(first=first, stop=min(first + MAX_BATCH_ROWS, part.stop))
 
 
-def opened(piece: Slice, stored: StoredFrame) -> OpenFrame:
+def opened(slice_: Slice, stored: StoredFrame) -> OpenFrame:
     """The frame, checked against its body checksum; CorruptData when its bytes are not what the producer sent.
 
     The broker looked at every byte of it when it came in, so bytes with the right checksum need no other check.
@@ -81,4 +81,4 @@ def opened(piece: Slice, stored: StoredFrame) -> OpenFrame:
             raise InvalidFrame(problem="the body checksum does not match")
         return open_frame(frame, verify=False)
     except InvalidFrame as error:
-        raise corrupt(piece, error.message, header.next_offset) from None
+        raise corrupt(slice_, error.message, header.next_offset) from None

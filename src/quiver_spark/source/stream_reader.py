@@ -69,8 +69,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         for name, topic in extents.items():
             offset[name] = TopicProgress(topic.id, {})
-        for piece in whole if most is None else limit_rows(whole, most):
-            offset[piece.topic].next[piece.partition] = piece.stop
+        for slice_ in whole if most is None else limit_rows(whole, most):
+            offset[slice_.topic].next[slice_.partition] = slice_.stop
         return offset_json(offset)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -89,14 +89,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options, first, last = self._slices.options, parse_offset(start), parse_offset(end)
         extents = self._extents if self._knows(last) else self._look()
         wanted = [
-            piece
+            slice_
             for name, place in last.items()
             if name in extents
-            for piece in self._between(first.get(name), place, extents[name])
+            for slice_ in self._between(first.get(name), place, extents[name])
         ]
         self._check_gone(last, extents)
         slices = cut(wanted, cores=cores(options), min_slices=options.min_partitions)
-        return tasks([self._opened().completed(piece) for piece in slices], options)
+        return tasks([self._opened().completed(slice_) for slice_ in slices], options)
 
     def _between(self, start: TopicProgress | None, end: TopicProgress, topic: TopicExtent) -> Iterator[Slice]:
         """What a batch has of a topic. Of one that is gone and whose name another one has, nothing can be read."""
@@ -109,12 +109,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             start = None
         for number, stop in end.next.items():
             begin = topic.earliest[number] if start is None else start.next.get(number, topic.earliest[number])
-            piece = Slice(topic.name, number, begin, stop, topic.id)
+            slice_ = Slice(topic.name, number, begin, stop, topic.id)
             if begin > stop:
                 why = f"the partition ends at {topic.latest[number]} now, it lost messages"
-                lost(piece._replace(start=topic.latest[number]), begin, why, fails=fails)
-                piece = piece._replace(start=topic.earliest[number])
-            yield bounded(piece, topic, fails=fails)
+                lost(slice_._replace(start=topic.latest[number]), begin, why, fails=fails)
+                slice_ = slice_._replace(start=topic.earliest[number])
+            yield bounded(slice_, topic, fails=fails)
 
     def _check_recreated(self, topic: TopicExtent) -> None:
         why = f"topic {topic.name!r} was deleted and created again; what this query had not read of it is gone"

@@ -25,8 +25,9 @@ class SlicePartition(InputPartition):
 
 def tasks(slices: Sequence[Slice], options: ReadOptions) -> list[InputPartition]:
     """A task for each group of slices that is worth one; with `minPartitions`, for each slice."""
-    groups = pack(slices, cores=cores(options)) if options.min_partitions is None else [(piece,) for piece in slices]
-    return [SlicePartition(group) for group in groups]
+    if options.min_partitions is not None:
+        return [SlicePartition((slice_,)) for slice_ in slices]
+    return [SlicePartition(group) for group in pack(slices, cores=cores(options))]
 
 
 def cores(options: ReadOptions) -> int:
@@ -46,7 +47,7 @@ class SliceReader:
         if not isinstance(partition, SlicePartition):  # Spark's way to say that there is nothing to read
             return
         expect_to_be_cut_off()
-        for piece in partition.slices:
-            for batch in read_slice(piece, self.options, self._columns):
+        for slice_ in partition.slices:
+            for batch in read_slice(slice_, self.options, self._columns):
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
         settle_modules()

@@ -4,5 +4,5 @@ from quiver.model.errors import CorruptData
 from quiver_spark.source.slices import Slice
 
 
-def corrupt(piece: Slice, problem: str, next_offset: int) -> CorruptData:
-    return CorruptData(where=f"{piece.topic}-{piece.partition}", problem=problem, next_offset=next_offset)
+def corrupt(slice_: Slice, problem: str, next_offset: int) -> CorruptData:
+    return CorruptData(where=f"{slice_.topic}-{slice_.partition}", problem=problem, next_offset=next_offset)

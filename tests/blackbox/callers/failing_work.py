@@ -53,28 +53,28 @@ class FailingWork:
         self.publish(*values, **fields)
         self.settle("reject", self.receive(len(values), group), reason=reason)
 
-    def letters(self, **query: Any) -> dict[str, Any]:
+    def dead_letters(self, **query: Any) -> dict[str, Any]:
         """One page."""
         answer = self.ask("GET", f"/topics/{self.topic}/dlq?{urlencode(query)}")
         assert answer["count"] == len(answer["messages"])
         return dict(answer)
 
-    def all_letters(self, **query: Any) -> list[dict[str, Any]]:
+    def all_dead_letters(self, **query: Any) -> list[dict[str, Any]]:
         """Page by page."""
-        page = self.letters(**query)
+        page = self.dead_letters(**query)
         found = list(page["messages"])
         while page["next"] is not None:
-            page = self.letters(**query, after=page["next"])
+            page = self.dead_letters(**query, after=page["next"])
             found += page["messages"]
         return found
 
     def values(self, **query: Any) -> list[str]:
-        return [letter["value"] for letter in self.all_letters(**query)]
+        return [dead_letter["value"] for dead_letter in self.all_dead_letters(**query)]
 
-    def wait_for_letters(self, count: int) -> list[dict[str, Any]]:
-        """All letters, once there are at least so many: those that are on their way arrive by themselves."""
-        wait_until(lambda: self.letters(limit=1)["total"] >= count, _SECONDS, f"{count} dead letters")
-        return self.all_letters()
+    def wait_for_dead_letters(self, count: int) -> list[dict[str, Any]]:
+        """All dead letters, once there are at least so many: those that are on their way arrive by themselves."""
+        wait_until(lambda: self.dead_letters(limit=1)["total"] >= count, _SECONDS, f"{count} dead letters")
+        return self.all_dead_letters()
 
     def redrive(self, **body: Any) -> dict[str, Any]:
         return dict(self.ask("POST", f"/topics/{self.topic}/dlq/redrive", body))

@@ -23,7 +23,7 @@ def test_list_and_show(shared_broker: BrokerProcess, cli: Cli) -> None:
     work = FailingWork(shared_broker, "shown", partitions=1)
     work.kill_off("hello", key="k", headers={"a": "b"}, reason="not an\naddress " + "x" * 100)
     work.kill_off("more", "and more", reason="no")
-    work.wait_for_letters(3)
+    work.wait_for_dead_letters(3)
     lines = cli("dlq", "list", "shown", "--limit", "2").stdout.decode().splitlines()
     assert lines[0].split() == ["ID", "DIED", "AT", "REASON", "GROUP", "ATTEMPTS", "ORIGINAL", "KEY", "LAST", "ERROR"]
     assert lines[1].startswith("0:0 ")
@@ -32,13 +32,13 @@ def test_list_and_show(shared_broker: BrokerProcess, cli: Cli) -> None:
     found = re.fullmatch(r"2 of 3; continue with --after (\S+)", lines[-1])
     assert found is not None
     rest = json.loads(cli("dlq", "list", "shown", "--after", found[1], "-o", "json").stdout)
-    assert [letter["value"] for letter in rest["messages"]] == ["and more"]
+    assert [dead_letter["value"] for dead_letter in rest["messages"]] == ["and more"]
     assert (rest["total"], rest["next"]) == (3, None)
     newest = json.loads(cli("dlq", "list", "shown", "--newest", "--contains", "no", "-o", "json").stdout)
-    assert [letter["id"] for letter in newest["messages"]] == ["0:2", "0:1", "0:0"]
-    [letter] = json.loads(cli("dlq", "show", "shown", "0:0", "-o", "json").stdout)
-    assert (letter["value"], letter["key"], letter["headers"]) == ("hello", "k", {"a": "b"})
-    assert letter["original"]["topic"] == "shown"
+    assert [dead_letter["id"] for dead_letter in newest["messages"]] == ["0:2", "0:1", "0:0"]
+    [dead_letter] = json.loads(cli("dlq", "show", "shown", "0:0", "-o", "json").stdout)
+    assert (dead_letter["value"], dead_letter["key"], dead_letter["headers"]) == ("hello", "k", {"a": "b"})
+    assert dead_letter["original"]["topic"] == "shown"
     assert "original_offset" in cli("dlq", "show", "shown", "0:0", "0:1").stdout.decode()
     assert b"there is no dead letter '0:9'" in cli("dlq", "show", "shown", "0:9", fails=True).stderr
 
@@ -46,7 +46,7 @@ def test_list_and_show(shared_broker: BrokerProcess, cli: Cli) -> None:
 def test_redrive_and_purge(shared_broker: BrokerProcess, cli: Cli) -> None:
     work = FailingWork(shared_broker, "moved", partitions=1)
     work.kill_off("a", "b", "c", "d", key="k")
-    work.wait_for_letters(4)
+    work.wait_for_dead_letters(4)
     assert cli("dlq", "redrive", "moved", "--dry-run").stdout == b"4 would be redriven\n"
     assert cli("dlq", "redrive", "moved", "0:0", "0:7").stdout == b"1 redriven\n0:7 was not found\n"
     answer = json.loads(cli("dlq", "purge", "moved", "--contains", "b", "-o", "json").stdout)
@@ -61,7 +61,7 @@ def test_the_commands_of_the_documents(shared_broker: BrokerProcess, cli: Cli) -
     [block] = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
     work = FailingWork(shared_broker, "orders", partitions=1)
     work.kill_off(*[f"m{number}" for number in range(50)], reason="a timeout")
-    work.wait_for_letters(50)
+    work.wait_for_dead_letters(50)
     said = [cli(*shlex.split(line, comments=True)[1:]).stdout.decode() for line in block.splitlines()]
     assert said[0].splitlines() == ["ID  DIED AT  REASON  GROUP  ATTEMPTS  ORIGINAL  KEY  LAST ERROR"]
     assert "m42" in said[1]

@@ -31,12 +31,12 @@ def test_every_rejected_message_has_one_letter(broker: BrokerProcess) -> None:
         broker.kill()
         under_way.join()
         broker.start()
-        letters = Counter(letter["value"] for letter in work.wait_for_letters(len(rejected)))
-        assert max(letters.values()) == 1
-        assert rejected <= letters.keys()
-    while (missing := len(values) - work.letters()["total"]) > 0:
+        dead_letters = Counter(dead_letter["value"] for dead_letter in work.wait_for_dead_letters(len(rejected)))
+        assert max(dead_letters.values()) == 1
+        assert rejected <= dead_letters.keys()
+    while (missing := len(values) - work.dead_letters()["total"]) > 0:
         reject(work.receive_some(missing))
-        work.wait_for_letters(len(rejected))
+        work.wait_for_dead_letters(len(rejected))
     assert Counter(work.values()) == Counter(values)
 
 
@@ -46,7 +46,7 @@ def test_every_letter_is_sent_back_once(broker: BrokerProcess) -> None:
     work.publish(*values)
     for _ in range(3):
         work.settle("reject", work.receive(1000))
-    work.wait_for_letters(len(values))
+    work.wait_for_dead_letters(len(values))
 
     def redrive() -> None:
         with suppress(OSError):
@@ -67,4 +67,4 @@ def test_every_letter_is_sent_back_once(broker: BrokerProcess) -> None:
         messages += some
     assert Counter(message["value"] for message in messages) == Counter(values)
     assert Counter(message["value"] for message in work.stored()) == Counter(values * 2)
-    assert work.letters()["total"] == 0
+    assert work.dead_letters()["total"] == 0

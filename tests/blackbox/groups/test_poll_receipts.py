@@ -92,8 +92,8 @@ def test_a_reject_goes_to_the_dead_letters_and_expiry_does_not(group: HttpGroup)
         pass
     rejected = settle(group, "reject", messages[0], reason="broken")
     assert rejected["dlq_topic"] == f"{group.topic}.dlq"
-    [letter] = group.call("GET", f"/topics/{group.topic}/dlq")["messages"]
-    assert letter["original"]["offset"] == messages[0]["offset"]
+    [dead_letter] = group.call("GET", f"/topics/{group.topic}/dlq")["messages"]
+    assert dead_letter["original"]["offset"] == messages[0]["offset"]
 
 
 def test_who_takes_over_gets_what_the_other_held(group: HttpGroup) -> None:

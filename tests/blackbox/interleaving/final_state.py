@@ -19,7 +19,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """A dead letter: of which message and group, and why."""
 
     topic: str
@@ -32,7 +32,7 @@ class Letter:
 @dataclass(slots=True)
 class FinalState:
     stored: list[Stored] = field(default_factory=list)
-    letters: list[Letter] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
     waiting: set[tuple[str, int, int]] = field(default_factory=set)
     """Delayed messages whose time has not come: topic, partition and id."""
 
@@ -43,7 +43,7 @@ def read_final_state(call: HttpCaller) -> FinalState:
         for partition in range(_get(call, f"/topics/{topic}")["partitions"]):
             state.stored += _stored(call, topic, partition)
     for topic in (ORDERS, JOBS):
-        state.letters += _letters(call, topic)
+        state.dead_letters += _dead_letters(call, topic)
         waiting = _get(call, f"/topics/{topic}/delayed?limit={PAGE}")["messages"]
         state.waiting |= {(topic, one["partition"], one["id"]) for one in waiting}
     return state
@@ -94,13 +94,13 @@ def _stored(call: HttpCaller, topic: str, partition: int) -> list[Stored]:
         offset = page["next_offset"]
 
 
-def _letters(call: HttpCaller, topic: str) -> list[Letter]:
-    found: list[Letter] = []
+def _dead_letters(call: HttpCaller, topic: str) -> list[DeadLetter]:
+    found: list[DeadLetter] = []
     after = ""
     while True:
         page = _get(call, f"/topics/{topic}/dlq?limit={PAGE}" + (f"&after={after}" if after else ""))
         found += [
-            Letter(topic, one["group"], one["value"], one["reason"], one["attempts"]) for one in page["messages"]
+            DeadLetter(topic, one["group"], one["value"], one["reason"], one["attempts"]) for one in page["messages"]
         ]
         after = page.get("next")
         if not after:

@@ -126,7 +126,7 @@ def test_everything_at_once(number: int, start_broker: Callable[..., BrokerProce
     final = read_final_state(HttpCaller(ports[0]))
     evidence = Evidence([*world.recorder.events, *read_events(tmp_path.glob("*.events"))], final)
     found = violations(evidence)
-    print(f"{len(final.stored)} messages, {len(final.letters)} dead letters; {summary(evidence)}")
+    print(f"{len(final.stored)} messages, {len(final.dead_letters)} dead letters; {summary(evidence)}")
     if found or problems:
         whole = tmp_path / "history.txt"
         whole.write_text("\n".join(event.line(evidence.events[0].began) for event in evidence.events))

@@ -27,7 +27,7 @@ from blackbox.interleaving.checks.stream_checks import (
     check_committed_was_read,
     check_read_order,
 )
-from blackbox.interleaving.final_state import FinalState, Letter, Stored
+from blackbox.interleaving.final_state import DeadLetter, FinalState, Stored
 from blackbox.interleaving.history import Event, Outcome, Recorder, read_events
 from blackbox.interleaving.report import CHECKS, report, violations
 from blackbox.interleaving.scenario import Group
@@ -131,11 +131,11 @@ def test_a_transaction_is_all_or_nothing(outcome: Outcome, stored: list[Stored],
 def test_one_copy_of_each() -> None:
     copy = Stored("copies", 0, 0, f"copying:{M0.value}")
     again = Stored("copies", 0, 1, f"copying:{M0.value}")
-    letter = Letter("t", "copying", M0.value, "rejected", 1)
+    dead_letter = DeadLetter("t", "copying", M0.value, "rejected", 1)
     assert not found(check_copies, [], [M0, copy], COPYING)
-    assert not found(check_copies, [], [M0], COPYING, letters=[letter])
-    for stored, letters in ([M0], []), ([M0, copy, again], []), ([M0, copy], [letter]):
-        assert found(check_copies, [], stored, COPYING, letters=letters)
+    assert not found(check_copies, [], [M0], COPYING, dead_letters=[dead_letter])
+    for stored, dead_letters in ([M0], []), ([M0, copy, again], []), ([M0, copy], [dead_letter]):
+        assert found(check_copies, [], stored, COPYING, dead_letters=dead_letters)
 
 
 def test_a_producer_is_in_order() -> None:
@@ -147,34 +147,39 @@ def test_a_producer_is_in_order() -> None:
 
 def test_every_message_is_settled() -> None:
     given, acked = lease("deliver", 1, M0), lease("ack", 2, M0)
-    letter = Letter("t", QUEUE.name, M0.value, "rejected", 1)
+    dead_letter = DeadLetter("t", QUEUE.name, M0.value, "rejected", 1)
     rejected = lease("reject", 2, M0)
     assert not found(check_settled, [given, acked], [M0])
     assert not found(check_settled, [given, lease("ack", 2, M0, outcome="unknown")], [M0])
-    assert not found(check_settled, [given, rejected], [M0], letters=[letter])
+    assert not found(check_settled, [given, rejected], [M0], dead_letters=[dead_letter])
     assert "never delivered" in found(check_settled, [], [M0])[0].sentence
     assert "never settled" in found(check_settled, [given], [M0])[0].sentence
     assert "never settled" in found(check_settled, [given, lease("ack", 2, M0, outcome="refused")], [M0])[0].sentence
     assert "no dead letter" in found(check_settled, [given, rejected, acked], [M0])[0].sentence
-    assert "2 times" in found(check_settled, [given, rejected], [M0], letters=[letter, letter])[0].sentence
-    assert "was acked" in found(check_settled, [given, rejected, acked], [M0], letters=[letter])[0].sentence
+    assert (
+        "2 times"
+        in found(check_settled, [given, rejected], [M0], dead_letters=[dead_letter, dead_letter])[0].sentence
+    )
+    assert "was acked" in found(check_settled, [given, rejected, acked], [M0], dead_letters=[dead_letter])[0].sentence
 
 
 def test_a_dead_letter_has_a_reason() -> None:
-    letters = [Letter("t", QUEUE.name, M0.value, reason, 2) for reason in ("rejected", "expired", "max_attempts")]
+    dead_letters = [
+        DeadLetter("t", QUEUE.name, M0.value, reason, 2) for reason in ("rejected", "expired", "max_attempts")
+    ]
     given = lease("deliver", 1, M0)
-    for letter in letters:
-        assert "without a reason" in found(check_settled, [given], [M0], letters=[letter])[0].sentence
+    for dead_letter in dead_letters:
+        assert "without a reason" in found(check_settled, [given], [M0], dead_letters=[dead_letter])[0].sentence
     mortal = event("publish", 0, of=M0, ttl=1.0)
-    assert not found(check_settled, [mortal], [M0], letters=[letters[1]])
-    assert not found(check_settled, [], [M0], letters=[Letter("t", QUEUE.name, M0.value, "max_attempts", 6)])
+    assert not found(check_settled, [mortal], [M0], dead_letters=[dead_letters[1]])
+    assert not found(check_settled, [], [M0], dead_letters=[DeadLetter("t", QUEUE.name, M0.value, "max_attempts", 6)])
 
 
 def test_expired_messages_are_accounted_for() -> None:
     mortal = event("publish", 0, of=M0, ttl=1.0)
-    letter = Letter("t", QUEUE.name, M0.value, "expired", 0)
+    dead_letter = DeadLetter("t", QUEUE.name, M0.value, "expired", 0)
     assert not found(check_published, [mortal])
-    assert not found(check_settled, [mortal], letters=[letter])
+    assert not found(check_settled, [mortal], dead_letters=[dead_letter])
     assert "is lost" in found(check_settled, [mortal])[0].sentence
 
 

@@ -29,10 +29,10 @@ def topic(q) -> str:
 
 
 def send(q, topic: str, text: str) -> None:
-    """A message for each letter, in one frame; those in capitals are past their time."""
+    """A message for each dead letter, in one frame; those in capitals are past their time."""
     with q.producer(topic, linger="1h") as out:
-        for letter in text:
-            out.send(letter, ttl=0 if letter.isupper() else "1h")
+        for dead_letter in text:
+            out.send(dead_letter, ttl=0 if dead_letter.isupper() else "1h")
 
 
 def text_of(messages) -> str:
@@ -158,7 +158,7 @@ def test_a_poll_passes_over_them(shared_broker: BrokerProcess, q, topic):
     group.commit(member, {0: 2})
     assert not group.poll(member)["messages"].get("0")
     wait_until(lambda: len(q.dead_letters.list(topic)) == 2, 20, "dead letters of what was past its time")
-    assert {letter.reason for letter in q.dead_letters.list(topic)} == {"expired"}
+    assert {dead_letter.reason for dead_letter in q.dead_letters.list(topic)} == {"expired"}
 
 
 def test_the_command_line(shared_broker: BrokerProcess, q, topic):

@@ -297,10 +297,10 @@ class GroupModel:
             if message.cancelled == "no" and not self.of(message).may_be_settled(now_ms)
         }
 
-    def check_end(self, letters: dict[int, list[dict[str, Any]]], now_ms: int) -> None:
+    def check_end(self, dead_letters: dict[int, list[dict[str, Any]]], now_ms: int) -> None:
         """When the group has nothing left: every message was acked once, or is a dead letter once."""
         for number, message in self._messages.items():
-            standing, found = self.of(message), letters.get(number, [])
+            standing, found = self.of(message), dead_letters.get(number, [])
             what = f"{message} of {self.name}: {standing}, dead letters {found}"
             assert len(found) <= 1, f"a dead letter twice: {what}"
             if message.cancelled != "no" and not standing.receipts:
@@ -312,5 +312,5 @@ class GroupModel:
             else:
                 assert found or "acked" in standing.may_be, f"lost: {what}"
                 assert not found or standing.may_be_dead(now_ms), f"died without a reason: {what}"
-            for letter in found:
-                assert letter["attempts"] <= MAX_ATTEMPTS, what
+            for dead_letter in found:
+                assert dead_letter["attempts"] <= MAX_ATTEMPTS, what

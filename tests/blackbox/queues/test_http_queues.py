@@ -83,9 +83,13 @@ def test_a_reject_goes_to_the_dead_letters(queue: HttpQueue) -> None:
     queue.publish("bad", key="k")
     rejected = queue.settle("reject", queue.receive_one(), reason="not an address")
     assert (rejected["action"], rejected["dlq_topic"]) == ("rejected", f"{queue.topic}.dlq")
-    [letter] = queue.dead_letters(1)
-    assert (letter["value"], letter["key"]) == ("bad", "k")
-    assert (letter["reason"], letter["last_error"], letter["attempts"]) == ("rejected", "not an address", 1)
+    [dead_letter] = queue.dead_letters(1)
+    assert (dead_letter["value"], dead_letter["key"]) == ("bad", "k")
+    assert (dead_letter["reason"], dead_letter["last_error"], dead_letter["attempts"]) == (
+        "rejected",
+        "not an address",
+        1,
+    )
     assert queue.receive() == []
 
 
@@ -97,8 +101,8 @@ def test_the_last_attempt_ends_in_the_dead_letters(queue: HttpQueue) -> None:
         assert queue.settle("nack", message, delay=0, reason=f"no {attempt}")["action"] == "requeued"
     last = queue.settle("nack", queue.receive_one(), reason="no 4")
     assert (last["action"], last["dlq_topic"], last["next_visible_at"]) == ("dlq", f"{queue.topic}.dlq", None)
-    [letter] = queue.dead_letters(1)
-    assert (letter["reason"], letter["last_error"], letter["attempts"]) == ("max_attempts", "no 4", 4)
+    [dead_letter] = queue.dead_letters(1)
+    assert (dead_letter["reason"], dead_letter["last_error"], dead_letter["attempts"]) == ("max_attempts", "no 4", 4)
 
 
 @pytest.mark.parametrize("field", ["timeout", "extension_seconds"])

@@ -388,21 +388,21 @@ class QueueWalk(RuleBasedStateMachine):
                 self.cancel_for_good(message)
         for group in self.groups:
             self.finish(group)
-        letters = self.queue.dead_letters() if f"{self.queue.topic}.dlq" in self.topics() else []
+        dead_letters = self.queue.dead_letters() if f"{self.queue.topic}.dlq" in self.topics() else []
         for group, model in self.groups.items():
             mine: dict[int, list[dict[str, Any]]] = {}
-            for letter in letters:
-                if letter["original"]["group"] == model.name:
-                    mine.setdefault(int(letter["value"]), []).append(letter)
+            for dead_letter in dead_letters:
+                if dead_letter["original"]["group"] == model.name:
+                    mine.setdefault(int(dead_letter["value"]), []).append(dead_letter)
             model.check_end(mine, now_ms())
             assert not model.open_numbers(now_ms()), group
-        print(self.summary(len(letters)))
+        print(self.summary(len(dead_letters)))
         self.queue.call("DELETE", f"/topics/{self.queue.topic}")
 
-    def summary(self, letters: int) -> str:
+    def summary(self, dead_letters: int) -> str:
         standings = [standing for model in self.groups.values() for standing in model.standings.values()]
         deliveries = sum(len(standing.receipts) for standing in standings)
-        return f"{len(self.messages)} messages, {deliveries} deliveries, {letters} dead letters"
+        return f"{len(self.messages)} messages, {deliveries} deliveries, {dead_letters} dead letters"
 
     def topics(self) -> list[str]:
         return list(self.queue.call("GET", "/topics")["topics"])

@@ -249,8 +249,8 @@ def test_messages_past_their_time_are_dead_letters_and_not_delivered(queue: Http
     queue.publish("brief", ttl="1ms")
     queue.publish("lasting", ttl="1h")
     wait_until(lambda: values(queue.receive()) == ["lasting"], SECONDS, "what lasts is delivered, and nothing else")
-    [letter] = queue.dead_letters(1)
-    assert (letter["value"], letter["reason"]) == ("brief", "expired")
+    [dead_letter] = queue.dead_letters(1)
+    assert (dead_letter["value"], dead_letter["reason"]) == ("brief", "expired")
 
 
 def test_a_dead_letter_topic_has_none_of_its_own(queue: HttpQueue) -> None:
@@ -258,8 +258,8 @@ def test_a_dead_letter_topic_has_none_of_its_own(queue: HttpQueue) -> None:
     queue.settle("reject", queue.receive_one())
     queue.dead_letters(1)
     dead = f"/topics/{queue.topic}.dlq"
-    [letter] = queue.call("POST", f"{dead}/receive", {"group": "undertakers", "wait": "20s"})["messages"]
-    assert queue.settle("reject", letter)["dlq_topic"] is None
+    [dead_letter] = queue.call("POST", f"{dead}/receive", {"group": "undertakers", "wait": "20s"})["messages"]
+    assert queue.settle("reject", dead_letter)["dlq_topic"] is None
     assert queue.call("POST", f"{dead}/receive", {"group": "undertakers"})["messages"] == []
     assert f"{queue.topic}.dlq.dlq" not in queue.call("GET", "/topics")["topics"]
     assert len(queue.dead_letters()) == 1

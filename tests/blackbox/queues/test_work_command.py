@@ -85,7 +85,7 @@ def test_a_function_gets_every_job_and_sigterm_drains(shared_broker: BrokerProce
         assert seen(place) == [b"a", b"b"]
         assert b"2 processed, 2 failed, 1 rejected" in errors
         assert b"ValueError: no good" in errors
-        reasons = {letter.reason for letter in q.dead_letters.list(topic)}
+        reasons = {dead_letter.reason for dead_letter in q.dead_letters.list(topic)}
         assert reasons == {"max_attempts", "rejected"}
 
 

@@ -94,8 +94,8 @@ def test_reject_nack_and_extend_by_hand(q):
             job.ack()
         with pytest.raises(LeaseLost):
             first.ack()
-    [letter] = q.dead_letters.list("by-hand")
-    assert letter.reason == "rejected"
+    [dead_letter] = q.dead_letters.list("by-hand")
+    assert dead_letter.reason == "rejected"
 
 
 def test_a_critical_message_overtakes_what_was_prefetched(q):

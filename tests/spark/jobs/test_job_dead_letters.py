@@ -14,7 +14,7 @@ from blackbox.processes.broker_process import BrokerProcess
 from quiver.cli.commands.pipeline import app
 from quiver.model.errors import InvalidRequest, QuiverError, TopicNotFound
 from quiver.model.times import format_time, parse_time_ms
-from quiver_spark.jobs.dead_letters.transforms import letters
+from quiver_spark.jobs.dead_letters.transforms import dead_letters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,18 +47,18 @@ def counts(table: list[dict[str, Any]], *names: str) -> dict[tuple[Any, ...], in
 def test_reports_and_a_selection_that_comes_back_once(run: Run, spark_broker: BrokerProcess, tmp_path: Path) -> None:
     orders, emails = failing_work(spark_broker), failing_work(spark_broker, max_attempts=2, backoff="1ms")
     orders.kill_off("a", "b", reason="no such customer", partition=0)
-    orders.wait_for_letters(2)
+    orders.wait_for_dead_letters(2)
     orders.kill_off("c", "d", "e", reason="timeout of 5 s", key="k", partition=0)
     orders.kill_off("f", reason="timeout of 9 s", partition=1)
     emails.kill_off("g", "h", reason="timeout of 5 s", group="senders")
     emails.publish("i")
     for _ in range(2):
         emails.settle("nack", emails.receive(1, "senders"), reason="slow")
-    dead = {work: work.wait_for_letters(6 if work is orders else 3) for work in (orders, emails)}
+    dead = {work: work.wait_for_dead_letters(6 if work is orders else 3) for work in (orders, emails)}
     names = (orders.topic, emails.topic)
 
     said = run("report", *names, "--bucket", "day", "--out", str(tmp_path))
-    everything = [letter for letters in dead.values() for letter in letters]
+    everything = [dead_letter for dead_letters in dead.values() for dead_letter in dead_letters]
     assert said["rows"] == len(everything) == 9
     assert counts(said["topics"], "topic", "group", "reason") == {
         (orders.topic, "workers", "rejected"): 6,
@@ -75,7 +75,7 @@ def test_reports_and_a_selection_that_comes_back_once(run: Run, spark_broker: Br
     assert counts(said["attempts"], "attempts") == {(1,): 8, (2,): 1}
     assert sum(counts(said["times"], "time").values()) == 9
     assert all(row["time"].endswith("T00:00:00.000Z") for row in said["times"])
-    died = sorted(letter["died_at"] for letter in everything)
+    died = sorted(dead_letter["died_at"] for dead_letter in everything)
     assert (said["first"], said["last"]) == (died[0], died[-1])
     [customers] = [row for row in said["errors"] if row["error"] == "no such customer"]
     assert customers["examples"] == [dead[orders][0]["id"], dead[orders][1]["id"]]
@@ -103,14 +103,14 @@ def test_a_run_with_an_id_takes_what_it_was_begun_with(run: Run, spark_broker: B
     work, other = failing_work(spark_broker), failing_work(spark_broker)
     for number in range(4):
         work.kill_off(f"m{number}", partition=number % 2)
-        work.wait_for_letters(number + 1)
+        work.wait_for_dead_letters(number + 1)
     first = ("redrive", "--pattern", work.topic, "--into", other.topic, "--limit", "3", "--rate", "1000")
     words = (*first, "--run-id", "once", "--state", str(tmp_path))
     said = run(*words)
     assert (said["rows"], said["into"], said["run_id"]) == (3, other.topic, "once")
     assert sorted(message["value"] for message in other.stored()) == ["m0", "m1", "m2"]
     work.kill_off("m4", partition=0)
-    work.wait_for_letters(2)
+    work.wait_for_dead_letters(2)
     assert run(*words)["rows"] == 0, "the others have no part in it"
     assert run("redrive", work.topic, "--reason", "rejected", "--group", "workers")["rows"] == 2
     assert run("redrive", work.topic, "--reason", "expired")["rows"] == 0
@@ -120,7 +120,7 @@ def test_a_run_with_an_id_takes_what_it_was_begun_with(run: Run, spark_broker: B
 def test_what_cannot_be(run: Run, spark: "SparkSession", spark_broker: BrokerProcess) -> None:
     quiet, work = failing_work(spark_broker), failing_work(spark_broker)
     work.kill_off("x")
-    [letter] = work.wait_for_letters(1)
+    [dead_letter] = work.wait_for_dead_letters(1)
     place = ["--bootstrap", spark_broker.address]
 
     def said(*words: str) -> str:
@@ -139,16 +139,16 @@ def test_what_cannot_be(run: Run, spark: "SparkSession", spark_broker: BrokerPro
     with pytest.raises(InvalidRequest, match="dead-letter topic itself"):
         said("redrive", work.topic, "--into", f"{work.topic}.dlq", "--dry-run")
     assert work.values() == ["x"]
-    assert said("redrive", work.topic).splitlines()[1] == f"  {work.topic}.dlq: 1  ({letter['id']})"
+    assert said("redrive", work.topic).splitlines()[1] == f"  {work.topic}.dlq: 1  ({dead_letter['id']})"
 
 
 def test_letters_of_a_frame(spark: "SparkSession", spark_broker: BrokerProcess) -> None:
     """For jobs that users write."""
     work = failing_work(spark_broker)
     work.kill_off("x", reason="sour", key="k", headers={"own": "1"})
-    [letter] = work.wait_for_letters(1)
+    [dead_letter] = work.wait_for_dead_letters(1)
     options = {"topic": f"{work.topic}.dlq", "bootstrap": spark_broker.address}
-    [row] = letters(spark.read.format("quiver").options(**options).load()).toArrow().to_pylist()
-    assert (row["id"], row["topic"], row["error"], row["attempts"]) == (letter["id"], work.topic, "sour", 1)
+    [row] = dead_letters(spark.read.format("quiver").options(**options).load()).toArrow().to_pylist()
+    assert (row["id"], row["topic"], row["error"], row["attempts"]) == (dead_letter["id"], work.topic, "sour", 1)
     assert (row["key"], row["value"], row["headers"]) == (b"k", b"x", [("own", b"1")])
-    assert format_time(parse_time_ms(row["died_at"])) == letter["died_at"]
+    assert format_time(parse_time_ms(row["died_at"])) == dead_letter["died_at"]

@@ -123,12 +123,12 @@ def _archive_without_ids(broker: BrokerProcess, lake: Path, topic: str) -> None:
     lake.mkdir()
     DeltaTable.create(str(lake), schema=OLDEST_SCHEMA, partition_by=list(PARTITION_COLUMNS))
     options = batch_read_options({"topic": topic, "bootstrap": broker.address})
-    for piece in plan(options, cores=1):
-        common = LakeFile(topic, "", piece.partition, piece.start, piece.stop, "old")
+    for slice_ in plan(options, cores=1):
+        common = LakeFile(topic, "", slice_.partition, slice_.start, slice_.stop, "old")
         with SliceFiles(lake, common, FRAME_SCHEMA, "zstd") as files:
-            for batch in read_slice(piece, options, FRAME_SCHEMA.names):
+            for batch in read_slice(slice_, options, FRAME_SCHEMA.names):
                 files.add(batch)
-            step = Advance(topic, piece.topic_id, piece.partition, None, piece.stop)
+            step = Advance(topic, slice_.topic_id, slice_.partition, None, slice_.stop)
             open_lake(lake).commit(files.finish(), [step], {"job": "archive"})
 
 

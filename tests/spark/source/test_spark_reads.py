@@ -165,13 +165,13 @@ def test_what_retention_removes_between_plan_and_read(
     topic = new_topic(spark_broker, partitions=1)
     publish(spark_broker, topic, 100)
     options = read_options({"topic": topic, "bootstrap": spark_broker.address}, now_ms=0)
-    [piece] = plan(options, cores=2)
+    [slice_] = plan(options, cores=2)
     with quiver.connect(spark_broker.address) as client:
         client.topics.purge(topic)
     gone = f"offsets 0 to 99 of {topic}-0 are gone"
     with pytest.raises(quiver.errors.OffsetOutOfRange, match=gone):
-        list(read_slice(piece, options))
-    assert list(read_slice(piece, options._replace(fail_on_data_loss=False))) == []
+        list(read_slice(slice_, options))
+    assert list(read_slice(slice_, options._replace(fail_on_data_loss=False))) == []
     assert gone in caplog.text
 
 

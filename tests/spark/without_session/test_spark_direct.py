@@ -197,8 +197,8 @@ def test_large_and_small_frames_make_batches_of_one_size(spark_broker: BrokerPro
             publish(spark_broker, topic, 100)
     options = read_options({"topic": topic, "bootstrap": spark_broker.address}, now_ms=0)
     for words in (options, options._replace(bootstrap="", path=str(spark_broker.data_dir))):
-        [piece] = plan(words, cores=1)
-        batches = list(read_slice(piece, words, ["offset"]))
+        [slice_] = plan(words, cores=1)
+        batches = list(read_slice(slice_, words, ["offset"]))
         offsets = [offset for batch in batches for offset in batch.column("offset").to_pylist()]
         assert offsets == list(range(count + 2000))
         assert max(batch.num_rows for batch in batches) <= MAX_BATCH_ROWS
@@ -251,8 +251,8 @@ def test_a_log_that_grows_and_shrinks_while_it_is_read(start_broker: Callable[..
         filling.join()
     assert read_rows(topic=topic, path=broker.data_dir) == sdk_rows(broker, topic)
     options = read_options({"topic": topic, "path": str(broker.data_dir)}, now_ms=0)
-    [piece] = plan(options, cores=1)
+    [slice_] = plan(options, cores=1)
     with quiver.connect(broker.address) as client:
         client.topics.purge(topic)
     with pytest.raises(quiver.errors.OffsetOutOfRange, match=f"of {topic}-0 are gone"):
-        list(read_slice(piece, options))
+        list(read_slice(slice_, options))

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.broker.broker import Broker, BrokerSettings
+from quiver.messages.browse import BrowseRequest
 from quiver.messages.fetch import FetchedSlice, FetchPart
 from quiver.messages.publish import Published
 from quiver.model.errors import (
@@ -161,7 +162,7 @@ async def test_single_messages_share_frames_and_keep_their_fields(broker: Broker
     assert [place.offset for place in published if isinstance(place, Published)] == [0, 1, 2]
     assert isinstance(published[3], PartitionNotFound)
     assert isinstance(published[4], InvalidRequest)
-    page = await broker.read_messages("orders", 0)
+    page = await broker.read_messages("orders", 0, BrowseRequest())
     assert [m.value for m in page.messages] == [b"plain", None, b"urgent"]
     assert page.messages[1].key == b"k"
     assert page.messages[1].headers == {"source": b"web"}
@@ -183,7 +184,7 @@ async def test_pages_follow_each_other_without_gap(broker: Broker) -> None:
         await broker.produce(topic.id, 0, frame(*(b"%d" % i for i in range(start, start + 10))))
     seen, offset = [], 0
     while True:
-        page = await broker.read_messages("orders", 0, offset=offset, limit=7)
+        page = await broker.read_messages("orders", 0, BrowseRequest(offset=offset, limit=7))
         seen += [int(m.value or b"") for m in page.messages]
         if not page.messages:
             break

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from quiver.broker.broker import Broker
+from quiver.messages.browse import BrowseRequest
 from quiver.messages.stored_rows import read_rows
 from quiver.model.errors import OffsetOutOfRange
 from quiver.model.message import NewMessage
@@ -51,9 +52,9 @@ async def test_a_page_begins_at_the_earliest_that_is_left(
 ) -> None:
     await publish(broker, b"a", b"b", b"c")
     purge_before_read(broker, monkeypatch, b"d")
-    page = await broker.read_messages("t", 0, **options)
+    page = await broker.read_messages("t", 0, BrowseRequest(**options))
     assert (page.messages, page.next_offset) == ([], 3), "what came later belongs to the next page"
-    page = await broker.read_messages("t", 0, offset=page.next_offset)
+    page = await broker.read_messages("t", 0, BrowseRequest(offset=page.next_offset))
     assert [message.value for message in page.messages] == [b"d"]
 
 

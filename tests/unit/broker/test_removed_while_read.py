@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from quiver.broker.broker import Broker
+from quiver.messages.browse import BrowseRequest
 from quiver.messages.fetch import FetchPart
 from quiver.messages.stored_rows import read_rows
 from quiver.model.errors import OffsetOutOfRange
@@ -19,7 +20,7 @@ Read = Callable[[Broker], Awaitable[list[bytes | None]]]
 
 
 async def browse(broker: Broker) -> list[bytes | None]:
-    return [message.value for message in (await broker.read_messages("t", 0)).messages]
+    return [message.value for message in (await broker.read_messages("t", 0, BrowseRequest())).messages]
 
 
 async def rows(broker: Broker) -> list[bytes | None]:

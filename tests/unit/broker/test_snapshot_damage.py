@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.broker.every_state import STATES, Running, copy_of, snapshots
 
+from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import CorruptData
 
 STEPS = 5
@@ -132,7 +133,7 @@ async def test_without_a_whole_one_that_part_is_not_served_and_nothing_is_forgot
         assert "its log begins at" in problem
         assert "from a backup" in problem
         known = running.known()
-        assert len((await running.broker.read_messages("topic-0", 0)).messages) == 0
+        assert len((await running.broker.read_messages("topic-0", 0, BrowseRequest())).messages) == 0
         await running.broker.publish("topic-0", [])
         await running.stop()
     for path, content in saved.items():

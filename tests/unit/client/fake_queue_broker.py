@@ -141,7 +141,12 @@ class FakeQueueBroker(FakeBroker):
                 elif part.action in (ACK, REJECT) and (earlier := self._earlier(message)) is not None:
                     error = SettleInOrder(earlier=earlier, offset=message.offset)
                 if error is not None:
-                    refused.append(RefusedRun(message.offset, message.offset + 1, error.code, error.message))
+                    is_settled = part.is_repeat and message.state in ("done", "dead")
+                    refused.append(
+                        RefusedRun(
+                            message.offset, message.offset + 1, error.code, error.message, is_settled=is_settled
+                        )
+                    )
                 else:
                     self._change(message, part)
         return SettledPart(refused, TIME_MS if part.action in (NACK, EXTEND) else None)

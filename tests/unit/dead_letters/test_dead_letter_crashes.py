@@ -10,6 +10,7 @@ from typing import Any
 
 from quiver.broker.broker import Broker
 from quiver.dead_letters.search import Search
+from quiver.messages.browse import BrowseRequest
 from quiver.model.dead_letter import DeadLetterFilter
 from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
@@ -109,13 +110,13 @@ class Running:
                 parts.append(SettleRequest(one.topic.id, run.partition, run.group_id, run.lease_id, action, runs))
             outcomes = await self.broker.queues.settle(parts)
             assert not any(outcome.refused for outcome in outcomes)
-            page = await self.broker.read_messages("work", 0, limit=1000)
+            page = await self.broker.read_messages("work", 0, BrowseRequest(limit=1000))
             by_offset = {message.offset: message.value for message in page.messages}
             values += [by_offset[n] for one in received for n in range(one.run.start, one.run.end)]
         return values
 
-    async def letters(self) -> list[bytes | None]:
-        """The values of the letters, once all moves are done."""
+    async def dead_letters(self) -> list[bytes | None]:
+        """The values of the dead letters, once all moves are done."""
         while any(
             run.outbox.open
             for topic in self.broker.topics()
@@ -123,7 +124,7 @@ class Running:
         ):
             await asyncio.sleep(0)
         page = await self.broker.dead_letters.page("work", ALL)
-        return [letter.value for letter in page.letters]
+        return [dead_letter.value for dead_letter in page.dead_letters]
 
 
 async def begin(running: Running) -> None:
@@ -138,21 +139,21 @@ async def test_a_message_dies_once_wherever_the_broker_is_killed(tmp_path: Path)
         await begin(running)
         files.copies = tmp_path / "copies"
         assert await running.settle_all(REJECT) == VALUES
-        assert sorted(await running.letters()) == VALUES
+        assert sorted(await running.dead_letters()) == VALUES
         files.copies = None
     assert files.count >= 10
     outcomes = set()
     for number in range(files.count):
         async with Running(tmp_path / "copies" / str(number), clock=Later()) as running:
-            letters = await running.letters()
+            dead_letters = await running.dead_letters()
             delivered = await running.settle_all(ACK)
-            assert sorted([*letters, *delivered]) == VALUES, f"killed at operation {number}"
-            assert await running.letters() == letters
-            outcomes.add(len(letters))
+            assert sorted([*dead_letters, *delivered]) == VALUES, f"killed at operation {number}"
+            assert await running.dead_letters() == dead_letters
+            outcomes.add(len(dead_letters))
             shutil.copytree(tmp_path / "copies" / str(number), tmp_path / "again" / str(number))
         async with Running(tmp_path / "again" / str(number), clock=Later()) as running:
             assert await running.settle_all(ACK) == [], f"killed at operation {number}, and once more"
-            assert await running.letters() == letters
+            assert await running.dead_letters() == dead_letters
     assert outcomes == {0, len(VALUES)}
 
 
@@ -162,16 +163,18 @@ async def test_a_letter_is_sent_back_once_wherever_the_broker_is_killed(tmp_path
     async with Running(root, files) as running:
         await begin(running)
         await running.settle_all(REJECT)
-        await running.letters()
+        await running.dead_letters()
         files.copies = tmp_path / "copies"
-        assert (await running.broker.dead_letters.redrive("work", ALL)).letter_count == len(VALUES)
-        assert await running.letters() == []
+        assert (await running.broker.dead_letters.redrive("work", ALL)).dead_letter_count == len(VALUES)
+        assert await running.dead_letters() == []
         files.copies = None
     assert files.count > 5
     for number in range(files.count):
         async with Running(tmp_path / "copies" / str(number), clock=Later()) as running:
-            letters = await running.letters()
-            page = await running.broker.read_messages("work", 0, limit=1000)
+            dead_letters = await running.dead_letters()
+            page = await running.broker.read_messages("work", 0, BrowseRequest(limit=1000))
             copies = Counter(message.value for message in page.messages)
-            assert copies == Counter(VALUES) + Counter(set(VALUES) - set(letters)), f"killed at operation {number}"
-            assert sorted([*letters, *await running.settle_all(ACK)]) == VALUES
+            assert copies == Counter(VALUES) + Counter(set(VALUES) - set(dead_letters)), (
+                f"killed at operation {number}"
+            )
+            assert sorted([*dead_letters, *await running.settle_all(ACK)]) == VALUES

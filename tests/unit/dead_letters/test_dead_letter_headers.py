@@ -37,21 +37,25 @@ DEAD = st.builds(
 @given(MESSAGES, DEAD)
 def test_a_letter_tells_all_and_goes_back_as_it_was(message: NewMessage, dead: Dead) -> None:
     row = StoredRow(7, 5_000, 0, message)
-    letter_row = StoredRow(3, 9_000, 0, to_dead_letter(row, DeadLetterOrigin("orders", 1, "g", 8_000, dead)))
-    letter = read_dead_letter(4, letter_row)
-    assert (letter.value, letter.key, letter.headers) == (message.value, message.key, message.headers or {})
-    assert (letter.timestamp_ms, letter.priority) == (message.timestamp_ms, message.priority)
-    assert (letter.reason, letter.last_error, letter.attempts, letter.group) == (
+    dead_letter_row = StoredRow(3, 9_000, 0, to_dead_letter(row, DeadLetterOrigin("orders", 1, "g", 8_000, dead)))
+    dead_letter = read_dead_letter(4, dead_letter_row)
+    assert (dead_letter.value, dead_letter.key, dead_letter.headers) == (
+        message.value,
+        message.key,
+        message.headers or {},
+    )
+    assert (dead_letter.timestamp_ms, dead_letter.priority) == (message.timestamp_ms, message.priority)
+    assert (dead_letter.reason, dead_letter.last_error, dead_letter.attempts, dead_letter.group) == (
         dead.reason,
         dead.error,
         dead.attempts,
         "g",
     )
-    assert letter.original == Original("orders", 1, 7, 5_000, dead.first_delivered_ms or None)
-    assert (letter.died_at_ms, str(letter.id)) == (9_000, "4:3")
-    assert letter_row.message.expires_at_ms is None, "a letter does not expire"
+    assert dead_letter.original == Original("orders", 1, 7, 5_000, dead.first_delivered_ms or None)
+    assert (dead_letter.died_at_ms, str(dead_letter.id)) == (9_000, "4:3")
+    assert dead_letter_row.message.expires_at_ms is None, "a dead letter does not expire"
 
-    back = to_message(letter_row, 50_000)
+    back = to_message(dead_letter_row, 50_000)
     assert (back.value, back.key, back.headers or {}) == (message.value, message.key, message.headers or {})
     assert (back.timestamp_ms, back.priority, back.id) == (message.timestamp_ms, message.priority, message.id)
     ttl = message.expires_at_ms
@@ -77,10 +81,10 @@ def test_a_letter_of_a_letter_keeps_one_set_of_headers() -> None:
     again = to_dead_letter(
         StoredRow(9, 7_000, 0, first), DeadLetterOrigin("new", 1, "b", 8_000, Dead(9, 10, 2, 1, 4, "expired", ""))
     )
-    letter = read_dead_letter(0, StoredRow(0, 8_000, 0, again))
-    assert letter.original is not None
-    assert (letter.original.topic, letter.original.offset) == ("new", 9)
-    assert (letter.group, letter.reason, letter.last_error) == ("b", "expired", "")
+    dead_letter = read_dead_letter(0, StoredRow(0, 8_000, 0, again))
+    assert dead_letter.original is not None
+    assert (dead_letter.original.topic, dead_letter.original.offset) == ("new", 9)
+    assert (dead_letter.group, dead_letter.reason, dead_letter.last_error) == ("b", "expired", "")
 
 
 @given(st.dictionaries(st.sampled_from(sorted(NAMES)), st.binary(max_size=30)))
@@ -95,16 +99,16 @@ def test_long_errors_are_cut() -> None:
     message = to_dead_letter(
         StoredRow(7, 0, 0, NewMessage(value=b"", timestamp_ms=1)), DeadLetterOrigin("t", 0, "g", 0, dead)
     )
-    letter = read_dead_letter(0, StoredRow(0, 0, 0, message))
-    assert letter.last_error.startswith("üüü")
-    assert len(letter.last_error.encode()) <= 4100
+    dead_letter = read_dead_letter(0, StoredRow(0, 0, 0, message))
+    assert dead_letter.last_error.startswith("üüü")
+    assert len(dead_letter.last_error.encode()) <= 4100
 
 
 @given(st.text("abc.-_", min_size=1, max_size=240))
 def test_every_topic_has_a_dead_letter_topic(name: str) -> None:
-    letters = dead_letter_topic(name)
-    assert is_dead_letter_topic(check_name(letters))
-    assert dead_letter_topic(letters) == letters
+    dead_letters = dead_letter_topic(name)
+    assert is_dead_letter_topic(check_name(dead_letters))
+    assert dead_letter_topic(dead_letters) == dead_letters
 
 
 def test_long_names_have_dead_letter_topics_of_their_own() -> None:

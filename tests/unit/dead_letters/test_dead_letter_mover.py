@@ -9,6 +9,7 @@ import pytest
 from quiver.broker.broker import Broker
 from quiver.dead_letters.mover import DeadLetterMover
 from quiver.dead_letters.search import Search
+from quiver.messages.browse import BrowseRequest
 from quiver.model.dead_letter import DeadLetter, DeadLetterFilter
 from quiver.model.errors import InvalidFrame
 from quiver.model.message import NewMessage
@@ -60,8 +61,8 @@ def dead_move(*runs: tuple[int, int], sequence: int = 0, group: int = 77) -> Mov
     return Move(1, Target(0, 0), sequence, count, [group, msgspec.to_builtins(dead)])
 
 
-async def letters(broker: Broker) -> list[DeadLetter]:
-    return (await broker.dead_letters.page("work", ALL)).letters
+async def dead_letters(broker: Broker) -> list[DeadLetter]:
+    return (await broker.dead_letters.page("work", ALL)).dead_letters
 
 
 async def test_a_repeat_changes_nothing(broker: Broker, topic: Topic) -> None:
@@ -69,9 +70,9 @@ async def test_a_repeat_changes_nothing(broker: Broker, topic: Topic) -> None:
     partition_queue = await queue_of(broker, "work")
     for _ in range(3):
         await carry(broker, partition_queue, dead_move((2, 3), (0, 1)))
-    found = await letters(broker)
-    assert [letter.value for letter in found] == [b"c", b"a"], "in the order of the move"
-    assert {letter.group for letter in found} == {"77"}, "a group that is gone is shown by its id"
+    found = await dead_letters(broker)
+    assert [dead_letter.value for dead_letter in found] == [b"c", b"a"], "in the order of the move"
+    assert {dead_letter.group for dead_letter in found} == {"77"}, "a group that is gone is shown by its id"
     assert broker.topic("work.dlq").config.retention_ms is None
 
 
@@ -85,7 +86,7 @@ async def test_messages_that_are_gone_leave_the_others_in_their_place(broker: Br
         await carry(broker, partition_queue, dead_move((1, 4)))
         await carry(broker, partition_queue, dead_move((0, 2), sequence=3))
         await carry(broker, partition_queue, dead_move((4, 5), sequence=5))
-    assert [letter.value for letter in await letters(broker)] == [b"d", b"e"]
+    assert [dead_letter.value for dead_letter in await dead_letters(broker)] == [b"d", b"e"]
 
 
 async def test_large_messages_make_several_frames(broker: Broker, topic: Topic) -> None:
@@ -96,7 +97,7 @@ async def test_large_messages_make_several_frames(broker: Broker, topic: Topic) 
     await carry(broker, partition_queue, dead_move((0, 6)))
     for _ in range(2):
         await carry(broker, partition_queue, dead_move((0, 12)))
-    found = (await broker.read_messages("work.dlq", 0, limit=100)).messages
+    found = (await broker.read_messages("work.dlq", 0, BrowseRequest(limit=100))).messages
     assert [message.headers["dlq.offset"] for message in found] == [b"%d" % number for number in range(12)]
 
 
@@ -104,7 +105,7 @@ async def test_levels_do_not_mix_in_a_frame(broker: Broker, topic: Topic) -> Non
     await publish(broker, b"a")
     await publish(broker, b"b", priority=Priority.LOW)
     await carry(broker, await queue_of(broker, "work"), dead_move((0, 2)))
-    assert [letter.priority for letter in await letters(broker)] == [Priority.NORMAL, Priority.LOW]
+    assert [dead_letter.priority for dead_letter in await dead_letters(broker)] == [Priority.NORMAL, Priority.LOW]
 
 
 async def test_a_topic_that_is_gone_moves_nothing(broker: Broker, topic: Topic) -> None:
@@ -121,21 +122,21 @@ async def test_a_dead_letter_topic_that_is_deleted_is_created_again(broker: Brok
     await carry(broker, partition_queue, dead_move((0, 1)))
     await broker.delete_topic("work.dlq")
     await carry(broker, partition_queue, dead_move((1, 2), sequence=1))
-    assert [letter.value for letter in await letters(broker)] == [b"b"]
+    assert [dead_letter.value for dead_letter in await dead_letters(broker)] == [b"b"]
 
 
-async def test_letters_whose_target_is_gone_come_back(broker: Broker, topic: Topic) -> None:
+async def test_dead_letters_whose_target_is_gone_come_back(broker: Broker, topic: Topic) -> None:
     await publish(broker, b"a", b"b")
     await carry(broker, await queue_of(broker, "work"), dead_move((0, 2)))
     elsewhere = await broker.create_topic("elsewhere", {})
-    dead_letters = await queue_of(broker, "work.dlq")
-    move = dead_letters.outbox.begin(Target(elsewhere.id, 0), 2, [[0, 2]])
+    queue = await queue_of(broker, "work.dlq")
+    move = queue.outbox.begin(Target(elsewhere.id, 0), 2, [[0, 2]])
     await broker.delete_topic("elsewhere")
-    await dead_letters.remove_dead_letters([(0, 2)], [move])
-    while dead_letters.outbox.open:
+    await queue.remove_dead_letters([(0, 2)], [move])
+    while queue.outbox.open:
         await asyncio.sleep(0)
-    found = await letters(broker)
-    assert [(letter.value, letter.offset, letter.reason) for letter in found] == [
+    found = await dead_letters(broker)
+    assert [(dead_letter.value, dead_letter.offset, dead_letter.reason) for dead_letter in found] == [
         (b"a", 2, "rejected"),
         (b"b", 3, "rejected"),
     ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.dead_letters import search as letter_search
+from quiver.dead_letters import search as dead_letter_search
 from quiver.dead_letters.headers import DeadLetterOrigin, to_dead_letter
 from quiver.dead_letters.search import DeadLetterPartition, Search, find_dead_letters
 from quiver.messages.stored_rows import StoredRow
@@ -56,20 +56,20 @@ def dead_message(number: int, reason: str) -> NewMessage:
 
 
 async def filled(plan: Sequence[tuple[int, int, int]], count: int = 3) -> list[DeadLetterPartition]:
-    """Boxes with letters: (partition, letters in the frame, milliseconds that pass behind it)."""
+    """Boxes with dead letters: (partition, dead letters in the frame, milliseconds that pass behind it)."""
     clock = HandClock()
     partitions = await open_partitions(count, clock)
     number = 0
-    for partition, letters, pause_ms in plan:
-        messages = [dead_message(number + n, REASONS[(number + n) % 3]) for n in range(letters)]
+    for partition, dead_letters, pause_ms in plan:
+        messages = [dead_message(number + n, REASONS[(number + n) % 3]) for n in range(dead_letters)]
         await append_again(partitions[partition], messages=messages)
-        number += letters
+        number += dead_letters
         clock.ms += pause_ms
     return [DeadLetterPartition(number, partition, IntervalSet()) for number, partition in enumerate(partitions)]
 
 
 async def found(sources: Sequence[DeadLetterPartition], search: Search) -> list[DeadLetter]:
-    return [letter async for letter in find_dead_letters(sources, search)]
+    return [dead_letter async for dead_letter in find_dead_letters(sources, search)]
 
 
 PLANS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 6), st.integers(0, 2)), max_size=12)
@@ -87,21 +87,21 @@ FILTERS = st.builds(
 )
 
 
-def naive(letters: Sequence[DeadLetter], search: Search) -> list[DeadLetter]:
+def naive(dead_letters: Sequence[DeadLetter], search: Search) -> list[DeadLetter]:
     wanted, after = search.filter, search.after
 
-    def fits(letter: DeadLetter) -> bool:
+    def fits(dead_letter: DeadLetter) -> bool:
         return (
-            wanted.fits(letter)
-            and (wanted.ids is None or letter.id in wanted.ids)
-            and (wanted.partition is None or letter.partition == wanted.partition)
-            and (wanted.from_time_ms is None or letter.died_at_ms >= wanted.from_time_ms)
-            and (wanted.to_time_ms is None or letter.died_at_ms <= wanted.to_time_ms)
-            and (after is None or (letter.cursor < after if search.newest_first else letter.cursor > after))
+            wanted.fits(dead_letter)
+            and (wanted.ids is None or dead_letter.id in wanted.ids)
+            and (wanted.partition is None or dead_letter.partition == wanted.partition)
+            and (wanted.from_time_ms is None or dead_letter.died_at_ms >= wanted.from_time_ms)
+            and (wanted.to_time_ms is None or dead_letter.died_at_ms <= wanted.to_time_ms)
+            and (after is None or (dead_letter.cursor < after if search.newest_first else dead_letter.cursor > after))
         )
 
-    ordered = sorted(letters, key=lambda letter: letter.cursor, reverse=search.newest_first)
-    return [letter for letter in ordered if fits(letter)]
+    ordered = sorted(dead_letters, key=lambda dead_letter: dead_letter.cursor, reverse=search.newest_first)
+    return [dead_letter for dead_letter in ordered if fits(dead_letter)]
 
 
 @given(PLANS, FILTERS, st.booleans(), st.data())
@@ -110,11 +110,16 @@ async def test_the_search_finds_what_fits_in_order(
 ) -> None:
     sources = await filled(plan)
     everything = await found(sources, Search(DeadLetterFilter()))
-    assert len(everything) == sum(letters for _, letters, _ in plan)
+    assert len(everything) == sum(dead_letters for _, dead_letters, _ in plan)
     for start, length in data.draw(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5)), max_size=3)):
         sources[start % 3].removed.add(start, start + length)
-    left = [letter for letter in everything if letter.offset not in sources[letter.partition].removed]
-    cursors = [letter.cursor for letter in everything] + [DeadLetterCursor(1_001, 1, 0), DeadLetterCursor(0, 0, 0)]
+    left = [
+        dead_letter for dead_letter in everything if dead_letter.offset not in sources[dead_letter.partition].removed
+    ]
+    cursors = [dead_letter.cursor for dead_letter in everything] + [
+        DeadLetterCursor(1_001, 1, 0),
+        DeadLetterCursor(0, 0, 0),
+    ]
     search = Search(wanted, data.draw(st.none() | st.sampled_from(cursors)), newest_first)
     assert await found(sources, search) == naive(left, search)
 
@@ -136,8 +141,8 @@ async def test_pages_join_without_gap_or_repeat(
 
 
 async def test_windows_that_hold_too_much_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(letter_search, "_WINDOW_LETTERS", 16)
-    monkeypatch.setattr(letter_search, "_WINDOW_BYTES", 600)
+    monkeypatch.setattr(dead_letter_search, "_WINDOW_MESSAGES", 16)
+    monkeypatch.setattr(dead_letter_search, "_WINDOW_BYTES", 600)
     sources = await filled([(0, 6, 1)] * 10, count=1)
     whole = await found(sources, Search(DeadLetterFilter()))
     assert await found(sources, Search(DeadLetterFilter(), newest_first=True)) == whole[::-1]
@@ -146,9 +151,9 @@ async def test_windows_that_hold_too_much_are_cut(monkeypatch: pytest.MonkeyPatc
 async def test_letters_that_come_or_go_while_looking() -> None:
     sources = await filled([(0, 5, 1), (0, 5, 1)], count=1)
     seen = []
-    async for letter in find_dead_letters(sources, Search(DeadLetterFilter())):
+    async for dead_letter in find_dead_letters(sources, Search(DeadLetterFilter())):
         if not seen:
             sources[0].removed.add(6, 8)
             await append_again(sources[0].partition, messages=[dead_message(99, "expired")])
-        seen.append(letter.offset)
+        seen.append(dead_letter.offset)
     assert seen == [0, 1, 2, 3, 4, 5, 8, 9]

@@ -1,10 +1,11 @@
 """A broker for tests of the HTTP gateway: lists in memory, and errors on demand."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import PartitionNotFound, QuiverError, TopicExists, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage, StoredMessage
@@ -148,27 +149,14 @@ class FakeBroker:
         logs[number].append(stored)
         return Published(number, stored.offset, delayed=message.deliver_at_ms is not None)
 
-    async def read_messages(
-        self,
-        topic: str,
-        partition: int,
-        *,
-        offset: int | None = None,
-        limit: int = 100,
-        from_time_ms: int | None = None,
-        to_time_ms: int | None = None,
-        read_committed: bool = True,
-        include_expired: bool = False,
-        max_bytes: int = 0,
-        hold: Callable[[int], None] | None = None,
-    ) -> Page:
+    async def read_messages(self, topic: str, partition: int, request: BrowseRequest) -> Page:
         logs = self._logs[self.topic(topic).name]
         if partition >= len(logs):
             raise PartitionNotFound(topic=topic, count=len(logs), partition=partition)
-        start = offset or 0
-        found = logs[partition][start : start + limit]
-        if hold is not None:
-            hold(sum(len(message.value or b"") for message in found))
+        start = request.offset or 0
+        found = logs[partition][start : start + request.limit]
+        if request.hold is not None:
+            request.hold(sum(len(message.value or b"") for message in found))
         return Page(found, start + len(found))
 
     def warnings(self) -> dict[str, str]:

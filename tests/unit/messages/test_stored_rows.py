@@ -90,7 +90,7 @@ class _Damaged:
         self._log, self._start, self._end = partition.log, start, end
         self.start_offset, self.readable_offset = partition.log.start_offset, partition.log.readable_offset
 
-    async def read(self, offset: int, *, max_bytes: int) -> FrameSlice | None:
+    async def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> FrameSlice | None:
         if self._start <= offset < self._end:
             raise CorruptData(where="here", problem="bits", next_offset=self._end)
         return await self._log.read(offset, max_bytes=max_bytes)

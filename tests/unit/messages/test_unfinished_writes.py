@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from quiver.messages.browse import BrowseRequest
 from quiver.messages.fetch import FetchPart
 from quiver.model.receipt import Receipt
 from quiver.model.settlement import ACK
@@ -79,7 +80,7 @@ async def test_readers_see_it_when_the_loop_has_heard_of_it(queue: QueueBroker) 
     hold, publishing = await publish_halfway(queue, b"new")
     [before] = await queue.broker.fetch([FetchPart(topic.id, 0, 1, 1000)], max_wait_ms=0, min_bytes=1, max_bytes=1000)
     assert (before.slice, before.high_watermark, before.last_stable) == (None, 1, 1)
-    page = await queue.broker.read_messages("jobs", 0, offset=0, limit=10)
+    page = await queue.broker.read_messages("jobs", 0, BrowseRequest(offset=0, limit=10))
     details = await queue.broker.describe("jobs")
     assert (len(page.messages), page.next_offset, details.partitions[0].end_offset) == (1, 1, 1)
     waiting = asyncio.create_task(

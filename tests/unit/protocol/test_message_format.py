@@ -120,10 +120,10 @@ REQUESTS += [
         q.Settle(
             [
                 SettleRequest(7, 0, 1, 1 << 32 | 5, ACK, [(3, 9)]),
-                SettleRequest(7, 1, 1, 6, NACK, [(3, 4)], 500, False, "no"),
+                SettleRequest(7, 1, 1, 6, NACK, [(3, 4)], 500, False, "no", True),
             ]
         ),
-        "92299299070001cf00000001000000050091920309c0c3a099070101060191920304cd01f4c2a26e6f",
+        "9229929a070001cf00000001000000050091920309c0c3a0c29a070101060191920304cd01f4c2a26e6fc3",
     ),
     (q.DescribeQueues("t"), "932aa174c0"),
     (q.DescribeQueues("t", "g"), "932aa174a167"),
@@ -134,8 +134,8 @@ RESPONSES += [
         "92cc8c919c070001cf0000000100000005030902cd03e8cd7530cd0384a26e6f58",
     ),
     (
-        q.Settled([q.SettledPart([q.RefusedRun(3, 9, "lease_lost", "over")], 1500), q.SettledPart([])]),
-        "92cc8d929291950309aa6c656173655f6c6f7374a46f766572c2cd05dc9290c0",
+        q.Settled([q.SettledPart([q.RefusedRun(3, 9, "lease_lost", "over", False, True)], 1500), q.SettledPart([])]),
+        "92cc8d929291960309aa6c656173655f6c6f7374a46f766572c2c3cd05dc9290c0",
     ),
     (
         q.QueueDepths([q.QueueDepth("g", 6, [0, 1, 5, 0, 0], 2, 1, 0, 3, 900, [(b"k", 4)], {"c": 2})]),
@@ -161,10 +161,10 @@ REQUESTS += [
     (d.ListRemovedDeadLetters("t", (1, 7)), "9335a174920107"),
 ]
 _ORIGINAL = Original("t", 0, 7, 8, None)
-_LETTER = DeadLetter(0, 1, 2, 3, None, b"v", {"a": b"b"}, Priority.LOW, "rejected", "e", 2, "g", _ORIGINAL)
+_DEAD_LETTER = DeadLetter(0, 1, 2, 3, None, b"v", {"a": b"b"}, Priority.LOW, "rejected", "e", 2, "g", _ORIGINAL)
 RESPONSES += [
     (
-        d.Letters([_LETTER], 1, DeadLetterCursor(3, 0, 1)),
+        d.DeadLetters([_DEAD_LETTER], 1, DeadLetterCursor(3, 0, 1)),
         "94cc96919d00010203c0c4017681a161c4016203a872656a6563746564a16502a16795a174000708c00193030001",
     ),
     (d.TakenDeadLetters(1, [(0, 1)], [(0, 2)], None, 5), "96cc97019192000191920002c005"),

@@ -10,6 +10,7 @@ from threading import RLock
 import pytest
 
 from quiver.broker.broker import Broker, BrokerSettings
+from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import (
     InvalidName,
     InvalidRequest,
@@ -94,7 +95,7 @@ def hourly(name: str = "s", **fields: object) -> Schedule:
 async def messages(broker: Broker, topic: str = "t") -> list[StoredMessage]:
     found: list[StoredMessage] = []
     for number in range(broker.topic(topic).config.partitions):
-        found += (await broker.read_messages(topic, number, limit=10_000)).messages
+        found += (await broker.read_messages(topic, number, BrowseRequest(limit=10_000))).messages
     return sorted(found, key=lambda message: (message.timestamp_ms, message.headers["schedule.name"]))
 
 
@@ -102,7 +103,7 @@ async def settled(broker: Broker, count: int, topic: str = "t") -> list[StoredMe
     """The messages of a topic, once there are so many, and nothing is due or on its way any more."""
     async with asyncio.timeout(10):
         while True:
-            states = broker.schedules.list()
+            states = await broker.schedules.list()
             due = [each for each in states if each.next_ms is not None and each.next_ms <= broker.clock.now_ms()]
             if not due and not broker.schedules.on_the_way and len(found := await messages(broker, topic)) >= count:
                 return found
@@ -125,7 +126,7 @@ def due_times(found: Sequence[StoredMessage]) -> list[str]:
 class TestFiring:
     async def test_a_message_has_what_the_schedule_says(self, host: Host, clock: ClockInHand) -> None:
         broker = await begin(host, hourly(key=b"k", headers={"h": b"1"}, priority=Priority.LOW))
-        assert broker.schedules.get("s").next_ms == NOON_MS + HOUR_MS
+        assert (await broker.schedules.get("s")).next_ms == NOON_MS + HOUR_MS
         assert await messages(broker) == []
         clock.at_ms = NOON_MS + HOUR_MS + 20
         [message] = await settled(broker, 1)
@@ -136,7 +137,7 @@ class TestFiring:
             "schedule.name": b"s",
             "schedule.time": format_time(NOON_MS + HOUR_MS).encode(),
         }
-        state = broker.schedules.get("s")
+        state = await broker.schedules.get("s")
         assert (state.last_ms, state.next_ms, state.fired_count) == (NOON_MS + HOUR_MS, NOON_MS + 2 * HOUR_MS, 1)
 
     async def test_each_time_has_its_message(self, host: Host, clock: ClockInHand) -> None:
@@ -163,7 +164,7 @@ class TestFiring:
 
     async def test_run_fires_once_and_leaves_the_times(self, host: Host) -> None:
         broker = await begin(host, hourly(is_paused=True))
-        before = broker.schedules.get("s").next_ms
+        before = (await broker.schedules.get("s")).next_ms
         state = await broker.schedules.run("s")
         [message] = await messages(broker)
         assert message.headers["schedule.manual"] == b"true"
@@ -215,7 +216,7 @@ class TestMissed:
             assert due_times(await settled(broker, n)) == [
                 format_time(NOON_MS + k * HOUR_MS) for k in range(1, n + 1)
             ]
-        assert broker.schedules.get("s").fired_count == 3
+        assert (await broker.schedules.get("s")).fired_count == 3
 
     async def test_a_clock_that_goes_back_fires_nothing_again(self, host: Host, clock: ClockInHand) -> None:
         broker = await begin(host, hourly())
@@ -242,17 +243,17 @@ class TestTopics:
         await broker.delete_topic("t")
         clock.at_ms = NOON_MS + HOUR_MS
         async with asyncio.timeout(10):
-            while not broker.schedules.get("s").error:
+            while not (await broker.schedules.get("s")).error:
                 await broker.schedules.alter("s", ScheduleChanges())
                 await asyncio.sleep(0)
-        assert "there is no topic 't'" in broker.schedules.get("s").error
-        assert broker.schedules.get("s").next_ms == NOON_MS + 2 * HOUR_MS
+        assert "there is no topic 't'" in (await broker.schedules.get("s")).error
+        assert (await broker.schedules.get("s")).next_ms == NOON_MS + 2 * HOUR_MS
         with pytest.raises(TopicNotFound):
             await broker.schedules.run("s")
         await broker.create_topic("t", {})
         clock.at_ms = NOON_MS + 2 * HOUR_MS
         assert due_times(await settled(broker, 1)) == [format_time(clock.at_ms)]
-        assert broker.schedules.get("s").error == ""
+        assert (await broker.schedules.get("s")).error == ""
 
     async def test_a_topic_that_takes_nothing_holds_up_so_many(self, host: Host, clock: ClockInHand) -> None:
         broker = await begin(host, hourly(key=b"k"), hourly("other", topic="free"))
@@ -262,12 +263,12 @@ class TestTopics:
             clock.at_ms = NOON_MS + n * HOUR_MS
             await arrived(broker, n, "free")
         assert broker.schedules.on_the_way == 16
-        assert "shutting down" in broker.schedules.get("s").error
+        assert "shutting down" in (await broker.schedules.get("s")).error
         broker = await host.restart()
         found = await settled(broker, 17)
         assert due_times(found) == [format_time(NOON_MS + n * HOUR_MS) for n in [*range(1, 17), 20]]
         assert ["schedule.late" in message.headers for message in found] == [False] * 16 + [True]
-        assert broker.schedules.get("s").error == ""
+        assert (await broker.schedules.get("s")).error == ""
 
     async def test_with_auto_create_it_is_made(self, host: Host, clock: ClockInHand) -> None:
         broker = await host.start(auto_create=True)
@@ -286,7 +287,7 @@ class TestChanging:
             await broker.schedules.add(hourly("a b"))
         given = (await broker.schedules.add(hourly(""))).schedule.name
         assert given.startswith("t-")
-        assert [state.schedule.name for state in broker.schedules.list()] == sorted(["s", given])
+        assert [state.schedule.name for state in await broker.schedules.list()] == sorted(["s", given])
 
     @pytest.mark.parametrize(
         ("fields", "error"),
@@ -306,7 +307,7 @@ class TestChanging:
             await broker.schedules.add(hourly(**fields))
         with pytest.raises(error):
             await broker.schedules.alter("other", ScheduleChanges(**fields))  # type: ignore[arg-type]
-        assert broker.schedules.get("other").schedule.value == b"tick"
+        assert (await broker.schedules.get("other")).schedule.value == b"tick"
 
     async def test_changes(self, host: Host, clock: ClockInHand) -> None:
         broker = await begin(host, hourly())
@@ -328,7 +329,7 @@ class TestChanging:
         broker = await begin(host, hourly(), hourly("other"))
         await broker.schedules.remove("s")
         with pytest.raises(ScheduleNotFound):
-            broker.schedules.get("s")
+            await broker.schedules.get("s")
         with pytest.raises(ScheduleNotFound):
             await broker.schedules.remove("s")
         clock.at_ms = NOON_MS + HOUR_MS
@@ -348,12 +349,12 @@ class TestChanging:
             await asyncio.gather(asking, return_exceptions=True)
         await broker.schedules.run("s")
         assert len(await settled(broker, 3)) == 3
-        assert broker.schedules.get("b").next_ms == NOON_MS + HOUR_MS
+        assert (await broker.schedules.get("b")).next_ms == NOON_MS + HOUR_MS
         await broker.stop()
         await storage.close()
         broker, storage = await open_broker(tmp_path / "data", clock)
         assert len(await settled(broker, 3)) == 3
-        assert broker.schedules.get("s").fired_count == 3
+        assert (await broker.schedules.get("s")).fired_count == 3
         await broker.stop()
         await storage.close()
 

@@ -7,6 +7,7 @@ import pytest
 
 from quiver.broker.broker import Broker
 from quiver.groups.service import LOG_ID as GROUP_JOURNAL
+from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import DiskFull, GroupNotEmpty, PartitionOffline
 from quiver.model.message import NewMessage
 from quiver.model.position import EARLIEST
@@ -70,8 +71,8 @@ async def ack(broker: Broker, held: Sequence[Receipt]) -> list[ReceiptOutcome]:
     return await broker.queues.settle_receipts(ACK, held)
 
 
-def committed(broker: Broker) -> int | None:
-    return broker.streams.committed("g").get("t", {}).get(0)
+async def committed(broker: Broker) -> int | None:
+    return (await broker.streams.committed("g")).get("t", {}).get(0)
 
 
 def offsets(held: Sequence[Receipt]) -> list[int]:
@@ -104,9 +105,9 @@ async def test_an_ack_that_is_under_way_does_not_take_a_commit_back(broker: Brok
     await broker.streams.commit("g", {"t": {0: 10}}, member_id=member)
     sync.release()
     outcomes = await acking
-    assert (committed(broker), {outcome.committed_offset for outcome in outcomes}) == (10, {10})
+    assert (await committed(broker), {outcome.committed_offset for outcome in outcomes}) == (10, {10})
     again = await restarted(storage)
-    assert committed(again) == 10
+    assert await committed(again) == 10
     await again.stop()
 
 
@@ -118,10 +119,10 @@ async def test_a_commit_that_is_being_written_does_not_take_acks_back(broker: Br
     committing = asyncio.create_task(broker.streams.commit("g", {"t": {0: 4}}, member_id=member))
     await write.reached()
     await ack(broker, held)
-    assert committed(broker) == 10
+    assert await committed(broker) == 10
     write.release()
     await committing
-    assert committed(broker) == 4
+    assert await committed(broker) == 4
     assert offsets(await poll(broker, member)) == [4, 5, 6, 7, 8, 9]
 
 
@@ -131,10 +132,10 @@ async def test_an_offset_is_shown_when_the_ack_is_on_disk(broker: Broker, storag
     sync = storage.hold(delivery_journal(broker), "sync")
     acking = asyncio.create_task(ack(broker, held[1:3]))
     await sync.reached()
-    assert committed(broker) == 1
+    assert await committed(broker) == 1
     sync.release()
     await acking
-    assert committed(broker) == 3
+    assert await committed(broker) == 3
 
 
 async def test_an_ack_that_cannot_be_written_moves_nothing(broker: Broker, storage: HeldStorage) -> None:
@@ -148,9 +149,9 @@ async def test_an_ack_that_cannot_be_written_moves_nothing(broker: Broker, stora
     [outcome] = await acking
     assert isinstance(outcome.error, DiskFull)
     assert (await later)[0].error is None
-    assert committed(broker) is None, "the second is acked, the first is not"
+    assert await committed(broker) is None, "the second is acked, the first is not"
     await ack(broker, held[:1])
-    assert committed(broker) == 2
+    assert await committed(broker) == 2
 
 
 async def test_acks_need_no_group_journal(broker: Broker, storage: HeldStorage) -> None:
@@ -160,7 +161,7 @@ async def test_acks_need_no_group_journal(broker: Broker, storage: HeldStorage) 
     assert [outcome.error for outcome in outcomes] == [None] * 5
     assert storage.is_held(STREAM_JOURNAL, "append"), "nothing was written to it"
     again = await restarted(storage)
-    assert committed(again) == 5
+    assert await committed(again) == 5
     await again.stop()
 
 
@@ -172,11 +173,11 @@ async def test_a_commit_of_a_member_that_lies_back_counts(broker: Broker, storag
     held = await poll(broker, member)
     await ack(broker, held[:8])
     await broker.streams.commit("g", {"t": {0: 5}}, member_id=member)
-    assert committed(broker) == 5
+    assert await committed(broker) == 5
     outcomes = await ack(broker, held[8:])
     assert [outcome.error.code for outcome in outcomes if outcome.error is not None] == ["lease_lost"] * 2
     again = await restarted(storage)
-    assert (committed(again), await drained(again)) == (5, [5, 6, 7, 8, 9])
+    assert (await committed(again), await drained(again)) == (5, [5, 6, 7, 8, 9])
     await again.stop()
     assert offsets(await poll(broker, member)) == [5, 6, 7, 8, 9]
 
@@ -199,7 +200,7 @@ async def test_a_reset_lasts_though_the_delivery_journal_has_not_heard_of_it(
     [change] = await broker.offset_reset.reset("g", "t", EARLIEST, dry_run=False)
     assert (change.old, change.new) == (10, 0)
     for each in (broker, await restarted(storage)):
-        assert (committed(each), await drained(each)) == (0, list(range(10)))
+        assert (await committed(each), await drained(each)) == (0, list(range(10)))
         if each is not broker:
             await each.stop()
 
@@ -245,14 +246,14 @@ async def test_of_two_resets_one_begins_where_the_other_has_left(broker: Broker,
     write.release()
     changes = [*(await first), *(await second)]
     assert [(change.old, change.new) for change in changes] == [(10, 0), (0, 4)]
-    assert committed(broker) == 4
+    assert await committed(broker) == 4
 
 
 async def test_a_later_start_does_not_move_a_group_that_has_begun(broker: Broker) -> None:
     member = await join(broker)
     held = await poll(broker, member, limit=3)
     await broker.poll_members.leave("g", member)
-    assert committed(broker) is None
+    assert await committed(broker) is None
     await broker.streams.offsets.begin_at("g", {place(broker): 10})
     assert offsets(await poll(broker, await join(broker))) == list(range(10))
     assert offsets(held) == [0, 1, 2]
@@ -296,13 +297,13 @@ async def test_an_ack_that_is_not_decided_moves_no_offset(broker: Broker, storag
     committing = asyncio.create_task(broker.transactions.commit([key], acks=[leased(held[:1], topic_id)]))
     await write.reached()
     [outcome] = await ack(broker, held[1:2])
-    assert (outcome.committed_offset, outcome.offset_advanced, committed(broker)) == (0, False, None)
+    assert (outcome.committed_offset, outcome.offset_advanced, await committed(broker)) == (0, False, None)
     killed = await restarted(storage)
     assert await drained(killed) == [0, *range(2, 10)]
     await killed.stop()
     write.release()
     await committing
-    assert committed(broker) == 2
+    assert await committed(broker) == 2
 
 
 async def test_an_ack_of_a_transaction_that_cannot_be_decided_is_taken_back(
@@ -314,9 +315,9 @@ async def test_an_ack_of_a_transaction_that_cannot_be_decided_is_taken_back(
     with pytest.raises(DiskFull):
         await broker.transactions.commit([key], acks=[leased(held[:1], topic_id)])
     await ack(broker, held[1:2])
-    assert committed(broker) is None
+    assert await committed(broker) is None
     await ack(broker, held[:1])
-    assert committed(broker) == 2
+    assert await committed(broker) == 2
 
 
 @pytest.mark.parametrize("journal", ["delivery", "group"])
@@ -337,7 +338,7 @@ async def test_a_journal_that_fails_before_the_decision_leaves_a_transaction_tha
         await broker.transactions.commit([key], **settles)  # type: ignore[arg-type]
     await broker.transactions.abort([key])
     await broker.publish("out", [NewMessage(value=b"behind", partition=0)])
-    page = await broker.read_messages("out", 0, offset=0, limit=10)
+    page = await broker.read_messages("out", 0, BrowseRequest(offset=0, limit=10))
     assert [message.value for message in page.messages] == [b"behind"]
     assert [outcome.error for outcome in await ack(broker, held[:1])] == [None]
 
@@ -350,10 +351,10 @@ async def test_offsets_that_could_not_be_written_with_their_decision_do_not_undo
     first, second = await broker.transactions.init(), await broker.transactions.init()
     storage.hold(STREAM_JOURNAL, "append").release(DiskFull(problem="it is full"))
     await broker.transactions.commit([first], offsets=[GroupOffsetCommit("g", [CommitPart(topic_id, 0, 3)])])
-    assert committed(broker) is None, "it is decided, and tried again"
+    assert await committed(broker) is None, "it is decided, and tried again"
     await broker.transactions.commit([second], offsets=[GroupOffsetCommit("g", [CommitPart(topic_id, 0, 6)])])
     await broker.streams.offsets.commit_decided("g", {place(broker): (3, "")}, 1)  # as the next try does
-    assert (committed(broker), broker.streams.group("g").transactions) == (6, [2, 1])
+    assert (await committed(broker), broker.streams.group("g").transactions) == (6, [2, 1])
 
 
 async def test_offsets_of_a_transaction_count_once(broker: Broker) -> None:
@@ -363,4 +364,4 @@ async def test_offsets_of_a_transaction_count_once(broker: Broker) -> None:
     await offsets.commit_decided("g", {place(broker): (4, "")}, 77)
     await ack(broker, held[4:6])
     await asyncio.gather(*(offsets.commit_decided("g", {place(broker): (4, "")}, 77) for _ in range(3)))
-    assert committed(broker) == 6
+    assert await committed(broker) == 6

@@ -76,7 +76,7 @@ async def test_a_member_hears_of_what_it_has_after_a_restart() -> None:
     broker = Broker(storage)
     await broker.start()
     assert (await broker.poll_members.heartbeat("g", member, 1, tell=False)).rebalance_required
-    assert len(broker.poll_members.assignment("g", member).assigned) == 2
+    assert len((await broker.poll_members.assignment("g", member)).assigned) == 2
     assert not (await broker.poll_members.heartbeat("g", member, 1, tell=False)).rebalance_required
     await broker.stop()
 
@@ -130,5 +130,5 @@ async def test_commits_and_deletion_at_once_leave_a_journal_that_can_be_read() -
     broker = Broker(storage)
     await broker.start()
     assert broker.streams.group("g").membership.members.keys() == members.keys()
-    assert broker.streams.committed("g") == {}
+    assert await broker.streams.committed("g") == {}
     await broker.stop()

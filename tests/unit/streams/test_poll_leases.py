@@ -52,7 +52,7 @@ async def test_a_partition_with_nothing_to_read_costs_nothing(broker: Broker) ->
     member = await join(broker)
     assert len(await poll(broker, member)) == 2
     assert list(broker.queues.partition_queues(broker.topic("orders").id)) == [1]
-    assert broker.streams.committed("g") == {}
+    assert await broker.streams.committed("g") == {}
 
 
 async def test_a_waiting_poll_hears_of_what_is_given_back(broker: Broker) -> None:
@@ -77,7 +77,7 @@ async def test_a_commit_settles_what_is_held_below(broker: Broker) -> None:
     await broker.streams.offsets.commit("g", {partition: (2, "")}, member_id=member)
     outcomes = await broker.queues.settle_receipts(ACK, held)
     assert [None if one.error is None else one.error.code for one in outcomes] == ["lease_lost", "lease_lost", None]
-    assert broker.streams.committed("g") == {"orders": {0: 3}}
+    assert await broker.streams.committed("g") == {"orders": {0: 3}}
 
 
 async def test_a_poll_that_fails_in_one_partition_gives_the_others(broker: Broker) -> None:
@@ -100,7 +100,7 @@ async def test_members_that_come_and_go_leave_no_lease_behind(broker: Broker) ->
     assert [(receipt.offset, receipt.attempt) for receipt in again] == [(0, 2), (1, 2), (2, 1), (3, 1)]
     assert all(one.error is not None for one in await broker.queues.settle_receipts(ACK, held))
     assert all(one.error is None for one in await broker.queues.settle_receipts(ACK, again))
-    assert broker.streams.committed("g") == {"orders": {0: 4}}
+    assert await broker.streams.committed("g") == {"orders": {0: 4}}
 
 
 async def test_a_deleted_group_leaves_no_lease_behind(broker: Broker) -> None:

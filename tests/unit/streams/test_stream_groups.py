@@ -97,8 +97,8 @@ async def test_two_groups_do_not_disturb_each_other(broker: Broker) -> None:
         await broker.streams.commit(
             group, {"orders": {0: 1 if group == "billing" else 3}}, member_id=member.member_id
         )
-    assert broker.streams.committed("billing") == {"orders": {0: 1}}
-    assert broker.streams.committed("audit") == {"orders": {0: 3}}
+    assert await broker.streams.committed("billing") == {"orders": {0: 1}}
+    assert await broker.streams.committed("audit") == {"orders": {0: 3}}
 
 
 async def test_lag_in_messages_and_time(broker: Broker) -> None:
@@ -129,11 +129,11 @@ async def test_resets(broker: Broker, to: Position | int, expected: int) -> None
         await broker.offset_reset.reset("billing", "orders", to, dry_run=False)
     await broker.streams.members.leave("billing", member.member_id)
     planned = await broker.offset_reset.reset("billing", "orders", to, dry_run=True)
-    assert broker.streams.committed("billing") == {"orders": {0: 6}}
+    assert await broker.streams.committed("billing") == {"orders": {0: 6}}
     done = await broker.offset_reset.reset("billing", "orders", to, dry_run=False)
     assert planned == done
     assert (done[0].old, done[0].new) == (6, expected)
-    assert broker.streams.committed("billing")["orders"][0] == expected
+    assert (await broker.streams.committed("billing"))["orders"][0] == expected
 
 
 async def test_a_group_that_says_latest_begins_there_once_and_for_all(broker: Broker) -> None:
@@ -169,7 +169,7 @@ async def test_members_offsets_and_generations_outlive_the_broker() -> None:
         assert view.generation >= generation
         generation = view.generation
         mine = sorted(view.assigned)[0]
-        assert broker.streams.committed("billing") == ({"orders": {mine.partition: 0}} if turn else {})
+        assert await broker.streams.committed("billing") == ({"orders": {mine.partition: 0}} if turn else {})
         await broker.streams.commit("billing", {"orders": {mine.partition: 0}}, member_id=member_id)
         if turn % 2:
             await broker.stop()

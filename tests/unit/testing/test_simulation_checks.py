@@ -56,10 +56,10 @@ def test_queue(history: History) -> None:
         done(history, "deliver", value="a", group=group, attempt=1)
         done(history, "ack", value="a", group=group, attempt=1).ended = 1.0
     assert not found(queue)
-    queue._letters["plain", "a"] = ["rejected"]
+    queue._dead_letters["plain", "a"] = ["rejected"]
     assert "was acked in plain and is a dead letter" in found(queue)
     assert "that nobody rejected" in found(queue)
-    queue._letters.clear()
+    queue._dead_letters.clear()
     done(history, "deliver", value="a", group="plain", attempt=2).began = 2.0
     assert "was acked in plain and delivered again" in found(queue)
 
@@ -67,8 +67,8 @@ def test_queue(history: History) -> None:
 def test_order_of_keys(history: History) -> None:
     queue = QueueWorkload(history, seeded("1"), "fsync")
     queue._keys = {"a": (0, 0, "k"), "b": (0, 1, "k")}
-    queue._letters["plain", "a"] = queue._letters["plain", "b"] = ["max_attempts"]
-    queue._letters["keyed", "b"] = ["max_attempts"]
+    queue._dead_letters["plain", "a"] = queue._dead_letters["plain", "b"] = ["max_attempts"]
+    queue._dead_letters["keyed", "b"] = ["max_attempts"]
     done(history, "deliver", "one", value="b", group="keyed", attempt=1)
     late = done(history, "ack", "two", value="a", group="keyed", attempt=1)
     late.began = 5.0

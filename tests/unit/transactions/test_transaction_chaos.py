@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.unit.broker.crashing_storage import CrashingStorage
 
 from quiver.broker.broker import Broker
+from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import LeaseLost, ProducerFenced, QuiverError, UnknownProducer
 from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
@@ -265,7 +266,7 @@ class Run:
         found: Counter[bytes] = Counter()
         for topic in "ab":
             for partition in range(PARTITIONS):
-                page = await self.broker.read_messages(topic, partition, limit=10_000)
+                page = await self.broker.read_messages(topic, partition, BrowseRequest(limit=10_000))
                 found.update(message.value or b"" for message in page.messages)
         return found
 

@@ -14,6 +14,7 @@ import pytest
 from tests.unit.dead_letters.test_dead_letter_crashes import HOUR_MS, CopyingFiles, Later
 
 from quiver.broker.broker import Broker
+from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import ProducerFenced
 from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
@@ -52,7 +53,10 @@ async def shut(broker: Broker, storage: LocalStorage) -> None:
 
 async def look(broker: Broker) -> Seen:
     async def read(topic: str) -> list[bytes | None]:
-        pages = [await broker.read_messages(topic, n) for n in range(broker.topic(topic).config.partitions)]
+        pages = [
+            await broker.read_messages(topic, n, BrowseRequest())
+            for n in range(broker.topic(topic).config.partitions)
+        ]
         return [message.value for page in pages for message in page.messages]
 
     await broker.queues.expire_due()
@@ -214,7 +218,7 @@ async def check(root: Path, files: Files, key: ProducerKey, *, is_sent: bool, nu
     if isinstance(files, CuttingFiles):
         all_is_on_disk(root, files)
     broker, storage = await open_broker(root, files, clock=Later() if root.name == "data" else MuchLater())
-    assert broker.transactions.stats().active == 0
+    assert (await broker.transactions.stats()).active == 0
     assert broker.problems() == {}
     found = await look(broker)
     assert found in (NOTHING, EVERYTHING), f"operation {number}"

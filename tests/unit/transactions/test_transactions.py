@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 from tests.unit.queues.queue_broker import QueueBroker
 
+from quiver.messages.browse import BrowseRequest
 from quiver.messages.fetch import FetchPart
 from quiver.model.errors import (
     DiskFull,
@@ -65,7 +66,7 @@ class Bank(QueueBroker):
     async def read(self, topic: str, *, committed: bool = True) -> list[bytes | None]:
         found = []
         for number in range(self.broker.topic(topic).config.partitions):
-            page = await self.broker.read_messages(topic, number, limit=1000, read_committed=committed)
+            page = await self.broker.read_messages(topic, number, BrowseRequest(limit=1000, read_committed=committed))
             found += [message.value for message in page.messages]
         return found
 
@@ -216,7 +217,7 @@ async def test_an_instance_that_takes_over_fences_the_one_before(bank: Bank) -> 
     with pytest.raises(ProducerFenced):
         await bank.send(old, "b", 0, b"zombie", sequence=1)
     with pytest.raises(ProducerFenced):
-        bank.broker.transactions.heartbeat(old.producer_id, old.epoch)
+        await bank.broker.transactions.heartbeat(old.producer_id, old.epoch)
     await bank.send(new, "b", 0, b"new")
     await bank.commit(new)
     assert await bank.read("b") == [b"new"]
@@ -229,7 +230,7 @@ async def test_who_never_said_init_has_no_transactions(bank: Bank) -> None:
     with pytest.raises(UnknownProducer):
         await bank.commit(ProducerKey(4711, 0))
     with pytest.raises(TransactionNotFound):
-        bank.broker.transactions.describe("nobody", -1)
+        await bank.broker.transactions.describe("nobody", -1)
 
 
 async def test_init_producer_of_one_with_transactions_ends_what_it_has_open(bank: Bank) -> None:
@@ -250,28 +251,28 @@ async def test_heartbeats_bring_a_transaction_no_further_than_the_broker_allows(
     await bank.send(key, "b", 0, b"x")
     for minute in range(1, 15):
         bank.clock.ms += minute_ms
-        bank.broker.transactions.heartbeat(key.producer_id, key.epoch)
+        await bank.broker.transactions.heartbeat(key.producer_id, key.epoch)
         bank.broker.transactions._timeouts.begin()
-        assert bank.broker.transactions.stats().active == 1, minute
+        assert (await bank.broker.transactions.stats()).active == 1, minute
     bank.clock.ms += minute_ms
-    bank.broker.transactions.heartbeat(key.producer_id, key.epoch)
+    await bank.broker.transactions.heartbeat(key.producer_id, key.epoch)
     bank.broker.transactions._timeouts.begin()
     await asyncio.gather(*bank.broker.transactions._timeouts.tasks.values())
-    assert bank.broker.transactions.stats()[:3] == (0, 0, 1)
+    assert (await bank.broker.transactions.stats())[:3] == (0, 0, 1)
 
 
 async def test_a_transaction_that_takes_too_long_is_aborted(bank: Bank) -> None:
     key = await bank.init(timeout_ms=1000)
     await bank.send(key, "b", 0, b"x")
     bank.clock.ms += 900
-    bank.broker.transactions.heartbeat(key.producer_id, key.epoch)
+    await bank.broker.transactions.heartbeat(key.producer_id, key.epoch)
     bank.clock.ms += 900
     bank.broker.transactions._timeouts.begin()
-    assert bank.broker.transactions.stats().active == 1
+    assert (await bank.broker.transactions.stats()).active == 1
     bank.clock.ms += 101
     bank.broker.transactions._timeouts.begin()
     await asyncio.gather(*bank.broker.transactions._timeouts.tasks.values())
-    assert bank.broker.transactions.stats()[:3] == (0, 0, 1)
+    assert (await bank.broker.transactions.stats())[:3] == (0, 0, 1)
     assert bank.partition("b").committed.last_stable == 2
     with pytest.raises(ProducerFenced):
         await bank.commit(key)
@@ -342,7 +343,7 @@ async def test_a_member_that_lost_its_partition_cannot_commit_its_offsets(bank: 
         await bank.commit(key)
     assert not isinstance(lost.value, MemberFenced | ProducerFenced)
     assert await bank.read("a") == []
-    assert bank.broker.transactions.stats().active == 1, "it is open until it is aborted"
+    assert (await bank.broker.transactions.stats()).active == 1, "it is open until it is aborted"
     await bank.abort(key)
     assert bank.committed("g", "b") is None
 
@@ -552,7 +553,7 @@ async def test_a_marker_that_cannot_be_written_is_tried_until_it_is(
     monkeypatch.setattr("quiver.transactions.decision_applier._FIRST_PAUSE_SECONDS", 0.001)
     following = await bank.commit(key)
     assert (await bank.read("a"), await bank.read("b")) == ([b"1"], [])
-    [info], total = bank.broker.transactions.list()
+    [info], total = await bank.broker.transactions.list()
     assert (info.state, total) == ("committing", 1)
     assert ("b", 0) in info.partitions
     with pytest.raises(TransactionConflict):
@@ -591,23 +592,23 @@ async def test_a_topic_that_is_gone_holds_nobody_up(bank: Bank) -> None:
     await bank.commit(key)
     assert await bank.read("a") == [b"1"]
     await bank.broker.transactions._applier.flush()
-    assert bank.broker.transactions.list() == ([], 0)
+    assert await bank.broker.transactions.list() == ([], 0)
 
 
 async def test_what_is_open_is_listed_and_what_ended_is_described(bank: Bank) -> None:
     transactions = bank.broker.transactions
     key = await bank.init("mine", timeout_ms=5000)
-    assert transactions.describe("mine", -1).state == "empty"
-    begun = transactions.begin(*key_of(key))
-    transactions.add_partition(*key_of(key), "a", 1)
+    assert (await transactions.describe("mine", -1)).state == "empty"
+    begun = await transactions.begin(*key_of(key))
+    await transactions.add_partition(*key_of(key), "a", 1)
     await bank.send(key, "b", 0, b"1")
-    [info], _ = transactions.list()
+    [info], _ = await transactions.list()
     assert (info.transaction_id, info.state, info.timeout_ms) == (begun.transaction_id, "open", 5000)
     assert info.partitions == [("a", 1), ("b", 0)]
     await bank.commit(key)
     await transactions._applier.flush()
-    assert (transactions.list(), transactions.describe("mine", -1).state) == (([], 0), "committed")
-    assert transactions.stats()[:3] == (0, 1, 0)
+    assert (await transactions.list(), (await transactions.describe("mine", -1)).state) == (([], 0), "committed")
+    assert (await transactions.stats())[:3] == (0, 1, 0)
 
 
 async def test_bad_requests_are_refused(bank: Bank) -> None:

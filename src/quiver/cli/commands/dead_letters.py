@@ -70,10 +70,11 @@ def list_letters(
         page = q.dead_letters.list(topic, limit=limit, after=after, newest_first=newest, **criteria)
     if output is not Output.TABLE:
         show_document(
-            {"messages": [to_document(letter) for letter in page], "total": page.total, "next": page.next}, output
+            {"messages": [to_document(dead_letter) for dead_letter in page], "total": page.total, "next": page.next},
+            output,
         )
         return
-    show_rows([to_row(letter) for letter in page], output, columns=_LISTED)
+    show_rows([to_row(dead_letter) for dead_letter in page], output, columns=_LISTED)
     _show_rest(page)
 
 
@@ -88,15 +89,15 @@ def show(
 ) -> None:
     """Show dead letters with their values, headers and history."""
     with connect(address) as q:
-        letters = [to_document(q.dead_letters.get(topic, id)) for id in ids]
+        dead_letters = [to_document(q.dead_letters.get(topic, id)) for id in ids]
     if output is not Output.TABLE:
-        show_document(letters, output)
+        show_document(dead_letters, output)
         return
-    for number, letter in enumerate(letters):
+    for number, dead_letter in enumerate(dead_letters):
         if number:
             print()
-        original = letter.pop("original") or {}
-        show_record(letter | {f"original_{name}": value for name, value in original.items()}, output)
+        original = dead_letter.pop("original") or {}
+        show_record(dead_letter | {f"original_{name}": value for name, value in original.items()}, output)
 
 
 @app.command("redrive")
@@ -142,7 +143,7 @@ def purge(
     criteria = _chosen(criteria, ids, all=all)
     with connect(address) as q:
         if not (yes or dry_run) and sys.stdin.isatty() and sys.stdout.isatty():
-            count = q.dead_letters.purge(topic, limit=limit, dry_run=True, **criteria).letter_count
+            count = q.dead_letters.purge(topic, limit=limit, dry_run=True, **criteria).dead_letter_count
             typer.confirm(f"Remove {count} dead letters of {topic} permanently?", abort=True)
         taken = q.dead_letters.purge(topic, limit=limit, dry_run=dry_run, **criteria)
     _show_taken("purged", taken, output, dry_run=dry_run)
@@ -159,10 +160,10 @@ def _chosen(criteria: dict[str, Any], ids: list[str] | None, *, all: bool) -> di
 
 def _show_taken(done: str, taken: "TakenDeadLetters", output: Output, *, dry_run: bool) -> None:
     if output is not Output.TABLE:
-        document = {done: taken.letter_count, "dry_run": dry_run, "ids": taken.ids, "not_found": taken.missing}
+        document = {done: taken.dead_letter_count, "dry_run": dry_run, "ids": taken.ids, "not_found": taken.missing}
         show_document(document, output)
         return
-    print(f"{taken.letter_count} {'would be ' if dry_run else ''}{done}")
+    print(f"{taken.dead_letter_count} {'would be ' if dry_run else ''}{done}")
     for id in taken.missing:
         print(f"{id} was not found")
 

@@ -12,49 +12,49 @@ if TYPE_CHECKING:
 _ERROR_LENGTH = 60
 
 
-def to_row(letter: "DeadLetter") -> dict[str, Any]:
+def to_row(dead_letter: "DeadLetter") -> dict[str, Any]:
     """A dead letter in a table: what fits on a line."""
-    original, error = letter.original, letter.last_error
+    original, error = dead_letter.original, dead_letter.last_error
     return {
-        "id": str(letter.id),
-        "died_at": format_time(letter.died_at_ms),
-        "reason": letter.reason or None,
-        "group": letter.group or None,
-        "attempts": letter.attempts,
+        "id": str(dead_letter.id),
+        "died_at": format_time(dead_letter.died_at_ms),
+        "reason": dead_letter.reason or None,
+        "group": dead_letter.group or None,
+        "attempts": dead_letter.attempts,
         "original": original and f"{original.topic}-{original.partition}@{original.offset}",
-        "key": None if letter.key is None else letter.key.decode(errors="replace"),
+        "key": None if dead_letter.key is None else dead_letter.key.decode(errors="replace"),
         "last_error": (error if len(error) <= _ERROR_LENGTH else error[: _ERROR_LENGTH - 2] + "..") or None,
     }
 
 
-def to_document(letter: "DeadLetter") -> dict[str, Any]:
+def to_document(dead_letter: "DeadLetter") -> dict[str, Any]:
     """A dead letter with the fields of the HTTP response."""
     row = Row(
         topic="",
-        partition=letter.partition,
-        offset=letter.offset,
-        timestamp_ms=letter.timestamp_ms,
-        key=letter.key,
-        value=letter.value,
-        headers=letter.headers,
-        priority=NAMES[letter.priority],
+        partition=dead_letter.partition,
+        offset=dead_letter.offset,
+        timestamp_ms=dead_letter.timestamp_ms,
+        key=dead_letter.key,
+        value=dead_letter.value,
+        headers=dead_letter.headers,
+        priority=NAMES[dead_letter.priority],
     )
     shown = to_object(row)
     del shown["topic"]
     return {
-        "id": str(letter.id),
+        "id": str(dead_letter.id),
         **shown,
-        "died_at": format_time(letter.died_at_ms),
-        "reason": letter.reason or None,
-        "last_error": letter.last_error or None,
-        "attempts": letter.attempts,
-        "group": letter.group or None,
-        "original": _original(letter),
+        "died_at": format_time(dead_letter.died_at_ms),
+        "reason": dead_letter.reason or None,
+        "last_error": dead_letter.last_error or None,
+        "attempts": dead_letter.attempts,
+        "group": dead_letter.group or None,
+        "original": _original(dead_letter),
     }
 
 
-def _original(letter: "DeadLetter") -> dict[str, Any] | None:
-    original = letter.original
+def _original(dead_letter: "DeadLetter") -> dict[str, Any] | None:
+    original = dead_letter.original
     if original is None:
         return None
     return {

@@ -54,9 +54,9 @@ class DeadLetterPage(msgspec.Struct, frozen=True):
 
 
 class TakenDeadLetters(NamedTuple):
-    """Letters that were sent back or purged, or (after a dry run) would be."""
+    """Dead letters that were sent back or purged, or (after a dry run) would be."""
 
-    letter_count: int
+    dead_letter_count: int
     ids: list[str]
     """The first thousand."""
     missing: list[str]

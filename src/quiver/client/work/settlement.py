@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, Protocol
 
 from quiver.client.work.held_run import HeldRun, LeaseKey
 from quiver.model.errors import LeaseLost, QuiverError, error_from_wire
-from quiver.model.settlement import ACK, SettleRequest
-from quiver.protocol.queue_messages import SettledPart
+from quiver.model.settlement import ACK, EXTEND, NACK, SettleRequest
+from quiver.protocol.queue_messages import RefusedRun, SettledPart
 
 REASON_CHARS = 2_000
 """What is kept of an error or a reason."""
@@ -72,7 +72,7 @@ class Part:
         self.decisions: list[Decision] = []
         self.is_renewal = is_renewal
         self.is_repeat = False
-        """It was sent before, and it is not known whether it arrived."""
+        """It was sent before, and it is not known what became of it."""
 
     def add(self, span: Span, decision: Decision | None) -> None:
         self.spans.append((*span, decision))
@@ -90,7 +90,7 @@ class Part:
         said = self.decision
         runs = [(start, end) for _, start, end, _ in self.spans]
         lease = self.spans[0][0].lease
-        return SettleRequest(*lease, said.action, runs, said.delay_ms, said.is_counted, said.reason)
+        return SettleRequest(*lease, said.action, runs, said.delay_ms, said.is_counted, said.reason, self.is_repeat)
 
 
 class Refusal(NamedTuple):
@@ -141,8 +141,8 @@ def gather(items: Iterable[AckedJob | Decision]) -> list[Part]:
     return parts
 
 
-def refusals(part: Part, answer: SettledPart, now: float) -> Iterator[Refusal]:
-    """What of a part was refused. A repeat that finds its lease settled while it still lasts was no failure."""
+def refusals(part: Part, answer: SettledPart) -> Iterator[Refusal]:
+    """What of a part was refused. A repeat whose first request has arrived was no failure."""
     for refused in answer.refused:
         error = error_from_wire(refused.code, refused.message, refused.retryable)
         for run, start, end, decision in part.spans:
@@ -150,8 +150,17 @@ def refusals(part: Part, answer: SettledPart, now: float) -> Iterator[Refusal]:
             if low >= high:
                 continue
             if isinstance(error, LeaseLost):
-                if part.is_repeat and now < run.expires_at:
+                if part.is_repeat and _has_arrived(part.decision.action, refused):
                     continue
                 yield Refusal(run, low, high, decision, run.loss(low, high))
             else:
                 yield Refusal(run, low, high, decision, error)
+
+
+def _has_arrived(action: int, refused: RefusedRun) -> bool:
+    """Whether what a repeat asked for is so, though its lease is gone.
+
+    A lease that is gone alone says nothing: leases are not synced, so a power cut may have taken it. A message that
+    was to be given back and is not settled comes again in any case. A lease that is gone cannot be extended.
+    """
+    return action == NACK or (refused.is_settled and action != EXTEND)

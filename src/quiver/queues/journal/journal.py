@@ -42,7 +42,7 @@ _WORTH_A_WARNING_MS = 1_000
 
 
 class QueueJournal:
-    """Its owner changes groups, outbox and removed letters, and puts what it did in the order in which it did it."""
+    """Its owner changes groups, outbox and removed dead letters, and adds the events in the order of the changes."""
 
     def __init__(self, name: str, number: int) -> None:
         self.name = name

@@ -12,6 +12,7 @@ from quiver.model.settlement import ACK, EXTEND, NACK, REJECT, SettleRequest
 from quiver.queues.journal.journal import QueueJournal
 from quiver.queues.journal.moves import moves_of
 from quiver.queues.partition.queue_group import QueueGroup
+from quiver.queues.partition.settled_messages import SettledMessages
 from quiver.queues.state.counters import Counters
 from quiver.queues.state.port import Counts, GroupState, Refused, Run, Settlement
 from quiver.queues.state.retry_policy import RetryPolicy
@@ -36,8 +37,9 @@ class PreparedAcks(NamedTuple):
 
 
 class LeaseSettler:
-    def __init__(self, journal: QueueJournal, clock: Clock, randomness: Randomness) -> None:
+    def __init__(self, journal: QueueJournal, settled: SettledMessages, clock: Clock, randomness: Randomness) -> None:
         self._journal = journal
+        self._settled = settled
         self._clock = clock
         self._randomness = randomness
 
@@ -54,8 +56,23 @@ class LeaseSettler:
             if at:
                 await asyncio.sleep(0)
             parts.append(self._make(group, request.action, ordered[at : at + _RUNS_AT_ONCE], change))
-        await self._journal.durable()
-        return parts[0] if len(parts) == 1 else _joined(parts)
+        settlement = parts[0] if len(parts) == 1 else _joined(parts)
+        if request.is_repeat and settlement.refused:
+            settlement = settlement._replace(refused=await self._compared(group, settlement.refused))
+        await self._journal.durable()  # that of the first time too
+        return settlement
+
+    async def _compared(self, group: QueueGroup, refused: Sequence[Refused]) -> list[Refused]:
+        """With what is settled already told apart."""
+        settled = await self._settled.among(group, [(each.start, each.end) for each in refused])
+        found: list[Refused] = []
+        for each in refused:
+            pieces = [(start, end, True) for start, end in settled.within(each.start, each.end)]
+            pieces += ((start, end, False) for start, end in settled.gaps(each.start, each.end))
+            found += (
+                self._named(Refused(start, end, each.error, is_settled)) for start, end, is_settled in sorted(pieces)
+            )
+        return found
 
     def _change(
         self, state: GroupState, request: SettleRequest, settings: QueueSettings

@@ -19,6 +19,7 @@ from quiver.queues.lease_ids import LeaseIds
 from quiver.queues.partition.lease_issuer import LeaseIssuer
 from quiver.queues.partition.lease_settler import LeaseSettler
 from quiver.queues.partition.queue_group import QueueGroup
+from quiver.queues.partition.settled_messages import SettledMessages
 from quiver.queues.partition.settled_offset import settled_offset, settled_with
 from quiver.queues.state.counters import Counters
 from quiver.queues.state.port import GroupState, Run, Settlement
@@ -49,7 +50,8 @@ class PartitionQueue:
         self.partition = partition
         self.journal = journal
         self.issuer = LeaseIssuer(place, partition, journal, context, lease_ids)
-        self.settler = LeaseSettler(journal, context.lease_clock, context.randomness)
+        settled = SettledMessages(partition, context.frames)
+        self.settler = LeaseSettler(journal, settled, context.lease_clock, context.randomness)
         self._clock, self._lease_clock = context.clock, context.lease_clock
         self._groups = journal.groups
         self._frames = context.frames

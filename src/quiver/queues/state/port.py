@@ -18,6 +18,7 @@ from quiver.model.errors import QuiverError
 from quiver.model.queue import QueueSettings
 from quiver.outbox.outbox import Move
 from quiver.queues.state.retry_policy import RetryPolicy
+from quiver.structures.interval_set import IntervalSet
 
 LEVELS = 5
 Run = tuple[int, int]
@@ -62,6 +63,8 @@ class Refused(NamedTuple):
     start: int
     end: int
     error: QuiverError
+    is_settled: bool = False
+    """The group is done with these messages. Only looked up for repeats."""
 
 
 class Settlement(NamedTuple):
@@ -164,6 +167,13 @@ class GroupState(Protocol):
 
         With `newest`, a level that is read by itself and was read up to there has nothing below `end`, and does not
         hold it back. Looks, and changes nothing.
+        """
+        ...
+
+    def settled(self, runs: Sequence[Run], level: int) -> IntervalSet:
+        """Which of these messages, all of one level, are settled. Looks, and changes nothing.
+
+        Costs as much as there are unsettled messages: for settlements that are sent again, not for every one.
         """
         ...
 

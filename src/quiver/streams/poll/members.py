@@ -64,11 +64,15 @@ class PollMembers:
         await self._streams.members.leave(group, member_id)
         self._sessions.forget(group, member_id)
 
-    def assignment(self, group: str, member_id: str) -> MemberView:
+    async def assignment(self, group: str, member_id: str) -> MemberView:
         """What the member may read now; it is told so, which is no sign of life."""
         view = self._streams.members.view(group, member_id)
         self._sessions.tell(group, view)
         return view
+
+    async def told(self, group: str, member_id: str) -> MemberView | None:
+        """What the member was told last; None if that was nothing since this broker started."""
+        return self._sessions.told(group, member_id)
 
     def _update(self, group: str, view: MemberView) -> MemberUpdate:
         told = self._sessions.told(group, view.member_id)

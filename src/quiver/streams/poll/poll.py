@@ -172,7 +172,7 @@ class Poll:
         queue = self._queues.partition_queues(partition.topic_id).get(partition.partition)
         if queue is not None and queue.state(self._groups.group(group).id) is not None:
             return True
-        return self._streams.next_offset(group, partition) < self._partitions.get(*partition).committed.high_watermark
+        return self._next_offset(group, partition) < self._partitions.get(*partition).committed.high_watermark
 
     async def _take_over(
         self, group: str, member_id: str, session: PollSession, partition: TopicPartition
@@ -195,7 +195,7 @@ class Poll:
 
     async def _begin(self, group: str, partition: TopicPartition, queue: PartitionQueue) -> GroupState:
         """The first poll there, where the group is. That is journaled first, so commits come after it."""
-        start = self._streams.next_offset(group, partition)
+        start = self._next_offset(group, partition)
         await self._streams.offsets.begin_at(group, {partition: start}, is_commit=False)
         committed = self._streams.group(group).offsets.get(partition)
         if committed is None:
@@ -203,10 +203,14 @@ class Poll:
         return await queue.begin(
             self._groups.group(group).id,
             ordering="none",
-            start=self._streams.next_offset(group, partition),
+            start=self._next_offset(group, partition),
             in_offset_order=True,
             version=committed.version,
         )
+
+    def _next_offset(self, group: str, partition: TopicPartition) -> int:
+        earliest = self._partitions.get(*partition).log.start_offset
+        return self._streams.positions.next_offset(self._groups.group(group).id, partition, earliest)
 
     def _pause_seconds(self, group: str, member_id: str) -> float:
         member = self._streams.group(group).membership.member(member_id)

@@ -42,17 +42,17 @@ class ArchiveTask(NamedTuple):
     compression: str
     typed: JsonColumns | None
 
-    def write(self, pieces: Sequence[Slice]) -> Iterator[LakeFile]:
+    def write(self, slices: Sequence[Slice]) -> Iterator[LakeFile]:
         """Writes slices one after the other; every attempt has files of its own."""
         attempt = SystemRandomness().token(_ATTEMPT_BYTES).hex()
         schema = self.typed.extended(STORED_SCHEMA) if self.typed else STORED_SCHEMA
-        for piece in pieces:
+        for slice_ in slices:
             common = LakeFile(
-                piece.topic, "", piece.partition, piece.start, piece.stop, attempt, topic_id=piece.topic_id
+                slice_.topic, "", slice_.partition, slice_.start, slice_.stop, attempt, topic_id=slice_.topic_id
             )
             with SliceFiles(Path(self.root), common, schema, self.compression) as files:
-                for frames in read_slice(piece, self.options, FRAME_SCHEMA.names):
-                    batch = with_topic_id(frames, piece.topic_id)
+                for frames in read_slice(slice_, self.options, FRAME_SCHEMA.names):
+                    batch = with_topic_id(frames, slice_.topic_id)
                     files.add(self.typed.beside(batch) if self.typed else batch)
                 yield from files.finish()
 
@@ -88,14 +88,14 @@ def run(
         left = remaining(table, catalogue, options)
         spark, watch = started(spark), Stopwatch()
         typed = columns_of_values(
-            table, catalogue, [piece for _, piece in left], options, schema=schema, infer=infer_schema
+            table, catalogue, [slice_ for _, slice_ in left], options, schema=schema, infer=infer_schema
         )
         table.add_topic_ids()
         if typed is not None:
             table.add_columns(typed.columns)
         task = ArchiveTask(str(table.root), options, compression, typed)
         planned = rounds(left, catalogue, cores=cores(spark), commit_bytes=commit_bytes)
-        with progress_bar("archive", sum(piece.offsets for _, piece in left), wanted=show_progress) as bar:
+        with progress_bar("archive", sum(slice_.offsets for _, slice_ in left), wanted=show_progress) as bar:
             files = [file for each in planned for file in _archive(spark, table, each, task, bar)]
     finally:
         catalogue.close()

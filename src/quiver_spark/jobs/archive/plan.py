@@ -24,7 +24,7 @@ class Round(NamedTuple):
 
     @property
     def offsets(self) -> int:
-        return sum(piece.offsets for group in self.tasks for piece in group)
+        return sum(slice_.offsets for group in self.tasks for slice_ in group)
 
 
 def remaining(lake: Lake, catalogue: Catalogue, options: ReadOptions) -> list[tuple[Advance, Slice]]:
@@ -33,10 +33,10 @@ def remaining(lake: Lake, catalogue: Catalogue, options: ReadOptions) -> list[tu
     for topic in chosen_extents(catalogue, options):
         lake.check_archive(topic.name)
         _check_same(lake, topic, fails=options.fail_on_data_loss)
-        for piece, position in _places(lake, catalogue, topic, options):
-            whole = bounded(piece, topic, fails=options.fail_on_data_loss)
+        for slice_, position in _places(lake, catalogue, topic, options):
+            whole = bounded(slice_, topic, fails=options.fail_on_data_loss)
             if whole.stop > whole.start or whole.stop != (position or 0):
-                found.append((Advance(topic.name, topic.id, piece.partition, position, whole.stop), whole))
+                found.append((Advance(topic.name, topic.id, slice_.partition, position, whole.stop), whole))
     return found
 
 
@@ -73,8 +73,8 @@ def _check_same(lake: Lake, topic: TopicExtent, *, fails: bool) -> None:
 def _check_not_shorter(topic: TopicExtent, partition: int, position: int, *, fails: bool) -> None:
     """A partition that ends before the place up to which it was archived."""
     latest = topic.latest[partition]
-    piece = Slice(topic.name, partition, latest, position)
-    lost(piece, position, f"they are in the lake, and the partition ends at {latest} now", fails=fails)
+    slice_ = Slice(topic.name, partition, latest, position)
+    lost(slice_, position, f"they are in the lake, and the partition ends at {latest} now", fails=fails)
 
 
 def rounds(
@@ -82,14 +82,14 @@ def rounds(
 ) -> Iterator[Round]:
     """All that is left in rounds. Each has the front of what is left of every partition that is in it."""
     wholes = {(step.topic, step.partition): step for step, _ in left}
-    empty = [step for step, piece in left if not piece.offsets]
-    slices = cut((piece for _, piece in left), cores=cores)
+    empty = [step for step, slice_ in left if not slice_.offsets]
+    slices = cut((slice_ for _, slice_ in left), cores=cores)
     if not slices:
         if empty:
             yield Round([], empty)
         return
     for part in _portions(slices, commit_bytes):
-        completed = [catalogue.completed(piece) for piece in part]
+        completed = [catalogue.completed(slice_) for slice_ in part]
         yield Round(pack_by_partition(completed, cores=cores), [*_advances(part, wholes), *empty])
         empty = []
 
@@ -97,18 +97,18 @@ def rounds(
 def pack_by_partition(slices: Sequence[Slice], *, cores: int) -> list[tuple[Slice, ...]]:
     """Groups of slices worth a task; the largest groups first, so that no long one is left for the end."""
     groups = pack(slices, cores=cores)
-    return sorted(groups, key=lambda group: -sum(piece.size_bytes for piece in group))
+    return sorted(groups, key=lambda group: -sum(slice_.size_bytes for slice_ in group))
 
 
 def _portions(slices: Iterable[Slice], most_bytes: int) -> Iterator[list[Slice]]:
     portion: list[Slice] = []
     size = 0
-    for piece in slices:
-        if portion and size + piece.size_bytes > most_bytes:
+    for slice_ in slices:
+        if portion and size + slice_.size_bytes > most_bytes:
             yield portion
             portion, size = [], 0
-        portion.append(piece)
-        size += piece.size_bytes
+        portion.append(slice_)
+        size += slice_.size_bytes
     if portion:
         yield portion
 
@@ -116,8 +116,8 @@ def _portions(slices: Iterable[Slice], most_bytes: int) -> Iterator[list[Slice]]
 def _advances(part: Sequence[Slice], wholes: dict[tuple[str, int], Advance]) -> list[Advance]:
     """How far the slices bring their partitions; `wholes` is kept at what was reached."""
     steps = []
-    for place, pieces in itertools.groupby(part, key=lambda piece: (piece.topic, piece.partition)):
-        stop = max(piece.stop for piece in pieces)
+    for place, its_slices in itertools.groupby(part, key=lambda slice_: (slice_.topic, slice_.partition)):
+        stop = max(slice_.stop for slice_ in its_slices)
         steps.append(wholes[place]._replace(stop=stop))
         wholes[place] = wholes[place]._replace(start=stop)
     return steps

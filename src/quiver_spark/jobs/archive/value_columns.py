@@ -91,8 +91,8 @@ def read_schema(text: str) -> pa.Schema:
 
 def _sample(catalogue: Catalogue, left: Sequence[Slice], options: ReadOptions) -> Iterator[bytes | None]:
     """Values from the beginning of what is left of each partition."""
-    for piece in left:
-        front = piece._replace(stop=min(piece.stop, piece.start + SAMPLE))
+    for slice_ in left:
+        front = slice_._replace(stop=min(slice_.stop, slice_.start + SAMPLE))
         if front.offsets:
             for batch in read_slice(catalogue.completed(front), options, ("value",)):
                 yield from batch.column("value").to_pylist()

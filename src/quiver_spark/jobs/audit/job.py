@@ -91,7 +91,7 @@ def run(
                 answers = on_workers(
                     spark, plan.tasks, lambda task: _audit(task, options, keep), list[RangeReport], "the audit"
                 )
-            reports = [(audited.piece, report) for task, answer in zip(plan.tasks, answers, strict=True)
+            reports = [(audited.slice, report) for task, answer in zip(plan.tasks, answers, strict=True)
                        for audited, report in zip(task, answer, strict=True)]  # fmt: skip
             joined = join_logs(topics, catalogue, reports, limit=keep)
             findings = Findings(limit=keep)

@@ -76,8 +76,11 @@ def message_columns(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def dead_letter_batch(messages: pa.RecordBatch, columns: Sequence[str] = DEAD_LETTER_COLUMNS) -> pa.RecordBatch:
-    """Messages of dead-letter topics as letters. What a letter does not say, or not in a form that can be read, is
-    null; one that does not name its topic has the one that its dead-letter topic is named after."""
+    """Messages of dead-letter topics as dead letters.
+
+    A column is null when the headers do not have it, or not in a readable form. A dead letter that does not name its
+    topic gets the one that its dead-letter topic is named after.
+    """
     needs_headers = "headers" in message_columns(columns)
     headers = _Headers(messages.column("headers")) if needs_headers else None
     arrays = [_column(name, messages, headers) for name in columns]

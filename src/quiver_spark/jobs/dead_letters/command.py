@@ -175,8 +175,8 @@ def _show_report(summary: "Summary", output: Output) -> None:
         read = shown["messages_read"]
         typer.echo(f"no dead letters fit ({read:,} looked at)" if read else "there are no dead letters")
         return
-    letters = f"{summary.rows:,} dead letter{'s' if summary.rows > 1 else ''}"
-    typer.echo(f"{letters}, from {shown['first']} to {shown['last']}\n\n{report_text(found)}\n")
+    dead_letters = f"{summary.rows:,} dead letter{'s' if summary.rows > 1 else ''}"
+    typer.echo(f"{dead_letters}, from {shown['first']} to {shown['last']}\n\n{report_text(found)}\n")
     written = f", {summary.files} files written" if summary.files else ""
     typer.echo(f"{shown['messages_read']:,} messages read in {summary.seconds:.1f} s{written}")
 

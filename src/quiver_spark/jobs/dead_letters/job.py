@@ -49,7 +49,7 @@ def report(
 
     `rows` does not count dead letters that were redriven or purged. `details` has the tables `topics`,
     `errors` (the `top` most frequent), `attempts` and `times` (by `bucket`). `where` is SQL over the columns of a
-    letter, `errors` are patterns of LIKE. With `out` the report is also written into that directory.
+    dead letter, `errors` are patterns of LIKE. With `out` the report is also written into that directory.
     """
     if bucket not in BUCKETS:
         raise InvalidRequest(problem=f"{bucket!r} is not a bucket; there are {' and '.join(BUCKETS)}")
@@ -82,8 +82,8 @@ def _reported(shown: dict[str, Any], found: DeadLetterRanges, watch: Stopwatch, 
         "messages_read": found.offsets,
         **shown,
     }
-    letters = sum(each["letters"] for each in topics)
-    summary = Summary(job="dead-letters report", rows=letters, seconds=watch.seconds(), details=details)
+    dead_letters = sum(each["letters"] for each in topics)
+    summary = Summary(job="dead-letters report", rows=dead_letters, seconds=watch.seconds(), details=details)
     if out is not None:
         paths = write_report(Path(out), summary.record(), shown)
         summary.files, summary.bytes = len(paths), sum(path.stat().st_size for path in paths)
@@ -141,7 +141,7 @@ def redrive(
             done = redriver.send_back(selected, bar)
     details = {"dry_run": dry_run, "topics": done.topics, "ids": done.ids, "gone": done.gone}
     details |= {"into": into, "run_id": run_id}
-    return Summary(job="dead-letters redrive", rows=done.letters, seconds=watch.seconds(), details=details)
+    return Summary(job="dead-letters redrive", rows=done.dead_letters, seconds=watch.seconds(), details=details)
 
 
 class _Plan:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Selected = Mapping[TopicAndPartition, IntervalSet]
 """The offsets of dead letters by topic and partition."""
 
-_BATCH_LETTERS = 5000
+_BATCH_MESSAGES = 5000
 _BATCH_BYTES = 16 * MIB
 _IDS_SHOWN = 10
 
@@ -47,11 +47,11 @@ class Redriven(msgspec.Struct):
     """Dead letters that no longer existed."""
 
     @property
-    def letters(self) -> int:
+    def dead_letters(self) -> int:
         return sum(self.topics.values())
 
     def add(self, topic: str, taken: TakenDeadLetters) -> None:
-        self.topics[topic] = self.topics.get(topic, 0) + taken.letter_count
+        self.topics[topic] = self.topics.get(topic, 0) + taken.dead_letter_count
         self.ids[topic] = [*self.ids.get(topic, []), *taken.ids][:_IDS_SHOWN]
         self.gone += len(taken.missing)
 
@@ -84,7 +84,7 @@ def _behind(offsets: IntervalSet | None, otherwise: int) -> int:
 
 def batch_size(bytes_each: float, rate: int | None) -> int:
     """The size of a request: it stays short, and with a rate it is at most what one second allows. Pure."""
-    most = min(_BATCH_LETTERS, int(_BATCH_BYTES / max(1.0, bytes_each)))
+    most = min(_BATCH_MESSAGES, int(_BATCH_BYTES / max(1.0, bytes_each)))
     return max(1, most if rate is None else min(most, rate))
 
 

@@ -57,11 +57,11 @@ def find_ranges(options: ReadOptions) -> DeadLetterRanges:
     try:
         names = dead_letter_topics(catalogue.names(), options.topics, options.pattern)
         extents = {name: catalogue.extent(name) for name in names}
-        pieces = _pieces(options, names)
+        known = _ranges_by_partition(options, names)
     finally:
         catalogue.close()
     ranges = [
-        pieces.get((name, number), Range(name, number, 0, 0))
+        known.get((name, number), Range(name, number, 0, 0))
         for name, extent in extents.items()
         for number in range(len(extent.latest))
     ]
@@ -87,14 +87,14 @@ def dead_letter_topics(there: Sequence[str], topics: Sequence[str], pattern: str
     return [name for name in found if name in wanted]
 
 
-def _pieces(options: ReadOptions, names: Sequence[str]) -> dict[TopicAndPartition, Range]:
+def _ranges_by_partition(options: ReadOptions, names: Sequence[str]) -> dict[TopicAndPartition, Range]:
     if not names:
         return {}
     chosen = options._replace(topics=tuple(names), pattern=None, fail_on_data_loss=False)
     found: dict[TopicAndPartition, Range] = {}
-    for piece in plan(chosen, cores=1):
-        known = found.get(piece[:2], Range(*piece[:4]))
-        found[piece[:2]] = Range(*piece[:2], min(known.start, piece.start), max(known.stop, piece.stop))
+    for slice_ in plan(chosen, cores=1):
+        known = found.get(slice_[:2], Range(*slice_[:4]))
+        found[slice_[:2]] = Range(*slice_[:2], min(known.start, slice_.start), max(known.stop, slice_.stop))
     return found
 
 
@@ -153,12 +153,12 @@ class DeadLetterReader(NamedTuple):
         """The dead letters of the tasks with these numbers."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for piece in self.tasks[number]:
-                    yield from self._letters(piece)
+                for slice_ in self.tasks[number]:
+                    yield from self._letters(slice_)
 
-    def _letters(self, piece: Slice) -> Iterator[pa.RecordBatch]:
-        removed = IntervalSet(self.removed.get(piece[:2], IntervalSet()).within(piece.start, piece.stop))
-        for messages in read_slice(piece, self.options, message_columns(self.columns)):
+    def _letters(self, slice_: Slice) -> Iterator[pa.RecordBatch]:
+        removed = IntervalSet(self.removed.get(slice_[:2], IntervalSet()).within(slice_.start, slice_.stop))
+        for messages in read_slice(slice_, self.options, message_columns(self.columns)):
             yield dead_letter_batch(without_removed(messages, removed), self.columns)
 
 

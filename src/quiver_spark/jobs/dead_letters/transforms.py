@@ -36,7 +36,7 @@ class Selection(NamedTuple):
     """A selection of dead letters: those that match every given condition; all when none is given."""
 
     where: str | None = None
-    """SQL over the columns of `letters`."""
+    """SQL over the columns of DEAD_LETTER_TYPES."""
     groups: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
@@ -59,8 +59,8 @@ class Selection(NamedTuple):
         return frame.where(self.where) if self.where else frame
 
 
-def letters(frame: "DataFrame", columns: Sequence[str] = DEAD_LETTER_COLUMNS) -> "DataFrame":
-    """Rows of dead-letter topics, with the columns of the source, as letters (see DEAD_LETTER_TYPES)."""
+def dead_letters(frame: "DataFrame", columns: Sequence[str] = DEAD_LETTER_COLUMNS) -> "DataFrame":
+    """Rows of dead-letter topics, with the columns of the source, as dead letters (see DEAD_LETTER_TYPES)."""
 
     def typed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return (dead_letter_batch(batch, columns) for batch in batches)

@@ -63,8 +63,8 @@ class LatencyTask(NamedTuple):
     def _stored(self, messages: Slice, start: int, end: int) -> StoredTimes:
         """The frames with these offsets, as far as they are still there; their headers are all that is read."""
         start, stop = max(start, messages.start), min(end, messages.stop)
-        piece = messages._replace(start=start, stop=max(start, stop))
-        return StoredTimes.of(stored.header for stored in stored_frames(piece, self.messages, lambda header: False))
+        slice_ = messages._replace(start=start, stop=max(start, stop))
+        return StoredTimes.of(stored.header for stored in stored_frames(slice_, self.messages, lambda header: False))
 
 
 def run(
@@ -139,9 +139,9 @@ def _shares(options: ReadOptions) -> list[PartitionInput]:
             journal, topic = journals.extent(name), messages.extent(name)
             for number, (start, stop) in enumerate(zip(journal.earliest, journal.latest, strict=True)):
                 if start < stop:
-                    piece = bounded(Slice(name, number, start, stop, journal.id), journal, fails=False)
+                    slice_ = bounded(Slice(name, number, start, stop, journal.id), journal, fails=False)
                     stored = Slice(name, number, topic.earliest[number], topic.latest[number], topic.id)
-                    inputs.append(PartitionInput(journals.completed(piece), messages.completed(stored)))
+                    inputs.append(PartitionInput(journals.completed(slice_), messages.completed(stored)))
     finally:
         journals.close()
         messages.close()

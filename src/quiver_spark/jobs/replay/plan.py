@@ -32,8 +32,8 @@ def batches(ranges: Sequence[Range], most_rows: int) -> Iterator[tuple[Range, ..
         while left:
             fronts = limit_rows(left, most_rows)
             yield tuple(Range(*front[:5]) for front in fronts if front.offsets)
-            rest = [piece._replace(start=front.stop) for piece, front in zip(left, fronts, strict=True)]
-            left = [piece for piece in rest if piece.offsets]
+            rest = [slice_._replace(start=front.stop) for slice_, front in zip(left, fronts, strict=True)]
+            left = [slice_ for slice_ in rest if slice_.offsets]
 
 
 def _one_after_the_other(ranges: Sequence[Range]) -> list[list[Range]]:

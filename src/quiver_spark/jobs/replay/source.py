@@ -39,11 +39,11 @@ class TopicSource:
 
     def ranges(self) -> list[Range]:
         found: dict[tuple[str, int], Range] = {}
-        for piece in plan(self.options, cores=1):
-            if self.partitions is None or piece.partition in self.partitions:
-                known = found.get(piece[:2], Range(*piece[:5]))
-                start, stop = min(known.start, piece.start), max(known.stop, piece.stop)
-                found[piece[:2]] = known._replace(start=start, stop=stop)
+        for slice_ in plan(self.options, cores=1):
+            if self.partitions is None or slice_.partition in self.partitions:
+                known = found.get(slice_[:2], Range(*slice_[:5]))
+                start, stop = min(known.start, slice_.start), max(known.stop, slice_.stop)
+                found[slice_[:2]] = known._replace(start=start, stop=stop)
         return list(found.values())
 
     def times(self) -> Times:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
-from blackbox.interleaving.final_state import FinalState, Letter, Stored
+from blackbox.interleaving.final_state import DeadLetter, FinalState, Stored
 from blackbox.interleaving.history import Event
 from blackbox.interleaving.scenario import GROUPS, Group
 
@@ -57,10 +57,10 @@ class Evidence:
         return found
 
     @cached_property
-    def letters(self) -> dict[tuple[str, str], list[Letter]]:
+    def dead_letters(self) -> dict[tuple[str, str], list[DeadLetter]]:
         """By group and message."""
-        found: dict[tuple[str, str], list[Letter]] = defaultdict(list)
-        for one in self.final.letters:
+        found: dict[tuple[str, str], list[DeadLetter]] = defaultdict(list)
+        for one in self.final.dead_letters:
             found[one.group, one.value].append(one)
         return found
 

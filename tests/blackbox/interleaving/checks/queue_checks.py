@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from blackbox.interleaving.checks.evidence import Evidence, Violation
-from blackbox.interleaving.final_state import Letter, Stored
+from blackbox.interleaving.final_state import DeadLetter, Stored
 from blackbox.interleaving.history import Event
 from blackbox.interleaving.scenario import MAX_ATTEMPTS, VISIBILITY_SECONDS, Group
 
@@ -17,11 +17,11 @@ def check_settled(evidence: Evidence) -> Iterator[Violation]:
             continue
         for one in evidence.stored_in(group.topic):
             events = evidence.by_group[group.name][one.value]
-            letters = evidence.letters.get((group.name, one.value), [])
-            if not _is_settled(events) and not letters:
+            dead_letters = evidence.dead_letters.get((group.name, one.value), [])
+            if not _is_settled(events) and not dead_letters:
                 yield _lost(group, one, events)
             if not evidence.resets(group.name):  # after which a message may be settled once more, and otherwise
-                yield from _account(evidence, group, one, events, letters)
+                yield from _account(evidence, group, one, events, dead_letters)
 
 
 def _is_settled(events: list[Event]) -> bool:
@@ -36,29 +36,31 @@ def _lost(group: Group, one: Stored, events: list[Event]) -> Violation:
 
 
 def _account(
-    evidence: Evidence, group: Group, one: Stored, events: list[Event], letters: list[Letter]
+    evidence: Evidence, group: Group, one: Stored, events: list[Event], dead_letters: list[DeadLetter]
 ) -> Iterator[Violation]:
     is_acked = any(event.what == "ack" and event.outcome == "ok" for event in events)
-    if len(letters) > 1:
-        yield Violation(one.value, f"is a dead letter of {group.name} {len(letters)} times")
-    if is_acked and letters:
-        yield Violation(one.value, f"was acked in {group.name} and is a dead letter: {letters}")
-    if not letters and any(event.what == "reject" and event.outcome == "ok" for event in events):
+    if len(dead_letters) > 1:
+        yield Violation(one.value, f"is a dead letter of {group.name} {len(dead_letters)} times")
+    if is_acked and dead_letters:
+        yield Violation(one.value, f"was acked in {group.name} and is a dead letter: {dead_letters}")
+    if not dead_letters and any(event.what == "reject" and event.outcome == "ok" for event in events):
         yield Violation(one.value, f"was rejected in {group.name} and is no dead letter")
-    for letter in letters:
-        yield from _cause(evidence, group, one, events, letter)
+    for dead_letter in dead_letters:
+        yield from _cause(evidence, group, one, events, dead_letter)
 
 
-def _cause(evidence: Evidence, group: Group, one: Stored, events: list[Event], letter: Letter) -> Iterator[Violation]:
+def _cause(
+    evidence: Evidence, group: Group, one: Stored, events: list[Event], dead_letter: DeadLetter
+) -> Iterator[Violation]:
     publish = evidence.publishes.get(one.value)
-    if letter.reason == "rejected":
+    if dead_letter.reason == "rejected":
         has_cause = any(event.what == "reject" and event.may_count for event in events)
-    elif letter.reason == "expired":
+    elif dead_letter.reason == "expired":
         has_cause = publish is not None and "ttl" in publish.details
     else:
-        has_cause = letter.attempts >= MAX_ATTEMPTS
+        has_cause = dead_letter.attempts >= MAX_ATTEMPTS
     if not has_cause:
-        yield Violation(one.value, f"is a dead letter of {group.name} without a reason: {letter}")
+        yield Violation(one.value, f"is a dead letter of {group.name} without a reason: {dead_letter}")
 
 
 def check_acked_stays_acked(evidence: Evidence) -> Iterator[Violation]:
@@ -138,7 +140,7 @@ def check_key_order(evidence: Evidence) -> Iterator[Violation]:
 def _check_lane(evidence: Evidence, group: Group, lane: list[Stored]) -> Iterator[Violation]:
     of_group = evidence.by_group[group.name]
     for before, after in pairwise(lane):
-        if evidence.letters.get((group.name, before.value)):
+        if evidence.dead_letters.get((group.name, before.value)):
             continue  # when it died is not known
         acks = [event for event in of_group[before.value] if event.what == "ack" and event.may_count]
         first_ack = min((event.began for event in acks), default=float("inf"))

@@ -75,9 +75,11 @@ def check_copies(evidence: Evidence) -> Iterator[Violation]:
             continue
         for one in evidence.stored_in(group.topic):
             copies = evidence.stored.get(f"{group.name}:{one.value}", [])
-            letters = evidence.letters.get((group.name, one.value), [])
-            if len(copies) + len(letters) != 1:
-                yield Violation(one.value, f"{group.name} made {len(copies)} copies, {len(letters)} dead letters")
+            dead_letters = evidence.dead_letters.get((group.name, one.value), [])
+            if len(copies) + len(dead_letters) != 1:
+                yield Violation(
+                    one.value, f"{group.name} made {len(copies)} copies, {len(dead_letters)} dead letters"
+                )
 
 
 def check_producer_order(evidence: Evidence) -> Iterator[Violation]:

@@ -18,7 +18,7 @@ def check_all_read(evidence: Evidence) -> Iterator[Violation]:
             continue
         for one in evidence.stored_in(group.topic):
             deliveries = [event for event in evidence.by_group[group.name][one.value] if event.what == "deliver"]
-            is_dead = group.kind != "stream" and evidence.letters.get((group.name, one.value))
+            is_dead = group.kind != "stream" and evidence.dead_letters.get((group.name, one.value))
             if not deliveries and not is_dead:
                 yield Violation(one.value, f"never came to {group.name}: {one.partition}@{one.offset}")
             if not deliveries or is_dead:
@@ -103,7 +103,7 @@ def check_committed_was_read(evidence: Evidence) -> Iterator[Violation]:
 
 def _first_given(evidence: Evidence, group: Group) -> dict[str, float]:
     """When each message was given to a member first. What has died may have done so without that."""
-    found = {one.value: 0.0 for one in evidence.final.letters if one.group == group.name}
+    found = {one.value: 0.0 for one in evidence.final.dead_letters if one.group == group.name}
     for name, events in evidence.by_group[group.name].items():
         times = [event.began for event in events if event.what == "deliver"]
         if times:

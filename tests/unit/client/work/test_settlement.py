@@ -4,13 +4,14 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.settlement import Decision, gather, refusals
 from quiver.model.errors import LeaseLost, SettleInOrder
-from quiver.model.settlement import ACK, NACK, REJECT
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
 from quiver.protocol.queue_messages import ReceivedRun, RefusedRun, SettledPart
 from quiver.records.build import build_frame
 
@@ -98,7 +99,7 @@ def test_refusals_name_their_messages():
     run = run_of(1)
     [part] = gather([done(run, 3), done(run, 4), done(run, 9)])
     answer = SettledPart([RefusedRun(4, 10, "lease_lost", "gone"), RefusedRun(3, 4, "settle_in_order", "first")])
-    found = list(refusals(part, answer, 1.0))
+    found = list(refusals(part, answer))
     assert [(refusal.start, refusal.end, type(refusal.error)) for refusal in found] == [
         (4, 5, LeaseLost),
         (9, 10, LeaseLost),
@@ -107,12 +108,44 @@ def test_refusals_name_their_messages():
     assert "jobs-0 offset 4" in found[0].error.message
 
 
-def test_a_repeat_that_finds_its_lease_settled_was_heard_before_unless_its_time_was_over():
-    run = run_of(1)
-    [part] = gather([done(run, 0)])
-    answer = SettledPart([RefusedRun(0, 1, "lease_lost", "gone")])
+def answer_of(*, is_settled: bool) -> SettledPart:
+    return SettledPart([RefusedRun(0, 1, "lease_lost", "gone", is_settled=is_settled)])
+
+
+@pytest.mark.parametrize("action", [ACK, NACK, REJECT, EXTEND])
+def test_a_first_request_without_a_lease_is_refused(action: int):
+    [part] = gather([Decision(action, [(run_of(1), 0, 1)])])
+    for is_settled in (False, True):
+        assert len(list(refusals(part, answer_of(is_settled=is_settled)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("action", "is_settled", "is_refused"),
+    [
+        (ACK, True, False),
+        (ACK, False, True),
+        (REJECT, True, False),
+        (REJECT, False, True),
+        (NACK, True, False),
+        (NACK, False, False),
+        (EXTEND, True, True),
+        (EXTEND, False, True),
+    ],
+)
+def test_a_repeat_without_a_lease_is_no_failure_if_what_it_asked_for_is_so(
+    action: int, is_settled: bool, is_refused: bool
+):
+    [part] = gather([Decision(action, [(run_of(1), 0, 1)])])
     part.is_repeat = True
-    assert list(refusals(part, answer, run.expires_at - 1)) == []
-    assert len(list(refusals(part, answer, run.expires_at + 1))) == 1
-    part.is_repeat = False
-    assert len(list(refusals(part, answer, run.expires_at - 1))) == 1
+    assert part.request().is_repeat
+    assert bool(list(refusals(part, answer_of(is_settled=is_settled)))) is is_refused
+
+
+def test_of_a_repeat_only_what_is_not_settled_is_lost():
+    run = run_of(1)
+    [part] = gather([done(run, offset) for offset in range(6)])
+    part.is_repeat = True
+    answer = SettledPart(
+        [RefusedRun(0, 2, "lease_lost", "", is_settled=True), RefusedRun(2, 5, "lease_lost", "", is_settled=False)]
+    )
+    assert [(refusal.start, refusal.end) for refusal in refusals(part, answer)] == [(2, 5)]

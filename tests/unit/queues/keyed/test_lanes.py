@@ -71,7 +71,7 @@ class Lanes:
 
 
 def refusals(settlement: Settlement) -> dict[int, str]:
-    return {start: error.code for start, _, error in settlement.refused}
+    return {start: error.code for start, _, error, _ in settlement.refused}
 
 
 def test_a_key_is_delivered_in_order_with_one_lease_at_a_time() -> None:

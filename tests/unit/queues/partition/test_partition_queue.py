@@ -232,34 +232,34 @@ async def test_moves_are_repeated_until_they_succeed_and_left_open_ones_go_on_af
 
 
 async def test_nothing_dies_out_of_a_dead_letter_topic() -> None:
-    letters = QueuePartition(topic="jobs.dlq")
-    await letters.open()
-    await letters.begin()
-    await letters.publish(*numbered(2))
-    [run] = await letters.receive()
-    assert (await letters.settle(run, REJECT)).refused == []
-    assert await letters.receive() == []
-    assert letters.partition_queue.outbox.open == {}
-    await letters.restart()
-    assert await letters.receive() == []
-    await letters.close()
+    dead_letters = QueuePartition(topic="jobs.dlq")
+    await dead_letters.open()
+    await dead_letters.begin()
+    await dead_letters.publish(*numbered(2))
+    [run] = await dead_letters.receive()
+    assert (await dead_letters.settle(run, REJECT)).refused == []
+    assert await dead_letters.receive() == []
+    assert dead_letters.partition_queue.outbox.open == {}
+    await dead_letters.restart()
+    assert await dead_letters.receive() == []
+    await dead_letters.close()
 
 
-async def test_removed_letters_reach_nobody() -> None:
-    letters = QueuePartition(topic="jobs.dlq")
-    await letters.open()
-    await letters.begin()
-    await letters.publish(*numbered(10))
-    [held] = await letters.receive(3)
-    await letters.partition_queue.remove_dead_letters([(2, 4), (6, 7)], [])
-    assert offsets(await letters.receive(5)) == [4, 5, 7]
-    await letters.settle(held, NACK, delay_ms=0)
-    assert offsets(await letters.receive()) == [0, 1, 8, 9]
-    await letters.kill()
-    assert list(letters.partition_queue.removed) == [(2, 4), (6, 7)]
-    await letters.begin(8)
-    assert offsets(await letters.receive(group=8)) == [0, 1, 4, 5, 7, 8, 9]
-    await letters.close()
+async def test_removed_dead_letters_reach_nobody() -> None:
+    dead_letters = QueuePartition(topic="jobs.dlq")
+    await dead_letters.open()
+    await dead_letters.begin()
+    await dead_letters.publish(*numbered(10))
+    [held] = await dead_letters.receive(3)
+    await dead_letters.partition_queue.remove_dead_letters([(2, 4), (6, 7)], [])
+    assert offsets(await dead_letters.receive(5)) == [4, 5, 7]
+    await dead_letters.settle(held, NACK, delay_ms=0)
+    assert offsets(await dead_letters.receive()) == [0, 1, 8, 9]
+    await dead_letters.kill()
+    assert list(dead_letters.partition_queue.removed) == [(2, 4), (6, 7)]
+    await dead_letters.begin(8)
+    assert offsets(await dead_letters.receive(group=8)) == [0, 1, 4, 5, 7, 8, 9]
+    await dead_letters.close()
 
 
 async def test_what_does_not_fit_is_to_be_had_again_and_does_not_count(jobs: QueuePartition) -> None:

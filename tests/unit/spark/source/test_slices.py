@@ -20,7 +20,7 @@ def _slices(draw: st.DrawFn) -> list[Slice]:
 
 
 def _covered(slices: list[Slice]) -> dict[int, list[tuple[int, int]]]:
-    """By partition, the borders of what is covered, with pieces that touch joined."""
+    """By partition, the borders of what is covered, with slices that touch joined."""
     covered: dict[int, list[tuple[int, int]]] = {}
     for each in slices:
         parts = covered.setdefault(each.partition, [])
@@ -45,9 +45,9 @@ def test_slices_cover_exactly_what_was_cut(slices: list[Slice], cores: int, leas
 
 @given(_slices(), st.integers(1, 16))
 def test_packing_keeps_order_and_loses_nothing(slices: list[Slice], cores: int) -> None:
-    pieces = cut(slices, cores=cores)
-    groups = pack(pieces, cores=cores)
-    assert [each for group in groups for each in group] == pieces
+    parts = cut(slices, cores=cores)
+    groups = pack(parts, cores=cores)
+    assert [each for group in groups for each in group] == parts
     assert all(groups)
     for group in groups:
         assert len(group) == 1 or sum(each.size_bytes for each in group) <= SLICE_BYTES

@@ -28,7 +28,7 @@ _Request = Callable[
 ]
 
 _SLICE = 5000
-"""Letters that one request takes: a long redrive is many short requests."""
+"""Dead letters that one request takes: a long redrive is many short requests."""
 _IDS_KEPT = 1000
 
 
@@ -60,14 +60,14 @@ class DeadLetters:
             newest_first,
         )
         answer = (self._broker.call(request)).answer
-        if not isinstance(answer, messages.Letters):
+        if not isinstance(answer, messages.DeadLetters):
             raise unexpected(answer)
-        return DeadLetterPage(answer.letters, answer.total, cursor_text(answer.next))
+        return DeadLetterPage(answer.dead_letters, answer.total, cursor_text(answer.next))
 
     def get(self, topic: str, id: DeadLetterRef) -> DeadLetter:
-        """One letter; DeadLetterNotFound."""
-        for letter in self.list(topic, ids=[id]):
-            return letter
+        """One dead letter; DeadLetterNotFound."""
+        for dead_letter in self.list(topic, ids=[id]):
+            return dead_letter
         raise DeadLetterNotFound(id=str(id), topic=topic)
 
     def redrive(
@@ -79,7 +79,7 @@ class DeadLetters:
         dry_run: bool = False,
         **options: Unpack[DeadLetterOptions],
     ) -> TakenDeadLetters:
-        """Sends letters back to the topic and partition they came from, or to another topic: each once.
+        """Sends dead letters back to the topic and partition they came from, or to another topic: each once.
 
         Without filters (see `list`) all that are there now; with `limit` the oldest of them.
         """
@@ -96,7 +96,7 @@ class DeadLetters:
     def purge(
         self, topic: str, *, limit: int | None = None, dry_run: bool = False, **options: Unpack[DeadLetterOptions]
     ) -> TakenDeadLetters:
-        """Removes letters for good: all that are there now, or those that fit (see `list`)."""
+        """Removes dead letters for good: all that are there now, or those that fit (see `list`)."""
         name = check_name(topic)
         return self._take(
             lambda chosen, count, after: messages.PurgeDeadLetters(name, chosen, count, dry_run, after),
@@ -105,7 +105,7 @@ class DeadLetters:
         )
 
     def removed(self, topic: str) -> dict[int, IntervalSet]:
-        """Offsets that are no letters any more, because they were sent back or purged, by partition.
+        """Offsets that are no dead letters any more, because they were sent back or purged, by partition.
 
         Only those that the log of the dead-letter topic still has: for readers of that log.
         """
@@ -127,18 +127,18 @@ class DeadLetters:
         taken = TakenDeadLetters(0, [], [])
         after: DeadLetterCursor | None = None
         while True:
-            left = None if limit is None else limit - taken.letter_count
+            left = None if limit is None else limit - taken.dead_letter_count
             count = left if chosen.ids is not None else _SLICE if left is None else min(left, _SLICE)
             # A repeat of a request that has a limit could take more than that.
             answer = (self._broker.call(request(chosen, count, after), repeatable=limit is None)).answer
             if not isinstance(answer, messages.TakenDeadLetters):
                 raise unexpected(answer)
             taken = TakenDeadLetters(
-                taken.letter_count + answer.count,
+                taken.dead_letter_count + answer.count,
                 [*taken.ids, *id_texts(answer.ids)][:_IDS_KEPT],
                 id_texts(answer.missing),
             )
-            if answer.next is None or taken.letter_count == limit:
+            if answer.next is None or taken.dead_letter_count == limit:
                 return taken
             if after is None and (chosen.to_time_ms is None or chosen.to_time_ms > answer.at_ms):
                 chosen = msgspec.structs.replace(chosen, to_time_ms=answer.at_ms)

@@ -223,7 +223,8 @@ class Settler:
 
     def _settled(self, part: Part, answer: SettledPart, sent_at: float) -> None:
         again = Part(part.decision)
-        for refusal in refusals(part, answer, self.clock.monotonic()):
+        again.is_repeat = True  # a broker that shuts down may have written what it could not confirm
+        for refusal in refusals(part, answer):
             if refusal.error.retryable and not part.is_renewal:
                 self._last_error = refusal.error
                 again.add(refusal[:3], refusal.decision)
@@ -275,7 +276,7 @@ class Settler:
         request.parts = [part for part in request.parts if not part.is_renewal]
         if error.retryable and not self._broker.is_closed:
             for part in request.parts:
-                part.is_repeat |= was_sent and isinstance(error, ConnectionLost)
+                part.is_repeat |= was_sent
             with self._mutex:
                 self._returned.append(request)
         else:

@@ -148,7 +148,7 @@ class ScheduleRoutes:
 
     async def list(self, request: Request) -> Response:
         query = request.query(ListQuery)
-        states = self._broker.schedules.list()
+        states = await self._broker.schedules.list()
         end = len(states) if query.limit is None else query.skip + query.limit
         return Response(
             ScheduleListResponse(
@@ -163,7 +163,7 @@ class ScheduleRoutes:
         return Response(_response(await self._broker.schedules.add(wanted.schedule(request.media))), 201)
 
     async def describe(self, request: Request) -> Response:
-        return Response(_response(self._broker.schedules.get(_name_of(request))))
+        return Response(_response(await self._broker.schedules.get(_name_of(request))))
 
     async def alter(self, request: Request) -> Response:
         name = _name_of(request)

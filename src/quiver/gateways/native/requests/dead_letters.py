@@ -9,7 +9,7 @@ from quiver.dead_letters.service import MAX_LIMIT, DeadLettersTaken
 from quiver.model.dead_letter import DeadLetterId
 from quiver.model.errors import InvalidRequest
 from quiver.protocol.dead_letter_messages import (
-    Letters,
+    DeadLetters,
     ListDeadLetters,
     ListRemovedDeadLetters,
     PurgeDeadLetters,
@@ -29,7 +29,7 @@ async def _list(broker: Broker, request: ListDeadLetters) -> Message:
         limit=min(request.limit, MAX_LIMIT),
         skip=request.skip,
     )
-    return Letters(page.letters, page.total, page.next)
+    return DeadLetters(page.dead_letters, page.total, page.next)
 
 
 async def _redrive(broker: Broker, request: RedriveDeadLetters) -> Message:
@@ -55,7 +55,7 @@ async def _purge(broker: Broker, request: PurgeDeadLetters) -> Message:
 
 
 async def _list_removed(broker: Broker, request: ListRemovedDeadLetters) -> Message:
-    page = broker.dead_letters.removed(request.topic, DeadLetterId(*request.start))
+    page = await broker.dead_letters.removed(request.topic, DeadLetterId(*request.start))
     return RemovedDeadLetters(page.runs, page.next)
 
 
@@ -66,7 +66,7 @@ def _check_limit(limit: int | None) -> None:
 
 def _response(taken: DeadLettersTaken, at_ms: int) -> TakenDeadLetters:
     return TakenDeadLetters(
-        taken.letter_count,
+        taken.dead_letter_count,
         [(id.partition, id.offset) for id in taken.ids],
         [(id.partition, id.offset) for id in taken.missing],
         taken.next,

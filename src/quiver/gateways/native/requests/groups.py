@@ -68,7 +68,7 @@ async def _assignment(broker: Broker, group: str, view: MemberView) -> MemberAss
     async for part in paced(sorted(view.assigned)):
         name = broker.streams.topic_name(part.topic_id)
         if name is not None:
-            offset = broker.streams.next_offset(group, part)
+            offset = await broker.streams.next_offset(group, part)
             assigned.append(AssignedPart(part.topic_id, name, part.partition, offset))
     return MemberAssignment(
         view.member_id,

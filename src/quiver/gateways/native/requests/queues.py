@@ -88,7 +88,8 @@ async def _settle(broker: Broker, request: Settle) -> Message:
 
 def _settled(settlement: Settlement) -> SettledPart:
     refused = [
-        RefusedRun(start, end, error.code, error.message, error.retryable) for start, end, error in settlement.refused
+        RefusedRun(start, end, error.code, error.message, error.retryable, is_settled)
+        for start, end, error, is_settled in settlement.refused
     ]
     return SettledPart(refused, settlement.until_ms)
 

@@ -35,8 +35,10 @@ async def _add(broker: Broker, request: AddSchedule) -> Message:
 
 
 async def _list(broker: Broker, request: ListSchedules) -> Message:
-    schedules = broker.schedules
-    found = schedules.list() if request.name is None else [schedules.get(request.name)]
+    if request.name is None:
+        found = await broker.schedules.list()
+    else:
+        found = [await broker.schedules.get(request.name)]
     return ScheduleList([_info(state) for state in found])
 
 

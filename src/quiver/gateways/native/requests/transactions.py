@@ -32,7 +32,7 @@ async def _init(broker: Broker, request: InitTransactions) -> Message:
 
 
 async def _begin(broker: Broker, request: BeginTransaction) -> Message:
-    return Transaction(broker.transactions.begin(request.producer_id, request.epoch))
+    return Transaction(await broker.transactions.begin(request.producer_id, request.epoch))
 
 
 async def _add_offsets(broker: Broker, request: AddOffsets) -> Message:
@@ -63,16 +63,16 @@ async def _abort(broker: Broker, request: AbortTransaction) -> Message:
 async def _list(broker: Broker, request: ListTransactions) -> Message:
     if request.limit < 1 or request.skip < 0:
         raise InvalidRequest(problem="limit is 1 or more, and skip 0 or more")
-    found, total = broker.transactions.list(skip=request.skip, limit=min(request.limit, _MAX_LISTED))
+    found, total = await broker.transactions.list(skip=request.skip, limit=min(request.limit, _MAX_LISTED))
     return TransactionList(list(found), total)
 
 
 async def _describe(broker: Broker, request: DescribeTransaction) -> Message:
-    return Transaction(broker.transactions.describe(request.transactional_id, request.producer_id))
+    return Transaction(await broker.transactions.describe(request.transactional_id, request.producer_id))
 
 
 async def _stats(broker: Broker, request: GetTransactionStats) -> Message:
-    return TransactionStats(*broker.transactions.stats())
+    return TransactionStats(*await broker.transactions.stats())
 
 
 TRANSACTION_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {

@@ -5,10 +5,22 @@ A lane changes its place in steps: `withdraw` it, change it, `offer` it. What wa
 """
 
 from collections import deque
+from collections.abc import Iterator
 from heapq import heappop, heappush, nlargest
 from itertools import chain, islice
 
-from quiver.queues.state.keyed.lane import DUE, HELD, LEVEL_MASK, NOTHING, PAUSED, READY, Lane, Lease, LeasedRange
+from quiver.queues.state.keyed.lane import (
+    DUE,
+    HELD,
+    LEVEL_BITS,
+    LEVEL_MASK,
+    NOTHING,
+    PAUSED,
+    READY,
+    Lane,
+    Lease,
+    LeasedRange,
+)
 from quiver.queues.state.keyed.lane_index import LaneIndex
 from quiver.queues.state.port import LEVELS, Run
 from quiver.structures.ordered_pairs import LOWEST, OrderedPairs
@@ -138,6 +150,13 @@ class LaneTable:
         fronts = [index.lowest for index in (*self.ready, self.blocked)]
         fronts += [runs[0][0] for runs in self.unkeyed if runs]
         return min((front for front in fronts if front != NOTHING), default=position)
+
+    def unsettled_ranges(self) -> Iterator[Run]:
+        """Everything that was read and is not settled, in no order."""
+        for lane in chain(self.lanes.values(), self.loose):
+            yield from ((part.start, part.end) for part in lane.ranges())
+            yield from ((place >> LEVEL_BITS, (place >> LEVEL_BITS) + 1) for place in lane.waiting())
+        yield from chain.from_iterable(self.unkeyed)
 
     def blocked_keys(self, limit: int) -> list[tuple[bytes, int]]:
         """Keys with messages behind one that cannot be had now, and how many; most first.

@@ -197,6 +197,16 @@ class LaneState:
         floor, lowest = self._floor(), self._lanes.unsettled.lowest
         return floor if lowest == NOTHING else min(floor, lowest)
 
+    def settled(self, runs: Sequence[Run], level: int) -> IntervalSet:
+        table = self._open()
+        found = IntervalSet((start, min(end, self._position)) for start, end in runs if start < self._position)
+        for start, end in runs:
+            for passed in self._passed.within(start, end):
+                found.add(*passed)
+        for start, end in table.unsettled_ranges():
+            found.remove(start, end)
+        return found
+
     # counts
 
     def held_by(self) -> dict[str, int]:

@@ -292,6 +292,14 @@ class UnorderedState:
                 return min(start, *positions)
         return min(positions)
 
+    def settled(self, runs: Sequence[Run], level: int) -> IntervalSet:
+        taken = self._taken_positions()[self._queue_of_level[level]]
+        found = IntervalSet((start, min(end, taken)) for start, end in runs if start < taken)
+        for start, end in runs:
+            for entry in self._in_flight.unsettled.overlapping(start, end):
+                found.remove(entry.start, entry.end)
+        return found
+
     # counts
 
     def held_by(self) -> dict[str, int]:

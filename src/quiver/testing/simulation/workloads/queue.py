@@ -31,7 +31,7 @@ class QueueWorkload:
         self._workers = chance.randint(1, 3)
         self._keys: dict[str, tuple[int, int, str]] = {}
         """Partition, offset and key of each stored message."""
-        self._letters: dict[tuple[str, str], list[str]] = defaultdict(list)
+        self._dead_letters: dict[tuple[str, str], list[str]] = defaultdict(list)
         """By group and value: the reasons."""
 
     async def prepare(self, process: ClientProcess) -> None:
@@ -61,8 +61,10 @@ class QueueWorkload:
         after: str | None = None
         while True:
             page = await process.client.dead_letters.list(TOPIC, after=after)
-            for letter in page:
-                self._letters[letter.group, bytes(letter.value or b"").decode()].append(letter.reason)
+            for dead_letter in page:
+                self._dead_letters[dead_letter.group, bytes(dead_letter.value or b"").decode()].append(
+                    dead_letter.reason
+                )
             after = page.next
             if after is None:
                 return
@@ -159,18 +161,18 @@ class QueueWorkload:
         yield from self._check_key_order(by_message)
 
     def _check_settled(self, group: str, value: str, events: list[Event]) -> Iterator[Violation]:
-        letters = self._letters.get((group, value), [])
+        dead_letters = self._dead_letters.get((group, value), [])
         acks = [event for event in events if event.what == "ack"]
         rejects = [event for event in events if event.what == "reject"]
-        if not letters and not any(ack.may_count for ack in acks):
+        if not dead_letters and not any(ack.may_count for ack in acks):
             yield Violation(f"{value} is lost in {group}: neither acked nor a dead letter", value)
-        if len(letters) > 1:
-            yield Violation(f"{value} is a dead letter of {group} {len(letters)} times: {letters}", value)
-        if letters and any(ack.outcome == "ok" for ack in acks):
-            yield Violation(f"{value} was acked in {group} and is a dead letter ({letters[0]})", value)
-        if not letters and any(reject.outcome == "ok" for reject in rejects):
+        if len(dead_letters) > 1:
+            yield Violation(f"{value} is a dead letter of {group} {len(dead_letters)} times: {dead_letters}", value)
+        if dead_letters and any(ack.outcome == "ok" for ack in acks):
+            yield Violation(f"{value} was acked in {group} and is a dead letter ({dead_letters[0]})", value)
+        if not dead_letters and any(reject.outcome == "ok" for reject in rejects):
             yield Violation(f"{value} was rejected in {group} and is no dead letter", value)
-        if letters == ["rejected"] and not any(reject.may_count for reject in rejects):
+        if dead_letters == ["rejected"] and not any(reject.may_count for reject in rejects):
             yield Violation(f"{value} is a dead letter of {group} that nobody rejected", value)
 
     def _check_acked(self, group: str, value: str, events: list[Event]) -> Iterator[Violation]:
@@ -197,7 +199,7 @@ class QueueWorkload:
                 earlier.append(value)
 
     def _is_over_by(self, delivery: Event, events: list[Event], value: str) -> bool:
-        if self._letters.get(("keyed", value)):
+        if self._dead_letters.get(("keyed", value)):
             return True  # when it died is not known
         return any(
             (event.what == "ack" and event.may_count and event.began <= delivery.began)

@@ -32,13 +32,13 @@ class CompareTask(NamedTuple):
     archived: ArchivedPartition
     file: LakeFile
     root: str
-    piece: Slice
+    slice: Slice
     options: ReadOptions
     limit: int
 
     def answer(self) -> Findings:
         unknown: list[Span] = []
-        log = _dated(_readable(self.piece, self.options, unknown), self.file.date)
+        log = _dated(_readable(self.slice, self.options, unknown), self.file.date)
         findings = Findings(limit=self.limit)
         try:
             findings.add_all(self._differences(log, unknown))
@@ -85,7 +85,7 @@ class CompareTask(NamedTuple):
         yield from self._of("lake-extra", theirs[1:][theirs[1:] == theirs[:-1]], "the file has it twice")
         if self.archived.is_compacted:
             return
-        extra = np.setdiff1d(theirs[(theirs >= self.piece.start) & (theirs < self.piece.stop)], ours)
+        extra = np.setdiff1d(theirs[(theirs >= self.slice.start) & (theirs < self.slice.stop)], ours)
         for start, stop in unknown:
             extra = extra[(extra < start) | (extra >= stop)]
         yield from self._of("lake-extra", extra, "the file has it, and the log has not")
@@ -128,17 +128,17 @@ def _up_to(
     return rows.slice(0, count), rest.to_batches() if rest.num_rows else []
 
 
-def _readable(piece: Slice, options: ReadOptions, unknown: list[Span]) -> Iterator[pa.RecordBatch]:
+def _readable(slice_: Slice, options: ReadOptions, unknown: list[Span]) -> Iterator[pa.RecordBatch]:
     """The messages of a slice; what is damaged or gone is left out and noted."""
-    offset = piece.start
-    while offset < piece.stop:
+    offset = slice_.start
+    while offset < slice_.stop:
         try:
-            for batch in read_slice(piece._replace(start=offset), options, _COLUMNS):
+            for batch in read_slice(slice_._replace(start=offset), options, _COLUMNS):
                 yield batch
                 offset = batch.column("offset")[-1].as_py() + 1
             return
         except (CorruptData, OffsetOutOfRange) as error:
-            stop = after_error(error, piece, offset)
+            stop = after_error(error, slice_, offset)
             unknown.append((offset, stop))
             offset = stop
 

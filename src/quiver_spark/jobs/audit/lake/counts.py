@@ -40,15 +40,15 @@ class LakeAnswer(msgspec.Struct, kw_only=True):
 class CountTask(NamedTuple):
     """Counts the messages of a slice, between some offsets; the first is its start and the last its stop."""
 
-    piece: Slice
+    slice: Slice
     borders: tuple[int, ...]
     options: ReadOptions
 
     def answer(self) -> LakeAnswer:
         counts, unknown = MessageCounts(self.borders), list[Span]()
-        for stored in readable_frames(self.piece, self.options, counts.needs_body, unknown):
+        for stored in readable_frames(self.slice, self.options, counts.needs_body, unknown):
             try:
-                counts.add(stored.header, lambda stored=stored: opened(self.piece, stored))  # type: ignore[misc]
+                counts.add(stored.header, lambda stored=stored: opened(self.slice, stored))  # type: ignore[misc]
             except CorruptData:
                 unknown.append((stored.header.base_offset, stored.header.next_offset))
         found = [(self.borders[place], day, count) for (place, day), count in counts.found.items()]
@@ -102,26 +102,26 @@ def _rows(header: FrameHeader, frame: OpenFrame | None) -> tuple[_Integers, _Int
 
 
 def readable_frames(
-    piece: Slice, options: ReadOptions, wants_body: Callable[[FrameHeader], bool], unknown: list[Span]
+    slice_: Slice, options: ReadOptions, wants_body: Callable[[FrameHeader], bool], unknown: list[Span]
 ) -> Iterator[StoredFrame]:
     """The frames of a slice with messages that count. What is damaged or gone is left out and noted in `unknown`."""
-    offset = piece.start
-    while offset < piece.stop:
+    offset = slice_.start
+    while offset < slice_.stop:
         try:
-            for stored in stored_frames(piece._replace(start=offset), options, wants_body):
+            for stored in stored_frames(slice_._replace(start=offset), options, wants_body):
                 yield stored
                 offset = max(offset, stored.header.next_offset)
             return
         except (CorruptData, OffsetOutOfRange) as error:
-            stop = after_error(error, piece, offset)
+            stop = after_error(error, slice_, offset)
             unknown.append((offset, stop))
             offset = stop
 
 
-def after_error(error: QuiverError, piece: Slice, offset: int) -> int:
+def after_error(error: QuiverError, slice_: Slice, offset: int) -> int:
     """Where a slice is read on. A slice from files knows its aborted transactions from its start on only."""
-    found = None if piece.aborted else goes_on_at(error)
-    return piece.stop if found is None else max(offset + 1, found)
+    found = None if slice_.aborted else goes_on_at(error)
+    return slice_.stop if found is None else max(offset + 1, found)
 
 
 class FileTask(NamedTuple):

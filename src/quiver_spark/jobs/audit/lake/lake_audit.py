@@ -103,10 +103,10 @@ class LakeAudit:
         if not archived.files or start >= stop:
             return
         borders = {border for file in archived.files for border in (file.start, file.stop, archived.position or 0)}
-        for piece in cut([self._slice(archived, start, stop)], cores=self._cores):
-            inside = [border for border in borders if piece.start < border < piece.stop]
-            task_borders = (piece.start, *sorted(inside), piece.stop)
-            yield CountTask(self._catalogue.completed(piece), task_borders, self._options)
+        for slice_ in cut([self._slice(archived, start, stop)], cores=self._cores):
+            inside = [border for border in borders if slice_.start < border < slice_.stop]
+            task_borders = (slice_.start, *sorted(inside), slice_.stop)
+            yield CountTask(self._catalogue.completed(slice_), task_borders, self._options)
 
     def _slice(self, archived: ArchivedPartition, start: int, stop: int) -> Slice:
         topic = self._stable[archived.topic]
@@ -121,7 +121,7 @@ class LakeAudit:
         for task, answer in zip(tasks, answers, strict=True):
             reports |= {report.path: report for report in answer.files}
             if isinstance(task, CountTask):
-                place = task.piece.topic, task.piece.partition
+                place = task.slice.topic, task.slice.partition
                 unknown.setdefault(place, []).extend(answer.unknown)
                 counts.setdefault(place, {}).update(
                     {(begin, date_of(day)): count for begin, day, count in answer.counts}

@@ -26,12 +26,12 @@ _GOES_ON = re.compile(r"reading can go on at offset (\d+)")
 
 
 def audit_slice(
-    piece: Slice, options: ReadOptions, rules: GapRules, limit: int, *, is_first: bool = True
+    slice_: Slice, options: ReadOptions, rules: GapRules, limit: int, *, is_first: bool = True
 ) -> RangeReport:
     """The frames that begin in a slice. The first slice of a partition also has the one that its start lies in."""
-    checks = RangeChecks(piece.topic, piece.partition, rules, floor=piece.start, limit=limit)
+    checks = RangeChecks(slice_.topic, slice_.partition, rules, floor=slice_.start, limit=limit)
     client = broker_client(options.bootstrap, options.timeout_seconds)
-    return _SliceWalk(piece, options, client, checks, is_first=is_first).run()
+    return _SliceWalk(slice_, options, client, checks, is_first=is_first).run()
 
 
 def goes_on_at(error: QuiverError) -> int | None:
@@ -46,29 +46,29 @@ def goes_on_at(error: QuiverError) -> int | None:
 class _SliceWalk:
     def __init__(
         self,
-        piece: Slice,
+        slice_: Slice,
         options: ReadOptions,
         client: quiver.Client,
         checks: RangeChecks,
         *,
         is_first: bool,
     ) -> None:
-        self._piece = piece
+        self._slice = slice_
         self._fetch_bytes = options.fetch_bytes
         self._client = client
         self._checks = checks
-        self._offset = piece.start
+        self._offset = slice_.start
         self._takes_straddling = is_first
         self._has_begun = False
 
     def run(self) -> RangeReport:
         is_gone = False
-        while self._offset < self._piece.stop and not is_gone:
+        while self._offset < self._slice.stop and not is_gone:
             try:
                 self._take(self._fetch())
             except CorruptData as error:
                 stop = max(self._offset + 1, goes_on_at(error) or 0)
-                self._pass_damage(min(stop, self._piece.stop), error.message)
+                self._pass_damage(min(stop, self._slice.stop), error.message)
             except OffsetOutOfRange:
                 self._pass_removed()
             except (TopicNotFound, PartitionNotFound):
@@ -78,9 +78,9 @@ class _SliceWalk:
         return report
 
     def _fetch(self) -> FetchedFrames:
-        piece = self._piece
+        slice_ = self._slice
         return self._client.frames.fetch(
-            piece.topic_id, piece.partition, self._offset, max_bytes=self._fetch_bytes, isolation=_ISOLATION
+            slice_.topic_id, slice_.partition, self._offset, max_bytes=self._fetch_bytes, isolation=_ISOLATION
         )
 
     def _take(self, fetched: FetchedFrames) -> None:
@@ -91,12 +91,12 @@ class _SliceWalk:
         begun_at = self._offset
         try:
             for position, header in split_frames(payload):
-                if header.base_offset >= self._piece.stop:
-                    self._offset = self._piece.stop
+                if header.base_offset >= self._slice.stop:
+                    self._offset = self._slice.stop
                     return
                 self._offset = max(self._offset, header.next_offset)
-                if not self._has_begun and header.base_offset < self._piece.start:
-                    if not self._takes_straddling or header.next_offset <= self._piece.start:
+                if not self._has_begun and header.base_offset < self._slice.start:
+                    if not self._takes_straddling or header.next_offset <= self._slice.start:
                         continue
                     self._checks.begin_at(header.base_offset)
                 self._has_begun = True
@@ -107,7 +107,7 @@ class _SliceWalk:
         except InvalidFrame as error:
             problem = error.message
         if self._offset == begun_at:
-            check_version(f"{self._piece.topic}-{self._piece.partition}", payload[:3])
+            check_version(f"{self._slice.topic}-{self._slice.partition}", payload[:3])
             self._pass_damage(begun_at + 1, problem)
 
     def _pass_damage(self, stop: int, problem: str) -> None:
@@ -117,9 +117,9 @@ class _SliceWalk:
 
     def _pass_removed(self) -> None:
         """Retention was faster, or the log lost its end."""
-        piece = self._piece
-        at_start = {piece.partition: EARLIEST}
-        earliest = self._client.frames.offsets(piece.topic_id, at_start, isolation=_ISOLATION)[piece.partition]
+        slice_ = self._slice
+        at_start = {slice_.partition: EARLIEST}
+        earliest = self._client.frames.offsets(slice_.topic_id, at_start, isolation=_ISOLATION)[slice_.partition]
         if earliest > self._offset:
             self._checks.removed(earliest)
             self._offset = earliest
@@ -129,11 +129,11 @@ class _SliceWalk:
 
     def _find_end(self, fetched: FetchedFrames) -> None:
         """There is nothing more: the slice ends in offsets without frames, or the log has become shorter."""
-        if fetched.high_watermark >= self._piece.stop:
-            self._offset = self._piece.stop
+        if fetched.high_watermark >= self._slice.stop:
+            self._offset = self._slice.stop
         else:
             self._lose_end(fetched.high_watermark)
 
     def _lose_end(self, end: int) -> None:
-        self._checks.lost(self._piece.stop, f"the partition ends at {end} now, and had more when the audit began")
-        self._offset = self._piece.stop
+        self._checks.lost(self._slice.stop, f"the partition ends at {end} now, and had more when the audit began")
+        self._offset = self._slice.stop

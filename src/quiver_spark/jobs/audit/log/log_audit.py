@@ -21,7 +21,7 @@ from quiver_spark.source.slices import Slice, cut, pack
 class AuditedRange(NamedTuple):
     """What one report is about: a segment file, or a slice through the broker. Sent to the workers."""
 
-    piece: Slice
+    slice: Slice
     file: SegmentFile | None = None
     compacted_below: int = 0
     in_memory: bool = False
@@ -31,7 +31,7 @@ class AuditedRange(NamedTuple):
         if self.file is not None:
             return audit_segment(self.file, limit)
         rules = GapRules(compacted_below=self.compacted_below, in_memory=self.in_memory)
-        return audit_slice(self.piece, options, rules, limit, is_first=self.is_first)
+        return audit_slice(self.slice, options, rules, limit, is_first=self.is_first)
 
 
 class LogPlan(NamedTuple):
@@ -42,7 +42,7 @@ class LogPlan(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        return sum(audited.piece.size_bytes for task in self.tasks for audited in task)
+        return sum(audited.slice.size_bytes for task in self.tasks for audited in task)
 
 
 def plan_logs(topics: Sequence[AuditedTopic], catalogue: Catalogue, *, cores: int) -> LogPlan:
@@ -56,10 +56,10 @@ def plan_logs(topics: Sequence[AuditedTopic], catalogue: Catalogue, *, cores: in
         ]
     else:
         ranges = [audited for topic in topics for audited in _slices(topic, cores)]
-    by_piece = {audited.piece: audited for audited in ranges}
-    groups = pack(by_piece, cores=cores)
-    groups.sort(key=lambda group: -sum(piece.size_bytes for piece in group))
-    tasks = [tuple(by_piece[piece] for piece in group) for group in groups]
+    by_slice = {audited.slice: audited for audited in ranges}
+    groups = pack(by_slice, cores=cores)
+    groups.sort(key=lambda group: -sum(slice_.size_bytes for slice_ in group))
+    tasks = [tuple(by_slice[slice_] for slice_ in group) for group in groups]
     return LogPlan(tasks, findings, sum(1 for audited in ranges if audited.file is not None))
 
 
@@ -71,8 +71,8 @@ def _slices(topic: AuditedTopic, cores: int) -> list[AuditedRange]:
     ]
     below = FAR if facts.is_compacted else 0
     return [
-        AuditedRange(piece, None, below, facts.in_memory, is_first=piece.start == topic.ranges[piece.partition][0])
-        for piece in cut(whole, cores=cores)
+        AuditedRange(slice_, None, below, facts.in_memory, is_first=slice_.start == topic.ranges[slice_.partition][0])
+        for slice_ in cut(whole, cores=cores)
     ]
 
 
@@ -111,8 +111,8 @@ def segment_ranges(topic: AuditedTopic, number: int, log: LogReader, findings: l
             compacted_below=below,
             is_compacted=compacted,
         )
-        piece = Slice(topic.name, number, segment.base_offset, stop, topic.extent.id, segment.size_bytes)
-        found.append(AuditedRange(piece, file))
+        slice_ = Slice(topic.name, number, segment.base_offset, stop, topic.extent.id, segment.size_bytes)
+        found.append(AuditedRange(slice_, file))
     return found
 
 
@@ -132,8 +132,8 @@ def join_logs(
 ) -> list[RangeReport]:
     """One report per partition, with what is wrong between its ranges."""
     by_partition: dict[tuple[str, int], list[tuple[Slice, RangeReport]]] = {}
-    for piece, report in reports:
-        by_partition.setdefault((piece.topic, piece.partition), []).append((piece, report))
+    for slice_, report in reports:
+        by_partition.setdefault((slice_.topic, slice_.partition), []).append((slice_, report))
     facts = {topic.name: topic.facts for topic in topics}
     joined = []
     for (topic, number), found in sorted(by_partition.items()):
@@ -157,10 +157,10 @@ def join_files(
     """The files of one partition. Those before the first that exists now were removed by retention."""
     files = SegmentDirectory(directory)
     start = min(files.base_offsets(), default=FAR)
-    for piece, report in found:
-        if report.is_gone and piece.start < start:
-            report.removed_below = min(start, piece.stop)
+    for slice_, report in found:
+        if report.is_gone and slice_.start < start:
+            report.removed_below = min(start, slice_.stop)
     below = files.compacted_below()
     rules = GapRules(compacted_below=max(below, files.last_base_offset()) if is_compacted else below)
-    piece = found[0][0]
-    return PartitionJoin(piece.topic, piece.partition, rules, limit=limit, by_path=True).take_all(in_order(found))
+    slice_ = found[0][0]
+    return PartitionJoin(slice_.topic, slice_.partition, rules, limit=limit, by_path=True).take_all(in_order(found))

@@ -155,8 +155,8 @@ class Topics:
     def find(self, topic: TopicExtent, positions: Mapping[int, Position]) -> dict[int, int]:
         return dict.fromkeys(positions, 7)
 
-    def completed(self, piece: Slice) -> Slice:
-        return piece._replace(log="completed")
+    def completed(self, slice_: Slice) -> Slice:
+        return slice_._replace(log="completed")
 
     def close(self) -> None: ...
 
@@ -178,8 +178,8 @@ def left(lake: Lake, topic: TopicExtent, **options: object) -> list[tuple[int, i
     """(partition, position, start, stop) of what is left."""
     source = batch_read_options({"topic": "t", **options})
     found = remaining(lake, Topics(t=topic), source)
-    assert all(step.stop == piece.stop and step.topic_id == topic.id for step, piece in found)
-    return [(piece.partition, step.start, piece.start, piece.stop) for step, piece in found]
+    assert all(step.stop == slice_.stop and step.topic_id == topic.id for step, slice_ in found)
+    return [(slice_.partition, step.start, slice_.start, slice_.stop) for step, slice_ in found]
 
 
 def test_a_run_begins_where_the_lake_ends(lake: Lake) -> None:
@@ -228,17 +228,17 @@ def test_a_lake_of_last_values_takes_no_archive(lake: Lake) -> None:
 def test_rounds_have_every_offset_once_and_go_on_from_each_other(
     ends: list[int], commit_mib: int, cores: int
 ) -> None:
-    pieces = [Slice("t", number, 0, stop, 3, size_bytes=stop * MIB // 4) for number, stop in enumerate(ends)]
-    whole = [(Advance("t", 3, piece.partition, None, piece.stop), piece) for piece in pieces]
+    slices = [Slice("t", number, 0, stop, 3, size_bytes=stop * MIB // 4) for number, stop in enumerate(ends)]
+    whole = [(Advance("t", 3, slice_.partition, None, slice_.stop), slice_) for slice_ in slices]
     reached: dict[int, int | None] = dict.fromkeys(range(len(ends)))
     seen: dict[int, set[int]] = {number: set() for number in range(len(ends))}
     for each in rounds(whole, Topics(), cores=cores, commit_bytes=commit_mib * MIB):
-        slices = [piece for group in each.tasks for piece in group]
-        assert all(piece.log == "completed" for piece in slices)
-        for piece in slices:
-            offsets = set(range(piece.start, piece.stop))
-            assert not offsets & seen[piece.partition]
-            seen[piece.partition] |= offsets
+        slices = [slice_ for group in each.tasks for slice_ in group]
+        assert all(slice_.log == "completed" for slice_ in slices)
+        for slice_ in slices:
+            offsets = set(range(slice_.start, slice_.stop))
+            assert not offsets & seen[slice_.partition]
+            seen[slice_.partition] |= offsets
         for step in each.advances:
             assert step.start == reached[step.partition]
             assert seen[step.partition] == set(range(step.stop))

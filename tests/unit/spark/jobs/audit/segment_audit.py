@@ -33,7 +33,7 @@ def audit(
     topic, findings, reports = AuditedTopic(extent, TopicFacts(compacted, False, 0), (whole,)), [], []  # type: ignore[var-annotated]
     for number, audited in enumerate(segment_ranges(topic, 0, log, findings)):
         meanwhile(number)
-        reports.append((audited.piece, audited.audit(ReadOptions(), 100)))
+        reports.append((audited.slice, audited.audit(ReadOptions(), 100)))
     report = join_files(reports, directory, is_compacted=compacted, limit=100)
     report.findings.add_all(findings)
     return report

@@ -90,9 +90,9 @@ class Pair:
             append(log, frame(10 * number, [0] * 5 + [number // 4] * 5, compression="lz4" if number % 2 else "none"))
         close(log)
         self.directory = log.files.directory
-        self.piece = Slice("t", 0, 0, 80, 1, 10_000, log="t")
+        self.slice = Slice("t", 0, 0, 80, 1, 10_000, log="t")
         write = ArchiveTask(str(self.lake), self.options, "none", None).write
-        self.files = tuple(write([self.piece._replace(stop=33), self.piece._replace(start=33)]))
+        self.files = tuple(write([self.slice._replace(stop=33), self.slice._replace(start=33)]))
         self.archived = ArchivedPartition("t", 0, self.files, 80, 80, 0, 80, is_compacted=False)
 
     def path(self, number: int) -> Path:
@@ -102,8 +102,8 @@ class Pair:
         archived = archived or self.archived
         inside = {border for file in archived.files for border in (file.start, file.stop)}
         borders = sorted({archived.low, archived.high} | {b for b in inside if archived.low < b < archived.high})
-        piece = self.piece._replace(start=archived.low, stop=archived.high)
-        answer = CountTask(piece, tuple(borders), self.options).answer()
+        slice_ = self.slice._replace(start=archived.low, stop=archived.high)
+        answer = CountTask(slice_, tuple(borders), self.options).answer()
         counts = {(begin, date_of(day)): count for begin, day, count in answer.counts}
         reports = {file.path: file_report(self.lake, file, archived.compared(file)) for file in self.files}
         return [
@@ -117,8 +117,8 @@ class Pair:
     def compared(self, number: int, **changes: Any) -> list[Finding]:
         archived, file = self.archived._replace(**changes), self.files[number]
         start, stop = archived.compared(file)
-        piece = self.piece._replace(start=start, stop=stop)
-        return CompareTask(archived, file, str(self.lake), piece, self.options, 100).answer().kept
+        slice_ = self.slice._replace(start=start, stop=stop)
+        return CompareTask(archived, file, str(self.lake), slice_, self.options, 100).answer().kept
 
     def rewrite(self, number: int, change: Any) -> None:
         table = pq.ParquetFile(self.path(number)).read()

@@ -73,13 +73,13 @@ def test_a_healthy_log_has_no_findings() -> None:
 
 
 @given(st.lists(st.booleans(), min_size=len(HEALTHY), max_size=len(HEALTHY)))
-def test_it_has_none_in_any_pieces(cuts: list[bool]) -> None:
-    pieces: list[list[FrameHeader]] = [[]]
+def test_it_has_none_however_it_is_cut_into_slices(cuts: list[bool]) -> None:
+    slices: list[list[FrameHeader]] = [[]]
     for each, is_cut in zip(HEALTHY, cuts, strict=True):
         if is_cut:
-            pieces.append([])
-        pieces[-1].append(each)
-    report = joined(*(audited(*piece) for piece in pieces))
+            slices.append([])
+        slices[-1].append(each)
+    report = joined(*(audited(*slice_) for slice_ in slices))
     assert found(report) == []
     assert (report.frames, report.messages, report.markers) == (8, 14, 1)
     assert report.explained == {"unclean stop": 1_048_576 - 14}

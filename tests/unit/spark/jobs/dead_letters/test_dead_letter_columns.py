@@ -74,13 +74,13 @@ def test_letters_are_what_the_broker_takes_them_for(headers: list[Headers], cut:
     """In a batch that is part of another, too."""
     for row in dead_letter_batch(messages(headers).slice(cut)).to_pylist():
         message = NewMessage(value=b"v", key=b"k", headers=headers[row["letter_offset"]])
-        letter = read_dead_letter(1, StoredRow(row["letter_offset"], round(AT.timestamp() * 1000), 0, message))
-        assert (row["letter_topic"], row["id"]) == ("orders.dlq", str(letter.id))
-        texts = (letter.group, letter.reason, letter.last_error)
+        dead_letter = read_dead_letter(1, StoredRow(row["letter_offset"], round(AT.timestamp() * 1000), 0, message))
+        assert (row["letter_topic"], row["id"]) == ("orders.dlq", str(dead_letter.id))
+        texts = (dead_letter.group, dead_letter.reason, dead_letter.last_error)
         assert tuple(row[name] or "" for name in ("group", "reason", "error")) == texts
-        assert (row["attempts"] or 0) == (letter.attempts if letter.attempts < 2**31 else 0)
-        assert dict(row["headers"] or {}) == letter.headers
-        original = letter.original
+        assert (row["attempts"] or 0) == (dead_letter.attempts if dead_letter.attempts < 2**31 else 0)
+        assert dict(row["headers"] or {}) == dead_letter.headers
+        original = dead_letter.original
         if original is not None and original.partition < 2**31:
             place = (original.topic, original.partition, original.offset)
             assert (row["topic"], row["partition"], row["offset"]) == place

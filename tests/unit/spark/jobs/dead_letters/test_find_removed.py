@@ -16,7 +16,7 @@ LETTERS = 40
 
 def purge(client: quiver.Client, offsets: dict[int, list[int]]) -> None:
     ids = [DeadLetterId(partition, offset) for partition, chosen in offsets.items() for offset in chosen]
-    assert client.dead_letters.purge("work", ids=ids).letter_count == len(ids)
+    assert client.dead_letters.purge("work", ids=ids).dead_letter_count == len(ids)
 
 
 def test_page_by_page_and_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,9 +110,9 @@ def at(minute: int) -> datetime:
     return datetime(2026, 1, 31, 12, minute, tzinfo=UTC)
 
 
-def row(table: str, letters: int, ids: Sequence[str] = ("0:1", "1:7"), **columns: Any) -> dict[str, Any]:
+def row(table: str, dead_letters: int, ids: Sequence[str] = ("0:1", "1:7"), **columns: Any) -> dict[str, Any]:
     ends = {"oldest": {"first": at(0), "id": ids[0]}, "newest": {"last": at(5), "id": ids[1]}}
-    return {"table": table, "letters": letters, **ends, **columns}
+    return {"table": table, "letters": dead_letters, **ends, **columns}
 
 
 ROWS = [

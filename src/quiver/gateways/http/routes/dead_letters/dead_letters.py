@@ -29,7 +29,7 @@ _DEFAULT_LIMIT = 1000
 
 
 class LetterFields(msgspec.Struct, kw_only=True):
-    """Letters that fit everything given; nothing given means all."""
+    """Dead letters that fit everything given; nothing given means all."""
 
     group: Annotated[str | None, Meta(description="The group that gave the message up.")] = None
     reason: Annotated[str | None, Meta(description="max_attempts, rejected or expired.")] = None
@@ -99,14 +99,14 @@ class DeadLetterRoutes:
         taken = await self._broker.dead_letters.redrive(
             topic, _search(wanted), limit=wanted.limit, to=to, dry_run=bool(wanted.dry_run)
         )
-        return Response(RedriveResponse(redriven=taken.letter_count, **_to_response(topic, wanted, taken)))
+        return Response(RedriveResponse(redriven=taken.dead_letter_count, **_to_response(topic, wanted, taken)))
 
     async def purge(self, request: Request) -> Response:
         topic, wanted = request.topic(), await request.body(PurgeRequest)
         taken = await self._broker.dead_letters.purge(
             topic, _search(wanted), limit=wanted.limit, dry_run=bool(wanted.dry_run)
         )
-        return Response(PurgeResponse(purged=taken.letter_count, **_to_response(topic, wanted, taken)))
+        return Response(PurgeResponse(purged=taken.dead_letter_count, **_to_response(topic, wanted, taken)))
 
 
 def dead_letter_routes(broker: "Broker") -> Routes:
@@ -172,7 +172,7 @@ def _to_response(topic: str, wanted: PurgeRequest, taken: DeadLettersTaken) -> d
     return {
         "dlq_topic": dead_letter_topic(topic),
         "dry_run": bool(wanted.dry_run),
-        "count": taken.letter_count,
+        "count": taken.dead_letter_count,
         "ids": [str(id) for id in taken.ids],
         "not_found": [str(id) for id in taken.missing],
     }

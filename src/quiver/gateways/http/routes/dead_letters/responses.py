@@ -17,13 +17,13 @@ from quiver.model.dead_letter import DeadLetter
 from quiver.model.message import StoredMessage
 from quiver.model.priority import NAMES
 
-_RUN_LETTERS = 250
+_RUN_MESSAGES = 250
 _RUN_BYTES = 256 * 1024
-"""Letters are encoded in runs of this size, small enough not to hold the event loop."""
+"""Dead letters are encoded in runs of this size, small enough not to hold the event loop."""
 
 
 class OriginalResponse(msgspec.Struct, kw_only=True):
-    """Where a letter came from, and the group that gave it up."""
+    """Where a dead letter came from, and the group that gave it up."""
 
     topic: str
     partition: int
@@ -36,7 +36,7 @@ class OriginalResponse(msgspec.Struct, kw_only=True):
     first_delivered: str | None
 
 
-class LetterResponse(MessageResponse, kw_only=True):
+class DeadLetterResponse(MessageResponse, kw_only=True):
     """`partition` and `offset` are those in the dead-letter topic. Its `headers` are the message's own."""
 
     id: Annotated[str, Meta(description="partition:offset in the dead-letter topic.")]
@@ -51,7 +51,7 @@ class LetterResponse(MessageResponse, kw_only=True):
 class LettersResponse(msgspec.Struct, kw_only=True):
     """A page of dead letters."""
 
-    messages: list[LetterResponse]
+    messages: list[DeadLetterResponse]
     count: Annotated[int, Meta(description="Of this page.")]
     total: Annotated[int, Meta(description="In the dead-letter topic, whatever was looked for.")]
     dlq_topic: str
@@ -60,43 +60,43 @@ class LettersResponse(msgspec.Struct, kw_only=True):
 
 def page_response(request: Request, page: DeadLetterPage, dlq_topic: str) -> Response | StreamedResponse:
     following = None if page.next is None else str(page.next)
-    size = sum(map(dead_letter_size, page.letters))
-    if len(page.letters) <= _RUN_LETTERS and size <= _RUN_BYTES:
-        shown = [letter_response(letter) for letter in page.letters]
+    size = sum(map(dead_letter_size, page.dead_letters))
+    if len(page.dead_letters) <= _RUN_MESSAGES and size <= _RUN_BYTES:
+        shown = [to_response(dead_letter) for dead_letter in page.dead_letters]
         response = LettersResponse(
             messages=shown, count=len(shown), total=page.total, dlq_topic=dlq_topic, next=following
         )
         return Response(response)
     request.hold(size)
     media = request.response_media
-    tail = {"count": len(page.letters), "total": page.total, "dlq_topic": dlq_topic, "next": following}
+    tail = {"count": len(page.dead_letters), "total": page.total, "dlq_topic": dlq_topic, "next": following}
     write = _json_page if media is JSON else _packed_page
-    return StreamedResponse(write(media, page.letters, tail), media)
+    return StreamedResponse(write(media, page.dead_letters, tail), media)
 
 
-def letter_response(letter: DeadLetter) -> LetterResponse:
-    shown = LetterResponse(
-        id=str(letter.id),
-        partition=letter.partition,
-        offset=letter.offset,
-        timestamp=shown_time(letter.timestamp_ms),
-        appended_at=shown_time(letter.died_at_ms),
-        died_at=shown_time(letter.died_at_ms),
-        priority=NAMES[letter.priority],
+def to_response(dead_letter: DeadLetter) -> DeadLetterResponse:
+    shown = DeadLetterResponse(
+        id=str(dead_letter.id),
+        partition=dead_letter.partition,
+        offset=dead_letter.offset,
+        timestamp=shown_time(dead_letter.timestamp_ms),
+        appended_at=shown_time(dead_letter.died_at_ms),
+        died_at=shown_time(dead_letter.died_at_ms),
+        priority=NAMES[dead_letter.priority],
         headers={},
-        reason=letter.reason or None,
-        last_error=letter.last_error or None,
-        attempts=letter.attempts,
-        group=letter.group or None,
+        reason=dead_letter.reason or None,
+        last_error=dead_letter.last_error or None,
+        attempts=dead_letter.attempts,
+        group=dead_letter.group or None,
         original=None,
     )
-    show_content(shown, _stored(letter))
-    shown.original = _original(letter, shown)
+    show_content(shown, _stored(dead_letter))
+    shown.original = _original(dead_letter, shown)
     return shown
 
 
-def _original(letter: DeadLetter, shown: LetterResponse) -> OriginalResponse | None:
-    original = letter.original
+def _original(dead_letter: DeadLetter, shown: DeadLetterResponse) -> OriginalResponse | None:
+    original = dead_letter.original
     if original is None:
         return None
     return OriginalResponse(
@@ -104,7 +104,7 @@ def _original(letter: DeadLetter, shown: LetterResponse) -> OriginalResponse | N
         partition=original.partition,
         offset=original.offset,
         timestamp=shown.timestamp,
-        group=letter.group,
+        group=dead_letter.group,
         key=shown.key,
         key_base64=shown.key_base64,
         appended_at=_time(original.appended_at_ms),
@@ -112,16 +112,16 @@ def _original(letter: DeadLetter, shown: LetterResponse) -> OriginalResponse | N
     )
 
 
-def _stored(letter: DeadLetter) -> StoredMessage:
+def _stored(dead_letter: DeadLetter) -> StoredMessage:
     return StoredMessage(
-        partition=letter.partition,
-        offset=letter.offset,
-        timestamp_ms=letter.timestamp_ms,
-        append_time_ms=letter.died_at_ms,
-        key=letter.key,
-        value=letter.value,
-        headers=letter.headers,
-        priority=letter.priority,
+        partition=dead_letter.partition,
+        offset=dead_letter.offset,
+        timestamp_ms=dead_letter.timestamp_ms,
+        append_time_ms=dead_letter.died_at_ms,
+        key=dead_letter.key,
+        value=dead_letter.value,
+        headers=dead_letter.headers,
+        priority=dead_letter.priority,
     )
 
 
@@ -129,30 +129,34 @@ def _time(time_ms: int | None) -> str | None:
     return None if time_ms is None else shown_time(time_ms)
 
 
-def _runs(letters: Sequence[DeadLetter]) -> Iterator[list[LetterResponse]]:
-    run: list[LetterResponse] = []
+def _runs(dead_letters: Sequence[DeadLetter]) -> Iterator[list[DeadLetterResponse]]:
+    run: list[DeadLetterResponse] = []
     size = 0
-    for letter in letters:
-        run.append(letter_response(letter))
-        size += dead_letter_size(letter)
-        if len(run) >= _RUN_LETTERS or size >= _RUN_BYTES:
+    for dead_letter in dead_letters:
+        run.append(to_response(dead_letter))
+        size += dead_letter_size(dead_letter)
+        if len(run) >= _RUN_MESSAGES or size >= _RUN_BYTES:
             yield run
             run, size = [], 0
     if run:
         yield run
 
 
-async def _json_page(media: Media, letters: Sequence[DeadLetter], tail: dict[str, object]) -> AsyncIterator[bytes]:
+async def _json_page(
+    media: Media, dead_letters: Sequence[DeadLetter], tail: dict[str, object]
+) -> AsyncIterator[bytes]:
     before = b'{"messages":['
-    for run in _runs(letters):
+    for run in _runs(dead_letters):
         yield before + media.encode(run)[1:-1]
         before = b","
     yield b"]," + media.encode(tail)[1:]
 
 
-async def _packed_page(media: Media, letters: Sequence[DeadLetter], tail: dict[str, object]) -> AsyncIterator[bytes]:
+async def _packed_page(
+    media: Media, dead_letters: Sequence[DeadLetter], tail: dict[str, object]
+) -> AsyncIterator[bytes]:
     """MessagePack writes the length of a map or an array in front of it; a small map is its length in one byte."""
-    yield bytes([0x80 + 1 + len(tail)]) + media.encode("messages") + b"\xdd" + struct.pack(">I", len(letters))
-    for run in _runs(letters):
+    yield bytes([0x80 + 1 + len(tail)]) + media.encode("messages") + b"\xdd" + struct.pack(">I", len(dead_letters))
+    for run in _runs(dead_letters):
         yield b"".join(map(media.encode, run))
     yield media.encode(tail)[1:]

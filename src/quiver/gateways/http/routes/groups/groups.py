@@ -110,12 +110,12 @@ class GroupRoutes:
         return Response(DeletedResponse(group))
 
     async def rebalance_stats(self, request: Request) -> Response:
-        group = self._broker.streams.group(group_of(request))
-        return Response(RebalanceStatsResponse(**stats_fields(group.membership.stats)))
+        membership = await self._broker.group_admin.membership(group_of(request))
+        return Response(RebalanceStatsResponse(**stats_fields(membership.stats)))
 
     async def all_rebalance_stats(self, request: Request) -> Response:
-        groups = self._broker.groups.groups()
-        stats = {name: self._broker.streams.group(name).membership.stats for name in sorted(groups)}
+        groups = sorted(self._broker.groups.groups())
+        stats = {name: (await self._broker.group_admin.membership(name)).stats for name in groups}
         shown = {name: RebalanceStatsResponse(**stats_fields(one)) for name, one in stats.items()}
         together = RebalanceStats.together(stats.values())
         return Response(AllRebalanceStatsResponse(groups=shown, **stats_fields(together)))

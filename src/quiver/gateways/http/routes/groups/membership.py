@@ -83,14 +83,13 @@ class MembershipRoutes:
     async def join(self, request: Request) -> Response:
         group = group_of(request)
         news = await self._join(group, await request.body(JoinRequest), "eager")
-        return Response(JoinResponse(**self._join_fields(group, news)))
+        return Response(JoinResponse(**await self._join_fields(group, news)))
 
     async def join_cooperative(self, request: Request) -> Response:
         group = group_of(request)
         news = await self._join(group, await request.body(JoinRequest), "cooperative")
-        return Response(
-            CooperativeJoinResponse(**(self._join_fields(group, news) | cooperative_fields(self._broker, news)))
-        )
+        fields = await self._join_fields(group, news) | cooperative_fields(self._broker, news)
+        return Response(CooperativeJoinResponse(**fields))
 
     async def heartbeat(self, request: Request) -> Response:
         group, beat = group_of(request), await request.body(HeartbeatRequest)
@@ -133,7 +132,7 @@ class MembershipRoutes:
         return Response(
             CooperativeResponse(
                 member_id=member_id,
-                generation=self._broker.streams.group(group).membership.generation,
+                generation=(await self._broker.group_admin.membership(group)).generation,
                 rebalance_required=False,
                 partitions_to_revoke=[],
                 partitions_assigned=[],
@@ -144,7 +143,7 @@ class MembershipRoutes:
 
     async def assignment(self, request: Request) -> Response:
         group, query = group_of(request), request.query(MemberQuery)
-        view = self._broker.poll_members.assignment(group, required_member(query.member_id))
+        view = await self._broker.poll_members.assignment(group, required_member(query.member_id))
         refs = partition_refs(self._broker, view.assigned)
         return Response(
             AssignmentResponse(
@@ -159,17 +158,18 @@ class MembershipRoutes:
         start = EARLIEST if wanted.start is None else parse_position(wanted.start, self._broker.clock.now_ms())
         return await self._broker.poll_members.join(
             group,
-            self._subscription(group, wanted),
+            await self._subscription(group, wanted),
             member_id=wanted.member_id,
             protocol=protocol,
             assignor=wanted.assignor,
             start=start,
         )
 
-    def _subscription(self, group: str, wanted: JoinRequest) -> Subscription:
+    async def _subscription(self, group: str, wanted: JoinRequest) -> Subscription:
         """What a member that comes back does not say stays as it was."""
         if wanted.member_id is not None:
-            old = self._broker.streams.group(group).membership.member(wanted.member_id).subscription
+            membership = await self._broker.group_admin.membership(group)
+            old = membership.member(wanted.member_id).subscription
         elif wanted.client_id is None:
             raise InvalidRequest(problem='the body needs "client_id": a name for this client')
         else:
@@ -185,8 +185,8 @@ class MembershipRoutes:
         given = {name: value for name, value in changes.items() if value is not None}
         return msgspec.structs.replace(old, **given)
 
-    def _join_fields(self, group: str, news: "MemberUpdate") -> dict[str, Any]:
-        membership = self._broker.streams.group(group).membership
+    async def _join_fields(self, group: str, news: "MemberUpdate") -> dict[str, Any]:
+        membership = await self._broker.group_admin.membership(group)
         refs = partition_refs(self._broker, news.view.assigned)
         return {
             "member_id": news.view.member_id,

@@ -99,7 +99,7 @@ class GroupOffsetRoutes:
 
     async def committed(self, request: Request) -> Response:
         group, query = group_of(request), request.query(GroupOffsetsQuery)
-        committed = self._broker.streams.committed(group)
+        committed = await self._broker.streams.committed(group)
         if query.topic is not None:
             self._broker.topic(check_name(query.topic))
             committed = {query.topic: committed.get(query.topic, {})}

@@ -75,7 +75,7 @@ class PollRoute:
         request.check_room()
         request.waits = True
         polled = await self._wait(request, group, member_id, timeout_ms, limit)
-        tail, messages = self._tail(group, member_id, polled), _messages(polled, query.max_messages is None)
+        tail, messages = await self._tail(group, member_id, polled), _messages(polled, query.max_messages is None)
         size = Size([received for part in polled for received in part.received])
         if size.is_small:
             return Response(PollResponse(messages=_to_response(messages), **tail))
@@ -105,8 +105,8 @@ class PollRoute:
             polling.cancel()
             leaving.cancel()
 
-    def _tail(self, group: str, member_id: str, polled: "list[PolledPartition]") -> dict[str, Any]:
-        """The fields behind the messages."""
+    async def _tail(self, group: str, member_id: str, polled: "list[PolledPartition]") -> dict[str, Any]:
+        """The fields after the messages."""
         offsets: dict[str, dict[str, int]] = {}
         next_offsets: dict[str, int] = {}
         numbers = Counter(part.partition for part in polled)
@@ -115,7 +115,7 @@ class PollRoute:
                 offsets.setdefault(part.topic.name, {})[str(part.partition)] = part.next_offset
                 if numbers[part.partition] == 1:
                     next_offsets[str(part.partition)] = part.next_offset
-        told = self._broker.poll.sessions.told(group, member_id)
+        told = await self._broker.poll_members.told(group, member_id)
         refs = [] if told is None else partition_refs(self._broker, told.assigned)
         return {
             "next_offset": next_offsets,

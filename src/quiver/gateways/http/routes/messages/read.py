@@ -12,7 +12,7 @@ from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response, StreamedResponse
 from quiver.gateways.http.routes.messages.message import MessageResponse, message_response
-from quiver.messages.browse import MessagePage, ReadOptions
+from quiver.messages.browse import BrowseRequest, MessagePage
 from quiver.messages.browse_all import read_all
 from quiver.model.errors import CorruptData, InvalidName, InvalidRequest, PartitionNotFound, TopicNotFound
 from quiver.model.message import StoredMessage
@@ -79,13 +79,13 @@ class ReadRoute:
     async def _read(
         self, request: Request, topic: str, partition: int, query: ReadQuery
     ) -> Response | StreamedResponse:
-        options: ReadOptions = {**_options(query, request), "offset": query.offset, "limit": _limit(query)}
-        page = await self._broker.read_messages(topic, partition, **options)
+        asked = _asked(query, request)._replace(offset=query.offset, limit=_limit(query))
+        page = await self._broker.read_messages(topic, partition, asked)
         tail = {"next_offset": page.next_offset, "expired": page.expired_count}
         return _response(request, page.messages, tail)
 
     async def _read_all(self, request: Request, topic: str, query: TopicReadQuery) -> Response | StreamedResponse:
-        options, count = _options(query, request), self._broker.topic(topic).config.partitions
+        asked, count = _asked(query, request), self._broker.topic(topic).config.partitions
         if count > _MOST_PARTITIONS:
             raise InvalidRequest(problem=f"say which partition to read: ?partition=0 to {count - 1}")
         if query.offset is not None and count > 1:
@@ -93,8 +93,8 @@ class ReadRoute:
         offsets = [query.offset or 0] if query.after is None and count == 1 else _offsets(query.after, count)
 
         async def read(number: int, offset: int, limit: int, max_bytes: int) -> MessagePage:
-            part: ReadOptions = {**options, "offset": offset, "limit": limit, "max_bytes": max_bytes}
-            return await self._broker.read_messages(topic, number, **part)
+            part = asked._replace(offset=offset, limit=limit, max_bytes=max_bytes)
+            return await self._broker.read_messages(topic, number, part)
 
         page = await read_all(read, offsets, _limit(query))
         tail: dict[str, Any] = {"next": ".".join(map(str, page.next_offsets)), "expired": page.expired_count}
@@ -107,14 +107,14 @@ def _limit(query: ReadQuery) -> int:
     return min(query.limit, MAX_LIMIT)
 
 
-def _options(query: ReadQuery, request: Request) -> ReadOptions:
-    return {
-        "from_time_ms": None if query.from_time is None else parse_time_ms(query.from_time, "from_time"),
-        "to_time_ms": None if query.to_time is None else parse_time_ms(query.to_time, "to_time"),
-        "read_committed": query.isolation == "read_committed",
-        "include_expired": query.include_expired,
-        "hold": request.hold,
-    }
+def _asked(query: ReadQuery, request: Request) -> BrowseRequest:
+    return BrowseRequest(
+        from_time_ms=None if query.from_time is None else parse_time_ms(query.from_time, "from_time"),
+        to_time_ms=None if query.to_time is None else parse_time_ms(query.to_time, "to_time"),
+        read_committed=query.isolation == "read_committed",
+        include_expired=query.include_expired,
+        hold=request.hold,
+    )
 
 
 def _offsets(after: str | None, count: int) -> list[int]:

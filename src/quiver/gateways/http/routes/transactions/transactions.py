@@ -137,21 +137,21 @@ class TransactionRoutes:
         if producer_id is None:
             raise InvalidRequest(problem=f"{shown(text)} is not a producer id")
         wanted = await request.body(ProducerHeartbeatRequest)
-        self._check_name(producer_id, wanted.transactional_id)
-        self._broker.transactions.heartbeat(producer_id, wanted.epoch)
+        await self._check_name(producer_id, wanted.transactional_id)
+        await self._broker.transactions.heartbeat(producer_id, wanted.epoch)
         return Response(ProducerResponse(producer_id=producer_id, epoch=wanted.epoch))
 
     async def begin(self, request: Request) -> Response:
         wanted = await request.body(TransactionRequest)
-        self._check_name(wanted.producer_id, wanted.transactional_id)
-        info = self._broker.transactions.begin(wanted.producer_id, wanted.epoch)
+        await self._check_name(wanted.producer_id, wanted.transactional_id)
+        info = await self._broker.transactions.begin(wanted.producer_id, wanted.epoch)
         return Response(
             BegunResponse(transaction_id=info.transaction_id, producer_id=wanted.producer_id, epoch=wanted.epoch)
         )
 
     async def publish(self, request: Request) -> Response:
         wanted = await request.body(TransactionPublishRequest)
-        self._check_name(wanted.producer_id, wanted.transactional_id)
+        await self._check_name(wanted.producer_id, wanted.transactional_id)
         message = new_message(wanted, request.media, self._broker.clock.now_ms())
         await self._broker.ensure_topic(check_name(wanted.topic))
         published = await self._broker.transactions.publish(
@@ -162,14 +162,14 @@ class TransactionRoutes:
 
     async def add_partition(self, request: Request) -> Response:
         wanted = await request.body(AddPartitionRequest)
-        self._check_name(wanted.producer_id, wanted.transactional_id)
+        await self._check_name(wanted.producer_id, wanted.transactional_id)
         topic = check_name(wanted.topic)
-        self._broker.transactions.add_partition(wanted.producer_id, wanted.epoch, topic, wanted.partition)
+        await self._broker.transactions.add_partition(wanted.producer_id, wanted.epoch, topic, wanted.partition)
         return Response(DoneResponse())
 
     async def add_offsets(self, request: Request) -> Response:
         wanted = await request.body(AddOffsetsRequest)
-        self._check_name(wanted.producer_id, wanted.transactional_id)
+        await self._check_name(wanted.producer_id, wanted.transactional_id)
         parts = [
             CommitPart(self._broker.topic(check_name(topic)).id, partition_number(number), offset)
             for topic, by_partition in wanted.offsets.items()
@@ -182,7 +182,7 @@ class TransactionRoutes:
     async def commit(self, request: Request) -> Response:
         wanted = await request.body(CommitTransactionRequest)
         response = await self._broker.transactions.commit(
-            self._producers(wanted),
+            await self._producers(wanted),
             key=wanted.key,
             description=wanted.description,
             acks=[self._ack(receipt) for receipt in wanted.receipts],
@@ -191,16 +191,16 @@ class TransactionRoutes:
 
     async def abort(self, request: Request) -> Response:
         wanted = await request.body(AbortRequest)
-        response = await self._broker.transactions.abort(self._producers(wanted))
+        response = await self._broker.transactions.abort(await self._producers(wanted))
         return Response(EndedResponse.of("aborted", response.producers, response.is_repeat))
 
     async def all(self, request: Request) -> Response:
         query = request.query(ListQuery)
-        found, total = self._broker.transactions.list(skip=query.skip, limit=query.limit or 1_000)
+        found, total = await self._broker.transactions.list(skip=query.skip, limit=query.limit or 1_000)
         return Response(TransactionListResponse([transaction_response(info) for info in found], total))
 
     async def stats(self, request: Request) -> Response:
-        stats = self._broker.transactions.stats()
+        stats = await self._broker.transactions.stats()
         return Response(
             TransactionStatsResponse(
                 active_transactions=stats.active,
@@ -210,20 +210,20 @@ class TransactionRoutes:
             )
         )
 
-    def _producers(self, wanted: AbortRequest) -> list[ProducerKey]:
+    async def _producers(self, wanted: AbortRequest) -> list[ProducerKey]:
         found = [ProducerKey(each.producer_id, each.epoch) for each in wanted.producers or ()]
         if wanted.producer_id is not None:
             if wanted.epoch is None:
                 raise InvalidRequest(problem='the body needs "epoch" with "producer_id"')
-            self._check_name(wanted.producer_id, wanted.transactional_id)
+            await self._check_name(wanted.producer_id, wanted.transactional_id)
             found.insert(0, ProducerKey(wanted.producer_id, wanted.epoch))
         if not found:
             raise InvalidRequest(problem='the body needs "producer_id" and "epoch", or "producers"')
         return found
 
-    def _check_name(self, producer_id: int, transactional_id: str | None) -> None:
+    async def _check_name(self, producer_id: int, transactional_id: str | None) -> None:
         if transactional_id is not None:
-            self._broker.transactions.check_name(producer_id, transactional_id)
+            await self._broker.transactions.check_name(producer_id, transactional_id)
 
     def _ack(self, text: str) -> LeasedAcks:
         receipt = parse_receipt(text)
