@@ -3,11 +3,12 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from quiver.log.append_plan import AppendPlan, SegmentLimits, out_of_range, split_runs
 from quiver.log.epoch_history import EpochHistory
 from quiver.log.removed_front import RemovedFront
 from quiver.log.retention import PassedTimes, SegmentAge, count_to_drop, is_due_to_roll
-from quiver.log.segment.priority_counts import NO_MESSAGES, PRIORITIES
+from quiver.log.segment.index import NO_MESSAGES, PRIORITIES
+from quiver.log.segment_appender import AppendPlan, SegmentLimits, split_runs
+from quiver.log.segment_view import out_of_range
 from quiver.model.errors import InvalidRequest
 from quiver.records.header import StampedFrame, read_stamped_header
 

@@ -1,6 +1,6 @@
 """Finding and counting the messages of a priority in a log of segments, by the index and without reading bodies."""
 
-from quiver.log.segment.priority_counts import NO_MESSAGES, among
+from quiver.log.segment.index import NO_MESSAGES, among
 from quiver.log.segment.segment import FoundFrame, Segment
 from quiver.log.segment_view import SegmentView, segment_index
 from quiver.records.header import HEADER_BYTES

@@ -1,21 +1,87 @@
-"""Appending to a log of segments: all frames of a call or none, over as many segments as it takes."""
+"""Appending to a log of segments: all frames of a call or none, over as many segments as it takes.
+
+An append has three steps: `write` the frames, make them durable, `publish` the new tail to readers. Until the last
+one nobody sees the frames, and only the caller knows the segments that the first one created.
+"""
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
-from quiver.log.append_plan import AppendPlan, SegmentLimits, split_runs
+from quiver.log.epoch_history import EpochStart
 from quiver.log.files.write_error import is_lack_of_room, storage_error
 from quiver.log.recovery.epoch_file import EpochFile
-from quiver.log.segment.frame_write import write_frames
 from quiver.log.segment.segment import Segment
 from quiver.log.segment_files import SegmentFiles
 from quiver.log.segment_view import SegmentView, Tail
-from quiver.records.header import StampedFrame
+from quiver.model.errors import InvalidRequest, PartitionOffline, StaleEpoch
+from quiver.records.header import HEADER_BYTES, StampedFrame
 
-_Run = tuple[Segment, Sequence[StampedFrame]]
+Run = tuple[Segment, Sequence[StampedFrame]]
+"""Frames that were written to one segment."""
+
+
+class SegmentLimits(NamedTuple):
+    """When a segment is full: at a size, or when its first frame is so old."""
+
+    segment_bytes: int
+    roll_after_ms: int
+
+
+class AppendPlan:
+    """The checked facts about frames to be appended: their size, and where the log stands after them."""
+
+    __slots__ = ("append_time_ms", "end_offset", "epoch", "epoch_starts", "size_bytes")
+
+    def __init__(
+        self, frames: Sequence[StampedFrame], *, end_offset: int, frames_end: int, epoch: int, append_time_ms: int
+    ) -> None:
+        size = 0
+        starts: tuple[EpochStart, ...] = ()
+        for header, _, body in frames:
+            if header.base_offset < end_offset:
+                raise InvalidRequest(problem=f"offset {header.base_offset} is below the end of the log, {end_offset}")
+            if header.leader_epoch != epoch:
+                if header.leader_epoch < epoch:
+                    raise StaleEpoch(epoch=header.leader_epoch, current=epoch)
+                epoch = header.leader_epoch
+                starts = (*starts, EpochStart(epoch, frames_end))
+            if header.append_time_ms < append_time_ms:
+                raise InvalidRequest(problem=f"append time {header.append_time_ms} is before {append_time_ms}")
+            if len(body) != header.length:
+                raise InvalidRequest(problem=f"a body has {len(body)} bytes, but its header says {header.length}")
+            end_offset = frames_end = header.base_offset + header.last_offset_delta + 1
+            append_time_ms = header.append_time_ms
+            size += header.length
+        self.size_bytes = size + HEADER_BYTES * len(frames)
+        self.end_offset = end_offset
+        self.epoch = epoch
+        self.epoch_starts = starts
+        """Epochs that the log has no frame of yet."""
+        self.append_time_ms = append_time_ms
+
+
+def split_runs(
+    frames: Sequence[StampedFrame], room: int, segment_bytes: int, *, is_empty: bool
+) -> list[list[StampedFrame]]:
+    """Frames by segments: the first run fits into `room` (it may be empty), each other one makes a new segment.
+
+    A frame larger than a segment gets one to itself, or goes into the active one when that `is_empty`.
+    """
+    runs: list[list[StampedFrame]] = [[]]
+    for frame in frames:
+        size = frame.header.frame_bytes
+        starts_segment = is_empty if len(runs) == 1 and not runs[0] else not runs[-1]
+        if size > room and not starts_segment:
+            runs.append([])
+            room = segment_bytes
+        runs[-1].append(frame)
+        room -= size
+    return runs
 
 
 class SegmentAppender:
+    """One caller at a time. Blocks, except where `is_ready` says otherwise."""
+
     def __init__(self, view: SegmentView, files: SegmentFiles, epochs: EpochFile, limits: SegmentLimits) -> None:
         self.limits = limits
         self._view = view
@@ -34,7 +100,7 @@ class SegmentAppender:
         )
 
     def is_ready(self, plan: AppendPlan) -> bool:
-        """Whether an append is one write to an open file, so that it may run on the loop."""
+        """Whether `write` is a single write to an open file, so that it may run on the loop."""
         segment = self._view.tail.segment
         if segment is None or segment.file.fd < 0 or segment.index.is_full or self._files.failure is not None:
             return False
@@ -43,21 +109,56 @@ class SegmentAppender:
         return self._has_room(segment, plan)
 
     def append(self, frames: Sequence[StampedFrame], plan: AppendPlan, *, sync: bool) -> None:
-        """Writes all frames or none. `plan` comes from the same frames, and nothing was appended since."""
+        """All three steps. `plan` comes from the same frames, and nothing was appended since."""
+        runs = self.write(frames, plan)
+        if sync:
+            self.make_durable(runs)
+        self.publish(runs, plan, synced=sync)
+
+    def write(self, frames: Sequence[StampedFrame], plan: AppendPlan) -> list[Run]:
+        """The first step: all frames are in files, or none. Hand the result to `publish`, or to `abandon`."""
         self._files.check_writable()
         segment = self._view.tail.segment
         self._prepare(segment, plan)
-        if segment is not None and self._has_room(segment, plan):
-            runs: list[_Run] = [(segment, frames)]
-            try:
-                write_frames(self._files.open_files, segment, frames)
-            except OSError as error:
-                self._undo(runs, error)
-        else:
-            runs = self._append_over_segments(segment, frames, plan)
-        if sync:
+        if segment is None or not self._has_room(segment, plan):
+            return self._write_over_segments(segment, frames, plan)
+        runs: list[Run] = [(segment, frames)]
+        try:
+            segment.write(frames)
+        except OSError as error:
+            self._undo(runs, error)
+        return runs
+
+    def make_durable(self, runs: list[Run]) -> None:
+        """The second step. Only the last segment has unsynced bytes: `write` syncs one before it begins the next."""
+        try:
             self._files.sync_segment(runs[-1][0])
-        self._commit(runs, plan, synced=sync)
+        except PartitionOffline:
+            self.abandon(runs)
+            raise
+
+    def publish(self, runs: list[Run], plan: AppendPlan, *, synced: bool) -> None:
+        """The last step: readers see the frames."""
+        view = self._view
+        before, segments = view.tail, view.segments
+        view.remember(runs[0][1][0].header.base_offset, runs[0][0], runs[0][0].size)
+        for segment, run in runs:
+            segment.commit(run)
+            if segment.index.is_full:
+                segment.index.flush()
+        active, end = runs[-1][0], plan.end_offset
+        if active is not before.segment:
+            segments = (*segments, *[segment for segment, _ in runs if segment not in segments])
+        tail = Tail(end, active, active.size, plan.append_time_ms, active.max_timestamp_ms, plan.epoch, end)
+        self._files.publish(segments, tail, synced=synced)
+
+    def abandon(self, runs: list[Run]) -> None:
+        """Instead of `publish`, after a failed sync: closes the new segments, which nobody else knows.
+
+        Their files stay: what the disk has of them is for recovery to say.
+        """
+        for segment in self._new_segments(runs):
+            segment.forget()
 
     def roll(self) -> None:
         """Closes the active segment and begins an empty one."""
@@ -73,7 +174,7 @@ class SegmentAppender:
         self._files.publish((*self._view.segments, new), tail._replace(segment=new, size=0), synced=True)
 
     def _prepare(self, segment: Segment | None, plan: AppendPlan) -> None:
-        """New epochs are on disk before their first frame, and what the index counts on from is known."""
+        """New epochs are on disk before their first frame, and the counts that the index continues are known."""
         try:
             if plan.epoch_starts:
                 self._epochs.begin(plan.epoch_starts, self._view.segments, self._view.tail.frames_end)
@@ -93,14 +194,14 @@ class SegmentAppender:
             first = segment.times()[0]
         return plan.append_time_ms - first >= self.limits.roll_after_ms
 
-    def _append_over_segments(
+    def _write_over_segments(
         self, segment: Segment | None, frames: Sequence[StampedFrame], plan: AppendPlan
-    ) -> list[_Run]:
+    ) -> list[Run]:
         """Writes what fits to the active segment, and the rest to as many new ones as it takes."""
         room, is_empty, segment_bytes = 0, False, self.limits.segment_bytes
         if segment is not None and not self._is_old(segment, plan):
             room, is_empty = segment_bytes - segment.size, not segment.size
-        runs: list[_Run] = []
+        runs: list[Run] = []
         try:
             for number, run in enumerate(split_runs(frames, room, segment_bytes, is_empty=is_empty)):
                 if number:
@@ -109,32 +210,25 @@ class SegmentAppender:
                     segment = self._files.create_segment(run[0].header.base_offset)
                 if segment is not None and run:
                     runs.append((segment, run))
-                    write_frames(self._files.open_files, segment, run)
+                    segment.write(run)
         except OSError as error:
             self._undo(runs, error)
+        except PartitionOffline:
+            self.abandon(runs)
+            raise
         return runs
 
-    def _commit(self, runs: list[_Run], plan: AppendPlan, *, synced: bool) -> None:
-        view = self._view
-        before, segments = view.tail, view.segments
-        view.remember(runs[0][1][0].header.base_offset, runs[0][0], runs[0][0].size)
-        for segment, run in runs:
-            segment.commit(run)
-            if segment.index.is_full:
-                segment.index.flush()
-        active, end = runs[-1][0], plan.end_offset
-        if active is not before.segment:
-            segments = (*segments, *[segment for segment, _ in runs if segment not in segments])
-        tail = Tail(end, active, active.size, plan.append_time_ms, active.max_timestamp_ms, plan.epoch, end)
-        self._files.publish(segments, tail, synced=synced)
+    def _new_segments(self, runs: list[Run]) -> list[Segment]:
+        known = self._view.segments
+        return [segment for segment, _ in runs if segment not in known]
 
-    def _undo(self, runs: list[_Run], error: OSError) -> NoReturn:
-        """Removes what a failed append wrote. Lack of room is reported and the log goes on; all else is final."""
-        known, files = self._view.segments, self._files
+    def _undo(self, runs: list[Run], error: OSError) -> NoReturn:
+        """Removes what a failed write left. Lack of room is reported and the log goes on; all else is final."""
+        new, files = self._new_segments(runs), self._files
         try:
-            files.remove_segments([segment for segment, _ in runs if segment not in known][::-1])
+            files.remove_segments(new[::-1])
             for segment, _ in runs:
-                if segment in known:
+                if segment not in new:
                     files.cut_to_size(segment, sync=False)
         except OSError as second:
             files.fail(f"a write failed ({error}) and could not be undone ({second})")

@@ -6,7 +6,6 @@
 import contextlib
 import logging
 
-from quiver.log.append_plan import SegmentLimits, out_of_range
 from quiver.log.epoch_history import EpochHistory
 from quiver.log.files.write_error import storage_error
 from quiver.log.priority_search import PrioritySearch
@@ -19,9 +18,9 @@ from quiver.log.segment.damage import Damage
 from quiver.log.segment.index import INDEX_INTERVAL_BYTES
 from quiver.log.segment.segment import Segment
 from quiver.log.segment_ages import SegmentAges
-from quiver.log.segment_appender import SegmentAppender
+from quiver.log.segment_appender import SegmentAppender, SegmentLimits
 from quiver.log.segment_files import SegmentFiles
-from quiver.log.segment_view import SegmentView
+from quiver.log.segment_view import SegmentView, out_of_range
 from quiver.log.snapshots import SnapshotFiles
 from quiver.model.errors import DiskFull, InvalidRequest, PartitionOffline
 

@@ -8,11 +8,11 @@ from bisect import bisect_right
 from threading import Lock
 from typing import NamedTuple
 
-from quiver.log.append_plan import out_of_range
 from quiver.log.files.open_files import OpenFile, OpenFiles
 from quiver.log.segment.damage import Damage
 from quiver.log.segment.index import DamagedIndex
 from quiver.log.segment.segment import FoundFrame, Gap, Segment
+from quiver.model.errors import OffsetOutOfRange
 from quiver.records.header import HEADER_BYTES
 
 _REMEMBERED_POSITIONS = 128
@@ -225,6 +225,13 @@ class SegmentView:
             return 0
         self.remember(entry.offset, segment, entry.position)
         return entry.position - found.position
+
+
+def out_of_range(log_id: str, offset: int, earliest: int, latest: int) -> OffsetOutOfRange:
+    topic, _, partition = log_id.rpartition("/")
+    return OffsetOutOfRange(
+        offset=offset, topic=topic or "log", partition=partition, earliest=earliest, latest=latest
+    )
 
 
 def segment_index(segments: tuple[Segment, ...], offset: int) -> int:

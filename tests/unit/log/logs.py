@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from quiver.log.append_plan import SegmentLimits
 from quiver.log.files.open_files import OpenFiles
 from quiver.log.recovery.opening import open_segment_log
+from quiver.log.segment_appender import SegmentLimits
 from quiver.log.segment_log import SegmentLog
 from quiver.records.header import StampedFrame, read_stamped_header
 from quiver.system.files import Files

@@ -104,7 +104,7 @@ class TestFlushing:
     async def test_the_tail_is_synced_even_when_nothing_follows(
         self, start: Callable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("quiver.storage.local.flusher.FLUSH_SECONDS", 0.0)
+        monkeypatch.setattr("quiver.storage.local.write_behind.FLUSH_SECONDS", 0.0)
         synced = asyncio.Event()
         loop = asyncio.get_running_loop()
 

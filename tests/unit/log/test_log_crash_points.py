@@ -198,3 +198,28 @@ def test_a_write_that_cannot_be_undone_is_final(tmp_path: Path) -> None:
     with pytest.raises(PartitionOffline, match="could not be undone"):
         append(log, frame_at(1))
     assert len(read_all(log)) == 1
+
+
+@pytest.mark.parametrize("failed_sync", [1, 2, 3])
+def test_a_failed_sync_leaves_no_new_segment_open(tmp_path: Path, failed_sync: int) -> None:
+    """An append over three segments syncs the first two when it is done with them, and the last one at its end."""
+    files = FailingFiles()
+    log = open_log(tmp_path / "log", files=files)
+    append(log, frame_at(0))
+    syncs = 0
+    sync = files.fdatasync
+
+    def fail_one(fd: int) -> None:
+        nonlocal syncs
+        syncs += 1
+        if syncs == failed_sync:
+            raise OSError(5, "input/output error")
+        sync(fd)
+
+    files.fdatasync = fail_one  # type: ignore[method-assign]
+    with pytest.raises(PartitionOffline):
+        append(log, *[frame_at(offset, body=bytes(12_000)) for offset in (1, 2, 3)])
+    assert syncs == failed_sync
+    assert len(log.view.segments) == 1, "readers do not see what is not synced"
+    log.close(log.end_offset)
+    assert len(log.files.open_files) == 0

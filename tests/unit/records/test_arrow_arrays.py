@@ -4,10 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from quiver.records import arrow_arrays
+from quiver.records import build
 from quiver.records.arrow_arrays import (
-    headers_array,
-    list_array,
     mask_array,
     number_array,
     number_scalar,
@@ -15,6 +13,7 @@ from quiver.records.arrow_arrays import (
     to_mask,
     to_numbers,
 )
+from quiver.records.build import headers_array, list_array
 from quiver.records.columns import HEADERS_TYPE
 
 LISTS = [
@@ -46,7 +45,7 @@ REFUSED = [
 
 @pytest.fixture(autouse=True)
 def _as_before_pandas_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow_arrays, "_would_import_pandas", lambda: True)
+    monkeypatch.setattr(build, "_would_import_pandas", lambda: True)
 
 
 @pytest.mark.parametrize(("items", "kind"), LISTS)

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quiver.model.errors import InvalidRequest, MessageTooLarge
-from quiver.records.arrow_arrays import headers_array, list_array, number_array, to_mask, to_numbers
+from quiver.records.arrow_arrays import number_array, to_mask, to_numbers
 from quiver.records.arrow_input import arrow_columns
+from quiver.records.build import headers_array, list_array
 from quiver.records.columns import (
     DELIVER_AT,
     EXPIRES_AT,

@@ -14,7 +14,6 @@ from quiver.log.compaction.rewriting import surviving_frames
 from quiver.log.compaction.source import FileSource, Source
 from quiver.log.compaction.survey import SegmentSurvey, Survey, survey
 from quiver.log.files.open_files import OpenFiles
-from quiver.log.segment.frame_write import write_frames
 from quiver.log.segment.segment import Segment
 from quiver.model.limits import MIB
 from quiver.records.header import StampedFrame
@@ -58,7 +57,7 @@ def _write_group(group: Sequence[SegmentSurvey], target: Path, files: Files, sha
     try:
         crc = 0
         for frames in _batches(surviving_frames(group, frame_bytes=shape.frame_bytes)):
-            write_frames(open_files, segment, frames)
+            segment.write(frames)
             segment.commit(frames)
             segment.index.flush()
             for _, header_bytes, body in frames:

@@ -4,7 +4,6 @@ import logging
 import re
 from pathlib import Path
 
-from quiver.log.append_plan import SegmentLimits
 from quiver.log.compaction.replacement import NOTE, finish_replacement
 from quiver.log.compaction.segment_pass import NEW_SEGMENTS
 from quiver.log.files.open_files import OpenFiles
@@ -14,6 +13,7 @@ from quiver.log.recovery.scan import Checkpoint, quarantine, scan_segment
 from quiver.log.segment.frame_scan import Standing
 from quiver.log.segment.index import DamagedIndex
 from quiver.log.segment.segment import Segment, segment_path
+from quiver.log.segment_appender import SegmentLimits
 from quiver.log.segment_files import SegmentFiles
 from quiver.log.segment_log import SegmentLog
 from quiver.log.segment_view import SegmentView, Tail

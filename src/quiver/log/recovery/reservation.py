@@ -14,38 +14,36 @@ _BUSY_SECONDS = 5.0
 class Reservation:
     """For logs whose appends are acknowledged before they are synced.
 
-    The bound is moved ahead when half of it is used up. A log that uses it up within seconds reserves more at a time.
+    Offsets below `limit` may be given out. From `renew_at` on it is time to move the limit ahead, so that writers
+    seldom wait for it. A log that uses it up within seconds reserves more at a time.
     """
 
     def __init__(self, file: ReservedFile, limit: int, clock: Clock) -> None:
         self.limit = limit
+        self.renew_at = limit - MIN_STEP // 2
         self._file = file
         self._clock = clock
         self._step = MIN_STEP
         self._renewed_at = -_BUSY_SECONDS
         self._lock = Lock()
 
-    def covers(self, end_offset: int) -> bool:
-        return end_offset <= self.limit
-
-    def is_half_used(self, end_offset: int) -> bool:
-        return end_offset > self.limit - self._step // 2
-
     def renew(self, end_offset: int, state: Callable[[], LogState]) -> None:
-        """Moves the bound ahead of an offset, durably. OSError leaves it where it was."""
+        """Moves the limit ahead of an offset, durably. OSError leaves it where it was."""
         with self._lock:
-            if not self.is_half_used(end_offset):
-                return
+            if end_offset <= self.renew_at:
+                return  # another thread has done it
             now = self._clock.monotonic()
             is_busy = now - self._renewed_at < _BUSY_SECONDS
             self._step = min(self._step * 2, MAX_STEP) if is_busy else MIN_STEP
             self._renewed_at = now
-            limit = end_offset + self._step
-            self._file.save(state()._replace(reserved_offset=limit, is_clean=False), sync=True)
-            self.limit = limit
+            self._save(state()._replace(reserved_offset=end_offset + self._step, is_clean=False), sync=True)
 
     def save(self, state: LogState, *, sync: bool) -> None:
-        """Writes a state with a bound of its own: on closing, and when the log is cut."""
+        """Writes a state with a limit of its own: on closing, and when the log is cut."""
         with self._lock:
-            self._file.save(state, sync=sync)
-            self.limit = state.reserved_offset
+            self._save(state, sync=sync)
+
+    def _save(self, state: LogState, *, sync: bool) -> None:
+        self._file.save(state, sync=sync)
+        self.limit = state.reserved_offset
+        self.renew_at = self.limit - self._step // 2

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from quiver.log.segment.damage import Damage
 from quiver.log.segment.frame_scan import ANYWHERE, FrameFile, Standing
-from quiver.log.segment.index import DamagedIndex
-from quiver.log.segment.priority_counts import NO_MESSAGES
+from quiver.log.segment.index import NO_MESSAGES, DamagedIndex
 from quiver.log.segment.segment import Segment
 from quiver.model.limits import MIB
 from quiver.records.header import ALIGNMENT, FrameHeader

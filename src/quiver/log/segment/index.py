@@ -1,8 +1,8 @@
 """The sparse index of one segment: offset and time index in one.
 
-An entry stands for a frame, the first one at or behind each 4 KiB since the entry before. It also says how many
-messages of each priority the segment has in front of that frame. An index never has to be right: every entry has a
-checksum and is held against the frame it points to, and a bad index is built again from the log. So it is written
+An entry stands for a frame, the first one at or after each 4 KiB since the entry before. It also says how many
+messages of each priority come before that frame in the segment. An index never has to be right: every entry has a
+checksum and is compared with the frame it points to, and a bad index is built again from the log. So it is written
 late and never synced.
 """
 
@@ -14,7 +14,6 @@ from typing import NamedTuple
 import google_crc32c
 
 from quiver.log.files.open_files import OpenFile, OpenFiles
-from quiver.log.segment.priority_counts import Counts
 
 INDEX_INTERVAL_BYTES = 4096
 ENTRY_BYTES = 80
@@ -22,6 +21,22 @@ _FIELDS = struct.Struct("<qqqq5qI")
 _CRC = struct.Struct("<I")
 _PENDING_MAX = 128
 _BLOCK_ENTRIES = 96
+
+Counts = tuple[int, ...]
+"""Messages by priority, the most urgent first."""
+PRIORITIES = 5
+NO_MESSAGES: Counts = (0,) * PRIORITIES
+ANY_PRIORITY = (1 << PRIORITIES) - 1
+
+
+def among(counts: Iterable[int], priorities: int) -> int:
+    """How many messages have one of the priorities (a bit each)."""
+    return sum([count for priority, count in enumerate(counts) if priorities >> priority & 1])
+
+
+def present(counts: Sequence[int]) -> int:
+    """The priorities that occur, a bit each."""
+    return sum([1 << priority for priority, count in enumerate(counts) if count])
 
 
 class DamagedIndex(Exception):
@@ -35,7 +50,7 @@ class IndexEntry(NamedTuple):
     max_timestamp_ms: int
     """The largest message timestamp of the segment up to this frame, itself included."""
     counts: Counts
-    """Messages of the segment in front of this frame."""
+    """Messages of the segment before this frame."""
 
 
 def _encode(entry: IndexEntry) -> bytes:

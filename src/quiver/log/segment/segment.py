@@ -10,14 +10,19 @@ from typing import NamedTuple
 from quiver.log.files.open_files import OpenFile, OpenFiles
 from quiver.log.segment.frame_scan import ANYWHERE, FrameFile
 from quiver.log.segment.index import (
+    ANY_PRIORITY,
     ENTRY_BYTES,
     INDEX_INTERVAL_BYTES,
+    NO_MESSAGES,
+    Counts,
     DamagedIndex,
     IndexEntry,
     SegmentIndex,
+    among,
+    present,
 )
-from quiver.log.segment.priority_counts import ANY_PRIORITY, NO_MESSAGES, Counts, among, present
-from quiver.records.header import ALIGNMENT, FrameHeader, StampedFrame
+from quiver.records.header import ALIGNMENT, HEADER_BYTES, FrameHeader, StampedFrame
+from quiver.system.files import IOV_MAX, Buffer
 
 _NO_TIMESTAMP = -(2**63)
 _REBUILD_WINDOW_BYTES = 256 * 1024
@@ -65,6 +70,30 @@ class Segment:
     @property
     def path(self) -> Path:
         return self.file.path
+
+    def write(self, frames: Sequence[StampedFrame]) -> None:
+        """Writes headers and bodies after the committed end, without joining them. `commit` counts them.
+
+        OSError when the file system takes less; some bytes may then be in the file.
+        """
+        buffers: list[Buffer] = []
+        size = 0
+        for header, header_bytes, body in frames:
+            buffers.append(header_bytes)
+            buffers.append(body)
+            size += HEADER_BYTES + header.length
+        fd = self._open_files.pin(self.file)
+        try:
+            self.file.dirty = True
+            files = self._open_files.files
+            if len(buffers) > IOV_MAX:
+                files.write_all(fd, buffers, self.size)
+                return
+            written = files.pwritev(fd, buffers, self.size)
+            if written != size:
+                files.write_all(fd, _after(buffers, written), self.size + written)
+        finally:
+            self._open_files.unpin(self.file)
 
     def commit(self, frames: Sequence[StampedFrame]) -> None:
         """Counts frames that were written after the end."""
@@ -298,6 +327,18 @@ class Segment:
         """Lets go of the files."""
         self._open_files.forget(self.file)
         self._open_files.forget(self.index.file)
+
+
+def _after(buffers: Sequence[Buffer], count: int) -> list[Buffer]:
+    """What is left of buffers after their first `count` bytes."""
+    rest: list[Buffer] = []
+    for buffer in buffers:
+        if count >= len(buffer):
+            count -= len(buffer)
+        else:
+            rest.append(memoryview(buffer)[count:])
+            count = 0
+    return rest
 
 
 def _epoch_of(header: FrameHeader | None) -> int:

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from quiver.log.append_plan import AppendPlan, SegmentLimits
 from quiver.log.segment.damage import Damage
+from quiver.log.segment_appender import AppendPlan, SegmentLimits
 from quiver.log.segment_log import SegmentLog
 from quiver.model.limits import KIB
 from quiver.records.header import StampedFrame
@@ -48,7 +48,7 @@ class LocalLog:
 
     @property
     def start_offset(self) -> int:
-        return self._tiers.start_offset
+        return self._view.start_offset if self._tiers.memory is None else self._tiers.start_offset
 
     @property
     def end_offset(self) -> int:
@@ -84,7 +84,8 @@ class LocalLog:
         if not frames or self.append_at_once(frames, sync=sync):
             return
         async with self._turn:
-            self._tiers.check_open()
+            if self._tiers.is_closed:
+                raise self._tiers.closed()
             if self._options.durability == "memory":
                 await self._append_to_memory(frames)
                 return
@@ -101,7 +102,7 @@ class LocalLog:
         plan = disk.appender.plan(frames)
         if plan.size_bytes > WRITE_ON_LOOP_BYTES:
             return False
-        if durability == "interval" and not disk.reservation.covers(plan.end_offset):
+        if durability == "interval" and plan.end_offset > disk.reservation.limit:
             return False
         if not disk.appender.is_ready(plan):
             return False
@@ -140,7 +141,7 @@ class LocalLog:
             empty = await resources.writes.run(tiers.frames_after_files, segment_limits(self._options))
             tiers.memory = MemoryTier(empty, resources.randomness, resources.background)
         end_offset = frames[-1].header.next_offset
-        if not disk.reservation.covers(end_offset):
+        if end_offset > disk.reservation.limit:
             await resources.writes.run(self._behind.reserve, end_offset)
         tiers.memory.frames.append(frames)
         self._behind.reserve_ahead(end_offset)

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from quiver.log.append_plan import out_of_range
-from quiver.log.segment.priority_counts import NO_MESSAGES
-from quiver.log.segment_view import Extent
+from quiver.log.segment.index import NO_MESSAGES
+from quiver.log.segment_view import Extent, out_of_range
 from quiver.model.errors import CorruptData
 from quiver.storage.local.file_slice import FileSlice
 from quiver.storage.local.tiers import LogTiers

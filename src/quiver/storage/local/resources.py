@@ -3,8 +3,8 @@
 import dataclasses
 
 from quiver.storage.compactor import Compactor
-from quiver.storage.local.flusher import Flusher
 from quiver.storage.local.free_space import FreeSpace
+from quiver.storage.local.write_behind import Flusher
 from quiver.system.randomness import Randomness
 from quiver.system.threads import Threads
 

@@ -12,7 +12,6 @@ from quiver.log.recovery.opening import open_segment_log
 from quiver.log.segment_log import SegmentLog
 from quiver.model.epochs import StartEpoch
 from quiver.model.errors import Closed, DataDirectoryInUse
-from quiver.storage.local.flusher import Flusher
 from quiver.storage.local.free_space import FreeSpace
 from quiver.storage.local.log import LocalLog, segment_limits
 from quiver.storage.local.resources import LocalResources
@@ -24,6 +23,7 @@ from quiver.storage.local.settings import (
     default_max_open_files,
 )
 from quiver.storage.local.start_epoch_file import StartEpochFile
+from quiver.storage.local.write_behind import Flusher
 from quiver.storage.memory.storage import check_log_id
 from quiver.storage.port import LogOptions
 from quiver.system.pace import bounded_gather, paced

@@ -1,7 +1,7 @@
 """Where the frames of a log are: in segment files, and with durability `memory` in memory after those."""
 
-from quiver.log.append_plan import SegmentLimits
 from quiver.log.memory_frames import MemoryFrames
+from quiver.log.segment_appender import SegmentLimits
 from quiver.log.segment_log import SegmentLog
 from quiver.model.errors import Closed
 from quiver.records.header import HEADER_BYTES, StampedFrame, read_stamped_header
@@ -43,7 +43,10 @@ class LogTiers:
 
     def check_open(self) -> None:
         if self.is_closed:
-            raise Closed(what=f"log {self.disk.log_id}")
+            raise self.closed()
+
+    def closed(self) -> Closed:
+        return Closed(what=f"log {self.disk.log_id}")
 
     def frames_after_files(self, limits: SegmentLimits) -> MemoryFrames:
         """An empty log in memory that goes on where the files end. Blocks: it closes the active segment."""

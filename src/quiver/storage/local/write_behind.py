@@ -1,31 +1,75 @@
-"""What an `interval` log does after its appends have returned: syncing what was written, reserving offsets ahead."""
+"""What happens after appends have returned: what is written gets synced, and offsets are reserved ahead."""
 
 import asyncio
-from typing import Protocol
+import logging
 
 from quiver.log.files.write_error import is_lack_of_room, storage_error
 from quiver.log.segment_log import SegmentLog
 from quiver.model.errors import PartitionOffline
 from quiver.model.limits import MIB
+from quiver.storage.local.free_space import FreeSpace
+from quiver.structures.ordered_set import OrderedSet
+from quiver.system.pace import bounded_gather
 from quiver.system.threads import Threads
+from quiver.telemetry.failures import Failures
+from quiver.telemetry.periodic_task import PeriodicTask
 
+FLUSH_SECONDS = 1.0
 FLUSH_AT_BYTES = 16 * MIB
 MAX_UNSYNCED_BYTES = 64 * MIB
+_logger = logging.getLogger(__name__)
 
 
-class FlushSchedule(Protocol):
+class Flusher:
+    """Syncs, every second, the logs of a data directory that have written; also checks the free space of the disk."""
+
+    def __init__(self, threads: Threads, space: FreeSpace) -> None:
+        self._threads = threads
+        self._space = space
+        self._dirty: OrderedSet[WriteBehind] = OrderedSet()
+        self._task = PeriodicTask("flushing", self._round, every_seconds=FLUSH_SECONDS)
+
+    @property
+    def problem(self) -> str | None:
+        return self._task.problem
+
+    def start(self) -> None:
+        self._task.start()
+
+    async def stop(self) -> None:
+        await self._task.stop()
+
     def needs_flush(self, log: "WriteBehind") -> None:
-        """The log has written what is not synced; it is to be flushed within a second."""
-        ...
+        """The log has written what is not synced; it will be flushed within a second."""
+        self._dirty.add(log)
+
+    async def flush(self) -> None:
+        """Syncs every log that has written since the last time, many at once."""
+        dirty, self._dirty = self._dirty, OrderedSet()
+        await bounded_gather(_flush, dirty)
+
+    async def _round(self, failures: Failures) -> None:
+        try:
+            await self._threads.run(self._space.look)
+        except OSError as error:
+            _logger.warning("the free space of the data directory is not known: %s", error)
+        await self.flush()
+
+
+async def _flush(log: "WriteBehind") -> None:
+    try:
+        await log.flush()
+    except Exception:
+        _logger.exception("a log could not be flushed")
 
 
 class WriteBehind:
-    """Used on the loop, but for `reserve`, which blocks."""
+    """For one log. Used on the loop, except `reserve`, which blocks."""
 
-    def __init__(self, disk: SegmentLog, threads: Threads, schedule: FlushSchedule) -> None:
+    def __init__(self, disk: SegmentLog, threads: Threads, flusher: Flusher) -> None:
         self._disk = disk
         self._threads = threads
-        self._schedule = schedule
+        self._flusher = flusher
         self._unsynced_bytes = 0
         self._flushing: asyncio.Task[None] | None = None
         self._reserving: asyncio.Task[None] | None = None
@@ -36,14 +80,14 @@ class WriteBehind:
         return self._unsynced_bytes > MAX_UNSYNCED_BYTES
 
     async def catch_up(self) -> None:
-        """Waits for a sync that is on its way."""
+        """Waits for a sync that is under way."""
         if self._flushing is not None:
             await asyncio.wait([self._flushing])
 
     def wrote(self, size_bytes: int) -> None:
         """Notes bytes that were written and not synced."""
         self._unsynced_bytes += size_bytes
-        self._schedule.needs_flush(self)
+        self._flusher.needs_flush(self)
         if self._unsynced_bytes >= FLUSH_AT_BYTES and self._flushing is None:
             self._flushing = asyncio.create_task(self.flush())
 
@@ -59,8 +103,8 @@ class WriteBehind:
                 self._flushing = None
 
     def reserve(self, end_offset: int) -> None:
-        """Returns when offsets below may be given out. Blocks when that takes a sync."""
-        if self._disk.reservation.covers(end_offset):
+        """Returns when offsets below `end_offset` may be given out. Blocks when that takes a sync."""
+        if end_offset <= self._disk.reservation.limit:
             return
         try:
             self._disk.reservation.renew(end_offset, self._disk.state)
@@ -71,7 +115,7 @@ class WriteBehind:
 
     def reserve_ahead(self, end_offset: int) -> None:
         """Begins to reserve more when half is used up, so that a writer seldom waits for it."""
-        if self._disk.reservation.is_half_used(end_offset) and self._reserving is None:
+        if end_offset > self._disk.reservation.renew_at and self._reserving is None:
             self._reserving = asyncio.create_task(self._reserve_ahead(end_offset))
 
     async def _reserve_ahead(self, end_offset: int) -> None:
@@ -83,7 +127,7 @@ class WriteBehind:
             self._reserving = None
 
     async def finish(self) -> None:
-        """Waits for what is on its way."""
+        """Waits for what is under way."""
         tasks = [task for task in (self._flushing, self._reserving) if task is not None]
         if tasks:
             await asyncio.wait(tasks)

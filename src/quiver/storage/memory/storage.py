@@ -1,10 +1,11 @@
 """The memory engine: logs in dictionaries, for tests and everything that may be forgotten."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
 
-from quiver.log.append_plan import SegmentLimits
 from quiver.log.memory_frames import MemoryFrames
+from quiver.log.segment_appender import SegmentLimits
 from quiver.model.epochs import StartEpoch
 from quiver.model.errors import Closed, InvalidRequest
 from quiver.records.header import StampedFrame
@@ -14,6 +15,9 @@ from quiver.storage.memory.snapshots import MemorySnapshots
 from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
 from quiver.system.randomness import SystemRandomness
 from quiver.system.threads import ThreadPool, Threads
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _LOG_ID = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
 
@@ -141,11 +145,29 @@ def _limits(options: LogOptions) -> SegmentLimits:
     return SegmentLimits(options.segment_bytes, options.roll_after_ms)
 
 
+class _ThreadOnDemand:
+    """One thread, started by the first call. After `close` the next call starts another: logs can be opened again."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPool | None = None
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        if self._pool is None:
+            self._pool = ThreadPool(1, "memory")
+        return await self._pool.run(call, *args, **kwargs)
+
+    def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+
+
 class MemoryStorage:
-    """A Storage that lives as long as the object."""
+    """A Storage that lives as long as the object: what is closed can be opened again. `threads` stay the caller's."""
 
     def __init__(self, threads: Threads | None = None) -> None:
-        self._threads = threads or ThreadPool(1, "memory")
+        self._own_thread = _ThreadOnDemand()
+        self._threads = threads or self._own_thread
         self._logs: dict[str, MemoryLog] = {}
         self._epoch = 0
 
@@ -182,3 +204,4 @@ class MemoryStorage:
     async def close(self) -> None:
         for log in self._logs.values():
             await log.close()
+        self._own_thread.close()
