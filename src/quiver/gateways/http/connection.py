@@ -16,12 +16,12 @@ _log = logging.getLogger("quiver.http")
 
 MAX_HEAD_BYTES = 64 * KIB
 MAX_DISCARDED_BYTES = 256 * MIB
-"""The rest of a body that was refused is read and thrown away up to here, so that the client gets to its response."""
+"""The rest of a refused body is read and dropped up to here, so that the client gets to read its response."""
 MAX_CONNECTIONS = 10_000
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """uvicorn's connection with limits of ours; `check` is called about once a second."""
+    """uvicorn's connection with our limits; `check` is called about once a second."""
 
     max_connections: ClassVar[int] = MAX_CONNECTIONS
     transport: Any
@@ -50,7 +50,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._head_holding.resize(0)
 
     def _check_head(self, more: int) -> None:
-        """Of a head that is not whole yet."""
+        """Counts a head that is not complete yet."""
         self._head_bytes += more
         if self.transport.is_closing():
             return

@@ -1,4 +1,4 @@
-"""GET /groups/{group}/poll: a member's next messages, waiting for some."""
+"""GET /groups/{group}/poll: a member's next messages; waits until there are some."""
 
 import asyncio
 from collections import Counter
@@ -47,7 +47,7 @@ class PollQuery(msgspec.Struct, kw_only=True):
 
 
 class PollResponse(msgspec.Struct, kw_only=True):
-    """Messages by partition; with max_messages a list. `offsets` is what to commit when they are done with; or each
+    """Messages by partition; with max_messages a list. `offsets` is what to commit when they are processed; or each
     message is acked by its receipt.
 
     `offsets` stops at the first message that the group has neither committed nor acked and that is not in this
@@ -90,7 +90,7 @@ class PollRoute:
     async def _wait(
         self, request: Request, group: str, member_id: str, timeout_ms: int, limit: int
     ) -> "list[PolledPartition]":
-        """Polls while the client is there: what nobody receives must not count as received."""
+        """Polls as long as the client is connected: what it does not get must not count as received."""
         poll = self._broker.poll
         polling = asyncio.ensure_future(poll.poll(group, member_id, timeout_ms=timeout_ms, limit=limit))
         leaving = asyncio.ensure_future(request.client_gone())
@@ -106,7 +106,7 @@ class PollRoute:
             leaving.cancel()
 
     async def _tail(self, group: str, member_id: str, polled: "list[PolledPartition]") -> dict[str, Any]:
-        """The fields after the messages."""
+        """The fields that follow the messages."""
         offsets: dict[str, dict[str, int]] = {}
         next_offsets: dict[str, int] = {}
         numbers = Counter(part.partition for part in polled)
@@ -128,7 +128,7 @@ class PollRoute:
 def poll_routes(broker: "Broker") -> Routes:
     operation = Operation(
         handler=PollRoute(broker).poll,
-        summary="The member's next messages; waits for some, and counts as a heartbeat",
+        summary="A member's next messages; waits until there are some, and counts as a heartbeat",
         tag="Groups",
         query=PollQuery,
         response=PollResponse,

@@ -26,7 +26,7 @@ MAX_LIMIT = 10_000
 _PIECE_MESSAGES = 500
 _PIECE_BYTES = 256 * 1024
 _MOST_PARTITIONS = 1000
-"""That are read together."""
+"""How many partitions are read at the same time."""
 
 
 class ReadQuery(msgspec.Struct, kw_only=True):
@@ -118,7 +118,7 @@ def _asked(query: ReadQuery, request: Request) -> BrowseRequest:
 
 
 def _offsets(after: str | None, count: int) -> list[int]:
-    """Where each partition goes on; one that was added since begins at its earliest."""
+    """Where each partition continues; one that was added since starts at its earliest offset."""
     found = [] if after is None else [whole_number(text) for text in after.split(".")[: count + 1]]
     known = [number for number in found if number is not None]
     if len(known) != len(found) or len(known) > count:
