@@ -17,9 +17,11 @@ with quiver.connect(sys.argv[1]) as q:
     q.publish("plain", "a", key="k", headers={"h": "v"}, ttl="1h")
     with q.producer("plain") as producer:
         producer.send(b"b", partition=0)
+        for n in range(20_000):
+            producer.send(b"message %d" % n, key="key-%d" % (n % 100))
         producer.send_many([b"c", b"d"], keys=[b"k", None])
-    assert len(list(q.read("plain", end="latest"))) == 4
-    assert sum(batch.num_rows for batch in q.read("plain", end="latest").batches()) == 4
+    assert len(list(q.read("plain", end="latest"))) == 20_004
+    assert sum(batch.num_rows for batch in q.read("plain", end="latest").batches()) == 20_004
     with q.stream("plain", group="readers") as stream:
         next(iter(stream))
     with q.work("plain", group="workers") as work:
