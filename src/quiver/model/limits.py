@@ -1,4 +1,4 @@
-"""Limits that are checked before memory is allocated."""
+"""Limits of what clients may ask for. Sizes are checked before memory is allocated."""
 
 import msgspec
 
@@ -8,6 +8,44 @@ SEQUENCE_LIMIT = 2**31
 """The sequence numbers of a producer's messages wrap here."""
 FRAMES_REMEMBERED = 16
 """How many frames of a producer a partition recognises when they are repeated; no client has more in flight."""
+
+DAY_MS = 86_400_000
+
+MESSAGES_AT_ONCE = 10_000
+"""Of one receive, poll or page of messages, whatever a request asks for."""
+PUBLISHED_AT_ONCE = 100_000
+"""Messages of one publish over HTTP."""
+RECEIPTS_AT_ONCE = 10_000
+LONGEST_WAIT_MS = 300_000
+"""How long one request may wait for messages."""
+CONNECTIONS = 10_000
+"""Of each port."""
+HTTP_HEAD_BYTES = 64 * KIB
+"""The request line and headers of a request."""
+HTTP_DISCARDED_BYTES = 256 * MIB
+"""The rest of a refused body is read and dropped up to here, so that the client gets to read its response."""
+HTTP_QUERY_FIELDS = 100
+TRANSACTIONS_LISTED = 1_000
+LISTED_AT_ONCE = 10_000
+"""Delayed messages or dead letters of one page, whatever a request asks for."""
+LONGEST_DELAY_MS = 10 * 366 * DAY_MS
+"""How far ahead a message may be scheduled: ten years."""
+MOST_SCHEDULES = 10_000
+LONGEST_CRON = 200
+"""Characters of a cron expression."""
+SHORTEST_INTERVAL_MS = 100
+LONGEST_INTERVAL_MS = 10 * 366 * DAY_MS
+"""Of `@every`: ten years."""
+TRANSACTION_OPEN_MS = 15 * 60_000
+"""How long a transaction may be open, unless the broker is configured otherwise."""
+TRANSACTIONAL_ID_LENGTH = 240
+TRANSACTION_OFFSETS = 10_000
+TRANSACTION_ACK_RUNS = 100_000
+COMMIT_KEY_LENGTH = 1_000
+COMMIT_DESCRIPTION_LENGTH = 500
+COMMIT_KEYS_REMEMBERED = 100_000
+COMMIT_KEYS_REMEMBERED_MS = 7 * DAY_MS
+"""A commit with a key is recognised for a week, if there are not more keys than that."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ import msgspec
 from quiver.gateways.http.compression import decompress
 from quiver.gateways.http.media import Media, media_of_request, media_of_response
 from quiver.model.errors import InvalidRequest, RequestTooLarge
+from quiver.model.limits import HTTP_QUERY_FIELDS
 from quiver.model.names import check_name
 from quiver.model.numbers import shown, whole_number
 from quiver.system.memory_budget import MemoryBudget
@@ -20,7 +21,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-_MAX_QUERY_FIELDS = 100
 _HIGHEST_PARTITION = 10**9
 _WAIT_SECONDS = 5.0
 """How long a body waits for memory that others hold; then its client is told to try again."""
@@ -112,7 +112,7 @@ class Request:
         if self.query_string:
             text = self.query_string.decode("latin-1")
             try:
-                fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_QUERY_FIELDS))
+                fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=HTTP_QUERY_FIELDS))
             except ValueError as error:
                 raise InvalidRequest(problem=f"the query string cannot be read: {error}") from None
         if "" in fields.values():

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from quiver.model.limits import KIB, MIB
+from quiver.model.limits import CONNECTIONS, KIB, LONGEST_WAIT_MS, MIB
 
 
 class NativeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class NativeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Beyond it, reading pauses until the client has taken some."""
     message_bytes: int = MIB
     """The MessagePack part of a request; frames are not in it."""
-    connections: int = 10_000
+    connections: int = CONNECTIONS
     """In all."""
-    max_wait_ms: int = 300_000
+    max_wait_ms: int = LONGEST_WAIT_MS
     """The longest that one fetch may wait for data."""

@@ -27,6 +27,7 @@ from quiver.model.errors import (
     Overloaded,
     QuiverError,
 )
+from quiver.model.limits import LONGEST_WAIT_MS, MESSAGES_AT_ONCE
 from quiver.model.times import parse_duration_ms
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from quiver.queues.service import Received
     from quiver.streams.poll.poll import PolledPartition
 
-MAX_LIMIT = 10_000
-MAX_TIMEOUT_MS = 300_000
 AtMost = Meta(ge=1, description="At most 10,000; a larger one counts as that.")
 
 
@@ -70,8 +69,8 @@ class PollRoute:
     async def poll(self, request: Request) -> Response | StreamedResponse:
         group, query = group_of(request), request.query(PollQuery)
         member_id = required_member(query.member_id)
-        timeout_ms = min(parse_duration_ms(query.timeout, "timeout"), MAX_TIMEOUT_MS)
-        limit = min(query.limit if query.max_messages is None else query.max_messages, MAX_LIMIT)
+        timeout_ms = min(parse_duration_ms(query.timeout, "timeout"), LONGEST_WAIT_MS)
+        limit = min(query.limit if query.max_messages is None else query.max_messages, MESSAGES_AT_ONCE)
         request.check_room()
         request.waits = True
         polled = await self._wait(request, group, member_id, timeout_ms, limit)

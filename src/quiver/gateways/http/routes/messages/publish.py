@@ -24,6 +24,7 @@ from quiver.model.errors import (
     UnsupportedMediaType,
     error_from_wire,
 )
+from quiver.model.limits import PUBLISHED_AT_ONCE
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.times import format_time
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_MESSAGES = 100_000
 _SLICED_BODY_BYTES = 256 * 1024
 """A larger body is decoded and converted in slices, so that it does not block the event loop."""
 _SLICE_MESSAGES = 500
@@ -43,7 +43,7 @@ _PUBLISHED_AT_ONCE = 5_000
 
 
 class PublishRequest(msgspec.Struct):
-    messages: Annotated[list[MessageToPublish] | None, needed(maxItems=MAX_MESSAGES)] = None
+    messages: Annotated[list[MessageToPublish] | None, needed(maxItems=PUBLISHED_AT_ONCE)] = None
 
 
 class _UndecodedMessages(msgspec.Struct):
@@ -144,8 +144,10 @@ def publish_routes(broker: "Broker") -> Routes:
 def _accepted(messages: list[T] | None) -> list[T]:
     if messages is None:
         raise InvalidRequest(problem='the body needs "messages": a list of messages')
-    if len(messages) > MAX_MESSAGES:
-        raise RequestTooLarge(f"{len(messages)} messages at once are over the limit of {MAX_MESSAGES}; split them")
+    if len(messages) > PUBLISHED_AT_ONCE:
+        raise RequestTooLarge(
+            f"{len(messages)} messages at once are over the limit of {PUBLISHED_AT_ONCE}; split them"
+        )
     return messages
 
 

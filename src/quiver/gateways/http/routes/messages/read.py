@@ -15,6 +15,7 @@ from quiver.gateways.http.routes.messages.message import MessageResponse, messag
 from quiver.messages.browse import BrowseRequest, MessagePage
 from quiver.messages.browse_all import read_all
 from quiver.model.errors import CorruptData, InvalidName, InvalidRequest, PartitionNotFound, TopicNotFound
+from quiver.model.limits import MESSAGES_AT_ONCE
 from quiver.model.message import StoredMessage
 from quiver.model.numbers import shown, whole_number
 from quiver.model.times import parse_time_ms
@@ -22,7 +23,6 @@ from quiver.model.times import parse_time_ms
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
 
-MAX_LIMIT = 10_000
 _PIECE_MESSAGES = 500
 _PIECE_BYTES = 256 * 1024
 _MOST_PARTITIONS = 1000
@@ -104,7 +104,7 @@ class ReadRoute:
 
 
 def _limit(query: ReadQuery) -> int:
-    return min(query.limit, MAX_LIMIT)
+    return min(query.limit, MESSAGES_AT_ONCE)
 
 
 def _asked(query: ReadQuery, request: Request) -> BrowseRequest:

@@ -19,6 +19,7 @@ from quiver.model.errors import (
     RequestTooLarge,
     SettleInOrder,
 )
+from quiver.model.limits import RECEIPTS_AT_ONCE
 from quiver.model.receipt import Receipt, parse_receipt
 from quiver.model.settlement import ACK, EXTEND, MAX_DELAY_MS, NACK, REJECT
 from quiver.model.times import format_time, parse_duration_ms
@@ -26,8 +27,6 @@ from quiver.model.times import format_time, parse_duration_ms
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
     from quiver.queues.service import ReceiptOutcome
-
-MAX_RECEIPTS = 10_000
 
 
 Done = Literal["acked", "requeued", "dlq", "rejected", "discarded", "extended"]
@@ -132,8 +131,10 @@ class SettleRoutes:
             return Response(SettleResponse(success=True, **_fields(action, outcome)))
         if wanted.receipt_handle is not None:
             raise InvalidRequest(problem="give receipt_handle or receipts, not both")
-        if len(wanted.receipts) > MAX_RECEIPTS:
-            raise RequestTooLarge(f"{len(wanted.receipts)} receipts are over the limit of {MAX_RECEIPTS}; split them")
+        if len(wanted.receipts) > RECEIPTS_AT_ONCE:
+            raise RequestTooLarge(
+                f"{len(wanted.receipts)} receipts are over the limit of {RECEIPTS_AT_ONCE}; split them"
+            )
         parsed = [_parsed(text) for text in wanted.receipts]
         outcomes = iter(await settle(action, [one for one in parsed if isinstance(one, Receipt)], **options))
         results = [
