@@ -9,9 +9,10 @@ from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from quiver.model.errors import FrameTooLarge, InvalidRequest
-from quiver.records.arrow_arrays import bitmap, number_array, to_numbers
+from quiver.records.arrow_arrays import bitmap, number_array
 from quiver.records.arrow_input import arrow_columns
 from quiver.records.columns import (
     DELIVER_AT,
@@ -96,8 +97,8 @@ def _add(arrays: Arrays, column: Column, items: Sequence[Any], count: int) -> No
     if array.null_count == count:
         return
     if column in (DELIVER_AT, EXPIRES_AT):
-        times = to_numbers(array.drop_null())
-        if times.min() < 0 or times.max() > MAX_TIMESTAMP_MS:
+        low, high = _bounds(array)
+        if low < 0 or high > MAX_TIMESTAMP_MS:
             raise InvalidRequest(problem=f"{column.field.name} must be within the years 1970 to 9999")
     arrays[column.bit] = array
 
@@ -107,11 +108,16 @@ def _add_timestamps(arrays: Arrays, timestamps_ms: Sequence[int], count: int) ->
     array = _array(TIMESTAMP, timestamps_ms, count)
     if array.null_count:
         raise InvalidRequest(problem="timestamp: every message needs one")
-    times = to_numbers(array)
-    low, high = int(times.min()), int(times.max())
+    low, high = _bounds(array)
     if low != high:
         arrays[TIMESTAMP.bit] = array
     return low, high
+
+
+def _bounds(array: pa.Array) -> tuple[int, int]:
+    """The least and the greatest; nulls do not count."""
+    found = pc.min_max(array)
+    return found["min"].as_py(), found["max"].as_py()
 
 
 def _add_headers(arrays: Arrays, headers: Sequence[Mapping[str, bytes] | None], count: int) -> None:
