@@ -54,11 +54,7 @@ class LetterQuery(LetterFields, kw_only=True):
 class PurgeRequest(LetterFields, kw_only=True):
     """An empty one means all. The fields of the filter may also stand next to it."""
 
-<<<<<<< HEAD
-    ids: Annotated[list[str] | None, Meta(description="These dead letters only: partition:offset.")] = None
-=======
     ids: Annotated[list[str] | None, Meta(description="Only these dead letters: partition:offset.")] = None
->>>>>>> main
     filter: LetterFields | None = None
     limit: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="At most this many, the oldest first.")] = (
         None
