@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from quiver.model.errors import InvalidRequest, MessageTooLarge
 from quiver.records.arrow_input import arrow_columns
+from quiver.records.build import seal
 from quiver.records.columns import (
     DELIVER_AT,
     EXPIRES_AT,
@@ -23,7 +24,6 @@ from quiver.records.columns import (
 )
 from quiver.records.header import FrameHeader, body_crc, pack_header, unpack_header
 from quiver.records.read import open_frame
-from quiver.records.seal import seal
 from quiver.structures.murmur2 import partitions_for
 
 Sizes = npt.NDArray[np.int64]

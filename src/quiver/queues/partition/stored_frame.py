@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from quiver.queues.state.port import Run, StoredRun
-from quiver.records.columns import HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, layout_for
+from quiver.records.build import seal
+from quiver.records.columns import HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, Arrays, layout_for
 from quiver.records.expiry import may_be_past, past_rows
 from quiver.records.header import HEADER_BYTES, FrameHeader, stamp, unpack_header
 from quiver.records.read import OpenFrame, open_frame
-from quiver.records.seal import Arrays, seal
 
 _ROW_BYTES = 16
 """About what a message takes in a frame beside its contents."""
