@@ -10,8 +10,8 @@ from quiver.model.topic_partition import TopicPartition
 from quiver.partition.lazy_registry import LazyRegistry
 from quiver.queues.context import QueueContext
 from quiver.queues.journal.moves import MoveCarrier
-from quiver.queues.lease_ids import LeaseIds
 from quiver.queues.lease_times import LeaseTimes
+from quiver.queues.partition.lease_issuer import LeaseIds
 from quiver.queues.partition.partition_queue import LOG_SUFFIX, PartitionQueue, log_id
 from quiver.storage.port import Storage
 from quiver.system.pace import bounded_gather

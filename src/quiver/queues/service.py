@@ -26,8 +26,7 @@ from quiver.queues.partition_queues import (
     close_all,
     open_existing,
 )
-from quiver.queues.receive import ReceiveHandler
-from quiver.queues.receive_call import Received
+from quiver.queues.receive import Received, ReceiveHandler
 from quiver.queues.settle import ReceiptOutcome, SettleHandler, TransactionAcks
 from quiver.queues.state.port import Settlement
 from quiver.queues.topic.consumers import Consumer

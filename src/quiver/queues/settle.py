@@ -1,4 +1,4 @@
-"""Settling: what becomes of messages that consumers were given."""
+"""Settle: ack, nack, reject and extend messages that consumers have received."""
 
 import asyncio
 import logging
@@ -8,6 +8,7 @@ from typing import NamedTuple
 from quiver.groups.service import Groups
 from quiver.model.dead_letter import dead_letter_topic, is_dead_letter_topic
 from quiver.model.errors import Closed, LeaseLost, QuiverError, ShuttingDown, TopicNotFound
+from quiver.model.queue import QueueSettings
 from quiver.model.receipt import Receipt
 from quiver.model.settlement import ACK, NACK, SettleRequest
 from quiver.model.transaction import LeasedAcks
@@ -24,10 +25,11 @@ from quiver.topics.catalogue import TopicCatalogue
 logger = logging.getLogger(__name__)
 
 _PARTS_AT_ONCE = 64
+_ANY_SETTINGS = QueueSettings()
 
 
 class ReceiptOutcome(NamedTuple):
-    """What became of one message."""
+    """What became of one message that was settled by its receipt."""
 
     error: QuiverError | None
     topic: str
@@ -66,14 +68,14 @@ class SettleHandler:
         self._settings = settings
 
     async def settle(self, parts: Sequence[SettleRequest]) -> list[Settlement]:
-        """Each part by itself, in their order; what is not refused is done and on disk."""
+        """Each part by itself, in the order given; what is not refused is done and on disk."""
         if len(parts) == 1:
             return [await self._settle(parts[0])]
         loop = asyncio.get_running_loop()
         begun: list[asyncio.Task[Settlement]] = []
         for at in range(0, len(parts), _PARTS_AT_ONCE):
             begun += [loop.create_task(self._settle(part)) for part in parts[at : at + _PARTS_AT_ONCE]]
-            await asyncio.sleep(0)  # each is decided here, and waits for the disk with all the others
+            await asyncio.sleep(0)  # each is decided now, and waits for the disk together with all the others
         return [await task for task in begun]
 
     async def settle_receipts(
@@ -85,7 +87,7 @@ class SettleHandler:
         is_counted: bool = True,
         reason: str = "",
     ) -> list[ReceiptOutcome]:
-        """An outcome for each receipt, in their order. The same one twice: the second has lost its lease."""
+        """An outcome for each receipt, in the order given. If one comes twice, the second has lost its lease."""
         leases: dict[_Lease, dict[int, int]] = {}
         outcomes = [ReceiptOutcome(_lost(receipt.topic, *receipt[1:3]), *receipt[:4]) for receipt in receipts]
         for place, receipt in enumerate(receipts):
@@ -122,14 +124,17 @@ class SettleHandler:
         return outcomes
 
     async def _settle(self, part: SettleRequest) -> Settlement:
-        """Never raises: what goes wrong refuses the part."""
+        """Never raises: an error refuses the part."""
         try:
             part.check()
             self._groups.check_readable()
             queue = self._queues.get(part.topic_id, part.partition)
-            if queue is None or queue.state(part.group_id) is None:
+            if queue is None:
                 return Settlement([Refused(*run, self._lost(part, run[0])) for run in part.runs])
-            settlement = await queue.settler.settle(part, self._settings.of(part.topic_id, part.group_id))
+            if part.action == ACK:  # the only settlement that no setting changes, and the one that most requests are
+                settlement = await queue.settler.settle(part, _ANY_SETTINGS)
+            else:
+                settlement = await queue.settler.settle(part, self._settings.of(part.topic_id, part.group_id))
         except Exception as error:
             if not isinstance(error, QuiverError):
                 logger.exception("a settlement failed unexpectedly")
@@ -138,22 +143,25 @@ class SettleHandler:
                 known = ShuttingDown()
             return Settlement([Refused(*run, known) for run in part.runs])
         await self._settled(queue, part, settlement)
+        if settlement.until_ms is None:
+            return settlement
         return settlement._replace(until_ms=queue.shown_ms(settlement.until_ms))
 
     async def _settled(self, queue: PartitionQueue, part: SettleRequest, settlement: Settlement) -> None:
-        """It is done and on disk: whatever goes wrong from here on, it is not refused."""
+        """The settlement is done and on disk: whatever fails from here on, it is not refused."""
         try:
-            self._times.note(queue, settlement.until_ms)
+            if settlement.until_ms is not None:
+                self._times.note(queue, settlement.until_ms)
             self._topic_queues.settled(queue, part.group_id, frees=part.action == NACK)
             if settlement.dead:
                 await queue.dead_letters_arrived(settlement)
         except Exception:
-            logger.exception("what follows a settlement in %s failed", queue.partition.name)
+            logger.exception("a step after a settlement in %s failed", queue.partition.name)
 
     async def prepare_acks(self, acks: Sequence[LeasedAcks]) -> "TransactionAcks":
-        """All of them, in memory, for a transaction that is being decided on; or none, and the first error.
+        """All of them in memory, for a transaction that is being decided; or none, and the first error is raised.
 
-        Leases are on disk before: should the acks have to be repeated after a restart, the leases are known.
+        Leases are on disk first: if the acks have to be repeated after a restart, the leases are known.
         """
         found: list[tuple[PartitionQueue, SettleRequest]] = []
         for part in acks:
@@ -192,7 +200,7 @@ class SettleHandler:
 
 
 class TransactionAcks:
-    """Acknowledgements of a transaction, done in memory."""
+    """The acks of a transaction, done in memory."""
 
     def __init__(self, topic_queues: TopicQueues) -> None:
         self._topic_queues = topic_queues
@@ -202,7 +210,7 @@ class TransactionAcks:
         self._prepared.append((queue, part, prepared))
 
     async def finish(self) -> None:
-        """They are on disk on return; after an error it is called again."""
+        """On return they are on disk; after an error it is called again."""
         await asyncio.gather(*(queue.settler.finish_acks(prepared) for queue, _, prepared in self._prepared))
         done, self._prepared = self._prepared, []
         for queue, part, _ in done:

@@ -60,6 +60,14 @@ class OrderedPairs:
         for chunk in self._chunks:
             yield from zip(chunk.firsts, chunk.seconds, strict=True)
 
+    @property
+    def first(self) -> Pair | None:
+        """The lowest pair."""
+        if not self._chunks:
+            return None
+        firsts, seconds = self._chunks[0]
+        return firsts[0], seconds[0]
+
     def add(self, first: int, second: int) -> None:
         """Put a pair in that is not in."""
         if not self._chunks:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from quiver.model.epochs import StartEpoch
 from quiver.model.queue import QueueSettings
 from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Partition
@@ -10,16 +11,29 @@ from quiver.queues.context import QueueContext
 from quiver.queues.journal.events import Died
 from quiver.queues.journal.journal import QueueJournal
 from quiver.queues.journal.moves import moves_of
-from quiver.queues.lease_ids import LeaseIds
-from quiver.queues.partition.queue_group import QueueGroup
+from quiver.queues.partition.queue_group import Counters, QueueGroup
 from quiver.queues.partition.read_ahead import ReadAhead
 from quiver.queues.partition.response_builder import BuiltResponse, ResponseBuilder
-from quiver.queues.state.counters import Counters
 from quiver.queues.state.port import LEVELS, Run, Taken
 from quiver.queues.state.retry_policy import RetryPolicy
-from quiver.queues.state.settle_below import settle_below
 
 _ALL_LEVELS = (1 << LEVELS) - 1
+_LEASE_COUNTER_BITS = 40
+
+
+class LeaseIds:
+    """Lease ids that no two brokers on one data directory ever use twice: the epoch of the broker's start, and a
+    counter that all partitions share. A topic that is deleted and created again never sees an old id again; receipts
+    name topics by name, so they could not tell the two apart."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self, start_epoch: StartEpoch) -> None:
+        self._last = start_epoch << _LEASE_COUNTER_BITS
+
+    def next(self) -> int:
+        self._last += 1
+        return self._last
 
 
 class DeliveredRun(NamedTuple):
@@ -59,8 +73,6 @@ class LeaseIssuer:
         """Of leases that were taken and not delivered yet."""
 
     def new_lease_id(self) -> int:
-        """Never given twice, also when the topic is deleted and created again under its name: receipts do not know
-        the difference."""
         return self._lease_ids.next()
 
     async def read_ahead(self, group_id: int, *, count: int, levels: int = _ALL_LEVELS) -> list[int]:
@@ -151,6 +163,8 @@ class LeaseIssuer:
 
     def _leave_out(self, group: QueueGroup, lease: int, response: BuiltResponse, settings: QueueSettings) -> bool:
         """Settles what is not delivered, and gives back what does not fit; whether there is a death to be synced."""
+        if not (response.lost or response.removed or response.expired or response.unfit):
+            return False
         events: list[Died] = []
         gone = response.lost + response.removed
         if gone:
@@ -159,11 +173,10 @@ class LeaseIssuer:
         expired = self._journal.move_to_dlq(group, group.state.drop(lease, response.expired, "expired"))
         if response.unfit:
             self._give_back(group, lease, response.unfit, settings)
-        if gone or expired or response.unfit:
-            self._journal.put(group, [*events, *expired])
+        self._journal.put(group, [*events, *expired])
         if expired:
             group.pending_acks.add_unsynced(min(response.expired)[0], self._journal.changes)
-        self._journal.carry(moves_of(expired))
+            self._journal.carry(moves_of(expired))
         return bool(expired)
 
     def _give_back(self, group: QueueGroup, lease: int, runs: Sequence[Run], settings: QueueSettings) -> None:
@@ -185,5 +198,5 @@ class LeaseIssuer:
         start = group.log_start = self._log.start_offset
         if group.state.lowest_unsettled() < start:
             unread = self._log.removed_count(group.highest_position())
-            group.counters.lost += unread + await settle_below(group, start)
+            group.counters.lost += unread + await group.settle_below(start)
             self._journal.put(group)

@@ -1,4 +1,4 @@
-"""What becomes of messages that consumers hold: settled by them, or by time."""
+"""Settles leased messages of one partition: on request, in a transaction, or when the lease expires."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -9,11 +9,12 @@ import msgspec
 from quiver.model.errors import InvalidRequest, LeaseLost
 from quiver.model.queue import QueueSettings
 from quiver.model.settlement import ACK, EXTEND, NACK, REJECT, SettleRequest
+from quiver.outbox.outbox import Move
+from quiver.queues.journal.events import Died
 from quiver.queues.journal.journal import QueueJournal
 from quiver.queues.journal.moves import moves_of
-from quiver.queues.partition.queue_group import QueueGroup
+from quiver.queues.partition.queue_group import Counters, QueueGroup
 from quiver.queues.partition.settled_messages import SettledMessages
-from quiver.queues.state.counters import Counters
 from quiver.queues.state.port import Counts, GroupState, Refused, Run, Settlement
 from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.structures.offset_ranges import size
@@ -22,18 +23,18 @@ from quiver.system.randomness import Randomness
 
 _RUNS_AT_ONCE = 1_000
 _REASON_LENGTH = 1_000
-"""Of an error text as much is kept; it is on the journal and in memory with every message."""
+"""As much of an error text is kept: it is in the journal and in memory, per run of messages."""
 
 
 class PreparedAcks(NamedTuple):
-    """Acknowledged in memory, as part of a transaction that is being decided on."""
+    """Acked in memory, as part of a transaction that is being decided."""
 
     group: QueueGroup
     events: list[msgspec.Struct]
-    """Empty when nothing was acknowledged, and once they are on their way: until then snapshots are held back."""
+    """Empty when nothing was acked, and once they are queued for the journal; until then no snapshot is taken."""
     take_back: Callable[[], None]
     token: int
-    """What `PendingAcks` knows them by."""
+    """Of `PendingAcks`."""
 
 
 class LeaseSettler:
@@ -44,11 +45,10 @@ class LeaseSettler:
         self._randomness = randomness
 
     async def settle(self, request: SettleRequest, settings: QueueSettings) -> Settlement:
-        """What is not refused is done and on disk; dead messages are on their way."""
+        """What is not refused is done and on disk; dead letters are on their way."""
         group, runs = self._journal.groups.get(request.group_id), request.runs
         if group is None:
-            lost = LeaseLost(message=self._journal.name)
-            return Settlement([Refused(start, end, lost) for start, end in runs])
+            return Settlement([Refused(start, end, self._lost(start, end)) for start, end in runs])
         change = self._change(group.state, request, settings)
         ordered = sorted(runs) if len(runs) > 1 else runs
         parts: list[Settlement] = []
@@ -95,15 +95,20 @@ class LeaseSettler:
     def _make(
         self, group: QueueGroup, action: int, runs: Sequence[Run], change: Callable[[Sequence[Run]], Settlement]
     ) -> Settlement:
-        """Makes a change and puts it on its way to the journal, with the way back."""
+        """Makes a change and queues it for the journal, with how to undo it."""
         settlement = change(runs)
         if settlement.refused:
             settlement = settlement._replace(refused=[self._named(refused) for refused in settlement.refused])
-        died = self._journal.move_to_dlq(group, settlement.dead)
-        moves = moves_of(died)
-        count = size(runs) - sum(refused.end - refused.start for refused in settlement.refused)
-        if not count:
-            return settlement
+            count = size(runs) - size(refused[:2] for refused in settlement.refused)
+            if not count:
+                return settlement
+        else:
+            count = size(runs)
+        died: Sequence[Died] = ()
+        moves: Sequence[Move] = ()
+        if settlement.dead:
+            died = self._journal.move_to_dlq(group, settlement.dead)
+            moves = moves_of(died)
         _count(group.counters, action, count)
 
         def undo() -> None:
@@ -115,21 +120,25 @@ class LeaseSettler:
         self._journal.put(group, died, undo)
         if action != EXTEND:
             group.pending_acks.add_unsynced(runs[0][0], self._journal.changes)
+        if not moves:
+            return settlement
         self._journal.carry(moves)
         return settlement._replace(moves=moves)
 
     def _named(self, refused: Refused) -> Refused:
-        """States do not know where they are."""
+        """States do not know their partition, so the error gets its place here."""
         if not isinstance(refused.error, LeaseLost):
             return refused
-        start, last = refused.start, refused.end - 1
-        what = f"offset {start}" if start == last else f"offsets {start} to {last}"
-        return refused._replace(error=LeaseLost(message=f"{self._journal.name} {what}"))
+        return refused._replace(error=self._lost(refused.start, refused.end))
+
+    def _lost(self, start: int, end: int) -> LeaseLost:
+        what = f"offset {start}" if end == start + 1 else f"offsets {start} to {end - 1}"
+        return LeaseLost(message=f"{self._journal.name} {what}")
 
     def prepare_acks(self, group_id: int, lease: int, runs: Sequence[Run]) -> PreparedAcks:
-        """Acknowledges for a transaction that is being decided on, in memory only.
+        """Acks for a transaction that is being decided, in memory only.
 
-        Whoever asks for it ends it, by `finish_acks` or `take_back_acks`. LeaseLost, SettleInOrder: nothing is done.
+        The caller ends it by `finish_acks` or `take_back_acks`. After LeaseLost or SettleInOrder nothing was changed.
         """
         group = self._journal.groups.get(group_id)
         if group is None:
@@ -153,7 +162,7 @@ class LeaseSettler:
         return PreparedAcks(group, events, take_back, token)
 
     async def finish_acks(self, prepared: PreparedAcks) -> None:
-        """The transaction is committed. On disk on return; after an error it is called again."""
+        """The transaction is committed. On return the acks are on disk; after an error it is called again."""
         if prepared.events:
             self._journal.put_all(prepared.events)
             prepared.group.pending_acks.decided(prepared.token, self._journal.changes)
@@ -162,20 +171,20 @@ class LeaseSettler:
         await self._journal.durable()
 
     def take_back_acks(self, prepared: PreparedAcks) -> None:
-        """It is not: the messages are leased as before."""
+        """The transaction is not committed: the messages are leased as before."""
         prepared.take_back()
         prepared.group.pending_acks.taken_back(prepared.token)
         if prepared.events:
             self._journal.let_go()
 
     async def expire(self, group: QueueGroup, settings: QueueSettings) -> None:
-        """Ends leases whose time is over, and finds retries that are due."""
+        """Ends leases that have expired, and makes retries available that are due."""
         now_ms, state = self._clock.now_ms(), group.state
         before: tuple[int, Counts] | None = None
         while (next_ms := state.next_time_ms()) is not None and next_ms <= now_ms:
             counts = state.counts()
             if (next_ms, counts) == before:
-                return  # the state has nothing more to do about it
+                return  # the state can do nothing more about it
             before = (next_ms, counts)
             died = self._journal.move_to_dlq(group, state.expire(now_ms, settings, may_die=not group.in_offset_order))
             group.counters.expired_leases += counts.leased - state.counts().leased

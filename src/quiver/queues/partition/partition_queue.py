@@ -15,15 +15,11 @@ from quiver.queues.context import QueueContext
 from quiver.queues.journal.events import Began, DeadLettersRemoved, Forgotten, Rewound, SettledBelow
 from quiver.queues.journal.journal import QueueJournal
 from quiver.queues.journal.moves import MoveCarrier, MoveSource
-from quiver.queues.lease_ids import LeaseIds
-from quiver.queues.partition.lease_issuer import LeaseIssuer
+from quiver.queues.partition.lease_issuer import LeaseIds, LeaseIssuer
 from quiver.queues.partition.lease_settler import LeaseSettler
-from quiver.queues.partition.queue_group import QueueGroup
+from quiver.queues.partition.queue_group import Counters, QueueGroup
 from quiver.queues.partition.settled_messages import SettledMessages
-from quiver.queues.partition.settled_offset import settled_offset, settled_with
-from quiver.queues.state.counters import Counters
 from quiver.queues.state.port import GroupState, Run, Settlement
-from quiver.queues.state.settle_below import settle_below
 from quiver.storage.port import Storage
 from quiver.structures.interval_set import IntervalSet
 from quiver.system.pace import paced
@@ -131,7 +127,7 @@ class PartitionQueue:
     def settled_offset(self, group_id: int) -> int | None:
         """Everything below is settled, decided and on disk; None while the group has not begun here."""
         group = self._groups.get(group_id)
-        return None if group is None else settled_offset(group, self.partition, self.journal.synced_changes)
+        return None if group is None else group.settled_offset(self.partition.committed, self.journal.synced_changes)
 
     def settled_with(self, group_id: int, runs: Sequence[Run]) -> int | None:
         """Where `settled_offset` is once these messages are settled; None if that settles nothing of the front.
@@ -139,7 +135,7 @@ class PartitionQueue:
         For groups whose members poll: what they may commit without passing over a message that they do not have.
         """
         group, synced = self._groups.get(group_id), self.journal.synced_changes
-        return None if group is None else settled_with(group, self.partition, synced, runs)
+        return None if group is None else group.settled_with(runs, self.partition.committed, synced)
 
     def shown_ms(self, lease_time_ms: int | None) -> int | None:
         """A time of a lease or a retry by the wall clock."""
@@ -184,7 +180,7 @@ class PartitionQueue:
         """Everything below is settled, leased or not."""
         group = self._groups.get(group_id)
         if group is not None:
-            await settle_below(group, offset)
+            await group.settle_below(offset)
             self.journal.put(group)
             await self.journal.durable()
 

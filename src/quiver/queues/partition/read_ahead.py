@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from quiver.model.errors import CorruptData, InvalidFrame, OffsetOutOfRange
 from quiver.partition.partition import Partition
-from quiver.queues.partition.frame_cache import FrameCache
+from quiver.queues.partition.frame_cache import FrameCache, StoredFrame
 from quiver.queues.partition.queue_group import QueueGroup
-from quiver.queues.partition.stored_frame import StoredFrame
 from quiver.queues.state.port import LEVELS, StoredRun
 from quiver.structures.interval_set import IntervalSet
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from quiver.model.errors import CorruptData, FrameTooLarge, InvalidFrame, OffsetOutOfRange
 from quiver.partition.partition import Partition
-from quiver.queues.partition.frame_cache import FrameCache
-from quiver.queues.partition.stored_frame import StoredFrame
+from quiver.queues.partition.frame_cache import FrameCache, StoredFrame
 from quiver.queues.state.port import Run, Taken
 from quiver.structures.interval_set import IntervalSet
 from quiver.system.clock import Clock

@@ -21,6 +21,8 @@ from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.structures.interval_set import IntervalSet
 
 LEVELS = 5
+LEASE_EXPIRED = "the lease expired"
+"""The last error of a message whose consumer did not settle it in time."""
 Run = tuple[int, int]
 """Offsets, half open."""
 

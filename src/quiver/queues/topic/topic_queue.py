@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from functools import partial
+from typing import TYPE_CHECKING
 
 from quiver.groups.table import Group
 from quiver.model.errors import QuiverError
@@ -12,13 +13,15 @@ from quiver.partition.partition import Partition
 from quiver.queues.context import QueueContext
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.partition_queues import PartitionQueues
-from quiver.queues.receive_call import ReceiveCall
 from quiver.queues.state.port import LEVELS, GroupState
 from quiver.queues.topic.consumers import Consumer, Consumers
 from quiver.queues.topic.fair_scheduler import ALL_LEVELS, FairScheduler, Pick
 from quiver.queues.topic.first_use import FirstUse
 from quiver.system.pace import Pace
 from quiver.topics.partitions import Partitions
+
+if TYPE_CHECKING:
+    from quiver.queues.receive import ReceiveCall
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +134,7 @@ class TopicQueue:
 
     @property
     def has_begun(self) -> bool:
-        return self._first_use.has_begun
+        return self._state(0) is not None or self._first_use.has_begun
 
     async def begin(self, start: Position | None) -> None:
         """The group's first use of the topic."""
@@ -152,7 +155,7 @@ class TopicQueue:
 
     # receiving
 
-    async def join(self, call: ReceiveCall) -> None:
+    async def join(self, call: "ReceiveCall") -> None:
         """The receiver waits here until it leaves; on return it has what there is for it now."""
         if self._closed_by is not None:
             raise self._closed_by
@@ -168,7 +171,7 @@ class TopicQueue:
             self._wake()
             raise
 
-    def leave(self, call: ReceiveCall) -> None:
+    def leave(self, call: "ReceiveCall") -> None:
         self._calls.pop(call, None)
 
     def known_consumers(self) -> dict[str, Consumer]:
@@ -252,7 +255,7 @@ class TopicQueue:
             self._unprobed.pop(number, None)
             await self._sort_news()
 
-    async def _fill(self, call: ReceiveCall) -> None:
+    async def _fill(self, call: "ReceiveCall") -> None:
         want = self.consumers.room(call.consumer, limit=self.settings.max_unacked, want=call.remaining)
         if want < 1 and call.is_open:
             self._is_full = True
@@ -267,11 +270,13 @@ class TopicQueue:
             else:
                 return
 
-    async def _take(self, pick: Pick, call: ReceiveCall) -> int:
+    async def _take(self, pick: Pick, call: "ReceiveCall") -> int:
         """Takes what the turn says, as far as it is there; returns how many messages that were."""
         got, has_more = 0, True
         try:
-            partition_queue = await self._first_use.begun(pick.partition)
+            partition_queue = self._partition_queues.get(self.topic.id, pick.partition)
+            if partition_queue is None or partition_queue.state(self.group_id) is None:
+                partition_queue = await self._first_use.begun(pick.partition)
             available = await self._read_ahead(partition_queue, pick)
             self._failures.pop(pick.partition, None)
             if not available[pick.level]:
@@ -300,7 +305,7 @@ class TopicQueue:
         logger.warning("group %s gets nothing from %s: %s", self.name, where, error, exc_info=unexpected)
         asyncio.get_running_loop().call_later(pause, self.has_news, number)
 
-    def _lease(self, partition_queue: PartitionQueue, pick: Pick, call: ReceiveCall) -> int:
+    def _lease(self, partition_queue: PartitionQueue, pick: Pick, call: "ReceiveCall") -> int:
         lease = call.lease(self, partition_queue, self._lease_clock.now_ms())
         taken = partition_queue.issuer.take(
             self.group_id,

@@ -14,7 +14,7 @@ from quiver.model.limits import MIB
 from quiver.model.topic import Topic
 from quiver.model.topic_partition import TopicPartition
 from quiver.queues.partition.partition_queue import PartitionQueue
-from quiver.queues.receive_call import Received
+from quiver.queues.receive import Received
 from quiver.queues.service import Queues
 from quiver.queues.state.port import GroupState
 from quiver.streams.member_view import MemberView

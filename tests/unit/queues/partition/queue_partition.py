@@ -14,9 +14,8 @@ from quiver.outbox.outbox import Move
 from quiver.partition.partition import Appended, Partition, PartitionSettings, log_options
 from quiver.queues.context import QueueContext
 from quiver.queues.journal.moves import MoveSource
-from quiver.queues.lease_ids import LeaseIds
 from quiver.queues.partition.frame_cache import FrameCache
-from quiver.queues.partition.lease_issuer import DeliveredRun
+from quiver.queues.partition.lease_issuer import DeliveredRun, LeaseIds
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.state.port import Settlement
 from quiver.records.build import build_frame

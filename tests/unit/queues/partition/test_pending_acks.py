@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.queues.partition.pending_acks import PendingAcks
+from quiver.queues.partition.queue_group import PendingAcks
 
 STEPS = st.lists(
     st.one_of(

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.model.errors import InvalidFrame
-from quiver.queues.partition.frame_cache import READ_BYTES, FrameCache
-from quiver.queues.partition.stored_frame import StoredFrame
+from quiver.queues.partition.frame_cache import READ_BYTES, FrameCache, StoredFrame
 from quiver.queues.state.port import StoredRun
 from quiver.records.build import build_frame, seal
 from quiver.records.columns import KEY, OFFSET_DELTA, VALUE

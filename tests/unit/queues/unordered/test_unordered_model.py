@@ -13,7 +13,7 @@ from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Died, Event, Rewound
 from quiver.queues.state.port import Dead, Settlement, StoredRun
 from quiver.queues.state.retry_policy import RetryPolicy
-from quiver.queues.state.unordered import unsettled
+from quiver.queues.state.unordered import in_flight
 from quiver.queues.state.unordered.state import UnorderedState
 from unit.queues.unordered.unordered_model import LEVELS, READY, SETTLED, UNREAD, Message, Outcome, UnorderedModel
 
@@ -26,7 +26,7 @@ _events = msgspec.msgpack.Decoder(list[Event])
 def _small_blocks() -> Iterator[None]:
     """So that a few entries make many pieces."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(unsettled, "_BLOCK", 4)
+        patch.setattr(in_flight, "_BLOCK", 4)
         yield
 
 

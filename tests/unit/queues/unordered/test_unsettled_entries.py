@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from quiver.outbox.outbox import Outbox, Target
 from quiver.queues.journal.moves import MOVE_MESSAGES, begin_moves, moves_of
 from quiver.queues.state.port import Dead
-from quiver.queues.state.unordered import unsettled
-from quiver.queues.state.unordered.in_flight_run import LEASED, InFlightRun
-from quiver.queues.state.unordered.unsettled import Unsettled
+from quiver.queues.state.unordered import in_flight
+from quiver.queues.state.unordered.in_flight import LEASED, InFlightRun, Unsettled
 
 
 def entry(start: int, end: int) -> InFlightRun:
@@ -24,7 +23,7 @@ def entry(start: int, end: int) -> InFlightRun:
 def test_the_list_is_what_a_plain_one_is(block: int, seed: int) -> None:
     chance = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(unsettled, "_BLOCK", block)
+        patch.setattr(in_flight, "_BLOCK", block)
         found, plain = Unsettled(), list[InFlightRun]()
         for _ in range(120):
             start = chance.randrange(200)

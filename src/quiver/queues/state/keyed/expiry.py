@@ -8,8 +8,7 @@ from quiver.queues.journal.events import ReturnedRun
 from quiver.queues.state.keyed.lane import HELD, NOTHING, PAUSED, READY, Lane, Lease, LeasedRange
 from quiver.queues.state.keyed.lane_table import LaneTable
 from quiver.queues.state.keyed.runs import merged_dead
-from quiver.queues.state.port import Dead
-from quiver.queues.state.unordered.in_flight_run import LEASE_EXPIRED
+from quiver.queues.state.port import LEASE_EXPIRED, Dead
 
 _EXPIRE_AT_ONCE = 2_000
 

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from quiver.queues.journal.events import Acked, Died, Extended, Leased, Returned, Rewound, SettledBelow
 from quiver.queues.state.keyed.lane import HELD, PAUSED, Lane, Lease, LeasedRange
 from quiver.queues.state.keyed.lane_table import LaneTable
-from quiver.queues.state.port import Run
-from quiver.queues.state.unordered.in_flight_run import LEASE_EXPIRED
+from quiver.queues.state.port import LEASE_EXPIRED, Run
 from quiver.structures.interval_set import IntervalSet
 from quiver.structures.offset_ranges import merged_many
 

@@ -7,8 +7,7 @@ are now; those that a later lease has are left to the later events.
 import msgspec
 
 from quiver.queues.journal.events import Acked, Died, Extended, Leased, LeasedRun, Returned
-from quiver.queues.state.unordered.in_flight import InFlight
-from quiver.queues.state.unordered.in_flight_run import LEASED, WAITING, InFlightRun
+from quiver.queues.state.unordered.in_flight import LEASED, WAITING, InFlight, InFlightRun
 
 
 def replay(in_flight: InFlight, event: msgspec.Struct) -> None:

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from quiver.queues.journal.replayed_times import brought_back
-from quiver.queues.state.unordered.in_flight_run import LEASED, WAITING, InFlightRun
-from quiver.queues.state.unordered.unsettled import Unsettled
+from quiver.queues.state.unordered.in_flight import LEASED, WAITING, InFlightRun, Unsettled
 
 _positions = msgspec.msgpack.Decoder(list[int])
 _entries = msgspec.msgpack.Decoder(list[InFlightRun])

@@ -21,20 +21,19 @@ from quiver.queues.journal.events import (
     Rewound,
     SettledBelow,
 )
-from quiver.queues.state.port import LEVELS, Counts, Dead, Refused, Run, Settlement, StoredRun, Taken
+from quiver.queues.state.port import LEASE_EXPIRED, LEVELS, Counts, Dead, Refused, Run, Settlement, StoredRun, Taken
 from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.queues.state.unordered import snapshot as unordered_snapshot
-from quiver.queues.state.unordered.in_flight import InFlight
-from quiver.queues.state.unordered.in_flight_run import (
+from quiver.queues.state.unordered.in_flight import (
     EXPIRED,
-    LEASE_EXPIRED,
     LEASED,
     RETURNED,
     WAITING,
+    InFlight,
     InFlightRun,
+    ReadyQueue,
     runs_of,
 )
-from quiver.queues.state.unordered.ready_queue import ReadyQueue
 from quiver.queues.state.unordered.replay import replay
 from quiver.structures.interval_set import IntervalSet
 

@@ -1,6 +1,6 @@
 """Numbers of leases."""
 
-from quiver.queues.lease_ids import LeaseIds
+from quiver.queues.partition.lease_issuer import LeaseIds
 
 
 def test_numbers_rise_and_those_of_a_later_start_are_higher() -> None:
