@@ -31,7 +31,6 @@ MAX_PARAMETERS = 6
 OPTIONS_OF_USERS = ("src/quiver/client/", "src/quiver/app/embedded.py", "src/quiver_spark/")
 """Where keyword-only parameters of public functions are options that users choose from: as many as they need."""
 LONG_PARAMETER_LISTS = {
-    "src/quiver/delays/partition/": "a part of the broker that is put together in one place",
     "src/quiver/queues/": "the fields of the request",
     "src/quiver/records/build.py:build_frame": "the columns of a frame, most of them left out",
     "src/quiver/records/build.py:seal": "the fields that a producer sets in a frame header, most of them left out",
