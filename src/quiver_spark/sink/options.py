@@ -6,7 +6,7 @@ from typing import NamedTuple
 from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
 from quiver.model.times import parse_duration_ms
-from quiver.records.compression import CODES
+from quiver.records.header import COMPRESSION_CODES
 from quiver_spark.source.options import DEFAULT_BOOTSTRAP, OptionMap
 
 WRITE_OPTIONS = (
@@ -62,7 +62,7 @@ def write_options(options: Mapping[str, str], *, streaming: bool = False) -> Wri
         topic=check_name(topic),
         bootstrap=given.address(),
         use_partition_column=given.flag("usePartitionColumn", False),
-        compression=given.choice("compression", tuple(CODES)),
+        compression=given.choice("compression", tuple(COMPRESSION_CODES)),
         transaction_timeout_ms=timeout_ms,
         timeout_seconds=parse_duration_ms(given.text("timeout") or "30s", "option 'timeout'") / 1000,
         commit_key=key,
