@@ -32,7 +32,7 @@ OPTIONS_OF_USERS = ("src/quiver/client/", "src/quiver/app/embedded.py", "src/qui
 """Where keyword-only parameters of public functions are options that users choose from: as many as they need."""
 LONG_PARAMETER_LISTS = {
     "src/quiver/delays/partition/": "a part of the broker that is put together in one place",
-    "src/quiver/queues/": "the fields of the request",
+    "src/quiver/queues/state/": "GroupState.take: what to take, the lease it goes under, and the time",
     "src/quiver/records/": "the fields of a frame header",
     "src/quiver/storage/": "a state machine's callbacks and a log's settings",
     "src/quiver_spark/jobs/audit/": "the fields of a finding",

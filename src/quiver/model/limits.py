@@ -6,6 +6,15 @@ KIB = 1024
 MIB = 1024 * KIB
 SEQUENCE_LIMIT = 2**31
 """The sequence numbers of a producer's messages wrap here."""
+DAY_MS = 86_400_000
+MAX_RECEIVE_MESSAGES = 10_000
+MAX_RECEIVE_TOPICS = 1_000
+MAX_WAIT_MS = 300_000
+"""How long a receive waits at most."""
+MAX_VISIBILITY_MS = 7 * DAY_MS
+MAX_SETTLE_DELAY_MS = 3650 * DAY_MS
+"""Of a nack or an extension."""
+MAX_CONSUMER_LENGTH = 240
 FRAMES_REMEMBERED = 16
 """How many frames of a producer a partition recognises when they are repeated; no client has more in flight."""
 

@@ -21,11 +21,11 @@ from quiver.model.errors import (
     QuiverError,
     TopicNotFound,
 )
+from quiver.model.limits import MAX_RECEIVE_MESSAGES, MAX_WAIT_MS
 from quiver.model.names import check_name
 from quiver.model.position import parse_position
 from quiver.model.priority import parse_priority
 from quiver.model.queue import QUEUE_SETTINGS, Ordering
-from quiver.model.receive import MAX_MESSAGES, MAX_WAIT_MS
 from quiver.model.receive import ReceiveRequest as QueueRequest
 from quiver.model.times import parse_duration_ms
 
@@ -120,7 +120,7 @@ def _asked(topic: str, wanted: ReceiveRequest, connection: str, now_ms: int) -> 
         [topic],
         check_name(wanted.group, "group"),
         wanted.consumer or connection,
-        max_messages=min(wanted.max_messages or 10, MAX_MESSAGES),
+        max_messages=min(wanted.max_messages or 10, MAX_RECEIVE_MESSAGES),
         wait_ms=0 if wanted.wait is None else min(parse_duration_ms(wanted.wait, "wait"), MAX_WAIT_MS),
         visibility_ms=None if wanted.visibility is None else _visibility_ms(wanted.visibility),
         ordering=wanted.ordering,
