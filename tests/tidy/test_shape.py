@@ -31,7 +31,6 @@ MAX_PARAMETERS = 6
 OPTIONS_OF_USERS = ("src/quiver/client/", "src/quiver/app/embedded.py", "src/quiver_spark/")
 """Where keyword-only parameters of public functions are options that users choose from: as many as they need."""
 LONG_PARAMETER_LISTS = {
-    "src/quiver/delays/partition/": "a part of the broker that is put together in one place",
     "src/quiver/queues/state/": "GroupState.take: what to take, the lease it goes under, and the time",
     "src/quiver/records/": "the fields of a frame header",
     "src/quiver/storage/": "a state machine's callbacks and a log's settings",

@@ -10,7 +10,7 @@ _LOOK_EVERY_SECONDS = 0.02
 _RUNS_BEFORE_A_FULL_ONE = 3
 """Short runs of the collector, which leave at most 7,000 objects each to the next full one."""
 _SHARE = 20
-"""A full collection takes at most one part in so many of the time."""
+"""Full collections take at most one part in 20 of the time."""
 _GROWTH = 2
 _SET_ASIDE_AT_LEAST = 500_000
 """Below twice so many objects, cycles among what is set aside are not worth a pause."""

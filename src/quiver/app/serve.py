@@ -32,7 +32,7 @@ _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 
 
 class Addresses(NamedTuple):
-    """Where a running broker answers."""
+    """Where a running broker listens."""
 
     host: str
     http_port: int
@@ -124,7 +124,7 @@ class Server:
         return Addresses(host, self._http.port, self._native.port)
 
     async def stop(self) -> bool:
-        """Refuses new work, finishes what was accepted, sends its answers, syncs and closes.
+        """Refuses new work, finishes what was accepted, sends its responses, syncs and closes.
 
         Returns False when a part did not end within its share of the shutdown timeout; acked data is safe then
         too, and the next start recovers.
@@ -177,7 +177,7 @@ class Server:
 
 
 async def serve(config: Config, *, on_ready: Callable[[Addresses], None]) -> bool:
-    """Runs a broker until SIGTERM or SIGINT; True when it ended cleanly. `on_ready` is called once it answers."""
+    """Runs a broker until SIGTERM or SIGINT; True when it ended cleanly. `on_ready` is called once it is ready."""
     stopping = asyncio.Event()
     stop_on_signals(stopping)
     raise_open_file_limit()

@@ -230,7 +230,7 @@ class Broker:
         await self._topics.delete(name)
 
     async def purge_topic(self, name: str) -> None:
-        """Removes all messages; offsets go on."""
+        """Removes all messages; new ones get the following offsets."""
         await self._topics.purge(name)
 
     async def compact_topic(
@@ -284,7 +284,7 @@ class Broker:
         return await self._browse.read(self._catalogue.topic(topic), partition, request)
 
     async def init_producer(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
-        """A new producer id with epoch 0, or the next epoch of a producer's own id, unless that has had its last."""
+        """A new producer id with epoch 0, or the next epoch of a producer's own id unless its epochs are used up."""
         self._check_running()
         if 0 <= producer_id <= HIGHEST and -1 <= epoch < LAST_EPOCH:
             following = await self.transactions.next_epoch(producer_id, epoch)

@@ -2,9 +2,9 @@
 
 import msgspec
 
+from quiver.model.limits import TRANSACTION_OPEN_MS
 from quiver.model.topic import TopicConfig
 from quiver.storage.history import NO_HISTORY, History
-from quiver.transactions.coordinator import OPEN_MAX_MS
 
 
 class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -13,7 +13,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     topic_defaults: TopicConfig = TopicConfig()
     maintenance_seconds: float = 5.0
     """How often retention is applied, and compaction where it is due."""
-    transaction_max_ms: int = OPEN_MAX_MS
+    transaction_max_ms: int = TRANSACTION_OPEN_MS
     """How long a transaction may be open, however often its producer says that it is alive."""
     delivery_history: History = NO_HISTORY
     """What delivery journals keep beyond what they need."""

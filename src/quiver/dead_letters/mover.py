@@ -1,4 +1,4 @@
-"""Carrying out moves of dead letters: into the dead-letter topic, and back to work."""
+"""Moves of dead letters: into the dead-letter topic, and back by a redrive."""
 
 import asyncio
 import contextlib
@@ -32,11 +32,11 @@ logger = logging.getLogger(__name__)
 
 _SLICE_BYTES = 64 * KIB
 _NEAR = 255
-"""Messages between two that are moved that cost less to read over than to read again."""
+"""A gap of this many messages is cheaper to read through than to skip with another read."""
 
 
 class DeadLetterMover:
-    """Every call may be a repeat; what is in its place already is recognised there."""
+    """Every call may be a repeat: the target recognises messages that it has already."""
 
     def __init__(
         self,

@@ -20,9 +20,9 @@ _LEAST_SLICE_BYTES = 16 * KIB
 _WINDOW_MESSAGES = 1000
 _WINDOW_BYTES = 8 * MIB
 _TURN_MESSAGES = 200
-"""Then others get their turn: a slice of the log may hold thousands of small letters."""
+"""Then others get their turn: a slice of the log may hold thousands of small ones."""
 _NEAR = 63
-"""Dead letters between two that are looked for that cost less to read over than to read again."""
+"""A gap of this many dead letters is cheaper to read through than to skip with another read."""
 _NOTHING_REMOVED = IntervalSet()
 
 Run = tuple[int, int]
@@ -160,7 +160,7 @@ async def _window(
 
 
 def dead_letter_size(dead_letter: DeadLetter) -> int:
-    """About what it takes in memory and in an answer."""
+    """About what it takes in memory and in a response."""
     return (
         256
         + len(dead_letter.value or b"")

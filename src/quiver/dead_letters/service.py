@@ -22,8 +22,7 @@ from quiver.structures.offset_ranges import ranges_of
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 
-MAX_LIMIT = 10_000
-IDS_SHOWN = 1000
+_IDS_SHOWN = 1000
 _PAGE_BYTES = 16 * MIB
 _REMOVED_RUNS = 20_000
 """Of one page, so that it does not hold the event loop."""
@@ -36,7 +35,7 @@ class DeadLetterPage(NamedTuple):
     total: int
     """Dead letters in the dead-letter topic, whatever was looked for."""
     next: DeadLetterCursor | None
-    """Where the next page begins; None behind the last."""
+    """Where the next page begins; None after the last."""
 
 
 class DeadLettersTaken(NamedTuple):
@@ -48,16 +47,16 @@ class DeadLettersTaken(NamedTuple):
     missing: list[DeadLetterId]
     """Asked for by id, and not there (any more)."""
     next: DeadLetterCursor | None = None
-    """Behind the last one taken, when the limit was reached."""
+    """After the last one taken, when the limit was reached."""
 
 
 class RemovedDeadLetterPage(NamedTuple):
     """Dead letters that were sent back or purged, though the log still has them."""
 
     runs: list[tuple[int, int, int]]
-    """Partition, first offset, and the offset behind the last."""
+    """Partition, first offset, and the offset after the last."""
     next: DeadLetterId | None
-    """Where the next page begins; None behind the last."""
+    """Where the next page begins; None after the last."""
 
 
 class DeadLetters:
@@ -207,7 +206,7 @@ class _Taken:
         for dead_letter in dead_letters:
             self._count += 1
             self._missing.pop(dead_letter.id, None)
-            if len(self._ids) < IDS_SHOWN:
+            if len(self._ids) < _IDS_SHOWN:
                 self._ids.append(dead_letter.id)
 
     def result(self, following: DeadLetterCursor | None) -> DeadLettersTaken:
@@ -248,7 +247,7 @@ def _runs(dead_letters: Sequence[DeadLetter]) -> list[Run]:
 
 
 async def _free_room(queue: PartitionQueue) -> None:
-    """Dead letters at the front of the log that are gone, and not on their way any more, take no disk."""
+    """Drops the front of the log as far as its dead letters were removed and have arrived where they were sent."""
     log = queue.partition.log
     on_their_way = (start for move in queue.outbox.open.values() if move.target.topic_id for start, _ in move.content)
     free = min(queue.removed.first_gap(log.start_offset), min(on_their_way, default=log.end_offset))

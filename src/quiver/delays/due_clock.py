@@ -1,75 +1,92 @@
-"""Calls partitions when they have something due."""
+"""Tells partitions to deliver when they have something due."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from typing import Protocol
 
+from quiver.model.topic_partition import TopicPartition
 from quiver.structures.deadlines import Deadlines
 from quiver.system.clock import Clock
 from quiver.telemetry.supervised_task import SupervisedTask
 
 logger = logging.getLogger(__name__)
 
-Key = tuple[int, int]
 _TICK_SECONDS = 0.25
-"""The clock may jump, so it is looked at this often while anything waits."""
+"""The wall clock may jump, so it is looked at this often while anything waits."""
 _PAUSE_SECONDS = 0.02
-"""What falls due within this time after a call goes together."""
+"""What falls due within this time after a delivery is delivered together."""
+
+
+class DuePartition(Protocol):
+    def next_time_ms(self) -> int | None:
+        """When `deliver_due` has to be called; None if there is nothing to wait for."""
+
+    async def deliver_due(self) -> None: ...
 
 
 class DueClock:
-    """`next_ms` says when a key wants to be called, `call` does it; a key is called by one task at a time."""
+    """Each partition delivers in one task at a time."""
 
-    def __init__(
-        self, clock: Clock, *, next_ms: Callable[[Key], int | None], call: Callable[[Key], Awaitable[None]]
-    ) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._next_ms = next_ms
-        self._call = call
-        self._deadlines: Deadlines[Key] = Deadlines()
-        self._news = asyncio.Event()
-        self._calls: dict[Key, asyncio.Task[None]] = {}
+        self._partitions: dict[TopicPartition, DuePartition] = {}
+        self._deadlines: Deadlines[tuple[int, int]] = Deadlines()
+        self._nearer = asyncio.Event()
+        """The nearest deadline has changed."""
+        self._deliveries: dict[TopicPartition, asyncio.Task[None]] = {}
         self.task = SupervisedTask("delivery of delayed messages", self._run)
 
     def start(self) -> None:
         self.task.start()
 
     async def stop(self) -> None:
-        """Begins no more calls and waits for those that run."""
+        """Begins no more deliveries and waits for those that run."""
         await self.task.stop()
-        await asyncio.gather(*self._calls.values(), return_exceptions=True)
+        await asyncio.gather(*self._deliveries.values(), return_exceptions=True)
 
-    def note(self, key: Key) -> None:
-        """A key may want to be called earlier than it said before."""
-        if key in self._calls:
-            return  # it is asked when the call has ended
+    def add(self, place: TopicPartition, partition: DuePartition) -> None:
+        """From now on the partition is told when it has something due."""
+        self._partitions[place] = partition
+        self.note(place)
+
+    def remove(self, place: TopicPartition) -> None:
+        self._partitions.pop(place, None)
+
+    def note(self, place: TopicPartition) -> None:
+        """The partition may have something due earlier than it said before."""
+        partition = self._partitions.get(place)
+        if partition is None or place in self._deliveries:
+            return  # it is asked when it is added, or when the delivery has ended
         before = self._deadlines.nearest_ms()
-        self._deadlines.note(key, self._next_ms(key))
+        self._deadlines.note(place, partition.next_time_ms())
         if self._deadlines.nearest_ms() != before:
-            self._news.set()
+            self._nearer.set()
 
     async def _run(self) -> None:
         while True:
-            self._news.clear()
+            self._nearer.clear()
             now_ms = self._clock.now_ms()
-            while (key := self._deadlines.take(now_ms + 1)) is not None:
-                if key not in self._calls:
-                    self._calls[key] = asyncio.get_running_loop().create_task(self._make(key))
+            while (taken := self._deadlines.take(now_ms + 1)) is not None:
+                place = TopicPartition(*taken)
+                partition = self._partitions.get(place)
+                if partition is not None and place not in self._deliveries:
+                    delivery = self._deliver(place, partition)
+                    self._deliveries[place] = asyncio.get_running_loop().create_task(delivery)
             nearest_ms = self._deadlines.nearest_ms()
             seconds = None if nearest_ms is None else min(_TICK_SECONDS, max(1, nearest_ms - now_ms) / 1000)
             try:
                 async with asyncio.timeout(seconds):
-                    await self._news.wait()
+                    await self._nearer.wait()
             except TimeoutError:
                 pass
 
-    async def _make(self, key: Key) -> None:
+    async def _deliver(self, place: TopicPartition, partition: DuePartition) -> None:
         try:
-            await self._call(key)
+            await partition.deliver_due()
         except Exception:
-            logger.exception("due messages of partition %d of topic %d wait", key[1], key[0])
+            logger.exception("due messages of topic id %d, partition %d have to wait", *place)
         try:
             await asyncio.sleep(_PAUSE_SECONDS)
         finally:
-            del self._calls[key]
-            self.note(key)
+            del self._deliveries[place]
+            self.note(place)

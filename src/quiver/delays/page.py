@@ -7,9 +7,9 @@ from quiver.system.pace import Pace, paced
 
 
 async def delay_page(partitions: Sequence[Pending], skip: int, limit: int) -> list[tuple[int, int, int, int]]:
-    """Time, index of the partition, id and priority of each message, in this order, behind the first `skip`.
+    """Time, index of the partition, id and priority of each message, in this order, after the first `skip`.
 
-    Where the page begins and ends is found by halving the time, so that one far behind costs no more than the first.
+    Where the page begins and ends is found by halving the time, so that a late page costs no more than the first.
     Messages may come and leave meanwhile: those that do are in the page or not.
     """
     starts, ends = await _positions(partitions, skip), await _positions(partitions, skip + limit)
@@ -22,7 +22,7 @@ async def delay_page(partitions: Sequence[Pending], skip: int, limit: int) -> li
 
 
 async def _positions(partitions: Sequence[Pending], count: int) -> list[int]:
-    """How many messages of each partition are among the first so many."""
+    """How many messages of each partition are among the first `count`."""
     if count <= 0:
         return [0] * len(partitions)
     if count >= sum(map(len, partitions)):

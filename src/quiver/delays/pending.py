@@ -1,4 +1,4 @@
-"""The delayed messages of a partition that wait for their time. Pure."""
+"""The delayed messages of a partition that wait for their time, by id, by time and by place. Pure."""
 
 from collections.abc import Sequence
 from heapq import merge
@@ -7,11 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quiver.delays.due_times import DueTimes
-from quiver.structures.ordered_pairs import LOWEST, Integers, OrderedPairs
+from quiver.structures.ordered_pairs import LOWEST, Integers, OrderedPairs, Pair
+from quiver.structures.timer_wheel import TimerWheel
 
 PRIORITY_BITS = 3
 _PRIORITY_MASK = (1 << PRIORITY_BITS) - 1
+_NEAR_MS = 60_000
+"""What is due sooner is loaded onto the wheel."""
+_AT_LEAST_MS = 30_000
+"""How long before its time a message is loaded, at the latest."""
+_LOADED_AT_ONCE = 4096
 
 
 class Delayed(NamedTuple):
@@ -135,7 +140,7 @@ class Pending:
 
     # by id
 
-    def behind(self, id: int, count: int) -> tuple[Integers, Integers, Integers]:
+    def after(self, id: int, count: int) -> tuple[Integers, Integers, Integers]:
         """The next messages with a higher id: their ids, times (with priorities) and places."""
         ids, times = self._times.columns(id + 1, LOWEST, count)
         copied = int(np.searchsorted(ids, self.in_place_from))
@@ -143,14 +148,14 @@ class Pending:
         return ids, times, places
 
     def restore(self, ids: Integers, times: Integers, places: Integers) -> None:
-        """Adds what `behind` gave. `in_place_from` is restored before."""
+        """Adds what `after` gave. `in_place_from` is restored before."""
         self.add(ids, times)
         copied = int(np.searchsorted(ids, self.in_place_from))
         self._places.extend(ids[:copied], places[:copied])
         self._ids.extend(places[:copied], ids[:copied])
 
     def remove_below(self, id: int) -> None:
-        ids, _, _ = self.behind(-1, len(self))
+        ids, _, _ = self.after(-1, len(self))
         if len(ids) and ids[-1] < id:
             for pairs in (self._times, self._places, self._ids):
                 pairs.clear()
@@ -162,3 +167,58 @@ class Pending:
     def _delayed(self, id: int, time: int) -> Delayed:
         place = self._places.find(id) if id < self.in_place_from else None
         return Delayed(id, time >> PRIORITY_BITS, time & _PRIORITY_MASK, id if place is None else place)
+
+
+class DueTimes:
+    """Numbers of 64 bits, each with the time at which it is due.
+
+    `order` has every pair of time and number. Those below `_loaded` are on the wheel as well, unless they were taken;
+    the others are loaded as their time comes near.
+    """
+
+    def __init__(self, now_ms: int) -> None:
+        self._began_ms = now_ms
+        self.order = OrderedPairs()
+        self._wheel = TimerWheel(now_ms)
+        self._loaded: Pair = (0, 0)
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def add(self, times_ms: Integers, numbers: Integers) -> None:
+        self.order.extend(times_ms, numbers)
+        time_ms, number = self._loaded
+        near = (times_ms < time_ms) | ((times_ms == time_ms) & (numbers < number))
+        if near.any():
+            for at_ms, each in zip(times_ms[near].tolist(), numbers[near].tolist(), strict=True):
+                self._wheel.schedule(each, at_ms)
+
+    def remove(self, time_ms: int, number: int) -> bool:
+        self._wheel.cancel(number)
+        return self.order.remove(time_ms, number)
+
+    def take(self, now_ms: int, limit: int) -> list[int]:
+        """What is due, in order of time. It stays in `order` until it is removed, and is not taken again."""
+        self._load(now_ms)
+        return self._wheel.advance(now_ms, limit)
+
+    def put_back(self, time_ms: int, number: int) -> None:
+        """What was taken is due again."""
+        self._wheel.schedule(number, time_ms)
+
+    def next_ms(self) -> int | None:
+        """When to `take` next; None if there is nothing to wait for."""
+        times = [self._wheel.next_due_ms()]
+        times += [time_ms - _AT_LEAST_MS for time_ms, _ in self.order.starting_at(*self._loaded, 1)]
+        return min((time_ms for time_ms in times if time_ms is not None), default=None)
+
+    def clear(self) -> None:
+        self.order.clear()
+        self._wheel, self._loaded = TimerWheel(self._began_ms), (0, 0)
+
+    def _load(self, now_ms: int) -> None:
+        for time_ms, number in self.order.starting_at(*self._loaded, _LOADED_AT_ONCE):
+            if time_ms > now_ms + _NEAR_MS:
+                return
+            self._wheel.schedule(number, time_ms)
+            self._loaded = (time_ms, number + 1)

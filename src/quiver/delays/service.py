@@ -6,29 +6,30 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from quiver.delays.due_clock import DueClock
-from quiver.delays.lateness import Lateness
 from quiver.delays.page import delay_page
-from quiver.delays.partition.partition_delays import PartitionDelays
-from quiver.delays.partitions import DelayPartitions, Key
+from quiver.delays.partition.due_moves import Lateness
+from quiver.delays.partition.partition_delays import DelayContext, PartitionDelays
+from quiver.delays.partition.read_ahead import MemoryShare
+from quiver.delays.partitions import DelayPartitions
 from quiver.model.delayed import DelayedMessage
 from quiver.model.errors import DelayedNotFound, InvalidRequest, PartitionNotFound
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import Topic
+from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Appended, Frame, Partition
 from quiver.records.header import FrameHeader
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.pace import bounded_gather, paced
 from quiver.telemetry.failures import Failures
+from quiver.telemetry.periodic_task import PeriodicTask
 from quiver.telemetry.supervised_task import SupervisedTask
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 
 logger = logging.getLogger(__name__)
 
-MAX_LISTED = 10_000
-"""Messages of one request, whatever it asks for."""
 _MAINTENANCE_SECONDS = 5.0
 _UNSAVED_MESSAGES = 200_000
 _SHOWN_PARTITIONS = 10
@@ -56,22 +57,23 @@ class DelayStats(NamedTuple):
 class Delays:
     def __init__(self, storage: Storage, catalogue: TopicCatalogue, partitions: Partitions, *, clock: Clock) -> None:
         self._catalogue = catalogue
-        self._clock = DueClock(clock, next_ms=self._next_ms, call=self._deliver)
-        self._partitions = DelayPartitions(storage, partitions, clock=clock, on_news=self._clock.note)
-        self.task = SupervisedTask("delays", self._keep_up)
+        self._due_clock = DueClock(clock)
+        context = DelayContext(clock, self._due_clock, MemoryShare())
+        self._partitions = DelayPartitions(storage, catalogue, partitions, context)
+        self._maintenance = PeriodicTask("delays", self._maintain, every_seconds=_MAINTENANCE_SECONDS)
 
     async def start(self) -> None:
         """Opens the delays that there are, and begins to deliver."""
         await self._partitions.open_existing(self._catalogue.topics())
-        self._clock.start()
-        self.task.start()
+        self._due_clock.start()
+        self._maintenance.start()
 
     async def stop(self) -> None:
         """Finishes what was accepted. Comes before the partitions are closed."""
-        await self.task.stop()
+        await self._maintenance.stop()
         for delays in self._partitions.all():
             delays.hold()
-        await self._clock.stop()
+        await self._due_clock.stop()
         await self._partitions.close()
 
     # publishing
@@ -83,22 +85,22 @@ class Delays:
         return self._partitions.when_open(topic, number, lambda delays: delays.intake.frame(frame, header))
 
     def schedule_message(self, topic: Topic, number: int, message: NewMessage) -> "asyncio.Future[Appended]":
-        """Queues one message; the future answers its id, or where the first message with its own id is."""
+        """Queues one message; the future has its id, or where the first message with the same deduplication id is."""
         return self._partitions.when_open(topic, number, lambda delays: delays.intake.message(message))
 
     def schedule_log(self, topic: Topic, number: int) -> "asyncio.Future[Partition]":
         """Where the delayed messages of a partition are, opened if need be."""
         return self._partitions.when_open(topic, number, _schedule_of)
 
-    def schedule_logs(self) -> list[tuple[Key, Partition]]:
+    def schedule_logs(self) -> list[tuple[TopicPartition, Partition]]:
         """Those that are open, by topic id and partition."""
-        return [((delays.topic_id, delays.number), delays.schedule) for delays in self._partitions.all()]
+        return [(delays.place, delays.schedule) for delays in self._partitions.all()]
 
     # looking and cancelling
 
     @property
-    def tasks(self) -> list[SupervisedTask]:
-        return [self.task, self._clock.task]
+    def tasks(self) -> Sequence[SupervisedTask | PeriodicTask]:
+        return [self._maintenance, self._due_clock.task]
 
     def pending_count(self, topic_id: int) -> int:
         return sum(len(delays.state.pending) for delays in self._partitions.of(topic_id))
@@ -107,7 +109,7 @@ class Delays:
         """Pending messages in order of time."""
         topic = self._catalogue.topic(topic_name)
         opened = [delays for delays in self._partitions.of(topic.id) if len(delays.state.pending)]
-        numbers = [delays.number for delays in opened]
+        numbers = [delays.place.partition for delays in opened]
         found = await delay_page([delays.state.pending for delays in opened], skip, limit)
         messages = [
             DelayedMessage(numbers[index], id, time_ms, _PRIORITIES[priority], "pending")
@@ -159,19 +161,22 @@ class Delays:
             cancelled += totals.cancelled
             expired += totals.expired
             lost += totals.lost
-            delay_ms += delays.relay.delay_ms_total
-            lateness.add(delays.relay.lateness)
+            delay_ms += delays.moves.delay_ms_total
+            lateness.add(delays.moves.lateness)
         average_ms = delay_ms / max(1, lateness.count)
         return DelayStats(pending, scheduled, delivered, cancelled, expired, lost, average_ms, lateness)
 
     def problems(self) -> dict[str, str]:
         """What takes no delayed messages, and why."""
-        failed = {
-            delays.schedule.name: delays.schedule.log.failure
-            for delays in self._partitions.all()
-            if delays.schedule.log.failure is not None
+        problems = self._partitions.problems
+        names: dict[int, str] = {topic.id: topic.name for topic in self._catalogue.topics()} if problems else {}
+        found = {
+            f"delays of {names.get(place.topic_id)}-{place.partition}": problem for place, problem in problems.items()
         }
-        return {**self._partitions.problems, **failed}
+        for delays in self._partitions.all():
+            if delays.schedule.log.failure is not None:
+                found[delays.schedule.name] = delays.schedule.log.failure
+        return found
 
     # topics
 
@@ -183,7 +188,7 @@ class Delays:
 
     async def topic_removed(self, topic: Topic) -> None:
         """Ends all work on a topic, whose files are about to be removed."""
-        await self._partitions.forget_topic(topic.id)
+        await self._partitions.remove_topic(topic.id)
 
     # inner
 
@@ -191,26 +196,13 @@ class Delays:
         topic = self._catalogue.topic(topic_name)
         if not 0 <= partition < topic.config.partitions:
             raise PartitionNotFound(topic=topic_name, count=topic.config.partitions, partition=partition)
-        return self._partitions.get((topic.id, partition))
+        return self._partitions.get(topic.id, partition)
 
-    def _next_ms(self, key: Key) -> int | None:
-        delays = self._partitions.get(key)
-        return None if delays is None else delays.next_time_ms()
-
-    async def _deliver(self, key: Key) -> None:
-        delays = self._partitions.get(key)
-        if delays is not None:
-            await delays.deliver_due()
-
-    async def _keep_up(self) -> None:
-        while True:
-            await asyncio.sleep(_MAINTENANCE_SECONDS)
-            failures = Failures()
-            async for delays in paced(self._partitions.all()):
-                with failures.of(f"maintenance of {delays.schedule.name}"):
-                    await delays.maintain()
-            await self._shorten_replay(failures)
-            failures.check()
+    async def _maintain(self, failures: Failures) -> None:
+        async for delays in paced(self._partitions.all()):
+            with failures.of(f"maintenance of {delays.schedule.name}"):
+                await delays.maintain()
+        await self._shorten_replay(failures)
 
     async def _shorten_replay(self, failures: Failures) -> None:
         """Limits what the next start has to look at, of all partitions together."""

@@ -21,7 +21,7 @@ def encode_state(state: "DelayState") -> Iterator[bytes]:
     yield chunk(state.head())
     id = -1
     while True:
-        ids, times, places = state.pending.behind(id, _CHUNK_MESSAGES)
+        ids, times, places = state.pending.after(id, _CHUNK_MESSAGES)
         new = int(np.searchsorted(ids, known_below))
         if not new:
             return

@@ -1,4 +1,4 @@
-"""Fetch: frames of many partitions in one answer, waiting while there is too little to answer with."""
+"""Fetch: frames of many partitions in one response, waiting while there is too little to return."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class FetchPart(NamedTuple):
 
 
 class FetchedSlice(NamedTuple):
-    """The answer for one part. Whoever gets it releases the slice."""
+    """What was found for one part. Whoever gets it releases the slice."""
 
     part: FetchPart
     slice: FrameSlice | None
@@ -53,7 +53,7 @@ class Fetch:
         max_bytes: int,
         read_committed: bool = True,
     ) -> list[FetchedSlice]:
-        """Answers at once when there are min_bytes or an error, else when there are or when max_wait_ms are over.
+        """Returns at once when there are min_bytes or an error, else as soon as there are, or after max_wait_ms.
 
         With `read_committed` slices end where the first open transaction begins.
         """
@@ -134,13 +134,13 @@ class Fetch:
             high_watermark, last_stable = committed.high_watermark, committed.last_stable
             if part.offset > high_watermark:
                 raise _out_of_range(partition, part.partition, part.offset)
-            # A slice holds one frame at the least; once the answer has something, a full budget means no more.
-            piece = None
+            # A slice holds at least one frame; once the response has something, a used-up budget means no more.
+            found = None
             end = last_stable if read_committed else high_watermark
             if (max_bytes > 0 or is_first) and (part.offset < end or part.offset < log.start_offset):
-                piece = await log.read(part.offset, max_bytes=max(max_bytes, 1), end_offset=end)
-                if piece is not None and part.offset < log.start_offset:
-                    piece.release()  # removed meanwhile: what was aborted in it may be forgotten
+                found = await log.read(part.offset, max_bytes=max(max_bytes, 1), end_offset=end)
+                if found is not None and part.offset < log.start_offset:
+                    found.release()  # removed meanwhile: what was aborted in it may be forgotten
                     raise _out_of_range(partition, part.partition, part.offset)
         except OffsetOutOfRange as error:
             start = log.start_offset
@@ -150,10 +150,10 @@ class Fetch:
             return FetchedSlice(part, None, log_start=start, error=error, removed_count=removed_count)
         except QuiverError as error:
             return FetchedSlice(part, None, error=error)
-        aborted = committed.aborted_in(part.offset, piece.length) if piece is not None and read_committed else ()
+        aborted = committed.aborted_in(part.offset, found.length) if found is not None and read_committed else ()
         return FetchedSlice(
             part,
-            piece,
+            found,
             log_start=log.start_offset,
             high_watermark=high_watermark,
             last_stable=last_stable,

@@ -1,4 +1,4 @@
-"""Limits that are checked before memory is allocated."""
+"""Limits of what clients may ask for. Sizes are checked before memory is allocated."""
 
 import msgspec
 
@@ -17,6 +17,29 @@ MAX_SETTLE_DELAY_MS = 3650 * DAY_MS
 MAX_CONSUMER_LENGTH = 240
 FRAMES_REMEMBERED = 16
 """How many frames of a producer a partition recognises when they are repeated; no client has more in flight."""
+
+DAY_MS = 86_400_000
+
+LISTED_AT_ONCE = 10_000
+"""Delayed messages or dead letters of one page, whatever a request asks for."""
+LONGEST_DELAY_MS = 10 * 366 * DAY_MS
+"""How far ahead a message may be scheduled: ten years."""
+MOST_SCHEDULES = 10_000
+LONGEST_CRON = 200
+"""Characters of a cron expression."""
+SHORTEST_INTERVAL_MS = 100
+LONGEST_INTERVAL_MS = 10 * 366 * DAY_MS
+"""Of `@every`: ten years."""
+TRANSACTION_OPEN_MS = 15 * 60_000
+"""How long a transaction may be open, unless the broker is configured otherwise."""
+TRANSACTIONAL_ID_LENGTH = 240
+TRANSACTION_OFFSETS = 10_000
+TRANSACTION_ACK_RUNS = 100_000
+COMMIT_KEY_LENGTH = 1_000
+COMMIT_DESCRIPTION_LENGTH = 500
+COMMIT_KEYS_REMEMBERED = 100_000
+COMMIT_KEYS_REMEMBERED_MS = 7 * DAY_MS
+"""A commit with a key is recognised for a week, if there are not more keys than that."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

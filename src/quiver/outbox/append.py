@@ -17,8 +17,8 @@ async def append_moved(
     """Appends messages of one priority as one frame, and returns when they are as durable as the topic asks for.
 
     Every message needs its timestamp; `deliver_at_ms` and `partition` have no meaning here. What was accepted once is
-    accepted again: the limits of the topic are not applied. A repeat is answered as `duplicate`, with base offset -1
-    when the target knows no more than that it had it.
+    accepted again: the limits of the topic are not applied. A repeat returns a `duplicate`, with base offset -1 when
+    the target only knows that it had it.
 
     Appends of one mover to one partition must be made in the order of their sequences, one after another: the target
     takes everything below the last one for a repeat. A move may be appended as several frames; message n of the move

@@ -30,7 +30,7 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
     sequence: int
     count: int
     content: Any
-    """What is moved, in the source's own words: plain lists, numbers, strings and bytes."""
+    """What is moved, as the source describes it: plain lists, numbers, strings and bytes."""
 
 
 def mover_id(purpose: Purpose, topic_id: int, partition: int) -> int:

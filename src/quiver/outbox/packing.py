@@ -21,7 +21,7 @@ class Placed(NamedTuple):
 
 class Packed(NamedTuple):
     place: int
-    """Of the first message; those behind it follow without a gap."""
+    """Of the first message; the others follow without a gap."""
     schema_id: int
     messages: list[NewMessage]
 

@@ -1,13 +1,15 @@
-"""Carries out the moves of an outbox: in order for each target, again and again until each has succeeded."""
+"""Carries out the moves of an outbox: in order for each target, each until it succeeds."""
 
 import asyncio
 import contextlib
 import heapq
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
+from typing import Protocol
 
 from quiver.model.errors import QuiverError
 from quiver.outbox.outbox import Move, Outbox, Target
+from quiver.system.backoff import Backoff
 
 logger = logging.getLogger(__name__)
 
@@ -15,26 +17,27 @@ FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 10.0
 
 
+class MoveSteps(Protocol):
+    """What a move of one source consists of."""
+
+    async def carry(self, move: Move) -> None:
+        """Appends the messages to the target. May be called again for the same move, after a failure or a restart."""
+
+    async def note_done(self, move: Move) -> None:
+        """Writes to the source's journal that the move is done; need not wait for the disk."""
+
+
 class OutboxRelay:
     """One task per target that has something to do. Belongs to the owner of the outbox and its event loop.
 
-    The owner hands a move over once its journal has it (`submit`; at start-up all open ones) and says so when it took
-    one back (`taken_back`). `carry` appends the messages and may be called again for the same move; `done` notes
-    in the journal that the move has ended, which need not wait for the disk.
+    The owner submits a move once its journal has it (`submit`; at start-up all open ones) and says so when it took
+    one back (`taken_back`).
     """
 
-    def __init__(
-        self,
-        name: str,
-        outbox: Outbox,
-        *,
-        carry: Callable[[Move], Awaitable[None]],
-        done: Callable[[Move], Awaitable[None]],
-    ) -> None:
+    def __init__(self, name: str, outbox: Outbox, steps: MoveSteps) -> None:
         self._name = name
         self._outbox = outbox
-        self._carry = carry
-        self._done = done
+        self._steps = steps
         self._queues: dict[Target, list[tuple[int, Move]]] = {}
         self._tasks: dict[Target, asyncio.Task[None]] = {}
         self._submitted: set[int] = set()
@@ -56,7 +59,7 @@ class OutboxRelay:
         self._news.set()
 
     def taken_back(self) -> None:
-        """A move was taken out of the outbox: whoever waited for it goes on."""
+        """A move was taken out of the outbox: nobody waits for it any longer."""
         self._news.set()
         for move_id in [move_id for move_id in self._ended if move_id not in self._outbox.open]:
             self._ended.pop(move_id).cancel()
@@ -107,23 +110,24 @@ class OutboxRelay:
             await self._news.wait()
 
     async def _carry_out(self, move: Move) -> None:
-        pause = FIRST_PAUSE_SECONDS
+        backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         while True:
             try:
-                await self._carry(move)
+                await self._steps.carry(move)
                 break
             except (QuiverError, OSError) as error:
+                pause = backoff.next_seconds()
                 logger.warning("move %d of %s is tried again in %.2f s: %s", move.id, self._name, pause, error)
             except Exception:
+                pause = backoff.next_seconds()
                 logger.exception("move %d of %s is tried again in %.2f s", move.id, self._name, pause)
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         self._outbox.done(move.id)
         self._submitted.discard(move.id)
         with contextlib.suppress(KeyError):
             self._ended.pop(move.id).set_result(None)
         try:
-            await self._done(move)
+            await self._steps.note_done(move)
         except (QuiverError, OSError) as error:
             logger.warning("the end of move %d of %s was not noted: %s", move.id, self._name, error)
         except Exception:  # the moves after it must be carried out all the same

@@ -10,14 +10,14 @@ import contextlib
 import logging
 from collections import Counter
 
-from quiver.model.errors import PartitionNotFound, QuiverError, TopicNotFound
+from quiver.model.errors import QuiverError
 from quiver.model.limits import MIB
 from quiver.model.schedule import Schedule
-from quiver.outbox.append import append_moved
-from quiver.outbox.outbox import Move, Target, mover_id
+from quiver.outbox.outbox import Move, Target
 from quiver.outbox.relay import OutboxRelay
-from quiver.schedules.events import Event, Fired, FiringEnded
-from quiver.schedules.firing import FiringBatch, firings_of, message_of
+from quiver.schedules.events import Event, Fired
+from quiver.schedules.firing import FiringBatch
+from quiver.schedules.firing_moves import FiringMoves
 from quiver.schedules.state import ScheduleState, ScheduleTable
 from quiver.schedules.timetable import due_time, parse_timetable
 from quiver.storage.journaled_state import JournaledState
@@ -29,7 +29,6 @@ from quiver.topics.partitions import Partitions
 
 logger = logging.getLogger(__name__)
 
-MOVER = mover_id("schedules", 0, 0)
 _LOOK_SECONDS = 1.0
 """However far the next time is: the wall clock may jump."""
 _FIRED_AT_ONCE = 100
@@ -53,16 +52,14 @@ class ScheduleRunner:
         self._table = table
         self._journaled = journaled
         self._catalogue = catalogue
-        self._partitions = partitions
         self._clock = clock
         self.change = asyncio.Lock()
         """Held by whoever changes schedules or fires them."""
         self._topics = topics
-        self._relay = OutboxRelay("schedules", table.outbox, carry=self._carry, done=self._ended)
-        self._trouble: dict[int, str] = {}
-        """By move: why its messages are not in the topic yet, or never will be."""
-        self._endings: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()
+        """Schedules have changed, or messages have arrived."""
+        self._moves = FiringMoves(table, journaled, partitions, self._news)
+        self._relay = OutboxRelay("schedules", table.outbox, self._moves)
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._started_ms = 0
@@ -79,22 +76,18 @@ class ScheduleRunner:
         if self._task is not None:
             await self._task
         await self._relay.close()
-        await asyncio.gather(*self._endings)
+        await self._moves.finish()
 
     def wake(self) -> None:
         """The schedules have changed."""
         self._news.set()
 
-    def trouble(self, name: str) -> str:
+    def problem(self, name: str) -> str:
         """Why a message of a schedule has not arrived so far; empty when all is well."""
-        for move_id, problem in self._trouble.items():
-            move = self._table.outbox.open.get(move_id)
-            if move is not None and any(firing[0] == name for firing in move.content):
-                return problem
-        return ""
+        return self._moves.problem(name)
 
     async def fire_now(self, state: ScheduleState) -> list[Move]:
-        """Sends a message beside the schedule's own times. The caller has the lock."""
+        """Sends a message in addition to the schedule's own times. The caller has the lock."""
         await self._topics.ensure(state.schedule.topic)
         self._catalogue.topic(state.schedule.topic)
         now_ms = self._clock.now_ms()
@@ -103,7 +96,7 @@ class ScheduleRunner:
         return await self._fire(batch)
 
     async def arrived(self, moves: list[Move]) -> None:
-        """Returns when messages are in their topics; when that takes long, `trouble` says why."""
+        """Returns when messages are in their topics; when that takes long, `problem` says why."""
         await self._relay.finished(moves, within_seconds=_MANUAL_SECONDS)
 
     async def _run(self) -> None:
@@ -151,7 +144,7 @@ class ScheduleRunner:
         return bool(due)
 
     def _busy(self) -> set[str]:
-        """Schedules that have enough on its way."""
+        """Schedules that have enough messages on their way."""
         counts = Counter(firing[0] for move in self._table.outbox.open.values() for firing in move.content)
         return {name for name, count in counts.items() if count >= _ON_THE_WAY_MAX}
 
@@ -187,35 +180,6 @@ class ScheduleRunner:
         count = topic.config.partitions
         number = fired_count % count if schedule.key is None else partition_for(schedule.key, count)
         return Target(topic.id, number)
-
-    async def _carry(self, move: Move) -> None:
-        firings = firings_of(move)
-        try:
-            partition = self._partitions.get(*move.target)
-            messages = [message_of(firing) for firing in firings]
-            await append_moved(partition, mover=MOVER, sequence=move.sequence, messages=messages)
-        except (TopicNotFound, PartitionNotFound):
-            self._trouble[move.id] = "the topic was deleted before the message arrived"
-        except QuiverError as error:
-            self._trouble[move.id] = error.message
-            raise
-        else:
-            self._trouble.pop(move.id, None)
-
-    async def _ended(self, move: Move) -> None:
-        self.wake()
-        problem = self._trouble.pop(move.id, "")
-        names = [firing.schedule for firing in firings_of(move)] if problem else []
-        ending = asyncio.get_running_loop().create_task(self._note_end(FiringEnded(move.id, problem, names)))
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
-
-    async def _note_end(self, event: FiringEnded) -> None:
-        """The next move need not wait for this. If it fails, the move is repeated after a restart, and dropped."""
-        try:
-            await self._journaled.append(event)
-        except (QuiverError, OSError) as error:
-            logger.warning("the end of move %d of schedules was not noted: %s", event.move_id, error)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

@@ -17,7 +17,7 @@ from quiver.model.errors import (
     ScheduleNotFound,
     ShuttingDown,
 )
-from quiver.model.limits import MIB
+from quiver.model.limits import MIB, MOST_SCHEDULES
 from quiver.model.names import check_name
 from quiver.model.schedule import Schedule, ScheduleChanges
 from quiver.partition.message_batch import message_size
@@ -39,7 +39,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LOG_ID = "internal/schedules"
-MAX_SCHEDULES = 10_000
 _TIMES = ("cron", "timezone", "is_paused")
 _MESSAGE = ("topic", "value", "key", "headers")
 
@@ -68,7 +67,7 @@ class Schedules:
         self._runner = ScheduleRunner(self._table, self._journaled, topics, catalogue, partitions, clock=clock)
 
     async def start(self, storage: Storage, epoch: int) -> None:
-        """Carries on where the last run of the broker ended: what is overdue fires now, once."""
+        """Continues where the last run of the broker ended: what is overdue fires now, once."""
         try:
             await self._journaled.open(storage, epoch)
         except CorruptData as error:
@@ -84,7 +83,7 @@ class Schedules:
 
     @property
     def problem(self) -> QuiverError | None:
-        """Why nothing is known of schedules. Whatever is asked is answered with it."""
+        """Why nothing is known of schedules; every request is refused with it."""
         return self._journaled.problem
 
     @property
@@ -106,7 +105,7 @@ class Schedules:
         state = self._table.states.get(name)
         if state is None:
             raise ScheduleNotFound(schedule=name)
-        return msgspec.structs.replace(state, error=self._runner.trouble(name) or state.error)
+        return msgspec.structs.replace(state, error=self._runner.problem(name) or state.error)
 
     async def add(self, wanted: Schedule) -> ScheduleState:
         """Fires for the first time at the next time of its timetable. An empty name is replaced by one."""
@@ -120,8 +119,8 @@ class Schedules:
             await self._check_message(schedule)
             if name in self._table.states:
                 raise ScheduleExists(schedule=name)
-            if len(self._table.states) >= MAX_SCHEDULES:
-                raise InvalidRequest(problem=f"there are {MAX_SCHEDULES} schedules already; remove some first")
+            if len(self._table.states) >= MOST_SCHEDULES:
+                raise InvalidRequest(problem=f"there are {MOST_SCHEDULES} schedules already; remove some first")
             return await self._set(schedule, self._next_ms(schedule))
 
         return await self._in_turn(add)
@@ -171,7 +170,7 @@ class Schedules:
     def _forget(self, task: "asyncio.Task[Any]") -> None:
         self._changes.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited has heard of it, or has gone
+            task.exception()  # whoever waited has got it, or has gone
 
     async def _set(self, schedule: Schedule, next_ms: int | None) -> ScheduleState:
         await self._journaled.append(ScheduleSet(schedule, next_ms))

@@ -7,12 +7,10 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSimError
 
 from quiver.model.errors import InvalidRequest
+from quiver.model.limits import LONGEST_CRON, LONGEST_INTERVAL_MS, SHORTEST_INTERVAL_MS
 from quiver.model.times import parse_duration_ms
 from quiver.schedules.cron import parse_cron
 
-SHORTEST_INTERVAL_MS = 100
-LONGEST_INTERVAL_MS = 10 * 366 * 86_400_000
-_LONGEST_TEXT = 200
 _EVERY = "@every"
 _FORM = (
     "it is minute, hour, day of month, month and day of week (*/5 * * * *), with seconds in front if you like, "
@@ -31,16 +29,16 @@ _NICKNAMES = {
 
 class Timetable(Protocol):
     def next_after(self, time_ms: int) -> int | None:
-        """The first time it fires behind a time; None when it never does again."""
+        """The first time it fires after a time; None when it never does again."""
         ...
 
     def latest(self, time_ms: int) -> int | None:
-        """The last time it fires at or in front of a time; None when it cannot be told."""
+        """The last time it fired up to a time; None when that is not known."""
         ...
 
 
 class Interval:
-    """`@every 30s`: so long behind the anchor, twice as long, and so on."""
+    """`@every 30s`: 30 seconds after the anchor, 60 seconds, and so on."""
 
     def __init__(self, anchor_ms: int, interval_ms: int) -> None:
         self._anchor_ms = anchor_ms
@@ -59,8 +57,8 @@ def parse_timetable(expression: str, timezone: str, anchor_ms: int) -> Timetable
     """InvalidRequest says what is wrong with an expression or a time zone."""
     zone = _parse_zone(timezone)
     text = expression.strip()
-    if not text or len(text) > _LONGEST_TEXT:
-        raise InvalidRequest(problem=f"a cron expression has 1 to {_LONGEST_TEXT} characters, such as */5 * * * *")
+    if not text or len(text) > LONGEST_CRON:
+        raise InvalidRequest(problem=f"a cron expression has 1 to {LONGEST_CRON} characters, such as */5 * * * *")
     if text.split()[0].lower() == _EVERY:
         return Interval(anchor_ms, _parse_interval(text))
     cron = _NICKNAMES.get(text.lower(), text)

@@ -39,7 +39,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, kw_only=True):
-    """`owned` is what nobody else may have; a partition leaves it only when the member has let go of it."""
+    """`owned` is what nobody else may have; a partition leaves it only when the member has given it up."""
 
     id: str
     subscription: Subscription
@@ -50,7 +50,7 @@ class Member(msgspec.Struct, kw_only=True):
     owned: set[TopicPartition] = msgspec.field(default_factory=set)
     target: set[TopicPartition] = msgspec.field(default_factory=set)
     revoking: set[TopicPartition] = msgspec.field(default_factory=set)
-    """Owned partitions that the member has been asked to let go of."""
+    """Owned partitions that the member has been asked to give up."""
     revocation_deadline_ms: int | None = None
 
     @property

@@ -18,7 +18,7 @@ class MemberView(NamedTuple):
     assigned: frozenset[TopicPartition]
     revoke: frozenset[TopicPartition]
     revocation_ms: int | None
-    """Milliseconds left to let go of `revoke`."""
+    """Milliseconds left to give up `revoke`."""
 
 
 class ChangeSignal:

@@ -99,7 +99,7 @@ class Members:
         revoked: frozenset[TopicPartition] = frozenset(),
         is_busy: bool = False,
     ) -> MemberView:
-        """A sign of life, with the partitions the member has let go of."""
+        """A sign of life, with the partitions that the member has given up."""
         self._journal.check_open()
         group_id = self._groups.group(name).id
         self._journal.group(name).membership.heartbeat(member_id, generation, self._now_ms(), is_busy=is_busy)
@@ -184,7 +184,7 @@ class Members:
                     await self._install(group_id, draft)
 
     async def expire(self, failures: Failures) -> None:
-        """Puts out members that were silent for too long, or did not let go in time."""
+        """Removes members that were silent for too long, or did not give up partitions in time."""
         now_ms, looked_at = self._now_ms(), []
         while (group_id := self._deadlines.take(now_ms)) is not None:
             looked_at.append(group_id)
@@ -202,7 +202,7 @@ class Members:
         async with self._groups.locks.hold(name):
             draft = self._draft(name)
             if gone := draft.expire(self._catalogue.sizes(), self._now_ms()):
-                logger.info("group %s: put out %s", name, ", ".join(gone))
+                logger.info("group %s: removed %s", name, ", ".join(gone))
                 await self._install(self._groups.group(name).id, draft)
 
     def _draft(self, name: str) -> Membership:
@@ -233,5 +233,5 @@ class Members:
             self._deadlines.note(group_id, group.membership.next_deadline_ms())
 
     def _now_ms(self) -> int:
-        """By a clock that never jumps, so that a corrected wall clock puts nobody out."""
+        """By a clock that never jumps, so that a corrected wall clock removes nobody."""
         return int(self._clock.monotonic() * 1000)

@@ -92,7 +92,7 @@ class Membership(msgspec.Struct, kw_only=True):
     generation: int = 0
     members: dict[str, Member] = msgspec.field(default_factory=dict)
     fenced: list[str] = msgspec.field(default_factory=list)
-    """The last members that were put out, so that they get a clear answer."""
+    """The last members that were removed, so that they get a clear error."""
     stats: RebalanceStats = msgspec.field(default_factory=RebalanceStats)
 
     @property
@@ -141,9 +141,9 @@ class Membership(msgspec.Struct, kw_only=True):
         return member
 
     def heartbeat(self, member_id: str, generation: int | None, now_ms: int, *, is_busy: bool = False) -> Member:
-        """A sign of life. An older generation is fine: the member learns the new one from the answer.
+        """A sign of life. An older generation is fine: the member learns the new one from the response.
 
-        A member that says it is busy, with a message of a partition that it must let go of, gets the time it needs.
+        A member that says it is busy, with a message of a partition that it must give up, gets the time it needs.
         """
         member = self.member(member_id)
         if generation is not None and generation > self.generation:
@@ -160,7 +160,7 @@ class Membership(msgspec.Struct, kw_only=True):
             member.disconnected_at_ms = now_ms
 
     def revoked(self, member_id: str, partitions: set[TopicPartition], now_ms: int) -> bool:
-        """The member has let go of these. Returns whether anything changed."""
+        """The member has given these up. Returns whether anything changed."""
         member = self.member(member_id)
         released = partitions & member.revoking
         if not released:
@@ -212,7 +212,7 @@ class Membership(msgspec.Struct, kw_only=True):
         self.stats.ended_at_ms = min(self.stats.ended_at_ms, now_ms)
 
     def expire(self, topics: Topics, now_ms: int) -> list[str]:
-        """Puts out members that were silent for too long, or did not let go in time; returns their ids."""
+        """Removes members that were silent for too long, or did not give up partitions in time; returns their ids."""
         silent = [member for member in self.members.values() if member.silent_at_ms < now_ms]
         holding = [
             member

@@ -206,7 +206,7 @@ class Streams:
             await self.members.topic_changed(topic)
 
     async def topic_purged(self, topic: Topic) -> None:
-        """Offsets go on, so there is nothing to do."""
+        """New messages get the following offsets, so commits stay as they are."""
 
     async def topic_removed(self, topic: Topic) -> None:
         if self.problem is None:

@@ -10,7 +10,7 @@ logger = logging.getLogger(__name__)
 
 
 class Failures:
-    """What was to be expected is logged, and tried again by whoever comes next. What was not is raised by `check`."""
+    """Expected failures are logged, and their work is repeated later. `check` raises the first unexpected one."""
 
     def __init__(self) -> None:
         self._unexpected: Exception | None = None
@@ -19,7 +19,7 @@ class Failures:
     def of(self, what: str) -> Iterator[None]:
         try:
             yield
-        except Closed as error:  # it was removed meanwhile, and nobody comes back to it
+        except Closed as error:  # it was removed meanwhile, so there is nothing to try again
             logger.debug("%s is no longer needed: %s", what, error)
         except (QuiverError, OSError) as error:
             logger.warning("%s failed, will try again: %s", what, error)
@@ -29,6 +29,6 @@ class Failures:
             self._unexpected = self._unexpected or error
 
     def check(self) -> None:
-        """Comes last; raises the first one that nobody expected."""
+        """Comes last; raises the first unexpected failure."""
         if self._unexpected is not None:
             raise self._unexpected

@@ -25,7 +25,7 @@ class TopicSubscriber(Protocol):
         """The topic is new, has more partitions or has other settings. Its partitions are open."""
 
     async def topic_purged(self, topic: Topic) -> None:
-        """Every message was removed; offsets go on."""
+        """Every message was removed; new ones get the following offsets."""
 
     async def topic_removed(self, topic: Topic) -> None:
         """Nobody finds the topic any more, and its files are removed next."""
@@ -108,7 +108,7 @@ class TopicAdmin:
         await self._removals.finished(await self._run(self._delete(name)))
 
     async def purge(self, name: str) -> None:
-        """Removes all messages; offsets go on."""
+        """Removes all messages; new ones get the following offsets."""
         self._check_running()
         topic = self._catalogue.topic(name)
         await bounded_gather(Partition.purge, self._partitions.of(topic.id))

@@ -67,7 +67,7 @@ class Compactions:
         await asyncio.gather(self.task.stop(), *tasks, return_exceptions=True)
 
     async def compact(self, name: str, partitions: Sequence[int] | None, *, dry_run: bool) -> TopicCompaction:
-        """Now, the active segments included. It goes on when the caller does not wait for it."""
+        """Now, the active segments included. It runs to its end even when the caller stops waiting."""
         topic = self._catalogue.topic(name)
         if not topic.config.is_compacted and not dry_run:
             raise InvalidRequest(problem=f"topic {name!r} is not compacted; set cleanup to compact or compact,delete")

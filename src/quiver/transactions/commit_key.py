@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 
 class CommitKey(NamedTuple):
-    """The same key again is the same commit, and gets the same answer."""
+    """The same key again is the same commit, and gets the same result."""
 
     name: str
     description: str | None = None
-    """What is committed, in words of the caller. The same key with another one is refused: it is not the same."""
+    """What is committed, in the caller's words. The same key with another description is refused."""

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from quiver.model.errors import InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound
+from quiver.model.limits import DAY_MS, TRANSACTION_OPEN_MS, TRANSACTIONAL_ID_LENGTH
 from quiver.model.times import format_duration
 from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.records.header import COLUMN_DELIVER_AT, FrameHeader
@@ -36,18 +37,17 @@ from quiver.transactions.producer import Producer
 from quiver.transactions.state import LAST_EPOCH, TransactionState
 
 LOG_ID = "internal/transactions"
-OPEN_MAX_MS = 15 * 60_000
-_ID_LENGTH = 240
-_NAMED_KEPT_MS = 7 * 86_400_000
-_UNNAMED_KEPT_MS = 86_400_000
+_NAMED_KEPT_MS = 7 * DAY_MS
+_UNNAMED_KEPT_MS = DAY_MS
+"""How long a producer is remembered that is not used, with a transactional id and without."""
 _TURN = 256
-"""So many producers are gone through at once."""
+"""After this many producers others get their turn."""
 
 
 class Coordinator:
     """One event loop. A producer's transaction is ended by one at a time: see `alone`."""
 
-    def __init__(self, producer_ids: ProducerIds, *, clock: Clock, open_max_ms: int = OPEN_MAX_MS) -> None:
+    def __init__(self, producer_ids: ProducerIds, *, clock: Clock, open_max_ms: int = TRANSACTION_OPEN_MS) -> None:
         self._clock = clock
         self._steady_clock = SteadyClock(clock)
         self._open_max_ms = open_max_ms
@@ -70,7 +70,7 @@ class Coordinator:
 
     @property
     def problem(self) -> QuiverError | None:
-        """Why nothing is known of transactions. Whatever is asked is answered with it."""
+        """Why nothing is known of transactions; every request is refused with it."""
         return self.journaled.problem
 
     @property
@@ -138,8 +138,8 @@ class Coordinator:
 
     def check_init(self, transactional_id: str | None, timeout_ms: int) -> None:
         """InvalidRequest says what a producer cannot have."""
-        if transactional_id is not None and not 1 <= len(transactional_id) <= _ID_LENGTH:
-            raise InvalidRequest(problem=f"a transactional id has 1 to {_ID_LENGTH} characters")
+        if transactional_id is not None and not 1 <= len(transactional_id) <= TRANSACTIONAL_ID_LENGTH:
+            raise InvalidRequest(problem=f"a transactional id has 1 to {TRANSACTIONAL_ID_LENGTH} characters")
         if not 1 <= timeout_ms <= self._open_max_ms:
             longest = format_duration(self._open_max_ms)
             raise InvalidRequest(
@@ -199,7 +199,7 @@ class Coordinator:
         return [each for each in self.open.values() if each.deadline_ms <= now_ms and not each.is_ending]
 
     async def touch(self, transaction: OpenTransaction) -> None:
-        """Notes that it has offsets or acks, once: should the broker stop, its epoch ends with it."""
+        """Records that it has offsets or acks, once: if the broker stops, the epoch ends with the transaction."""
         producer = self.state.check(transaction.producer_id, transaction.epoch)
         if not producer.is_touched:
             await self._append(Touched(transaction.producer_id, transaction.epoch))
@@ -305,8 +305,8 @@ class Coordinator:
 
     # maintenance
 
-    async def keep_up(self) -> None:
-        """Notes what is completed, forgets producers that were not used for long, takes a snapshot if one is due."""
+    async def maintain(self) -> None:
+        """Notes what is completed, forgets producers that were not used for days, takes a snapshot if one is due."""
         if self._completed:
             completed, self._completed = self._completed, []
             await self._append(Completed(completed))
@@ -324,6 +324,6 @@ class Coordinator:
 
 
 async def _give_way(number: int) -> None:
-    """Lets others have their turn now and then."""
+    """Lets others run now and then."""
     if number % _TURN == _TURN - 1:
         await asyncio.sleep(0)

@@ -26,6 +26,7 @@ from quiver.partition.partition import Partition
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
 from quiver.streams.service import Streams
+from quiver.system.backoff import Backoff
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 from quiver.transactions.coordinator import Coordinator
@@ -188,7 +189,7 @@ class DecisionApplier:
             work.has_acks = False
 
     async def _repeat_acks(self, decided: Decided) -> None:
-        """What was done before is refused, and that is well: its lease is over."""
+        """What was acked before the restart is refused now, because its lease is over: that is expected."""
         for part in decided.acks:
             self._queues.check_open(part.topic_id, part.partition)
         settlements = await self._queues.settle(
@@ -202,7 +203,7 @@ class DecisionApplier:
                 raise refused.error
 
     async def _retry(self, work: _Work) -> None:
-        pause, is_noted = _FIRST_PAUSE_SECONDS, False
+        backoff, is_noted = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS), False
         while not work.is_done:
             if not (is_noted or work.offsets or work.has_acks):
                 try:
@@ -210,14 +211,13 @@ class DecisionApplier:
                     is_noted = True
                 except (QuiverError, OSError) as error:
                     logger.warning("what is left of transaction %d could not be noted: %s", work.decided.id, error)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            await asyncio.sleep(backoff.next_seconds())
             await self._attempt(work)
         self._done.append(work)
 
 
 def _is_strange(error: Exception) -> bool:
-    """Nobody expected it: the log shows where it comes from."""
+    """Whether nobody expected it, so that the log shows where it comes from."""
     return not isinstance(error, QuiverError | OSError)
 
 

@@ -81,7 +81,7 @@ class Completed(msgspec.Struct, frozen=True, array_like=True, tag=4):
 
 
 class Forgotten(msgspec.Struct, frozen=True, array_like=True, tag=5):
-    """Producers that were not heard of for long."""
+    """Producers that were not used for days."""
 
     producer_ids: list[int]
 

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 from quiver.model.errors import InvalidRequest
+from quiver.model.limits import (
+    COMMIT_DESCRIPTION_LENGTH,
+    COMMIT_KEY_LENGTH,
+    TRANSACTION_ACK_RUNS,
+    TRANSACTION_OFFSETS,
+)
 from quiver.model.transaction import MOST_PRODUCERS, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.transactions.commit_key import CommitKey
-
-_MOST_OFFSETS = 10_000
-_MOST_RUNS = 100_000
-_KEY_LENGTH = 1_000
-_DESCRIPTION_LENGTH = 500
 
 
 def check_producers(producers: Sequence[ProducerKey]) -> None:
@@ -25,18 +26,20 @@ def commit_key(name: str | None, description: str | None) -> CommitKey | None:
         if description is not None:
             raise InvalidRequest(problem="the description of a commit says what its key stands for: give a key too")
         return None
-    if not 1 <= len(name) <= _KEY_LENGTH:
-        raise InvalidRequest(problem=f"the key of a commit has 1 to {_KEY_LENGTH} characters")
-    if description is not None and len(description) > _DESCRIPTION_LENGTH:
-        raise InvalidRequest(problem=f"the description of a commit has at most {_DESCRIPTION_LENGTH} characters")
+    if not 1 <= len(name) <= COMMIT_KEY_LENGTH:
+        raise InvalidRequest(problem=f"the key of a commit has 1 to {COMMIT_KEY_LENGTH} characters")
+    if description is not None and len(description) > COMMIT_DESCRIPTION_LENGTH:
+        raise InvalidRequest(
+            problem=f"the description of a commit has at most {COMMIT_DESCRIPTION_LENGTH} characters"
+        )
     return CommitKey(name, description)
 
 
 def check_offset_count(groups: Sequence[GroupOffsetCommit]) -> None:
-    if sum(len(group.offsets) for group in groups) > _MOST_OFFSETS:
-        raise InvalidRequest(problem=f"a transaction has at most {_MOST_OFFSETS} offsets")
+    if sum(len(group.offsets) for group in groups) > TRANSACTION_OFFSETS:
+        raise InvalidRequest(problem=f"a transaction has at most {TRANSACTION_OFFSETS} offsets")
 
 
 def check_runs(acks: Sequence[LeasedAcks]) -> None:
-    if sum(len(part.runs) for part in acks) > _MOST_RUNS:
-        raise InvalidRequest(problem=f"a transaction acknowledges at most {_MOST_RUNS} runs of messages")
+    if sum(len(part.runs) for part in acks) > TRANSACTION_ACK_RUNS:
+        raise InvalidRequest(problem=f"a transaction acknowledges at most {TRANSACTION_ACK_RUNS} runs of messages")

@@ -31,7 +31,7 @@ class OpenTransaction:
         """Of messages that are sent one by one."""
         self.is_ending = False
         self.is_in_doubt = False
-        """Whether its commit is on disk is not known: nobody may go on with it, and the next start finds out."""
+        """Whether its commit is on disk is not known: nobody may use it any more, and the next start finds out."""
         self.is_left_over = False
         """It was open when the broker stopped, and its end could not be written yet."""
         self._offsets: dict[tuple[str, str | None], GroupOffsetCommit] = {}
@@ -78,7 +78,7 @@ class OpenTransaction:
             self._idle.set()
 
     def check_whole(self) -> None:
-        """InvalidRequest if a frame is missing: whoever sent it may not have heard of that."""
+        """InvalidRequest if a frame is missing: its sender may not know that yet."""
         for (participant, sequence), error in self._refused.items():
             raise InvalidRequest(
                 problem=f"transaction {self.id} must be aborted: its frame with sequence {sequence} for partition "

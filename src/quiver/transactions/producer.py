@@ -1,4 +1,4 @@
-"""What is remembered of a producer with transactions, and what a commit was answered."""
+"""What is remembered of a producer with transactions, and the results of commits."""
 
 from typing import NamedTuple
 

@@ -39,7 +39,7 @@ class TransactionPublishing:
     async def publish(
         self, producer_id: int, epoch: int, topic_name: str, message: NewMessage, sequence: int | None
     ) -> Published:
-        """Answers when the message is as durable as the topic asks for. A sequence that came before: a duplicate."""
+        """Returns when the message is as durable as the topic asks for. A sequence seen before is a duplicate."""
         transaction = self._coordinator.join(producer_id, epoch)
         topic = self._catalogue.topic(topic_name)
         check_times(message)
@@ -48,8 +48,8 @@ class TransactionPublishing:
         if number is None:  # the same one for the whole transaction, so that a repeat is recognised
             number = (producer_id + epoch) % count
         is_delayed = message.deliver_at_ms is not None and message.deliver_at_ms > self._clock.now_ms()
-        lines = transaction.sent_sequences
-        line = lines.setdefault(Participant(topic.id, number, is_delayed), SentSequences(producer_id))
+        sequences = transaction.sent_sequences
+        line = sequences.setdefault(Participant(topic.id, number, is_delayed), SentSequences(producer_id))
         if (before := line.find(sequence)) is not None:
             appended = await asyncio.shield(before)
             return Published(number, appended.base_offset, duplicate=True, delayed=appended.delayed)

@@ -17,7 +17,7 @@ _Found = dict[tuple[int, int], list[Participant]]
 
 
 async def recover(coordinator: Coordinator, applier: DecisionApplier) -> None:
-    """Returns when every transaction is over. What could not be written is tried again beside, on a full disk too."""
+    """Returns when every transaction is over. What could not be written is retried in the background."""
     for decided in list(coordinator.state.unfinished.values()):
         await applier.apply(decided)
     left_over: _Found = {}

@@ -1,4 +1,4 @@
-"""Messages that are sent one by one to one log of a transaction, with or without a number of the caller's."""
+"""Messages that are sent one by one to one log of a transaction, with or without a number that the caller chose."""
 
 import asyncio
 from typing import Generic, TypeVar
@@ -38,7 +38,7 @@ class SentSequences(Generic[Result]):
                 del self._sent[next(iter(self._sent))]
 
     def failed(self, number: int | None) -> None:
-        """It may be sent again, if nothing came behind it."""
+        """It may be sent again, if nothing came after it."""
         self.next_sequence = None
         if number is not None:
             self._sent.pop(number, None)

@@ -15,18 +15,18 @@ from quiver.queues.settle import TransactionAcks
 from quiver.storage.port import Storage
 from quiver.streams.service import Streams
 from quiver.telemetry.failures import Failures
-from quiver.telemetry.supervised_task import SupervisedTask
+from quiver.telemetry.periodic_task import PeriodicTask
+from quiver.transactions.aborts import TransactionAborts
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.decision_applier import DecisionApplier
-from quiver.transactions.events import Decided, Reason
+from quiver.transactions.events import Decided
 from quiver.transactions.limits import check_offset_count, check_producers, check_runs, commit_key
 from quiver.transactions.listing import describe, list_transactions
 from quiver.transactions.open_transaction import OpenTransaction, by_group
 from quiver.transactions.producer import Answer
 from quiver.transactions.publishing import TransactionPublishing
 from quiver.transactions.recovery import recover
-from quiver.transactions.timeouts import TransactionTimeouts
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +58,9 @@ class Transactions:
         self._streams = streams
         self._queues = queues
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.task = SupervisedTask("transactions", self._keep_up)
-        self._timeouts = TransactionTimeouts(coordinator, self._abort_overdue)
+        self._aborts = TransactionAborts(coordinator, applier)
+        self.task = PeriodicTask("transactions", self._maintain, every_seconds=_TICK_SECONDS)
+        self._ticks = 0
 
     async def start(self, storage: Storage, epoch: int) -> None:
         """Finishes what was decided, aborts what was open. Groups and leases are known, and nobody uses them yet."""
@@ -74,7 +75,7 @@ class Transactions:
     async def stop(self) -> None:
         """Finishes what is being decided. What is open stays open, and is aborted at the next start."""
         await self.task.stop()
-        await asyncio.gather(self._timeouts.finish(), *self._tasks, return_exceptions=True)
+        await asyncio.gather(self._aborts.finish(), *self._tasks, return_exceptions=True)
         await self._applier.stop()
         await self._coordinator.close()
 
@@ -122,7 +123,7 @@ class Transactions:
             found = self._coordinator.open.get(producer_id)
             if found is not None:
                 found.is_ending = True
-                await self._abort_now([found], "fenced")
+                await self._aborts.abort([found], "fenced")
             key = ProducerKey(producer_id, producer.epoch)
             return await self._coordinator.initialize_at(
                 key, producer.transactional_id, timeout_ms, is_new=found is not None
@@ -135,8 +136,8 @@ class Transactions:
             raise InvalidRequest(problem=f"producer {producer_id} is not the one of {transactional_id!r}")
 
     async def heartbeat(self, producer_id: int, epoch: int) -> None:
-        """The producer is alive, and the timeout of its open transaction counts from now on, as far as a transaction
-        may be open here; ProducerFenced."""
+        """The producer is alive: the timeout of its open transaction begins again, up to the longest time that
+        one may be open here. ProducerFenced."""
         self._coordinator.state.check(producer_id, epoch)
         found = self._coordinator.open.get(producer_id)
         if found is not None:
@@ -150,7 +151,7 @@ class Transactions:
         return describe(self._coordinator, self._streams, None, producer_id)
 
     async def add_partition(self, producer_id: int, epoch: int, topic_name: str, partition: int) -> None:
-        """Not needed: the first frame does so."""
+        """Not needed: the first frame in a partition does so."""
         self._publishing.add_partition(producer_id, epoch, topic_name, partition)
 
     async def publish(
@@ -160,7 +161,7 @@ class Transactions:
         return await self._publishing.publish(producer_id, epoch, topic, message, sequence)
 
     async def add_offsets(self, producer_id: int, epoch: int, groups: Sequence[GroupOffsetCommit]) -> None:
-        """What the group has to say is asked now, and again when the transaction is committed."""
+        """The group checks the offsets now, and again when the transaction is committed."""
         transaction = self._coordinator.join(producer_id, epoch)
         await self._through(self._check_offsets(groups))
         await self._coordinator.touch(transaction)
@@ -168,7 +169,7 @@ class Transactions:
         transaction.add_offsets(groups)
 
     async def add_acks(self, producer_id: int, epoch: int, acks: Sequence[LeasedAcks]) -> None:
-        """Whether the leases last is asked when the transaction is committed."""
+        """Whether the leases still hold is checked when the transaction is committed."""
         transaction = self._coordinator.join(producer_id, epoch)
         check_runs([*transaction.acks, *acks])
         await self._coordinator.touch(transaction)
@@ -186,10 +187,10 @@ class Transactions:
         offsets: Sequence[GroupOffsetCommit] = (),
         acks: Sequence[LeasedAcks] = (),
     ) -> Answer:
-        """Makes everything of these producers count at once; answers when readers see it.
+        """Makes everything of these producers visible at once; returns when readers see it.
 
-        LeaseLost and errors of groups leave the transaction open: it is to be aborted. The same request again, or
-        another with the same key, gets the same answer; CommitKeyConflict if the key stands for something else.
+        LeaseLost and errors of groups leave the transaction open, to be aborted. The same request again, or another
+        with the same key, gets the same result; CommitKeyConflict if the key stands for something else.
         """
         check_producers(producers)
         return await self._through(self._commit(producers, commit_key(key, description), offsets, acks))
@@ -264,7 +265,7 @@ class Transactions:
             raise
 
     async def abort(self, producers: Sequence[ProducerKey]) -> Answer:
-        """Takes everything of these producers back. The same request again gets the same answer."""
+        """Discards everything of these producers. The same request again gets the same result."""
         check_producers(producers)
         return await self._through(self._abort(producers))
 
@@ -273,19 +274,7 @@ class Transactions:
             before = self._coordinator.state.repeated(producers, commit=False)
             if before is not None:
                 return before
-            return _answer(await self._abort_now(self._end(producers), "request"))
-
-    async def _abort_now(self, transactions: Sequence[OpenTransaction], reason: Reason) -> Decided:
-        try:
-            for each in transactions:
-                await each.idle()
-            decided = await self._coordinator.decide(transactions, commit=False, reason=reason)
-        except BaseException:
-            for each in transactions:
-                each.is_ending = False
-            raise
-        await self._applier.apply(decided)
-        return decided
+            return _answer(await self._aborts.abort(self._end(producers), "request"))
 
     def _end(self, producers: Sequence[ProducerKey]) -> list[OpenTransaction]:
         """The open transactions, which take nothing more."""
@@ -321,7 +310,7 @@ class Transactions:
     # inside
 
     async def _through(self, work: Coroutine[Any, Any, T]) -> T:
-        """Goes on when the caller has gone: what was begun is decided."""
+        """Runs to its end, even when the caller stops waiting: what was begun is decided."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._forget)
@@ -347,24 +336,15 @@ class Transactions:
                 group.group, offsets, member_id=group.member_id, generation=group.generation
             )
 
-    async def _keep_up(self) -> None:
-        ticks = 0
-        while True:
-            await asyncio.sleep(_TICK_SECONDS)
-            ticks += 1
-            failures = Failures()
-            with failures.of("the timeout of transactions"):
-                self._timeouts.begin()
-            if ticks % _MAINTENANCE_TICKS == 0:
-                with failures.of("the end of transactions"):
-                    await self._applier.flush()
-                with failures.of("maintenance of transactions"):
-                    await self._coordinator.keep_up()
-            failures.check()
-
-    async def _abort_overdue(self, transaction: OpenTransaction) -> None:
-        transaction.is_ending = True
-        await self._abort_now([transaction], "restart" if transaction.is_left_over else "timeout")
+    async def _maintain(self, failures: Failures) -> None:
+        self._ticks += 1
+        with failures.of("the timeout of transactions"):
+            self._aborts.begin_overdue()
+        if self._ticks % _MAINTENANCE_TICKS == 0:
+            with failures.of("the end of transactions"):
+                await self._applier.flush()
+            with failures.of("maintenance of transactions"):
+                await self._coordinator.maintain()
 
 
 def _answer(decided: Decided) -> Answer:

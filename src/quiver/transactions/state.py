@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from quiver.model.errors import CommitKeyConflict, ProducerFenced, UnknownProducer
+from quiver.model.limits import COMMIT_KEYS_REMEMBERED, COMMIT_KEYS_REMEMBERED_MS
 from quiver.model.transaction import ProducerKey
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
@@ -26,8 +27,6 @@ from quiver.transactions.snapshot import encode_state, restore_state
 
 LAST_EPOCH = 2**31 - 2
 """Markers make the next epoch current in a partition, and that must be one too."""
-KEYS_REMEMBERED = 100_000
-KEYS_REMEMBERED_MS = 7 * 86_400_000
 _NO_EPOCH = 2**62
 
 
@@ -64,7 +63,7 @@ class TransactionState:
         return producer
 
     def keyed(self, key: CommitKey) -> Answer | None:
-        """What a commit with this key was answered; CommitKeyConflict if that was described in another way."""
+        """The result of a commit with this key; CommitKeyConflict if that had another description."""
         found = self.keys.get(key.name)
         if found is None:
             return None
@@ -73,7 +72,7 @@ class TransactionState:
         return Answer(True, found.producers, is_repeat=True)
 
     def repeated(self, producers: Sequence[ProducerKey], *, commit: bool) -> Answer | None:
-        """What the same commit or abort was answered, if it came before and was the last of these producers."""
+        """The result of the same commit or abort, if it came before and was the last of these producers."""
         ends = [self._last_end(key, commit) for key in producers]
         known = [end for end in ends if end is not None]
         if len(known) < len(ends) or (commit and len({end.decision for end in known}) > 1):
@@ -189,8 +188,8 @@ class TransactionState:
     def _forget_keys(self, now_ms: int) -> None:
         while self.keys:
             oldest = next(iter(self.keys))
-            too_old = self.keys[oldest].at_ms + KEYS_REMEMBERED_MS < now_ms
-            if not too_old and len(self.keys) <= KEYS_REMEMBERED:
+            too_old = self.keys[oldest].at_ms + COMMIT_KEYS_REMEMBERED_MS < now_ms
+            if not too_old and len(self.keys) <= COMMIT_KEYS_REMEMBERED:
                 return
             del self.keys[oldest]
 
@@ -208,7 +207,7 @@ def _fenced(producer_id: int, epoch: int, producer: Producer) -> ProducerFenced:
         )
     if epoch > producer.epoch:
         return ProducerFenced(
-            f"producer {producer_id} has no epoch {epoch} yet; use the one of the last answer, or begin with init",
+            f"producer {producer_id} has no epoch {epoch} yet; use the one of the last response, or begin with init",
             **details,
         )
     return ProducerFenced(**details)

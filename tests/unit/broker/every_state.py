@@ -121,7 +121,7 @@ class Running:
             else:
                 await transactions.abort([key])
         await transactions._applier.flush()
-        await transactions._coordinator.keep_up()
+        await transactions._coordinator.maintain()
 
     async def _work(self, number: int) -> None:
         queues = self.broker.queues
@@ -185,7 +185,9 @@ class Running:
             name = f"topics/{partition_queue.place.topic_id}/{partition_queue.place.partition}-delivery"
             known[name] = b"".join(partition_queue.journal._snapshot())
         for delays in broker.delays._partitions.all():
-            known[f"topics/{delays.topic_id}/{delays.number}-timers"] = b"".join(delays.state.snapshot())
+            known[f"topics/{delays.place.topic_id}/{delays.place.partition}-timers"] = b"".join(
+                delays.state.snapshot()
+            )
         return known
 
     async def is_fenced(self, key: ProducerKey) -> bool:

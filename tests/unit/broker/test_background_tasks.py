@@ -114,7 +114,7 @@ async def test_sessions_end_after_an_error_at_the_end_of_one(broker: Broker, mon
 async def test_transactions_time_out_after_an_error_in_their_maintenance(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = fail_once(monkeypatch, Coordinator, "keep_up")
+    left = fail_once(monkeypatch, Coordinator, "maintain")
     await until(lambda: not left)
     key = await broker.transactions.init(timeout_ms=1)
     await broker.transactions.begin(key.producer_id, key.epoch)
@@ -136,7 +136,7 @@ async def test_a_timeout_that_hangs_holds_up_no_other(broker: Broker, monkeypatc
         [b"x"], timestamp_ms=1, producer_id=first.producer_id, producer_epoch=0, base_sequence=0, transactional=True
     )
     await broker.produce(broker.topic("jobs").id, 0, frame)
-    await until(lambda: broker.transactions._timeouts.tasks)
+    await until(lambda: broker.transactions._aborts.timeouts)
     await broker.transactions.begin(second.producer_id, second.epoch)
     await until(lambda: aborted_count(broker) == 1)
     gate.set()

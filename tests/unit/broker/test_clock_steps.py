@@ -127,7 +127,7 @@ async def test_a_clock_that_is_ahead_for_a_moment_makes_nobody_forget(queue: Ste
         queue.stepped.passed_ms += 61_000
     failures = Failures()
     await queue.broker.streams._keep_up(failures)
-    await queue.broker.transactions._coordinator.keep_up()
+    await queue.broker.transactions._coordinator.maintain()
     failures.check()
     assert ("readers" in queue.broker.groups.groups()) == (not is_lasting)
     again = await queue.broker.transactions.init("mine")

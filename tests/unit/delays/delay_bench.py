@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from quiver.delays.partition.partition_delays import PartitionDelays
+from quiver.delays.due_clock import DueClock
+from quiver.delays.partition.partition_delays import DelayContext, PartitionDelays, schedule_settings
 from quiver.delays.partition.read_ahead import MemoryShare
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
+from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
@@ -51,14 +53,10 @@ class Bench:
         await bench.target.recover()
         bench.delays = await PartitionDelays.open(
             storage,
+            TopicPartition(1, 0),
             bench.target,
-            topic_id=1,
-            number=0,
-            config=bench.config,
-            clock=bench.clock,
-            limits=Limits(),
-            share=MemoryShare(),
-            on_news=lambda: None,
+            schedule_settings(bench.config, Limits()),
+            DelayContext(bench.clock, DueClock(bench.clock), MemoryShare()),
         )
         return bench
 
@@ -90,7 +88,7 @@ class Bench:
         """Waits until what is on its way has arrived, or cannot."""
         outbox = self.delays.state.outbox
         while outbox.open and self.target.log.failure is None:
-            await self.delays.relay.finished(0.1)
+            await self.delays.relay.finished(list(outbox.open.values()), within_seconds=0.1)
         await asyncio.sleep(0)
 
     async def frames(self) -> list[OpenFrame]:

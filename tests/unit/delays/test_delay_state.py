@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from quiver.delays import due_times
+from quiver.delays import pending
 from quiver.delays.events import (
     CODEC,
     Cancelled,
@@ -24,7 +24,7 @@ from quiver.outbox.outbox import Target
 def few_at_a_time() -> Iterator[None]:
     """What comes near is loaded in small steps."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(due_times, "_LOADED_AT_ONCE", 3)
+        patch.setattr(pending, "_LOADED_AT_ONCE", 3)
         yield
 
 

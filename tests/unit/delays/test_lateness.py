@@ -2,7 +2,7 @@
 
 import pytest
 
-from quiver.delays.lateness import Lateness
+from quiver.delays.partition.due_moves import Lateness
 
 
 def test_nothing_is_not_late():

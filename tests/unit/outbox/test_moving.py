@@ -10,7 +10,7 @@ from quiver.model.limits import SEQUENCE_LIMIT, Limits
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
-from quiver.outbox import relay as carrier_module
+from quiver.outbox import relay as relay_module
 from quiver.outbox.append import append_moved
 from quiver.outbox.outbox import Move, Outbox, Target, mover_id
 from quiver.outbox.packing import FRAME_BYTES, FRAME_MESSAGES, Placed, packed
@@ -132,7 +132,7 @@ class Shell:
         self.failures: dict[int, list[Exception]] = {}
         self.after: list[int] = []
         """Moves that fail once after they have been appended."""
-        self.relay = OutboxRelay("test", outbox, carry=self.carry, done=self.done)
+        self.relay = OutboxRelay("test", outbox, self)
 
     async def carry(self, move: Move) -> None:
         if self.failures.get(move.id):
@@ -144,7 +144,7 @@ class Shell:
             self.after.remove(move.id)
             raise OSError("the answer was lost")
 
-    async def done(self, move: Move) -> None:
+    async def note_done(self, move: Move) -> None:
         self.noted.append(move.id)
 
     def begin(self, *values: bytes, target: Target = HERE) -> Move:
@@ -153,7 +153,7 @@ class Shell:
 
 @pytest.fixture
 async def shell(partition: Partition, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shell]:
-    monkeypatch.setattr(carrier_module, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(relay_module, "FIRST_PAUSE_SECONDS", 0.001)
     shell = Shell(partition, Outbox())
     yield shell
     await shell.relay.close()
@@ -251,7 +251,7 @@ async def test_an_end_that_cannot_be_noted_holds_up_no_other_move(
     async def done(move: Move) -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(shell.relay, "_done", done)
+    monkeypatch.setattr(shell, "note_done", done)
     moves = [shell.begin(b"a"), shell.begin(b"b")]
     shell.relay.submit(moves)
     assert await shell.relay.finished(moves, within_seconds=10)

@@ -210,7 +210,7 @@ class Run:
 
     async def pass_time(self) -> None:
         self.clock.ms += self.chance.choice((100, 1_000, 10_000, 61_000))
-        self.broker.transactions._timeouts.begin()
+        self.broker.transactions._aborts.begin_overdue()
         await self.broker.queues.expire_due()
 
     async def save(self) -> None:
@@ -230,7 +230,7 @@ class Run:
 
     async def keep_up(self) -> None:
         await self.broker.transactions._applier.flush()
-        await self.broker.transactions._coordinator.keep_up()
+        await self.broker.transactions._coordinator.maintain()
 
     # what is left
 

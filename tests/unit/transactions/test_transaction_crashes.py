@@ -176,7 +176,7 @@ async def run_to_the_end(
         await broker.transactions.add_acks(key.producer_id, key.epoch, acks)
         await broker.transactions.abort([key])
     await broker.transactions._applier.flush()
-    await broker.transactions._coordinator.keep_up()
+    await broker.transactions._coordinator.maintain()
     files.copies = None
     count = files.count
     await shut(broker, storage)

@@ -60,9 +60,9 @@ async def test_what_was_open_takes_nothing_more_and_is_aborted_when_there_is_roo
     with pytest.raises(TransactionConflict, match="restarted"):
         await transactions.commit([key])
     run.storage.is_full = False
-    transactions._timeouts.begin()
-    assert transactions._timeouts.tasks
-    await asyncio.gather(*transactions._timeouts.tasks.values())
+    transactions._aborts.begin_overdue()
+    assert transactions._aborts.timeouts
+    await asyncio.gather(*transactions._aborts.timeouts.values())
     with pytest.raises(ProducerFenced):
         await transactions.commit([key])
     answer = await transactions.abort([key])

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from quiver.model.errors import CommitKeyConflict, ProducerFenced, UnknownProducer
+from quiver.model.limits import COMMIT_KEYS_REMEMBERED_MS
 from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
@@ -21,7 +22,7 @@ from quiver.transactions.events import (
     ProducerOutcome,
     Touched,
 )
-from quiver.transactions.state import KEYS_REMEMBERED_MS, LAST_EPOCH, TransactionState
+from quiver.transactions.state import LAST_EPOCH, TransactionState
 
 PRODUCERS = st.integers(1, 3)
 EPOCHS = st.integers(0, 6)
@@ -179,9 +180,9 @@ def test_a_key_is_remembered_for_a_week() -> None:
     state = TransactionState()
     state.apply(Initialized(1, 0, None, 1000, 0))
     state.apply(decided(1, (1, 0), key="batch", at_ms=1000))
-    state.apply(decided(2, (1, 1), at_ms=1000 + KEYS_REMEMBERED_MS))
+    state.apply(decided(2, (1, 1), at_ms=1000 + COMMIT_KEYS_REMEMBERED_MS))
     assert state.keyed(CommitKey("batch")) == (True, [ProducerKey(1, 1)], True)
-    state.apply(decided(3, (1, 2), at_ms=1001 + KEYS_REMEMBERED_MS))
+    state.apply(decided(3, (1, 2), at_ms=1001 + COMMIT_KEYS_REMEMBERED_MS))
     assert state.keyed(CommitKey("batch")) is None
 
 

@@ -252,12 +252,12 @@ async def test_heartbeats_bring_a_transaction_no_further_than_the_broker_allows(
     for minute in range(1, 15):
         bank.clock.ms += minute_ms
         await bank.broker.transactions.heartbeat(key.producer_id, key.epoch)
-        bank.broker.transactions._timeouts.begin()
+        bank.broker.transactions._aborts.begin_overdue()
         assert (await bank.broker.transactions.stats()).active == 1, minute
     bank.clock.ms += minute_ms
     await bank.broker.transactions.heartbeat(key.producer_id, key.epoch)
-    bank.broker.transactions._timeouts.begin()
-    await asyncio.gather(*bank.broker.transactions._timeouts.tasks.values())
+    bank.broker.transactions._aborts.begin_overdue()
+    await asyncio.gather(*bank.broker.transactions._aborts.timeouts.values())
     assert (await bank.broker.transactions.stats())[:3] == (0, 0, 1)
 
 
@@ -267,11 +267,11 @@ async def test_a_transaction_that_takes_too_long_is_aborted(bank: Bank) -> None:
     bank.clock.ms += 900
     await bank.broker.transactions.heartbeat(key.producer_id, key.epoch)
     bank.clock.ms += 900
-    bank.broker.transactions._timeouts.begin()
+    bank.broker.transactions._aborts.begin_overdue()
     assert (await bank.broker.transactions.stats()).active == 1
     bank.clock.ms += 101
-    bank.broker.transactions._timeouts.begin()
-    await asyncio.gather(*bank.broker.transactions._timeouts.tasks.values())
+    bank.broker.transactions._aborts.begin_overdue()
+    await asyncio.gather(*bank.broker.transactions._aborts.timeouts.values())
     assert (await bank.broker.transactions.stats())[:3] == (0, 0, 1)
     assert bank.partition("b").committed.last_stable == 2
     with pytest.raises(ProducerFenced):
@@ -468,9 +468,10 @@ async def test_delayed_messages_wait_for_the_commit_too(bank: Bank) -> None:
     await bank.restart()
     assert (await bank.broker.delays.page("b", skip=0, limit=9)).total == 1
     bank.clock.ms += 1000
-    delays = bank.broker.delays
+    delays = bank.broker.delays._partitions.get(bank.broker.topic("b").id, 0)
+    assert delays is not None
     while not await bank.read("b"):
-        await delays._deliver((bank.broker.topic("b").id, 0))
+        await delays.deliver_due()
         await asyncio.sleep(0)
     assert await bank.read("b") == [b"late"]
 

@@ -1,20 +1,22 @@
 """Delayed messages on their way into the schedule log.
 
-A message of a transaction is scheduled when that is committed. As for other readers, what lies behind the beginning
-of a transaction that is open waits until it is over.
+A message of a transaction is scheduled when that is committed. As for other readers, what comes after the beginning
+of an open transaction waits until that is over.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
 
+from quiver.delays.due_clock import DueClock
 from quiver.delays.partition.schedule_log import FRAME_BYTES, ScheduledFrame, due_times, transaction_of
 from quiver.delays.state import DelayState
 from quiver.model.errors import FrameTooLarge, InvalidRequest
+from quiver.model.limits import LONGEST_DELAY_MS
 from quiver.model.message import NewMessage
+from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Appended, Frame, Partition
 from quiver.records.header import FrameHeader
 from quiver.records.read import open_frame
@@ -23,26 +25,28 @@ from quiver.system.clock import Clock
 
 T = TypeVar("T")
 
-MAX_DELAY_MS = 10 * 366 * 86_400_000
 _MOST_FRAME_BYTES = 4 * FRAME_BYTES
 
 
 class Intake:
-    """Messages are scheduled when they are written. `on_news` is called when one is due before all others."""
+    """Messages are scheduled when they are written. The due clock learns of one that is due before all others."""
 
-    def __init__(self, schedule: Partition, state: DelayState, *, clock: Clock, on_news: Callable[[], None]) -> None:
+    def __init__(
+        self, place: TopicPartition, schedule: Partition, state: DelayState, *, clock: Clock, due_clock: DueClock
+    ) -> None:
+        self._place = place
         self._schedule = schedule
         self._state = state
         self._clock = clock
-        self._on_news = on_news
+        self._due_clock = due_clock
         self._fresh: list[tuple[int, NewMessage]] = []
         """Single messages that are written and not scheduled yet."""
         self._waiting: deque[ScheduledFrame] = deque()
-        """Behind the beginning of a transaction that is open, in the order of the log."""
+        """After the beginning of an open transaction, in the order of the log."""
         schedule.committed.watch(self._schedule_stable)
 
     def frame(self, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
-        """Queues a checked frame; the future answers when it is as durable as the topic asks for."""
+        """Queues a checked frame; the future is done when it is as durable as the topic asks for."""
         if header.record_count > 1 and header.uncompressed_length > _MOST_FRAME_BYTES:
             raise FrameTooLarge(
                 f"a frame of {header.uncompressed_length} bytes with {header.record_count} delayed messages is too "
@@ -51,18 +55,18 @@ class Intake:
         times_ms = due_times(open_frame(frame, verify=False))
         self._check_time(int(times_ms.max()))
         written = self._schedule.append(frame, header)
-        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        # Whoever waits for the answer may go, and the messages are scheduled all the same.
-        written.add_done_callback(lambda _: self._frame_written(written, times_ms, header, answer))
-        return answer
+        result: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        # Whoever waits may give up, and the messages are scheduled all the same.
+        written.add_done_callback(lambda _: self._frame_written(written, times_ms, header, result))
+        return result
 
     def message(self, message: NewMessage) -> "asyncio.Future[Appended]":
-        """Queues a single message, which shares a frame with others; the future answers its id."""
+        """Queues a single message, which shares a frame with others; the future has its id."""
         self._check_time(message.deliver_at_ms or 0)
         written = self._schedule.append_message(message)
-        answer: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        written.add_done_callback(lambda _: self._message_written(written, message, answer))
-        return answer
+        result: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+        written.add_done_callback(lambda _: self._message_written(written, message, result))
+        return result
 
     def waits_from(self) -> int | None:
         """Where the first message lies that is written and not scheduled yet; None: there is none."""
@@ -75,7 +79,7 @@ class Intake:
         self._schedule_fresh()
 
     def _check_time(self, time_ms: int) -> None:
-        if time_ms > self._clock.now_ms() + MAX_DELAY_MS:
+        if time_ms > self._clock.now_ms() + LONGEST_DELAY_MS:
             raise InvalidRequest(problem="a message can be delayed by 10 years at most")
 
     def _frame_written(
@@ -83,11 +87,11 @@ class Intake:
         written: "asyncio.Future[Appended]",
         times_ms: Integers,
         header: FrameHeader,
-        answer: "asyncio.Future[Appended]",
+        result: "asyncio.Future[Appended]",
     ) -> None:
         error = written.exception()
         if error is not None:
-            _fail(answer, error)
+            _fail(result, error)
             return
         appended = written.result()
         if not appended.duplicate:
@@ -96,27 +100,27 @@ class Intake:
                 times_ms = np.delete(times_ms, known)
             ids = np.arange(appended.base_offset, appended.base_offset + len(times_ms))
             self.add(ScheduledFrame(ids, times_ms, header.priority, transaction_of(header)))
-        if not answer.done():
+        if not result.done():
             is_elsewhere = len(appended.duplicates) == header.record_count and not appended.delayed
-            answer.set_result(appended if is_elsewhere else appended._replace(delayed=True))
+            result.set_result(appended if is_elsewhere else appended._replace(delayed=True))
 
     def _message_written(
-        self, written: "asyncio.Future[Appended]", message: NewMessage, answer: "asyncio.Future[Appended]"
+        self, written: "asyncio.Future[Appended]", message: NewMessage, result: "asyncio.Future[Appended]"
     ) -> None:
         error = written.exception()
         if error is not None:
-            _fail(answer, error)
+            _fail(result, error)
             return
         appended = written.result()
         if appended.duplicate:
-            if not answer.done():
-                answer.set_result(appended)
+            if not result.done():
+                result.set_result(appended)
             return
-        if not self._fresh:  # those of a frame come one behind the other, and are scheduled before anybody is told
+        if not self._fresh:  # those of a frame come one after the other, and are scheduled before anybody is told
             asyncio.get_running_loop().call_soon(self._schedule_fresh)
         self._fresh.append((appended.base_offset, message))
-        if not answer.done():
-            answer.set_result(appended._replace(delayed=True))
+        if not result.done():
+            result.set_result(appended._replace(delayed=True))
 
     def _schedule_fresh(self) -> None:
         fresh, self._fresh = self._fresh, []
@@ -146,10 +150,10 @@ class Intake:
                 self._state.schedule(ids, times_ms, priority)
         after = self._state.pending.next_ms()
         if after is not None and (before is None or after < before):
-            self._on_news()
+            self._due_clock.note(self._place)
 
 
-def _fail(answer: "asyncio.Future[T]", error: BaseException) -> None:
-    if not answer.done():
-        answer.set_exception(error)
-        answer.exception()  # whoever waited may have gone
+def _fail(result: "asyncio.Future[T]", error: BaseException) -> None:
+    if not result.done():
+        result.set_exception(error)
+        result.exception()  # whoever waited may have gone

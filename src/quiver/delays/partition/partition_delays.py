@@ -7,13 +7,14 @@ the journal alone.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from quiver.delays.events import CODEC, Cancelled, MoveDone, Purged
-from quiver.delays.partition.due_messages import Departure, departure
-from quiver.delays.partition.due_relay import DueRelay
+from quiver.delays.due_clock import DueClock
+from quiver.delays.events import CODEC, Cancelled, Purged
+from quiver.delays.partition.due_moves import Departure, DueMoves, departure
 from quiver.delays.partition.intake import Intake
 from quiver.delays.partition.log_rewrite import COPIED_AT_ONCE, COPIED_BYTES, copy_rows, is_relocation_due
 from quiver.delays.partition.read_ahead import MemoryShare, ReadAhead
@@ -24,14 +25,18 @@ from quiver.model.delayed import DelayedStatus
 from quiver.model.errors import QuiverError
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.topic import TopicConfig
-from quiver.outbox.outbox import Move, Target
+from quiver.model.topic_partition import TopicPartition
+from quiver.outbox.outbox import Target
+from quiver.outbox.relay import OutboxRelay
 from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
+from quiver.system.backoff import Backoff
 from quiver.system.clock import Clock
 
 logger = logging.getLogger(__name__)
 
+SCHEDULE_SUFFIX = "-schedule"
 _SEGMENT_BYTES = 16 * MIB
 _TAKEN_AT_ONCE = 500
 _READ_BYTES = 8 * MIB
@@ -42,12 +47,20 @@ _REPLAY_AT_CLOSE_BYTES = 32 * KIB
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
 
 
-def schedule_log_id(topic_id: int, partition: int) -> str:
-    return f"topics/{topic_id}/{partition}-schedule"
+class DelayContext(NamedTuple):
+    """What the delays of all partitions share."""
+
+    clock: Clock
+    due_clock: DueClock
+    share: MemoryShare
 
 
-def timers_log_id(topic_id: int, partition: int) -> str:
-    return f"topics/{topic_id}/{partition}-timers"
+def schedule_log_id(place: TopicPartition) -> str:
+    return f"topics/{place.topic_id}/{place.partition}{SCHEDULE_SUFFIX}"
+
+
+def timers_log_id(place: TopicPartition) -> str:
+    return f"topics/{place.topic_id}/{place.partition}-timers"
 
 
 def schedule_config(config: TopicConfig) -> TopicConfig:
@@ -56,44 +69,30 @@ def schedule_config(config: TopicConfig) -> TopicConfig:
     return msgspec.structs.replace(config, retention_ms=None, retention_bytes=None, segment_bytes=segment_bytes)
 
 
-class PartitionDelays:
-    """Belongs to one event loop. `on_news` is called when `next_time_ms` has come nearer."""
+def schedule_settings(config: TopicConfig, limits: Limits) -> PartitionSettings:
+    return PartitionSettings(schedule_config(config), limits, message_batch_bytes=FRAME_BYTES, is_schedule=True)
 
-    def __init__(
-        self,
-        target: Partition,
-        schedule: Partition,
-        *,
-        topic_id: int,
-        number: int,
-        clock: Clock,
-        share: MemoryShare,
-        on_news: Callable[[], None],
-    ) -> None:
-        self.topic_id = topic_id
-        self.number = number
+
+class PartitionDelays:
+    """Belongs to one event loop. The due clock learns of it when `next_time_ms` has come nearer."""
+
+    def __init__(self, place: TopicPartition, target: Partition, schedule: Partition, context: DelayContext) -> None:
+        clock, due_clock, share = context
+        self.place = place
         self.schedule = schedule
         self.state = DelayState(clock.now_ms())
-        self.intake = Intake(schedule, self.state, clock=clock, on_news=on_news)
-        self.relay = DueRelay(
-            schedule.log,
-            self.state.outbox,
-            target,
-            target=Target(topic_id, number),
-            clock=clock,
-            note_done=self._note_done,
-        )
+        self.intake = Intake(place, schedule, self.state, clock=clock, due_clock=due_clock)
+        self._journaled = JournaledState(timers_log_id(place), self.state, CODEC, clock=clock, changes_first=True)
+        self.moves = DueMoves(place, target, schedule.log, self._journaled, clock=clock, due_clock=due_clock)
+        self.relay = OutboxRelay(f"the delays of {target.name}", self.state.outbox, self.moves)
         self._ahead = ReadAhead(schedule.log, self.state.pending, share)
         self._target = target
         self._clock = clock
-        self._on_news = on_news
-        self._journaled = JournaledState(
-            timers_log_id(topic_id, number), self.state, CODEC, clock=clock, changes_first=True
-        )
+        self._due_clock = due_clock
         self._turn = asyncio.Lock()
         """Held by whoever begins moves, copies messages or takes a snapshot."""
         self._cancelling = 0
-        self._pause = _FIRST_PAUSE_SECONDS
+        self._backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
         self._paused_until = 0.0
         self._changes_at_snapshot = 0
         self._closing = False
@@ -102,29 +101,23 @@ class PartitionDelays:
     async def open(
         cls,
         storage: Storage,
+        place: TopicPartition,
         target: Partition,
-        *,
-        topic_id: int,
-        number: int,
-        config: TopicConfig,
-        clock: Clock,
-        limits: Limits,
-        share: MemoryShare,
-        on_news: Callable[[], None],
+        settings: PartitionSettings,
+        context: DelayContext,
     ) -> "PartitionDelays":
         """Opens both logs and brings the state up to date; moves that were under way go on."""
-        own_config = schedule_config(config)
-        log = await storage.open_log(schedule_log_id(topic_id, number), log_options(own_config))
+        log = await storage.open_log(schedule_log_id(place), log_options(settings.config))
         schedule = Partition(
             f"the schedule of {target.name}",
             log,
-            PartitionSettings(own_config, limits, message_batch_bytes=FRAME_BYTES, is_schedule=True),
+            settings,
             leader_epoch=target.leader_epoch,
-            clock=clock,
+            clock=context.clock,
         )
         await schedule.recover()
         schedule.share_ids_with(target)
-        delays = cls(target, schedule, topic_id=topic_id, number=number, clock=clock, share=share, on_news=on_news)
+        delays = cls(place, target, schedule, context)
         await delays._recover(storage)
         return delays
 
@@ -138,14 +131,14 @@ class PartitionDelays:
         state.seen_up_to(log.end_offset if waits_from is None else waits_from)
         if lost := state.lose_below(log.start_offset):
             logger.warning("%d messages of %s are lost with its log", lost, self.schedule.name)
-        self.relay.resume()
+        self.relay.submit(state.outbox.open.values())
 
     # leaving
 
     def next_time_ms(self) -> int | None:
         """When to call `deliver_due`; None if there is nothing to wait for, or it says so itself."""
         due_ms, now_ms = self.state.pending.next_ms(), self._clock.now_ms()
-        if due_ms is None or self.relay.is_full:
+        if due_ms is None or self._is_full:
             return None
         ahead_ms = self._ahead.next_ms(now_ms)
         next_ms = due_ms if ahead_ms is None else min(due_ms, ahead_ms)
@@ -156,7 +149,7 @@ class PartitionDelays:
         """Sends what is due on its way."""
         async with self._turn:
             is_more = True
-            while is_more and not self._closing and not self.relay.is_full:
+            while is_more and not self._closing and not self._is_full:
                 self._ahead.fill(self._clock.now_ms())
                 taken = self.state.take_due(self._clock.now_ms(), _TAKEN_AT_ONCE)
                 if not taken:
@@ -164,11 +157,11 @@ class PartitionDelays:
                 try:
                     was_all = await self._send_off(taken)
                 except (QuiverError, OSError) as error:
-                    logger.warning("due messages of %s wait for %.1f s: %s", self._target.name, self._pause, error)
-                    self._paused_until = self._clock.monotonic() + self._pause
-                    self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+                    pause = self._backoff.next_seconds()
+                    logger.warning("due messages of %s have to wait for %.1f s: %s", self._target.name, pause, error)
+                    self._paused_until = self._clock.monotonic() + pause
                     return
-                self._pause = _FIRST_PAUSE_SECONDS
+                self._backoff.reset()
                 is_more = not was_all or len(taken) == _TAKEN_AT_ONCE  # the few that fell due meanwhile can wait
 
     async def _send_off(self, taken: list[Delayed]) -> bool:
@@ -190,17 +183,19 @@ class PartitionDelays:
         for message in leaving.lost:
             logger.error("delayed message %d of %s cannot be read and is lost", message.id, self._target.name)
         words = leaving.moved, leaving.expired, leaving.lost
-        left = self.state.leave(self.relay.target, *words)
+        left = self.state.leave(Target(*self.place), *words)
         try:
             await self._journaled.write(left, sync=True)
         except Exception:
             self.state.stay(left, *words)
             raise
-        self.relay.submit(left.moves, leaving.parts)
+        for move, messages in zip(left.moves, leaving.parts, strict=True):
+            self.moves.hold(move, messages)
+        self.relay.submit(left.moves)
 
-    async def _note_done(self, move: Move) -> None:
-        await self._journaled.write(MoveDone(move.id), sync=False)
-        self._on_news()
+    @property
+    def _is_full(self) -> bool:
+        return self.moves.is_full(self.state.outbox.open)
 
     async def cancel(self, ids: Sequence[int]) -> set[int]:
         """Which of these are cancelled now: they are never delivered. The others had left, or never were."""
@@ -213,7 +208,7 @@ class PartitionDelays:
             await self._journaled.write(Cancelled(done), sync=True)
         except Exception:
             self.state.uncancel(cancelled)
-            self._on_news()
+            self._due_clock.note(self.place)
             raise
         finally:
             self._cancelling -= 1

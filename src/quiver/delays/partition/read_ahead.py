@@ -19,7 +19,7 @@ _AHEAD_MS = 10_000
 _MOST_MESSAGES = 16_384
 _LEAST_MESSAGES = 64
 _ROW_BYTES = KIB
-"""What a message in memory costs beside its own bytes, and a little more."""
+"""What a message costs in memory in addition to its own bytes, estimated high."""
 
 
 class MemoryShare:
@@ -29,7 +29,7 @@ class MemoryShare:
         self.left_bytes = limit_bytes
 
 
-class _Stretch(NamedTuple):
+class _ReadRun(NamedTuple):
     """What was read at a time: messages up to a time, by their place."""
 
     until_ms: int
@@ -44,9 +44,9 @@ class ReadAhead:
         self._log = log
         self._pending = pending
         self._share = share
-        self._stretches: deque[_Stretch] = deque()
+        self._runs: deque[_ReadRun] = deque()
         self._reached = (0, 0)
-        """Time and id behind the last message that was read."""
+        """Time and id after the last message that was read."""
         self._task: asyncio.Task[None] | None = None
 
     def next_ms(self, now_ms: int) -> int | None:
@@ -67,8 +67,8 @@ class ReadAhead:
         """Those of some messages that were read; each is given out once."""
         found = {}
         for place in places:
-            for stretch in self._stretches:
-                if (row := stretch.rows.pop(place, None)) is not None:
+            for run in self._runs:
+                if (row := run.rows.pop(place, None)) is not None:
                     found[place] = row
                     break
         return found
@@ -77,15 +77,15 @@ class ReadAhead:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        while self._stretches:
-            self._share.left_bytes += self._stretches.popleft().size_bytes
+        while self._runs:
+            self._share.left_bytes += self._runs.popleft().size_bytes
 
     def _room(self) -> int:
         return min(_MOST_MESSAGES, self._share.left_bytes // (2 * _ROW_BYTES))
 
     def _let_go(self, now_ms: int) -> None:
-        while self._stretches and (self._stretches[0].until_ms + _AHEAD_MS < now_ms or not self._stretches[0].rows):
-            self._share.left_bytes += self._stretches.popleft().size_bytes
+        while self._runs and (self._runs[0].until_ms + _AHEAD_MS < now_ms or not self._runs[0].rows):
+            self._share.left_bytes += self._runs.popleft().size_bytes
 
     async def _read(self, now_ms: int) -> None:
         since = max(self._reached, (now_ms, 0))
@@ -97,7 +97,7 @@ class ReadAhead:
             if len(ids):
                 rows, _ = await read_rows(self._log, self._pending.places(ids).tolist(), limit)
                 used = sum(_ROW_BYTES + row.size for row in rows.values())
-                self._stretches.append(_Stretch(int(times_ms[-1]), rows, used))
+                self._runs.append(_ReadRun(int(times_ms[-1]), rows, used))
                 self._reached = (int(times_ms[-1]), int(ids[-1]) + 1)
         finally:
             self._share.left_bytes += 2 * limit - used

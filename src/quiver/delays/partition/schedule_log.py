@@ -29,7 +29,7 @@ FRAME_BYTES = 64 * KIB
 """How large frames of several delayed messages should be at most, so that one can be read without the others."""
 _SCAN_BYTES = 4 * MIB
 _DENSE = 64
-"""Messages that lie closer together than this, on average, are read in long stretches."""
+"""Messages that lie closer together than this, on average, are read in long runs."""
 
 
 class ScheduledRow(msgspec.Struct, frozen=True, gc=False):

@@ -40,6 +40,21 @@ _LONGEST_PAUSE_SECONDS = 30.0
 _WORTH_A_WARNING_MS = 1_000
 
 
+class _DeadLetterMoves:
+    """The steps of a move: `carry` appends the messages, the journal notes the end."""
+
+    def __init__(self, recorder: Recorder, carry: Callable[[Move], Awaitable[None]]) -> None:
+        self._recorder = recorder
+        self._carry = carry
+
+    async def carry(self, move: Move) -> None:
+        await self._carry(move)
+
+    async def note_done(self, move: Move) -> None:
+        self._recorder.put([MoveDone(move.id)])
+        await self._recorder.flush(sync=False)
+
+
 class QueueJournal:
     """Its owner changes groups, outbox and removed dead letters, and adds the events in the order of the changes."""
 
@@ -89,7 +104,7 @@ class QueueJournal:
                 self._times.most_ahead_ms / 1000,
                 self.name,
             )
-        self._relay = OutboxRelay(self.name, self.outbox, carry=carry, done=self._note_done)
+        self._relay = OutboxRelay(self.name, self.outbox, _DeadLetterMoves(self._recorder, carry))
 
     # writing
 
@@ -173,10 +188,6 @@ class QueueJournal:
             else:
                 self._relay.submit(move for move in open_ones if move.id in self.outbox.open)
                 return
-
-    async def _note_done(self, move: Move) -> None:
-        self.put_event(MoveDone(move.id))
-        await self.written()
 
     # the whole
 

@@ -15,7 +15,7 @@ from quiver.streams.service import Streams
 class MemberUpdate(NamedTuple):
     view: MemberView
     rebalance_required: bool
-    """The member has something to let go of or to receive that it was not told of before this answer."""
+    """The member has to give up partitions, or gets some, of which it was not told before this response."""
 
 
 class PollMembers:
@@ -33,7 +33,7 @@ class PollMembers:
         assignor: AssignorName | None = None,
         start: Position = EARLIEST,
     ) -> MemberUpdate:
-        """Joins, or comes back; the answer tells what the member has."""
+        """Joins, or comes back; the response says what the member has."""
         asked = self._streams.members.view(group, member_id).revoke if member_id is not None else frozenset()
         view = await self._streams.join(
             group, subscription, member_id=member_id, protocol=protocol, assignor=assignor, start=start
@@ -43,7 +43,7 @@ class PollMembers:
         return self._update(group, view)
 
     async def heartbeat(self, group: str, member_id: str, generation: int | None, *, tell: bool) -> MemberUpdate:
-        """A sign of life; with `tell` the answer shows the member what it has."""
+        """A sign of life; with `tell` the response says what the member has."""
         update = self._update(group, await self._streams.members.heartbeat(group, member_id, generation=generation))
         if tell:
             self._sessions.tell(group, update.view)
@@ -52,7 +52,7 @@ class PollMembers:
     async def revoke(
         self, group: str, member_id: str, partitions: frozenset[TopicPartition], generation: int | None
     ) -> MemberUpdate:
-        """The member has let go of these; what it was not asked for stays with it."""
+        """The member gives these up; those that it was not asked for stay with it."""
         asked = self._streams.members.view(group, member_id).revoke
         view = await self._streams.members.heartbeat(group, member_id, generation=generation, revoked=partitions)
         self._sessions.let_go(group, member_id, (asked & partitions) - view.assigned)

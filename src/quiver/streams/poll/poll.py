@@ -39,7 +39,7 @@ class PolledPartition(NamedTuple):
     received: list[Received]
     next_offset: int | None
     """What to commit when all are done with: it stops at the first message that is not settled and not in here, such
-    as those of an answer that was lost on its way. None when there is nothing to commit before that one."""
+    as those of a response that was lost on its way. None when there is nothing to commit before that one."""
 
 
 class Poll:
@@ -64,7 +64,7 @@ class Poll:
     async def poll(self, group: str, member_id: str, *, timeout_ms: int, limit: int) -> list[PolledPartition]:
         """Messages after those this member holds, waiting for some; counts as a sign of life all the while.
 
-        New assignments are taken over, and partitions that move away are let go of, without a word to the caller.
+        New assignments are taken over, and partitions that move away are given up, without telling the caller.
         """
         deadline = self._clock.monotonic() + max(0.0, timeout_ms / 1000 - _ANSWER_EARLY_SECONDS)
         while True:

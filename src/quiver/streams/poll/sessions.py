@@ -1,4 +1,4 @@
-"""What the broker remembers, in memory only, of members that speak in plain requests."""
+"""What the broker remembers, in memory only, of members that send plain requests."""
 
 import asyncio
 from collections.abc import Iterable
@@ -60,7 +60,7 @@ class PollSessions:
         return None if session is None else session.told
 
     def tell(self, group: str, view: MemberView) -> None:
-        """The member learns of this view with the answer that is on its way."""
+        """The member learns of this view with the response that is on its way."""
         self.of(group, view.member_id).told = view
 
     def let_go(self, group: str, member_id: str, partitions: Iterable[TopicPartition]) -> None:

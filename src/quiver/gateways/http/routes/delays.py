@@ -11,6 +11,7 @@ from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
 from quiver.model.delayed import DelayedMessage, DelayedStatus
 from quiver.model.errors import DelayedNotFound, InvalidName, InvalidRequest, PartitionNotFound, TopicNotFound
+from quiver.model.limits import LISTED_AT_ONCE
 from quiver.model.numbers import shown, whole_number
 from quiver.model.priority import NAMES
 from quiver.model.times import format_time
@@ -18,7 +19,6 @@ from quiver.model.times import format_time
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
 
-_MAX_LIMIT = 10_000
 _DEFAULT_LIMIT = 1000
 
 
@@ -87,7 +87,7 @@ class DelayedRoutes:
 
     async def list(self, request: Request) -> Response:
         topic, query = request.topic(), request.query(DelayedQuery)
-        page = await self._broker.delays.page(topic, skip=query.skip, limit=min(query.limit, _MAX_LIMIT))
+        page = await self._broker.delays.page(topic, skip=query.skip, limit=min(query.limit, LISTED_AT_ONCE))
         now_ms, end = self._broker.clock.now_ms(), query.skip + len(page.messages)
         shown = [_to_response(topic, message, now_ms) for message in page.messages]
         more = end if page.messages and end < page.total else UNSET

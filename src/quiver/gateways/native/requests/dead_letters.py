@@ -5,9 +5,10 @@ from typing import Any
 
 from quiver.broker.broker import Broker
 from quiver.dead_letters.search import Search
-from quiver.dead_letters.service import MAX_LIMIT, DeadLettersTaken
+from quiver.dead_letters.service import DeadLettersTaken
 from quiver.model.dead_letter import DeadLetterId
 from quiver.model.errors import InvalidRequest
+from quiver.model.limits import LISTED_AT_ONCE
 from quiver.protocol.dead_letter_messages import (
     DeadLetters,
     ListDeadLetters,
@@ -26,7 +27,7 @@ async def _list(broker: Broker, request: ListDeadLetters) -> Message:
     page = await broker.dead_letters.page(
         request.topic,
         Search(request.filter, request.after, request.newest_first),
-        limit=min(request.limit, MAX_LIMIT),
+        limit=min(request.limit, LISTED_AT_ONCE),
         skip=request.skip,
     )
     return DeadLetters(page.dead_letters, page.total, page.next)

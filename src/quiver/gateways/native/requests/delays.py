@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from quiver.broker.broker import Broker
-from quiver.delays.service import MAX_LISTED
 from quiver.model.errors import InvalidRequest
+from quiver.model.limits import LISTED_AT_ONCE
 from quiver.protocol.delay_messages import (
     CancelDelayed,
     CancelledDelayed,
@@ -20,7 +20,7 @@ from quiver.protocol.message import Message
 async def _list(broker: Broker, request: ListDelayed) -> Message:
     if request.limit < 1 or request.skip < 0:
         raise InvalidRequest(problem="limit is 1 or more, and skip 0 or more")
-    page = await broker.delays.page(request.topic, skip=request.skip, limit=min(request.limit, MAX_LISTED))
+    page = await broker.delays.page(request.topic, skip=request.skip, limit=min(request.limit, LISTED_AT_ONCE))
     return DelayedList(*page)
 
 
@@ -30,8 +30,8 @@ async def _get(broker: Broker, request: GetDelayed) -> Message:
 
 
 async def _cancel(broker: Broker, request: CancelDelayed) -> Message:
-    if len(request.ids) > MAX_LISTED:
-        raise InvalidRequest(problem=f"cancel at most {MAX_LISTED} messages at a time")
+    if len(request.ids) > LISTED_AT_ONCE:
+        raise InvalidRequest(problem=f"cancel at most {LISTED_AT_ONCE} messages at a time")
     return CancelledDelayed(sorted(await broker.delays.cancel(request.topic, request.partition, request.ids)))
 
 

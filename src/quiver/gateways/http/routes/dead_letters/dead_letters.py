@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from quiver.dead_letters.search import Search
-from quiver.dead_letters.service import MAX_LIMIT, DeadLettersTaken
+from quiver.dead_letters.service import DeadLettersTaken
 from quiver.gateways.http.field_notes import NAME, note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
@@ -19,6 +19,7 @@ from quiver.model.dead_letter import (
     parse_dead_letter_id,
 )
 from quiver.model.errors import InvalidName, InvalidRequest, PartitionOffline, TopicNotFound
+from quiver.model.limits import LISTED_AT_ONCE
 from quiver.model.names import check_name
 from quiver.model.times import parse_time_ms
 
@@ -90,7 +91,9 @@ class DeadLetterRoutes:
         ids = None if query.ids is None else query.ids.split(",")
         after = None if query.after is None else parse_dead_letter_cursor(query.after)
         search = Search(_filter(query, ids), after, query.order == "newest")
-        page = await self._broker.dead_letters.page(topic, search, limit=min(query.limit, MAX_LIMIT), skip=query.skip)
+        page = await self._broker.dead_letters.page(
+            topic, search, limit=min(query.limit, LISTED_AT_ONCE), skip=query.skip
+        )
         return page_response(request, page, dead_letter_topic(topic))
 
     async def redrive(self, request: Request) -> Response:
