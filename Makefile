@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench bench-quick bench-peers chaos simulate spark example-stream example-pipeline format lock clean setup
+.PHONY: help run test check bench bench-quick bench-all bench-peers chaos simulate spark example-stream example-pipeline format lock clean setup
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -28,7 +28,7 @@ format: setup ## format the code and write the generated files again
 	@.venv/bin/ruff check --fix --quiet . || true
 	@.venv/bin/ruff format --quiet .
 
-bench: ## measure Quiver and its peers, write benchmarks/results/
+bench: ## measure Quiver and its peers in half an hour, write benchmarks/results/
 	@scripts/setup bench
 	@.venv/bin/python -m benchmarks
 
@@ -36,7 +36,11 @@ bench-quick: ## the same in three minutes, less exact
 	@scripts/setup bench
 	@.venv/bin/python -m benchmarks --quick
 
-bench-peers: ## install the peers that are Debian packages
+bench-all: ## the same with Spark and start-up after a million events, an hour
+	@scripts/setup bench
+	@.venv/bin/python -m benchmarks --long
+
+bench-peers: ## install the peers: Debian packages, and Kafka where Maven and a JDK are installed
 	@benchmarks/install-peers
 
 chaos: setup ## the long versions of the fault tests

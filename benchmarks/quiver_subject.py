@@ -1,20 +1,23 @@
 """Quiver through its public SDK, in the ways a user can choose: how to publish, how to read, how durable."""
 
 import time
-from itertools import islice
+from collections.abc import Callable
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Literal
 
 import quiver
-from benchmarks.payload import age_seconds, bodies, endless_bodies, paced, stamped
+from benchmarks.payload import Payload, age_seconds, cut, paced, stamped
 from benchmarks.roles import Watch
 from benchmarks.servers.broker import Broker
-from benchmarks.subject import Subject
-from quiver.model.topic import Durability
+from benchmarks.subject import KEYS, Subject
 
+Durability = Literal["fsync", "interval"]
 PublishWith = Literal["send_many", "send_arrow", "send"]
 ReadWith = Literal["batches", "messages"]
 CHUNK = 10_000
+KEYED_CHUNK = 50_000
+"""With 1,000 partitions these are frames of 50 messages."""
 
 
 class QuiverSubject(Subject):
@@ -39,6 +42,9 @@ class QuiverSubject(Subject):
         self.bulk_messages = 3_000_000 if publish_with == "send" else 8_000_000
         self.both_messages = 2_000_000 if publish_with == "send" else 6_000_000
         self.work_messages = 500_000 if (publish_with, durability) == ("send_many", "fsync") else 0
+        self.keyed_messages = 300_000 if publish_with == "send_many" else 0
+        self.has_latency = publish_with == "send_many"
+        self.compressions = ("lz4",) if publish_with == "send_many" else ()
         self._broker = broker
 
     @property
@@ -55,21 +61,32 @@ class QuiverSubject(Subject):
         return [self._broker.pid]
 
     def reset(self) -> None:
+        self.reset_wide(1)
+
+    def reset_wide(self, partitions: int) -> None:
         with quiver.connect(self.address) as client:
             if self.resets:
                 client.topics.delete(self.topic)
             self.resets += 1
-            client.topics.create(self.topic, durability=self._level)
+            client.topics.create(self.topic, partitions=partitions, durability=self._level)
 
     def stop(self) -> None:
         if self.resets:
             with quiver.connect(self.address) as client:
                 client.topics.delete(self.topic)
 
-    def produce(self, count: int, size: int, watch: Watch) -> None:
-        with quiver.connect(self.address) as client, client.producer(self.topic) as producer:
-            publish = getattr(self, f"_{self.publish_with}")
-            publish(producer, count, size, watch)
+    def produce(self, count: int, payload: Payload, watch: Watch) -> None:
+        self._publish(getattr(self, f"_{self.publish_with}"), count, payload, watch)
+
+    def produce_keyed(self, count: int, payload: Payload, watch: Watch) -> None:
+        self._publish(_send_keyed, count, payload, watch)
+
+    def _publish(self, send: Callable[..., None], count: int, payload: Payload, watch: Watch) -> None:
+        with (
+            quiver.connect(self.address) as client,
+            client.producer(self.topic, compression=payload.compression) as producer,
+        ):
+            send(producer, count, payload, watch)
             producer.flush()
             watch.stop()
             stored = message_count(client, self.topic)
@@ -115,8 +132,8 @@ class QuiverSubject(Subject):
         if done != count or depth.ready or depth.leased or depth.retrying:
             raise RuntimeError(f"{done} of {count} messages were received and acked: {depth}")
 
-    def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
-        pool, took = endless_bodies(size), list[float]()
+    def produce_paced(self, count: int, payload: Payload, rate: float, watch: Watch) -> list[float]:
+        pool, took = payload.endless(count), list[float]()
         with quiver.connect(self.address) as client:
             client.topics.describe(self.topic)
             watch.start()
@@ -138,25 +155,40 @@ class QuiverSubject(Subject):
             watch.stop()
         return ages
 
-    def _send_many(self, producer: Any, count: int, size: int, watch: Watch) -> None:
-        values = bodies(size, CHUNK)
+    def _send_many(self, producer: Any, count: int, payload: Payload, watch: Watch) -> None:
+        chunks = payload.chunks(count, CHUNK)
         watch.start()
-        for start in range(0, count, CHUNK):
-            producer.send_many(values if count - start >= CHUNK else values[: count - start])
+        for values in chunks:
+            producer.send_many(values)
 
-    def _send_arrow(self, producer: Any, count: int, size: int, watch: Watch) -> None:
+    def _send_arrow(self, producer: Any, count: int, payload: Payload, watch: Watch) -> None:
         import pyarrow
 
-        table = pyarrow.table({"value": pyarrow.array(bodies(size, CHUNK), pyarrow.binary())})
+        pool = payload.different(count)
+        table = pyarrow.table({"value": pyarrow.array(pool, pyarrow.binary())})
+        slices = cycle([table.slice(start, CHUNK) for start in range(0, len(pool), CHUNK)])
         watch.start()
-        for start in range(0, count, CHUNK):
-            producer.send_arrow(table.slice(0, count - start))
+        left = count
+        while left > 0:
+            rows = next(slices)
+            producer.send_arrow(rows.slice(0, left))
+            left -= rows.num_rows
 
-    def _send(self, producer: Any, count: int, size: int, watch: Watch) -> None:
-        send, pool = producer.send, islice(endless_bodies(size), count)
+    def _send(self, producer: Any, count: int, payload: Payload, watch: Watch) -> None:
+        send, pool = producer.send, islice(payload.endless(count), count)
         watch.start()
         for body in pool:
             send(body)
+
+
+def _send_keyed(producer: Any, count: int, payload: Payload, watch: Watch) -> None:
+    values, keys = payload.chunks(count, KEYED_CHUNK), [f"key-{number}".encode() for number in range(KEYS)]
+    keyed = zip(
+        values, cut(cycle([keys[i : i + KEYED_CHUNK] for i in range(0, KEYS, KEYED_CHUNK)]), count), strict=True
+    )
+    watch.start()
+    for chunk, its_keys in keyed:
+        producer.send_many(chunk, keys=its_keys)
 
 
 def message_count(client: Any, topic: str) -> int:

@@ -10,14 +10,18 @@ from benchmarks.measurement import Measurement, Metrics
 
 RESULTS = Path(__file__).resolve().parent / "results"
 METHOD = (
-    "Client and broker on the same machine. Every producer and consumer is a Python process of its own; they connect "
-    "first and start together; the time runs until the last message is acknowledged or received. Each subject starts "
-    "with an empty stream or queue for each repetition, and the system's dirty pages are written out before. Peers "
-    "use their usual Python client in the fastest way we know, with batches and acks in windows; consumers of peers "
-    "acknowledge or commit what they read, readers of Quiver keep their own position. Peers and the quiver-single "
-    "subjects make a Python object of every message; the others read Arrow batches. The latency is that of one "
-    "producer that waits for each ack and paces itself to 1,000 messages a second, beside one consumer that follows. "
-    "foreign_cores and stolen_cores say how much of the machine others used during a repetition."
+    "Client and broker on the same machine. Every producer and consumer is a process of its own (Python, or Java "
+    "for Kafka's own client); they connect first and start together; the time runs until the last message is "
+    "acknowledged or received. Each subject starts with an empty stream or queue for each repetition, and the "
+    "system's dirty pages are written out before. Bodies differ from each other: random bytes from a pool of 64 "
+    "MiB, or JSON. Each subject does a little of the work before anything is timed, and clients import what they "
+    "need before. Peers use their usual client in the fastest way we know, with batches and acks in windows; "
+    "consumers of peers acknowledge or commit what they read, readers of Quiver keep their own position. Peers "
+    "and the quiver-single subjects make an object of every message; the others read Arrow batches. The latency "
+    "is that of one producer that waits for each ack and paces itself to 1,000 messages a second, beside one "
+    "consumer that follows; disk_* is the same rate of appends and syncs without a broker. foreign_cores and "
+    "stolen_cores say how much of the machine others used during a repetition, calibration_* how fast the "
+    "processor was: the processor time of fixed work before and after it."
 )
 
 
@@ -38,6 +42,8 @@ class Result(msgspec.Struct, kw_only=True):
     goals: list[Verdict]
     skipped: dict[str, str]
     failed: dict[str, str]
+    durations: dict[str, float] = {}
+    """Seconds of each piece of work."""
     method: str = METHOD
 
 

@@ -4,6 +4,7 @@ A role connects, calls `watch.start()` (which waits until all roles of the run a
 calls `watch.stop()` when its last message is acknowledged or received; connecting and closing are not timed.
 """
 
+import contextlib
 import multiprocessing
 import os
 import queue
@@ -13,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
 from typing import Any
 
 CONNECT_SECONDS = 90
@@ -54,16 +56,32 @@ class Watch:
         self.started = time.monotonic()
         self._cpu = time.process_time()
 
-    def stop(self) -> None:
+    def stop(self, cpu_seconds: float = 0.0) -> None:
+        """`cpu_seconds`: what a process that works for this role used, beside this one."""
         if not self.ended:
             self.ended = time.monotonic()
-            self.cpu_seconds = time.process_time() - self._cpu
+            self.cpu_seconds = time.process_time() - self._cpu + cpu_seconds
+
+
+class _WithoutPandas(MetaPathFinder):
+    """pyarrow imports pandas with its first array, where that is installed; a role would wait a second for it."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("roles do without pandas")
 
 
 def _warm_up() -> None:
-    """Does once what a client does for the first message: the first array that pyarrow makes imports pandas, where
-    that is installed, and takes a second. Clients of peers make no arrays, and have nothing of this kind."""
-    if "quiver" in sys.modules:
+    """Does once what a client does for the first message: the first array that pyarrow makes imports a lot. Clients
+    of peers make no arrays, and have nothing of this kind.
+
+    Another version of Quiver (`--against`) may have these parts elsewhere; then the first array must do."""
+    if "quiver" not in sys.modules:
+        return
+    import pyarrow
+
+    pyarrow.array([b"warm"], pyarrow.binary())
+    with contextlib.suppress(ImportError):
         from quiver.records.build import build_frame
         from quiver.records.header import stamp, unpack_header
         from quiver.records.read import open_frame
@@ -103,6 +121,7 @@ def span(outcomes: dict[str, Outcome]) -> float:
 
 
 def _play(name: str, role: Role, barrier: Any, answers: Any) -> None:
+    sys.meta_path.insert(0, _WithoutPandas())
     watch = Watch(barrier)
     try:
         result = role.work(*role.arguments, watch)

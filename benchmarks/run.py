@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.machine.calibration import calibrate, mean
 from benchmarks.machine.noise import Noise
 from benchmarks.measurement import Metrics, Results
 from benchmarks.scale import Scale
@@ -21,6 +22,8 @@ class Run:
         self.skipped: dict[str, str] = {}
         self.failed: dict[str, str] = {}
         self.limits: dict[str, Metrics] = {}
+        self.durations: dict[str, float] = {}
+        """Seconds of each piece of work: where the time of a run goes."""
         self._begin = time.monotonic()
 
     def seconds(self) -> float:
@@ -35,11 +38,13 @@ class Run:
         if self.seconds() > self.scale.budget_seconds:
             self.skip(name, f"the run's {self.scale.budget_seconds:.0f} s were over")
             return
+        begin = self.seconds()
         try:
             work()
         except Exception as error:
             self.failed[name] = f"{type(error).__name__}: {error}"
             self.say(f"{name}: failed\n{traceback.format_exc()}")
+        self.durations[name] = round(self.seconds() - begin, 1)
 
     def repetitions(self) -> range:
         return range(self.scale.repetitions)
@@ -55,17 +60,19 @@ class Run:
         detail: str = "",
         server_pids: Sequence[int] = (),
     ) -> Iterator[Metrics]:
-        """Yields the metrics of one repetition to be filled in; records them beside the noise of the machine.
+        """Yields the metrics of one repetition to be filled in; records them beside the machine's noise and speed.
 
         Dirty pages of what ran before are written out first, so that nobody pays for another's writes.
         """
         if self.scale.settle:
             os.sync()
         metrics: Metrics = {}
+        speed = calibrate()
         with Noise(server_pids) as noise:
             yield metrics
         self.say(f"{_title(subject, workload, size, durability, detail)}: {_brief(metrics)}")
         metrics |= {"foreign_cores": noise.foreign_cores, "stolen_cores": noise.stolen_cores}
+        metrics |= mean(speed, calibrate())
         self.results.add(subject, workload, metrics, size=size, durability=durability, detail=detail)
 
     def say(self, line: str) -> None:

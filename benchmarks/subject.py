@@ -1,11 +1,14 @@
-"""A subject: a broker together with the usual Python client for it, seen through four roles."""
+"""A subject: a broker together with a client for it, seen through the roles of producers and consumers."""
 
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
+from benchmarks.payload import Compression, Payload
 from benchmarks.roles import Watch
 from benchmarks.servers.server import stop
+
+KEYS = 100_000
 
 
 class Subject:
@@ -16,7 +19,7 @@ class Subject:
 
     name = ""
     client = ""
-    """The Python client and how it is used."""
+    """The client and how it is used."""
     durability = ""
     """What an acknowledgement means for the disk."""
     version = ""
@@ -28,6 +31,12 @@ class Subject:
     """Of these numbers, when messages have 1 KB."""
     work_messages = 0
     """For receiving and acknowledging as a work queue; 0: it has no acknowledgement of single messages."""
+    keyed_messages = 0
+    """For publishing by key to many partitions; 0: it has no partitions, or this use of it is measured elsewhere."""
+    has_latency = True
+    """False: it would be that of another subject."""
+    compressions: tuple[Compression, ...] = ()
+    """What its client can do to bodies, beside leaving them as they are."""
 
     def __init__(self) -> None:
         self._processes: list[Popen[bytes]] = []
@@ -55,8 +64,16 @@ class Subject:
         """A fresh, empty stream or queue."""
         raise NotImplementedError
 
-    def produce(self, count: int, size: int, watch: Watch) -> None:
+    def reset_wide(self, partitions: int) -> None:
+        """A fresh, empty topic of many partitions."""
+        raise NotImplementedError
+
+    def produce(self, count: int, payload: Payload, watch: Watch) -> None:
         """Publishes in bulk; done when every message is acknowledged."""
+        raise NotImplementedError
+
+    def produce_keyed(self, count: int, payload: Payload, watch: Watch) -> None:
+        """The same with a key for each message, `KEYS` different ones, so that all partitions are written."""
         raise NotImplementedError
 
     def consume(self, count: int, watch: Watch) -> None:
@@ -70,7 +87,7 @@ class Subject:
         """
         raise NotImplementedError
 
-    def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
+    def produce_paced(self, count: int, payload: Payload, rate: float, watch: Watch) -> list[float]:
         """Publishes stamped messages one by one at `rate` a second; the seconds from publish to ack of each."""
         raise NotImplementedError
 

@@ -7,6 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import quiver
+
 PACKAGES = (
     "quivermq",
     "pyarrow",
@@ -26,7 +28,6 @@ PACKAGES = (
     "greenstalk",
     "confluent-kafka",
 )
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def machine(scratch: Path) -> dict[str, Any]:
@@ -52,10 +53,11 @@ def versions() -> dict[str, str]:
 
 
 def source() -> dict[str, Any]:
-    """The commit, and whether there were changes that are not in it."""
+    """The commit of the measured Quiver, and whether there were changes that are not in it."""
+    root = str(Path(quiver.__file__).resolve().parents[2])
     return {
-        "commit": _output("git", "-C", str(ROOT), "rev-parse", "HEAD") or "unknown",
-        "changed": bool(_output("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no")),
+        "commit": _output("git", "-C", root, "rev-parse", "HEAD") or "unknown",
+        "changed": bool(_output("git", "-C", root, "status", "--porcelain", "--untracked-files=no")),
     }
 
 

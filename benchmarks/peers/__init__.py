@@ -1,7 +1,7 @@
-"""The brokers that Quiver is compared with, each with its usual Python client at its best."""
+"""The brokers that Quiver is compared with, each with its usual Python client; Kafka with its own as well."""
 
 from benchmarks.peers.beanstalkd import Beanstalkd
-from benchmarks.peers.kafka import Kafka
+from benchmarks.peers.kafka.subject import Kafka
 from benchmarks.peers.nats import Nats
 from benchmarks.peers.postgres import Postgres
 from benchmarks.peers.rabbitmq import RabbitQueue
@@ -12,6 +12,9 @@ from benchmarks.subject import Subject
 
 def all_peers() -> list[Subject]:
     return [
+        Kafka("kafka", language="Java"),
+        Kafka("kafka-flushed", language="Java", flushed=True),
+        Kafka("kafka-python", language="Python"),
         Nats(),
         Redis(),
         RabbitStream(),
@@ -19,5 +22,4 @@ def all_peers() -> list[Subject]:
         Postgres("postgres", synchronous_commit=True),
         Postgres("postgres-async", synchronous_commit=False),
         Beanstalkd(),
-        Kafka(),
     ]

@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.payload import age_seconds, endless_bodies, paced, stamped
+from benchmarks.payload import Payload, age_seconds, paced, stamped
 from benchmarks.roles import Watch
 from benchmarks.servers.presence import absence, find_program
 from benchmarks.servers.server import HOST, free_port, fresh_directory, spawn, wait_for_port
@@ -32,8 +32,8 @@ class Beanstalkd(Subject):
     def reset(self) -> None:
         self._restart()
 
-    def produce(self, count: int, size: int, watch: Watch) -> None:
-        client, bodies = self._connect(), islice(endless_bodies(size), count)
+    def produce(self, count: int, payload: Payload, watch: Watch) -> None:
+        client, bodies = self._connect(), islice(payload.endless(count), count)
         watch.start()
         for body in bodies:
             client.put(body)
@@ -50,8 +50,8 @@ class Beanstalkd(Subject):
         """It has no batches."""
         self.consume(count, watch)
 
-    def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
-        client, bodies, took = self._connect(), endless_bodies(size), []
+    def produce_paced(self, count: int, payload: Payload, rate: float, watch: Watch) -> list[float]:
+        client, bodies, took = self._connect(), payload.endless(count), []
         watch.start()
         for _ in paced(count, rate):
             begin = time.monotonic()

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.payload import age_seconds, endless_bodies, stamped
+from benchmarks.payload import Payload, age_seconds, stamped
 from benchmarks.roles import Watch
 from benchmarks.servers.presence import absence, find_program
 from benchmarks.servers.server import HOST, free_port, fresh_directory, spawn, wait_for_port
@@ -46,8 +46,8 @@ class Nats(Subject):
     def reset(self) -> None:
         _run(self._reset())
 
-    def produce(self, count: int, size: int, watch: Watch) -> None:
-        _run(self._produce(count, size, watch))
+    def produce(self, count: int, payload: Payload, watch: Watch) -> None:
+        _run(self._produce(count, payload, watch))
 
     def consume(self, count: int, watch: Watch) -> None:
         _run(self._consume(count, watch, None))
@@ -55,8 +55,8 @@ class Nats(Subject):
     def work(self, count: int, batch: int, watch: Watch) -> None:
         _run(self._consume(count, watch, None, ack_every=batch))
 
-    def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
-        took: list[float] = _run(self._produce_paced(count, size, rate, watch))
+    def produce_paced(self, count: int, payload: Payload, rate: float, watch: Watch) -> list[float]:
+        took: list[float] = _run(self._produce_paced(count, payload, rate, watch))
         return took
 
     def consume_stamped(self, count: int, watch: Watch) -> list[float]:
@@ -85,9 +85,9 @@ class Nats(Subject):
         await stream.add_stream(api.StreamConfig(name=STREAM, subjects=["bench.>"], storage=api.StorageType.FILE))
         await connection.close()
 
-    async def _produce(self, count: int, size: int, watch: Watch) -> None:
+    async def _produce(self, count: int, payload: Payload, watch: Watch) -> None:
         connection, _ = await self._connect()
-        bodies, inbox = endless_bodies(size), connection.new_inbox()
+        bodies, inbox = payload.endless(count), connection.new_inbox()
         sent = acknowledged = 0
         room, done = asyncio.Event(), asyncio.Event()
 
@@ -146,9 +146,9 @@ class Nats(Subject):
         await connection.flush()
         watch.stop()
 
-    async def _produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
+    async def _produce_paced(self, count: int, payload: Payload, rate: float, watch: Watch) -> list[float]:
         _, stream = await self._connect()
-        bodies, took = endless_bodies(size), []
+        bodies, took = payload.endless(count), []
         watch.start()
         due = time.monotonic()
         for _ in range(count):

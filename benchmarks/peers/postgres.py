@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.payload import age_seconds, bodies, endless_bodies, paced, stamped
+from benchmarks.payload import Payload, age_seconds, paced, stamped
 from benchmarks.roles import Watch
 from benchmarks.servers.presence import absence, find_program
 from benchmarks.servers.server import HOST, free_port, fresh_directory, spawn, stop, wait_for_port
@@ -96,8 +96,8 @@ class Postgres(Subject):
             for statement in TABLE.split(";\n"):
                 connection.execute(statement)
 
-    def produce(self, count: int, size: int, watch: Watch) -> None:
-        cursor, rows = self._connect().cursor(), itertools.cycle([(body,) for body in bodies(size)])
+    def produce(self, count: int, payload: Payload, watch: Watch) -> None:
+        cursor, rows = self._connect().cursor(), itertools.cycle([(body,) for body in payload.different(count)])
         watch.start()
         for start in range(0, count, BATCH):
             with cursor.copy("COPY bench (body) FROM STDIN (FORMAT BINARY)") as copy:
@@ -135,8 +135,8 @@ class Postgres(Subject):
             received += len(rows)
         watch.stop()
 
-    def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
-        cursor, pool, took = self._connect().cursor(binary=True), endless_bodies(size), []
+    def produce_paced(self, count: int, payload: Payload, rate: float, watch: Watch) -> list[float]:
+        cursor, pool, took = self._connect().cursor(binary=True), payload.endless(count), []
         cursor.execute(TRIGGER)
         watch.start()
         for _ in paced(count, rate):

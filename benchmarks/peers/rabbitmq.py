@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.payload import age_seconds, endless_bodies, paced, stamped
+from benchmarks.payload import Payload, age_seconds, paced, stamped
 from benchmarks.peers.rabbitmq_server import RabbitServer
 from benchmarks.roles import Watch
 from benchmarks.servers.server import HOST
@@ -31,10 +31,10 @@ class RabbitQueue(RabbitServer):
         channel.queue_declare(QUEUE, durable=True)
         connection.close()
 
-    def produce(self, count: int, size: int, watch: Watch) -> None:
+    def produce(self, count: int, payload: Payload, watch: Watch) -> None:
         import pika
 
-        bodies, persistent = endless_bodies(size), pika.BasicProperties(delivery_mode=2)
+        bodies, persistent = payload.endless(count), pika.BasicProperties(delivery_mode=2)
         sent = confirmed = 0
 
         def fill(channel: Any) -> None:
@@ -71,12 +71,12 @@ class RabbitQueue(RabbitServer):
     def work(self, count: int, batch: int, watch: Watch) -> None:
         self._consume(count, watch, batch, None)
 
-    def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
+    def produce_paced(self, count: int, payload: Payload, rate: float, watch: Watch) -> list[float]:
         import pika
 
         channel = pika.BlockingConnection(self._parameters()).channel()
         channel.confirm_delivery()
-        bodies, took, persistent = endless_bodies(size), [], pika.BasicProperties(delivery_mode=2)
+        bodies, took, persistent = payload.endless(count), [], pika.BasicProperties(delivery_mode=2)
         watch.start()
         for _ in paced(count, rate):
             begin = time.monotonic()

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.payload import age_seconds, bodies, endless_bodies, stamped
+from benchmarks.payload import Payload, age_seconds, stamped
 from benchmarks.peers.rabbitmq_server import RabbitServer
 from benchmarks.roles import Watch
 from benchmarks.servers.server import HOST
@@ -34,14 +34,14 @@ class RabbitStream(RabbitServer):
     def reset(self) -> None:
         _run(self._reset())
 
-    def produce(self, count: int, size: int, watch: Watch) -> None:
-        _run(self._produce(count, size, watch))
+    def produce(self, count: int, payload: Payload, watch: Watch) -> None:
+        _run(self._produce(count, payload, watch))
 
     def consume(self, count: int, watch: Watch) -> None:
         _run(self._consume(count, watch, None))
 
-    def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
-        took: list[float] = _run(self._produce_paced(count, size, rate, watch))
+    def produce_paced(self, count: int, payload: Payload, rate: float, watch: Watch) -> list[float]:
+        took: list[float] = _run(self._produce_paced(count, payload, rate, watch))
         return took
 
     def consume_stamped(self, count: int, watch: Watch) -> list[float]:
@@ -62,8 +62,8 @@ class RabbitStream(RabbitServer):
             while not await producer.stream_exists(self.stream):
                 await asyncio.sleep(0.05)
 
-    async def _produce(self, count: int, size: int, watch: Watch) -> None:
-        pool, sent, confirmed = bodies(size, BATCH), 0, 0
+    async def _produce(self, count: int, payload: Payload, watch: Watch) -> None:
+        batches, sent, confirmed = payload.chunks(count, BATCH), 0, 0
         room, done = asyncio.Event(), asyncio.Event()
 
         def on_confirm(status: Any) -> None:
@@ -79,10 +79,9 @@ class RabbitStream(RabbitServer):
         async with self._producer() as producer:
             await producer.stream_exists(self.stream)
             watch.start()
-            while sent < count:
-                batch = min(BATCH, count - sent)
-                sent += batch
-                await producer.send_batch(self.stream, pool[:batch], on_publish_confirm=on_confirm)
+            for batch in batches:
+                sent += len(batch)
+                await producer.send_batch(self.stream, batch, on_publish_confirm=on_confirm)
                 await asyncio.sleep(0)
                 if sent - confirmed > WINDOW:
                     room.clear()
@@ -113,8 +112,8 @@ class RabbitStream(RabbitServer):
         await done.wait()
         watch.stop()
 
-    async def _produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
-        pool, took = endless_bodies(size), []
+    async def _produce_paced(self, count: int, payload: Payload, rate: float, watch: Watch) -> list[float]:
+        pool, took = payload.endless(count), []
         async with self._producer() as producer:
             await producer.stream_exists(self.stream)
             watch.start()

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.payload import age_seconds, bodies, endless_bodies, paced, stamped
+from benchmarks.payload import Payload, age_seconds, paced, stamped
 from benchmarks.roles import Watch
 from benchmarks.servers.presence import absence, find_program
 from benchmarks.servers.server import HOST, free_port, fresh_directory, spawn, wait_for_port
@@ -50,8 +50,8 @@ class Redis(Subject):
         client.flushall()
         client.xgroup_create(KEY, GROUP, id="0", mkstream=True)
 
-    def produce(self, count: int, size: int, watch: Watch) -> None:
-        client, items = self._connect(), itertools.cycle([{FIELD: body} for body in bodies(size)])
+    def produce(self, count: int, payload: Payload, watch: Watch) -> None:
+        client, items = self._connect(), itertools.cycle([{FIELD: body} for body in payload.different(count)])
         watch.start()
         for start in range(0, count, BATCH):
             pipeline = client.pipeline(transaction=False)
@@ -88,8 +88,8 @@ class Redis(Subject):
             received += len(messages)
         watch.stop()
 
-    def produce_paced(self, count: int, size: int, rate: float, watch: Watch) -> list[float]:
-        client, pool, took = self._connect(), endless_bodies(size), []
+    def produce_paced(self, count: int, payload: Payload, rate: float, watch: Watch) -> list[float]:
+        client, pool, took = self._connect(), payload.endless(count), []
         watch.start()
         for _ in paced(count, rate):
             begin = time.monotonic()

@@ -51,17 +51,18 @@ def _measure(run: Run, broker: Broker, topic: str, detail: str, producers: int, 
 
 
 def _measure_commits(run: Run, broker: Broker, topic: str) -> None:
-    """A commit and ten raw syncs take turns, so that both see the same disk."""
+    """A commit, ten syncs at once and one sync take turns, so that both see the same disk."""
     _make(broker, topic, PARTITIONS)
     count = max(100, run.scale.latency_messages // 10)
     with run.measuring(
         "quiver", "transactions", durability="fsync", detail=f"commit over {PARTITIONS} partitions"
     ) as metrics:
-        commits, raw = run_roles({"commit": Role(_commit, (broker.address, topic, run.scratch, count))}, timeout=600)[
-            "commit"
-        ].result
+        commits, raw, one = run_roles(
+            {"commit": Role(_commit, (broker.address, topic, run.scratch, count))}, timeout=600
+        )["commit"].result
         metrics |= latency_metrics("commit", commits)
         metrics |= latency_metrics("raw", raw)
+        metrics |= latency_metrics("one_sync", one)
 
 
 def _make(broker: Broker, topic: str, partitions: int) -> None:
@@ -91,10 +92,11 @@ def _publish(address: str, topic: str, number: int, count: int, size: int, watch
     return sent
 
 
-def _commit(address: str, topic: str, scratch: Path, count: int, watch: Watch) -> tuple[list[float], list[float]]:
-    """Seconds of each commit, and of syncing as many files at once."""
+def _commit(address: str, topic: str, scratch: Path, count: int, watch: Watch) -> tuple[list[float], ...]:
+    """Seconds of each commit, of syncing as many files at once, and of syncing one."""
     commits: list[float] = []
     raw: list[float] = []
+    one: list[float] = []
     files = [os.open(scratch / f"raw-{number}.bin", os.O_CREAT | os.O_WRONLY) for number in range(PARTITIONS)]
     with quiver.connect(address) as client, ThreadPoolExecutor(PARTITIONS) as pool:
         watch.start()
@@ -109,10 +111,13 @@ def _commit(address: str, topic: str, scratch: Path, count: int, watch: Watch) -
             begin = time.monotonic()
             list(pool.map(_sync, files))
             raw.append(time.monotonic() - begin)
+            begin = time.monotonic()
+            _sync(files[0])
+            one.append(time.monotonic() - begin)
         watch.stop()
     for file in files:
         os.close(file)
-    return commits[WARM_UP:], raw[WARM_UP:]
+    return commits[WARM_UP:], raw[WARM_UP:], one[WARM_UP:]
 
 
 def _sync(file: int) -> None:

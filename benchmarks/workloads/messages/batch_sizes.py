@@ -5,10 +5,10 @@ import time
 import quiver
 from benchmarks.payload import bodies
 from benchmarks.percentiles import latency_metrics
+from benchmarks.quiver_subject import Durability
 from benchmarks.roles import Role, Watch, run_roles
 from benchmarks.run import Run
 from benchmarks.servers.broker import Broker
-from quiver.model.topic import Durability
 
 DURABILITIES: tuple[Durability, ...] = ("fsync", "interval")
 

@@ -2,10 +2,10 @@
 
 import quiver
 from benchmarks.payload import bodies
+from benchmarks.quiver_subject import Durability
 from benchmarks.roles import Role, Watch, run_roles, span
 from benchmarks.run import Run
 from benchmarks.servers.broker import Broker
-from quiver.model.topic import Durability
 
 DURABILITIES: tuple[Durability, ...] = ("fsync", "interval")
 

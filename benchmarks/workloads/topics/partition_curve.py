@@ -21,6 +21,7 @@ def measure_partition_curve(run: Run) -> None:
     for partitions in run.scale.partition_counts:
         broker = Broker(run.scratch / f"partitions-{partitions}").start()
         try:
+            broker.warm()
             _measure(run, broker, partitions)
         finally:
             broker.discard()
@@ -32,7 +33,7 @@ def _measure(run: Run, broker: Broker, partitions: int) -> None:
     with quiver.connect(broker.address) as client:
         client.topics.create(TOPIC, partitions=partitions, durability="interval")
     created = time.monotonic() - begin
-    for _ in run.repetitions():
+    for _ in run.repetitions() if partitions <= MANY else range(1):
         with run.measuring(
             "quiver",
             "partition-curve",

@@ -1,12 +1,12 @@
-"""What a consumer asks for messages that it has received: ack, nack, reject, or a longer lease."""
+"""What is to become of messages that a consumer was given: acknowledged, given back, rejected, or held longer."""
 
 import msgspec
 
 from quiver.model.errors import InvalidRequest
-from quiver.model.limits import MAX_SETTLE_DELAY_MS
 
 ACK, NACK, REJECT, EXTEND = 0, 1, 2, 3
 
+MAX_DELAY_MS = 3650 * 86_400_000
 _LAST_OFFSET = 2**63
 
 
@@ -36,5 +36,5 @@ class SettleRequest(msgspec.Struct, array_like=True, frozen=True):
         for start, end in self.runs:
             if not 0 <= start < end <= _LAST_OFFSET:
                 raise InvalidRequest(problem=f"{start} to {end} is not a run of offsets")
-        if self.delay_ms is not None and not 0 <= self.delay_ms <= MAX_SETTLE_DELAY_MS:
+        if self.delay_ms is not None and not 0 <= self.delay_ms <= MAX_DELAY_MS:
             raise InvalidRequest(problem=f"a delay of {self.delay_ms} ms is not between 0 and ten years")

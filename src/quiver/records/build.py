@@ -1,13 +1,18 @@
 """Building frames: from lists of values (of one or many), and from Arrow."""
 
+import sys
+from array import array
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from itertools import chain
 from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from quiver.model.errors import FrameTooLarge, InvalidRequest
+from quiver.records.arrow_arrays import bitmap, number_array
 from quiver.records.arrow_input import arrow_columns
 from quiver.records.columns import (
     DELIVER_AT,
@@ -24,6 +29,7 @@ from quiver.records.columns import (
 from quiver.records.seal import Arrays, FrameOptions, seal
 
 _MAX_COLUMN_BYTES = 2**31 - 1
+_HAS_PANDAS = find_spec("pandas") is not None
 
 
 def build_frame(
@@ -78,7 +84,7 @@ def _array(column: Column, items: Sequence[Any], count: int) -> pa.Array:
     if len(items) != count:
         raise InvalidRequest(problem=f"there are {count} values and {len(items)} of {name}")
     try:
-        array = pa.array(items, column.field.type)
+        array = list_array(items, column.field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidRequest(problem=f"{name}: {error}") from error
     if isinstance(array, pa.ChunkedArray):
@@ -91,8 +97,8 @@ def _add(arrays: Arrays, column: Column, items: Sequence[Any], count: int) -> No
     if array.null_count == count:
         return
     if column in (DELIVER_AT, EXPIRES_AT):
-        times = array.drop_null().to_numpy()
-        if times.min() < 0 or times.max() > MAX_TIMESTAMP_MS:
+        low, high = _bounds(array)
+        if low < 0 or high > MAX_TIMESTAMP_MS:
             raise InvalidRequest(problem=f"{column.field.name} must be within the years 1970 to 9999")
     arrays[column.bit] = array
 
@@ -102,11 +108,16 @@ def _add_timestamps(arrays: Arrays, timestamps_ms: Sequence[int], count: int) ->
     array = _array(TIMESTAMP, timestamps_ms, count)
     if array.null_count:
         raise InvalidRequest(problem="timestamp: every message needs one")
-    times = array.to_numpy()
-    low, high = int(times.min()), int(times.max())
+    low, high = _bounds(array)
     if low != high:
         arrays[TIMESTAMP.bit] = array
     return low, high
+
+
+def _bounds(array: pa.Array) -> tuple[int, int]:
+    """The least and the greatest; nulls do not count."""
+    found = pc.min_max(array)
+    return found["min"].as_py(), found["max"].as_py()
 
 
 def _add_headers(arrays: Arrays, headers: Sequence[Mapping[str, bytes] | None], count: int) -> None:
@@ -118,11 +129,91 @@ def _add_headers(arrays: Arrays, headers: Sequence[Mapping[str, bytes] | None], 
     ends = np.zeros(count + 1, np.int32)
     np.cumsum([len(row) for row in rows], out=ends[1:])
     try:
-        names = pa.array(list(chain.from_iterable(rows)), HEADERS_TYPE.key_type)
-        contents = pa.array(list(chain.from_iterable(row.values() for row in rows)), HEADERS_TYPE.item_type)
-        column = pa.MapArray.from_arrays(ends, names, contents)
+        names = list_array(list(chain.from_iterable(rows)), HEADERS_TYPE.key_type)
+        contents = list_array(list(chain.from_iterable(row.values() for row in rows)), HEADERS_TYPE.item_type)
+        column = pa.MapArray.from_arrays(number_array(ends), names, contents)
     except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
         raise InvalidRequest(problem=f"headers: {error}") from error
     if names.null_count or contents.null_count:
         raise InvalidRequest(problem="headers: neither a name nor a value may be None")
     arrays[HEADERS.bit] = column
+
+
+def list_array(items: Sequence[Any], kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """What `pa.array(items, kind)` returns or raises, for columns of bytes, strings and 64-bit numbers.
+
+    `pa.array` imports pandas (see `arrow_arrays`). It is somewhat faster with lists, so it is used where pandas is
+    loaded already or not installed.
+    """
+    if not _would_import_pandas() or type(items) not in (list, tuple):
+        return pa.array(items, kind)
+    if pa.types.is_int64(kind):
+        built = _integers(items)
+    elif pa.types.is_string(kind):
+        built = _strings(items)
+    else:
+        built = _binaries(items, kind)
+    return pa.array(items, kind) if built is None else built
+
+
+def headers_array(rows: Sequence[Mapping[str, bytes] | None]) -> pa.Array:
+    """A map per message; null where there is None."""
+    ends = np.zeros(len(rows) + 1, np.int32)
+    np.cumsum([len(row) if row else 0 for row in rows], out=ends[1:])
+    given = [row for row in rows if row]
+    names = list_array(list(chain.from_iterable(given)), HEADERS_TYPE.key_type)
+    contents = list_array(list(chain.from_iterable(row.values() for row in given)), HEADERS_TYPE.item_type)
+    pairs = pa.StructArray.from_arrays([names, contents], fields=[HEADERS_TYPE.key_field, HEADERS_TYPE.item_field])
+    validity, null_count = _validity(rows)
+    return pa.Array.from_buffers(
+        HEADERS_TYPE, len(rows), [validity, pa.py_buffer(ends)], null_count, children=[pairs]
+    )
+
+
+def _would_import_pandas() -> bool:
+    return _HAS_PANDAS and "pandas" not in sys.modules
+
+
+def _binaries(items: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
+    """None when something else than bytes is among them."""
+    present, validity, null_count = items, None, 0
+    try:
+        data = b"".join(present)
+    except TypeError:
+        present = [b"" if item is None else item for item in items]
+        validity, null_count = _validity(items)
+        try:
+            data = b"".join(present)
+        except TypeError:
+            return None
+    ends = np.zeros(len(items) + 1, np.int64)
+    np.fromiter(map(len, present), np.int64, len(items)).cumsum(out=ends[1:])
+    if ends[-1] != len(data) or len(data) > _MAX_COLUMN_BYTES:
+        return None
+    buffers = [validity, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, len(items), buffers, null_count)
+
+
+def _strings(items: Sequence[Any]) -> pa.Array | None:
+    if all(type(item) is str for item in items):
+        return _binaries([item.encode() for item in items], pa.string())
+    return None
+
+
+def _integers(items: Sequence[Any]) -> pa.Array | None:
+    """None when something else than whole numbers of 64 bits is among them."""
+    if not all(item is None or type(item) is int for item in items):
+        return None
+    validity, null_count = _validity(items)
+    try:
+        numbers = array("q", [0 if item is None else item for item in items] if null_count else items)
+    except OverflowError:
+        return None
+    return pa.Array.from_buffers(pa.int64(), len(items), [validity, pa.py_buffer(numbers)], null_count)
+
+
+def _validity(items: Sequence[Any]) -> tuple[pa.Buffer | None, int]:
+    """The bitmap of what is not None, which is left out when that is everything; and the number of Nones."""
+    present = np.fromiter((item is not None for item in items), np.bool_, len(items))
+    null_count = len(items) - int(present.sum())
+    return (bitmap(present) if null_count else None), null_count

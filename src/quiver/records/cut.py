@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from quiver.records.arrow_arrays import mask_array, to_numbers
 from quiver.records.columns import TIMESTAMP, layout_for
 from quiver.records.compression import CODES
 from quiver.records.header import FrameHeader
@@ -15,12 +16,12 @@ _NAMES = {code: name for name, code in CODES.items()}
 def cut_frame(header: FrameHeader, batch: pa.RecordBatch, kept: npt.NDArray[np.bool_]) -> bytes:
     """A producer's frame with the messages that are `kept`, of which there must be some. Everything else, columns
     included, stays as it was."""
-    rows = batch.filter(pa.array(kept))
+    rows = batch.filter(mask_array(kept))
     columns = layout_for(header.columns).columns
     arrays: Arrays = {column.bit: rows.column(place) for place, column in enumerate(columns)}
     low, high = header.min_timestamp_ms, header.max_timestamp_ms
     if TIMESTAMP.bit in arrays:
-        times = arrays[TIMESTAMP.bit].to_numpy()
+        times = to_numbers(arrays[TIMESTAMP.bit])
         low, high = int(times.min()), int(times.max())
     return seal(
         arrays,

@@ -46,10 +46,30 @@ def test_the_best_peer_is_the_one_with_the_highest_median() -> None:
 
 def test_fsync_latency_is_judged_above_the_raw_disk() -> None:
     results = Results()
-    results.add("machine", "paced fdatasync", {"sync_p99_ms": 9.0}, detail="1,000 a second")
-    results.add("quiver", "latency", {"ack_p99_ms": 11.0, "ack_p50_ms": 1.0}, size=100, durability="fsync")
-    assert _verdict(results, "publish to ack p99 with fsync, above the raw fdatasync p99").outcome == "met"
-    assert _verdict(results, "publish to ack p99 with fsync").outcome == "missed"
+    metrics = {"ack_p50_ms": 1.0, "ack_p99_ms": 9.9, "disk_p50_ms": 0.5, "disk_p99_ms": 9.0, "rate_achieved": 700.0}
+    results.add("quiver", "latency", metrics, size=100, durability="fsync")
+    assert _verdict(results, "publish to ack p99 with fsync, above the disk's").outcome == "met"
+    assert _verdict(results, "publish to ack p50 with fsync, above the disk's").outcome == "missed"
+    assert _verdict(results, "publish to ack with fsync, 1,000 a second wanted").outcome == "missed"
+
+
+def test_kafka_counts_with_its_best_client_durability_and_compression() -> None:
+    results = Results()
+    for detail, ours, theirs in (("JSON", 0.25e6, 0.3e6), ("JSON, lz4", 0.6e6, 0.48e6), ("", 0.9e6, 0.4e6)):
+        results.add("quiver", "publish", {"rate": ours}, size=1024, durability="fsync", detail=detail)
+        results.add("quiver-interval", "publish", {"rate": 9e6}, size=1024, durability="interval", detail=detail)
+        results.add("kafka", "publish", {"rate": theirs}, size=1024, detail=detail)
+        results.add("kafka-flushed", "publish", {"rate": theirs / 2}, size=1024, detail=detail)
+    assert _verdict(results, "publish 1 KB of JSON, fsync, against Kafka").median == pytest.approx(1.25)
+    assert _verdict(results, "publish 1 KB, fsync, against Kafka").median == pytest.approx(2.25)
+
+
+def test_large_bodies_are_judged_against_the_disk() -> None:
+    results = Results()
+    results.add("quiver", "publish", {"rate": 0.5e6}, size=1024, durability="fsync")
+    limits = {"sequential write, fdatasync every MiB": {"rate_mb": 1024.0}}
+    [verdict] = [v for v in judge(results, set(), limits) if "the disk's synced rate" in v.figure]
+    assert verdict.median == pytest.approx(0.5)
 
 
 def test_a_smaller_run_does_not_pass_for_the_whole() -> None:
