@@ -7,7 +7,7 @@ import pytest
 
 from quiver.model.errors import LeaseLost, TopicExists, TopicNotFound
 from quiver.system.randomness import seeded
-from quiver.testing.simulation.clock import SimulatedClock
+from quiver.testing.simulation.clock import EPOCH_MS, SimulatedClock
 from quiver.testing.simulation.history import Event, History
 from quiver.testing.simulation.workloads.bank import BankWorkload
 from quiver.testing.simulation.workloads.catalogue import CatalogueWorkload
@@ -50,7 +50,7 @@ def test_log(history: History) -> None:
 
 
 def test_queue(history: History) -> None:
-    queue = QueueWorkload(history, seeded("1"), "fsync")
+    queue = QueueWorkload(history, seeded("1"), "fsync", SimulatedClock(history._world))
     queue._keys = {"a": (0, 0, "k")}
     assert "a is lost in plain" in found(queue)
     for group in ("plain", "keyed"):
@@ -69,7 +69,7 @@ def test_queue(history: History) -> None:
 
 
 def test_a_repeat_that_finds_its_message_settled_by_another_consumer(history: History) -> None:
-    queue = QueueWorkload(history, seeded("1"), "fsync")
+    queue = QueueWorkload(history, seeded("1"), "fsync", SimulatedClock(history._world))
     queue._keys = {"a": (0, 0, "k")}
     queue._dead_letters["keyed", "a"] = ["max_attempts"]
     history.fault("power cut")
@@ -83,8 +83,37 @@ def test_a_repeat_that_finds_its_message_settled_by_another_consumer(history: Hi
     assert "was settled in plain (ack) and delivered again" in found(queue)
 
 
+def test_an_ack_that_finds_a_dead_letter(history: History) -> None:
+    queue = QueueWorkload(history, seeded("1"), "fsync", SimulatedClock(history._world))
+    queue._keys = {"a": (0, 0, "k")}
+    ack = done(history, "ack", value="a", group="plain", attempt=5, lease=7)
+    queue._dead_letters["plain", "a"] = queue._dead_letters["keyed", "a"] = ["max_attempts"]
+    assert "was acked in plain and is a dead letter" in found(queue)
+    history.fault("connection cut")
+    ack.ended = 20.0
+    assert not found(queue), "its lease has ended before it was sent again"
+
+
+def test_time_to_live(history: History) -> None:
+    clock = SimulatedClock(history._world)
+    queue = QueueWorkload(history, seeded("1"), "fsync", clock)
+    publish = done(history, "publish", value="a", ttl=5)
+    queue._keys = {"a": (0, 0, "k")}
+    for group in ("plain", "keyed"):
+        queue._dead_letters[group, "a"] = ["expired"]
+    queue._expired = {("plain", "a"): EPOCH_MS + 5_000}
+    assert not found(queue)
+    queue._expired = {("plain", "a"): EPOCH_MS + 4_000}
+    assert "a has expired in plain 1000 ms early" in found(queue)
+    history._world.now = 1.0
+    clock.step(2_000)
+    assert not found(queue), "the clock was ahead when it expired, and may not have been afterwards"
+    publish.details["ttl"] = None
+    assert "without a time to live" in found(queue)
+
+
 def test_order_of_keys(history: History) -> None:
-    queue = QueueWorkload(history, seeded("1"), "fsync")
+    queue = QueueWorkload(history, seeded("1"), "fsync", SimulatedClock(history._world))
     queue._keys = {"a": (0, 0, "k"), "b": (0, 1, "k")}
     queue._dead_letters["plain", "a"] = queue._dead_letters["plain", "b"] = ["max_attempts"]
     queue._dead_letters["keyed", "b"] = ["max_attempts"]

@@ -25,7 +25,7 @@ def workloads_of(
     for node in nodes:
         kinds: list[Workload] = [
             LogWorkload(history.part(), chance, durability),
-            QueueWorkload(history.part(), chance, durability),
+            QueueWorkload(history.part(), chance, durability, node.clock),
             DelayWorkload(history.part(), chance, durability, node.clock),
             BankWorkload(history.part(), chance, durability),
             GroupWorkload(history.part(), chance, durability),

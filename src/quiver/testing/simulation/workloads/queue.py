@@ -1,5 +1,6 @@
 """Jobs of a queue group with every kind of settlement: settled once per group or one dead letter, nothing lost."""
 
+import math
 import random
 from collections import defaultdict
 from collections.abc import Awaitable, Iterator
@@ -8,9 +9,11 @@ from typing import Any
 
 from quiver.client._async.work.job import AsyncJob
 from quiver.model.errors import MessageTimeout
+from quiver.model.priority import PriorityLevel
 from quiver.model.queue import Ordering
 from quiver.model.receipt import parse_receipt
 from quiver.model.topic import Durability
+from quiver.testing.simulation.clock import EPOCH_MS, SimulatedClock
 from quiver.testing.simulation.history import Event, History, Violation
 from quiver.testing.simulation.processes import ClientProcess, Program
 
@@ -19,14 +22,20 @@ MAX_ATTEMPTS = 5
 _VISIBILITY_SECONDS = 3.0
 _QUIET_SECONDS = 10.0
 """Nothing comes back later than that when nobody disturbs: leases, retries and backoff are shorter."""
+_ROUNDING_MS = 2
+_TTLS = [None, None, None, 1, 8]
+_PRIORITIES: list[PriorityLevel] = ["critical", "normal", "normal", "low"]
 _GROUPS: dict[str, Ordering] = {"plain": "none", "keyed": "key"}
 
 
 class QueueWorkload:
-    """One topic, a group that is ordered by key and one that is not."""
+    """One topic, a group that is ordered by key and one that is not. `clock` is that of the broker."""
 
-    def __init__(self, history: History, chance: random.Random, durability: Durability) -> None:
+    def __init__(
+        self, history: History, chance: random.Random, durability: Durability, clock: SimulatedClock
+    ) -> None:
         self._history = history
+        self._clock = clock
         self._durability = durability
         self._partitions = chance.randint(1, 3)
         self._workers = chance.randint(1, 3)
@@ -34,6 +43,8 @@ class QueueWorkload:
         """Partition, offset and key of each stored message."""
         self._dead_letters: dict[tuple[str, str], list[str]] = defaultdict(list)
         """By group and value: the reasons."""
+        self._expired: dict[tuple[str, str], int] = {}
+        """By group and value: when, by the broker's clock."""
 
     async def prepare(self, process: ClientProcess) -> None:
         await process.client.topics.create(
@@ -56,16 +67,17 @@ class QueueWorkload:
     async def finish(self, process: ClientProcess) -> None:
         for group in _GROUPS:
             await self._drain(process, group)
-        async for message in process.client.read(TOPIC, end="latest"):
+        async for message in process.client.read(TOPIC, end="latest", include_expired=True):
             value, key = bytes(message.value or b"").decode(), bytes(message.key or b"").decode()
             self._keys[value] = message.partition, message.offset, key
         after: str | None = None
         while True:
             page = await process.client.dead_letters.list(TOPIC, after=after)
             for dead_letter in page:
-                self._dead_letters[dead_letter.group, bytes(dead_letter.value or b"").decode()].append(
-                    dead_letter.reason
-                )
+                about = dead_letter.group, bytes(dead_letter.value or b"").decode()
+                self._dead_letters[about].append(dead_letter.reason)
+                if dead_letter.reason == "expired":
+                    self._expired[about] = dead_letter.died_at_ms
             after = page.next
             if after is None:
                 return
@@ -78,8 +90,10 @@ class QueueWorkload:
             for _ in range(process.chance.choice([1, 2, 5])):
                 value = f"{process.name}.{number}"
                 number += 1
-                publish = process.client.publish(TOPIC, value, key=f"{process.chance.randrange(6)}")
-                await self._history.request("publish", process.name, publish, value=value)
+                ttl, priority = process.chance.choice(_TTLS), process.chance.choice(_PRIORITIES)
+                key = f"{process.chance.randrange(6)}"
+                publish = process.client.publish(TOPIC, value, key=key, ttl=ttl, priority=priority)
+                await self._history.request("publish", process.name, publish, value=value, ttl=ttl)
             await process.pause(3.0)
 
     async def _work(self, process: ClientProcess, group: str) -> None:
@@ -160,6 +174,7 @@ class QueueWorkload:
             for value in self._keys:
                 yield from self._check_settled(group, value, by_message[group, value])
                 yield from self._check_deliveries(group, value, by_message[group, value])
+        yield from self._check_expired()
         yield from self._check_key_order(by_message)
 
     def _check_settled(self, group: str, value: str, events: list[Event]) -> Iterator[Violation]:
@@ -170,7 +185,7 @@ class QueueWorkload:
             yield Violation(f"{value} is lost in {group}: neither acked nor a dead letter", value)
         if len(letters) > 1:
             yield Violation(f"{value} is a dead letter of {group} {len(letters)} times: {letters}", value)
-        if letters and any(ack.outcome == "ok" and not self._others(ack, events) for ack in acks):
+        if letters and any(ack.outcome == "ok" and not self._may_have_died(ack, letters, events) for ack in acks):
             yield Violation(f"{value} was acked in {group} and is a dead letter ({letters[0]})", value)
         if not letters and any(each.outcome == "ok" and not self._others(each, events) for each in rejects):
             yield Violation(f"{value} was rejected in {group} and is no dead letter", value)
@@ -193,6 +208,10 @@ class QueueWorkload:
         if any(delivery.details["attempt"] > MAX_ATTEMPTS for delivery in deliveries):
             yield Violation(f"{value} was delivered in {group} more than {MAX_ATTEMPTS} times", value)
 
+    def _may_have_died(self, ack: Event, reasons: list[str], events: list[Event]) -> bool:
+        """Whether an ack that was sent again has found its message settled as a dead letter: its lease has ended."""
+        return bool(self._others(ack, events)) or (reasons != ["rejected"] and self._history.was_disturbed(ack))
+
     def _others(self, settled: Event, events: list[Event]) -> list[Event]:
         """Settlements of later leases that may have made this one look as if it had counted.
 
@@ -209,6 +228,24 @@ class QueueWorkload:
             and other.details["lease"] > settled.details["lease"]
             and other.began < settled.ended
         ]
+
+    def _check_expired(self) -> Iterator[Violation]:
+        """Only a message with a time to live expires, and not before its time.
+
+        The client's clock, which is right, says when that is; the broker's, when it has come. What it said then is
+        not known, but its time when the dead letter was written, between two steps maybe.
+        """
+        publishes = {event.details["value"]: event for event in self._history.of("publish")}
+        for (group, value), died_at_ms in self._expired.items():
+            publish = publishes[value]
+            if publish.details["ttl"] is None:
+                yield Violation(f"{value} has expired in {group} without a time to live", value)
+                continue
+            ahead_ms = self._clock.ahead_ms(publish.began, math.inf)
+            due_ms = EPOCH_MS + (publish.began + publish.details["ttl"]) * 1000
+            early_ms = due_ms - died_at_ms - (max(ahead_ms) - min(ahead_ms))
+            if early_ms > _ROUNDING_MS:
+                yield Violation(f"{value} has expired in {group} {early_ms:.0f} ms early", value)
 
     def _check_key_order(self, by_message: dict[tuple[str, str], list[Event]]) -> Iterator[Violation]:
         """A message comes when those before it with its key are settled, or to the consumer that holds those."""
