@@ -1,4 +1,4 @@
-"""What the SDK warns of, on standard error."""
+"""Warnings of the SDK, on standard error."""
 
 import logging
 import sys

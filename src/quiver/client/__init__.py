@@ -1,31 +1,13 @@
-"""The SDK. Asynchronous classes begin with `Async` and have the same methods, awaited."""
+"""The SDK. Asynchronous classes begin with `Async` and have the same methods, awaited.
 
+Few programs use both kinds, and importing one takes a quarter of a second: each class is imported when its name is
+first used.
+"""
+
+import importlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from quiver.client._async.client import AsyncClient
-from quiver.client._async.connection.environment import AsyncEnvironment as AsyncEnvironment
-from quiver.client._async.produce.producer import AsyncProducer
-from quiver.client._async.produce.send_future import AsyncBulkSendFuture, AsyncSendFuture
-from quiver.client._async.read.frames import AsyncFrames, AsyncPendingFetch
-from quiver.client._async.read.reader import AsyncReader
-from quiver.client._async.stream.stream import AsyncStream
-from quiver.client._async.transaction.transaction import AsyncTransaction
-from quiver.client._async.transaction.transactional import AsyncTransactional
-from quiver.client._async.work.job import AsyncJob
-from quiver.client._async.work.job_batch import AsyncJobBatch
-from quiver.client._async.work.work import AsyncWork
-from quiver.client._sync.client import Client
-from quiver.client._sync.connection.environment import Environment as Environment
-from quiver.client._sync.produce.producer import Producer
-from quiver.client._sync.produce.send_future import BulkSendFuture, SendFuture
-from quiver.client._sync.read.frames import Frames, PendingFetch
-from quiver.client._sync.read.reader import Reader
-from quiver.client._sync.stream.stream import Stream
-from quiver.client._sync.transaction.transaction import Transaction
-from quiver.client._sync.transaction.transactional import Transactional
-from quiver.client._sync.work.job import Job
-from quiver.client._sync.work.job_batch import JobBatch
-from quiver.client._sync.work.work import Work
 from quiver.client.connection.address import parse_bootstrap
 from quiver.client.message import Message
 from quiver.client.produce.published import Published, Span
@@ -33,6 +15,32 @@ from quiver.client.read.fetched_frames import FetchedFrames
 from quiver.client.work.reject import Reject
 from quiver.model.times import Duration
 from quiver.protocol.transaction_messages import ProducerKey
+
+if TYPE_CHECKING:
+    from quiver.client._async.client import AsyncClient
+    from quiver.client._async.connection.environment import AsyncEnvironment as AsyncEnvironment
+    from quiver.client._async.produce.producer import AsyncProducer
+    from quiver.client._async.produce.send_future import AsyncBulkSendFuture, AsyncSendFuture
+    from quiver.client._async.read.frames import AsyncFrames, AsyncPendingFetch
+    from quiver.client._async.read.reader import AsyncReader
+    from quiver.client._async.stream.stream import AsyncStream
+    from quiver.client._async.transaction.transaction import AsyncTransaction
+    from quiver.client._async.transaction.transactional import AsyncTransactional
+    from quiver.client._async.work.job import AsyncJob
+    from quiver.client._async.work.job_batch import AsyncJobBatch
+    from quiver.client._async.work.work import AsyncWork
+    from quiver.client._sync.client import Client
+    from quiver.client._sync.connection.environment import Environment as Environment
+    from quiver.client._sync.produce.producer import Producer
+    from quiver.client._sync.produce.send_future import BulkSendFuture, SendFuture
+    from quiver.client._sync.read.frames import Frames, PendingFetch
+    from quiver.client._sync.read.reader import Reader
+    from quiver.client._sync.stream.stream import Stream
+    from quiver.client._sync.transaction.transaction import Transaction
+    from quiver.client._sync.transaction.transactional import Transactional
+    from quiver.client._sync.work.job import Job
+    from quiver.client._sync.work.job_batch import JobBatch
+    from quiver.client._sync.work.work import Work
 
 __all__ = [
     "AsyncBulkSendFuture",
@@ -71,10 +79,35 @@ __all__ = [
     "connect_async",
 ]
 
+_TWINS = {
+    "BulkSendFuture": "produce.send_future",
+    "Client": "client",
+    "Environment": "connection.environment",
+    "Frames": "read.frames",
+    "Job": "work.job",
+    "JobBatch": "work.job_batch",
+    "PendingFetch": "read.frames",
+    "Producer": "produce.producer",
+    "Reader": "read.reader",
+    "SendFuture": "produce.send_future",
+    "Stream": "stream.stream",
+    "Transaction": "transaction.transaction",
+    "Transactional": "transaction.transactional",
+    "Work": "work.work",
+}
+"""Where each class is that there is twice: below `_sync`, and below `_async` under a name that begins with Async."""
+
 DEFAULT_ADDRESS = "localhost:7481"
-
-
 DEFAULT_CLIENT_ID = "quiver-python"
+
+
+def __getattr__(name: str) -> Any:
+    plain = name.removeprefix("Async")
+    if plain not in _TWINS:
+        raise AttributeError(f"module 'quiver.client' has no attribute {name!r}")
+    twin = "_sync" if name == plain else "_async"
+    value = globals()[name] = getattr(importlib.import_module(f"quiver.client.{twin}.{_TWINS[plain]}"), name)
+    return value
 
 
 def connect(
@@ -83,7 +116,7 @@ def connect(
     timeout: Duration = 30,
     client_id: str = DEFAULT_CLIENT_ID,
     lazy: bool = False,
-) -> Client:
+) -> "Client":
     """A client of the broker at `host:port`, connected; ConnectionLost when there is no answer.
 
     Of several addresses ("a:7481,b:7481" or a list) the first that answers is used.
@@ -91,6 +124,8 @@ def connect(
     `timeout` is how long a call may take, reconnecting included. `client_id` is the name that the broker logs. With
     `lazy` the client connects when it is first used. Use the client in a `with` block, or close it.
     """
+    from quiver.client._sync.client import Client
+
     client = Client(parse_bootstrap(address), timeout=timeout, client_id=client_id)
     return client if lazy else client.connect()
 
@@ -100,6 +135,8 @@ def connect_async(
     *,
     timeout: Duration = 30,
     client_id: str = DEFAULT_CLIENT_ID,
-) -> AsyncClient:
+) -> "AsyncClient":
     """The asynchronous twin: `async with quiver.connect_async() as q`, or `q = await quiver.connect_async()`."""
+    from quiver.client._async.client import AsyncClient
+
     return AsyncClient(parse_bootstrap(address), timeout=timeout, client_id=client_id)

@@ -11,6 +11,21 @@ FRAMES_REMEMBERED = 16
 
 DAY_MS = 86_400_000
 
+MESSAGES_AT_ONCE = 10_000
+"""Of one receive, poll or page of messages, whatever a request asks for."""
+PUBLISHED_AT_ONCE = 100_000
+"""Messages of one publish over HTTP."""
+RECEIPTS_AT_ONCE = 10_000
+LONGEST_WAIT_MS = 300_000
+"""How long one request may wait for messages."""
+CONNECTIONS = 10_000
+"""Of each port."""
+HTTP_HEAD_BYTES = 64 * KIB
+"""The request line and headers of a request."""
+HTTP_DISCARDED_BYTES = 256 * MIB
+"""The rest of a refused body is read and dropped up to here, so that the client gets to read its response."""
+HTTP_QUERY_FIELDS = 100
+TRANSACTIONS_LISTED = 1_000
 LISTED_AT_ONCE = 10_000
 """Delayed messages or dead letters of one page, whatever a request asks for."""
 LONGEST_DELAY_MS = 10 * 366 * DAY_MS

@@ -5,14 +5,12 @@ from collections.abc import Sequence
 import msgspec
 
 from quiver.model.errors import InvalidRequest
-from quiver.model.limits import MIB
+from quiver.model.limits import LONGEST_WAIT_MS, MESSAGES_AT_ONCE, MIB
 from quiver.model.position import Position
 from quiver.model.priority import Priority
 from quiver.model.queue import Ordering
 
-MAX_MESSAGES = 10_000
 MAX_TOPICS = 1_000
-MAX_WAIT_MS = 300_000
 MAX_VISIBILITY_MS = 7 * 86_400_000
 _MAX_CONSUMER_LENGTH = 240
 
@@ -37,9 +35,9 @@ class ReceiveRequest(msgspec.Struct, frozen=True):
     def check(self) -> None:
         if not 1 <= len(self.topics) <= MAX_TOPICS:
             raise InvalidRequest(problem=f"a receive names 1 to {MAX_TOPICS} topics, not {len(self.topics)}")
-        if not 1 <= self.max_messages <= MAX_MESSAGES:
-            raise InvalidRequest(problem=f"max_messages {self.max_messages} is not between 1 and {MAX_MESSAGES}")
-        if not 0 <= self.wait_ms <= MAX_WAIT_MS:
+        if not 1 <= self.max_messages <= MESSAGES_AT_ONCE:
+            raise InvalidRequest(problem=f"max_messages {self.max_messages} is not between 1 and {MESSAGES_AT_ONCE}")
+        if not 0 <= self.wait_ms <= LONGEST_WAIT_MS:
             raise InvalidRequest(problem=f"a wait of {self.wait_ms} ms is not between 0 and 5 minutes")
         if self.visibility_ms is not None and not 1 <= self.visibility_ms <= MAX_VISIBILITY_MS:
             raise InvalidRequest(problem=f"a visibility of {self.visibility_ms} ms is not between 1 ms and 7 days")

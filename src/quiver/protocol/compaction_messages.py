@@ -1,4 +1,4 @@
-"""Requests and responds about compaction; tags from 90 and from 190 on."""
+"""Requests and responses about compaction; tags from 90 and from 190 on."""
 
 import msgspec
 

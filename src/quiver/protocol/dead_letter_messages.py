@@ -1,4 +1,4 @@
-"""Requests and responds about dead letters. A topic is named by itself, or by its dead-letter topic."""
+"""Requests and responses about dead letters. A topic is named by itself, or by its dead-letter topic."""
 
 from quiver.model.dead_letter import DeadLetter, DeadLetterCursor, DeadLetterFilter
 from quiver.protocol.message import Message
@@ -46,7 +46,7 @@ class DeadLetters(Message, tag=150, frozen=True):
     total: int
     """In the dead-letter topic, whatever was looked for."""
     next: DeadLetterCursor | None
-    """None behind the last one."""
+    """None after the last one."""
 
 
 class TakenDeadLetters(Message, tag=151, frozen=True):
@@ -67,9 +67,9 @@ class RemovedDeadLetters(Message, tag=152, frozen=True):
     """Sent back or purged, though the log of the dead-letter topic still has them."""
 
     runs: list[tuple[int, int, int]]
-    """Partition, first offset, and the offset behind the last."""
+    """Partition, first offset, and the offset after the last."""
     next: tuple[int, int] | None
-    """None behind the last one."""
+    """None after the last one."""
 
 
 DeadLetterResponse = DeadLetters | TakenDeadLetters | RemovedDeadLetters

@@ -1,4 +1,4 @@
-"""Requests and responds about delayed messages."""
+"""Requests and responses about delayed messages."""
 
 from quiver.model.delayed import DelayedMessage
 from quiver.protocol.message import Message

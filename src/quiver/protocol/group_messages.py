@@ -1,4 +1,4 @@
-"""Requests and responds about stream groups."""
+"""Requests and responses about stream groups."""
 
 from typing import Any, Literal
 

@@ -1,7 +1,7 @@
-"""Requests and responds of the native protocol, version 1.
+"""Requests and responses of the native protocol, version 1.
 
 Each is a MessagePack array that begins with its tag; new fields are only ever added at the end, with defaults.
-Frames travel behind the message as raw payload, never inside it.
+Frames follow the message as raw payload and are never inside it.
 """
 
 from typing import Any
@@ -175,7 +175,7 @@ class Produced(Message, tag=103, frozen=True):
     duplicates: tuple[tuple[int, int, bool], ...] = ()
     """Messages that were not stored because their id was known, by place in the frame: the place, the offset of the
     first message with the id (-1: not known any more), and whether that is a delayed message's id. The others have
-    the base offset and those behind it."""
+    the base offset and those after it."""
 
 
 class FetchedPart(msgspec.Struct, array_like=True, frozen=True):

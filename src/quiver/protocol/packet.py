@@ -1,7 +1,7 @@
 """Packets of the native protocol: bytes in, packets out, no sockets.
 
 A packet is a 12-byte prefix (length of what follows the first field, correlation id, length of the message; all
-u32, little endian), the message in MessagePack, and the payload, which is everything behind the message.
+u32, little endian), the message in MessagePack, and the payload, which is everything after the message.
 """
 
 import struct
@@ -33,7 +33,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 def encode_packet(correlation: int, message: Message, payload_length: int = 0) -> bytes:
-    """Prefix and message; the caller sends `payload_length` bytes of payload right behind them."""
+    """Prefix and message; the caller sends `payload_length` bytes of payload right after them."""
     encoded = _encode(message)
     length = PREFIX_BYTES - LENGTH_BYTES + len(encoded) + payload_length
     if length > MAX_PACKET_BYTES:

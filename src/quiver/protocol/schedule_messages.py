@@ -1,4 +1,4 @@
-"""Requests and responds about recurring schedules."""
+"""Requests and responses about recurring schedules."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Requests and responds about transactions.
+"""Requests and responses about transactions.
 
 A transaction belongs to a producer id and epoch. Its frames travel in Produce, with the transactional attribute, that
 id and that epoch, and sequences from 0 in every partition.

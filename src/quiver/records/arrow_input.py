@@ -4,8 +4,8 @@ import pyarrow as pa
 from pyarrow import types
 
 from quiver.model.errors import InvalidRequest
-from quiver.records.columns import HEADERS, ID, KEY, TIMESTAMP, VALUE, Column
-from quiver.records.seal import Arrays
+from quiver.records.arrow_arrays import number_scalar, to_numbers
+from quiver.records.columns import HEADERS, ID, KEY, TIMESTAMP, VALUE, Arrays, Column
 
 _TAKEN = {column.field.name: column for column in (VALUE, KEY, TIMESTAMP, HEADERS, ID)}
 
@@ -37,7 +37,7 @@ def arrow_columns(batch: pa.RecordBatch | pa.Table, timestamp_ms: int) -> tuple[
     low = high = timestamp_ms
     if "timestamp" in names:
         times = _milliseconds(batch, timestamp_ms)
-        plain = times.to_numpy()
+        plain = to_numbers(times)
         low, high = int(plain.min()), int(plain.max())
         if low != high:
             arrays[TIMESTAMP.bit] = times
@@ -87,7 +87,7 @@ def _milliseconds(batch: pa.RecordBatch | pa.Table, missing: int) -> pa.Array:
     elif not (types.is_integer(array.type) or types.is_null(array.type)):
         raise InvalidRequest(problem=f"column 'timestamp' has type {array.type}; int64 (ms) or a timestamp is needed")
     array = _cast(array, TIMESTAMP, pa.int64())
-    return array.fill_null(missing) if array.null_count else array
+    return array.fill_null(number_scalar(missing)) if array.null_count else array
 
 
 def _whole(batch: pa.RecordBatch | pa.Table, column: Column) -> pa.Array:

@@ -1,13 +1,19 @@
-"""Building frames: from lists of values (of one or many), and from Arrow."""
+"""Building frames: from lists of values, from Arrow tables, and from columns that are ready (`seal`)."""
 
+import struct
+import sys
+from array import array
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from itertools import chain
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from quiver.model.errors import FrameTooLarge, InvalidRequest
+from quiver.records.arrow_arrays import bitmap, number_array
 from quiver.records.arrow_input import arrow_columns
 from quiver.records.columns import (
     DELIVER_AT,
@@ -19,11 +25,42 @@ from quiver.records.columns import (
     MAX_TIMESTAMP_MS,
     TIMESTAMP,
     VALUE,
+    Arrays,
     Column,
+    layout_for,
 )
-from quiver.records.seal import Arrays, FrameOptions, seal
+from quiver.records.header import (
+    ALIGNMENT,
+    COMPRESSION_CODES,
+    COMPRESSION_NONE,
+    CONTROL,
+    NO_PRODUCER,
+    PADDING_SHIFT,
+    TRANSACTIONAL,
+    FrameHeader,
+    body_crc,
+    pack_header,
+)
 
 _MAX_COLUMN_BYTES = 2**31 - 1
+_HAS_PANDAS = find_spec("pandas") is not None
+_CRC = struct.Struct("<I")
+_CRC_POSITION = 4
+_MAX_BODY_BYTES = 2**31 - ALIGNMENT
+_LOWEST_PRIORITY = 4
+
+
+class FrameOptions(TypedDict, total=False):
+    """What holds for a frame as a whole."""
+
+    priority: int
+    compression: str
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    schema_id: int
+    transactional: bool
+    control: bool
 
 
 def build_frame(
@@ -38,7 +75,7 @@ def build_frame(
     ids: Sequence[bytes | None] | None = None,
     **options: Unpack[FrameOptions],
 ) -> bytes:
-    """A producer's frame, one message a value; a value of None is a tombstone.
+    """A producer's frame, one message per value; a value of None is a tombstone.
 
     Needs `timestamp_ms`, one for all, or `timestamps_ms`. Columns that are None throughout take no room.
     InvalidRequest says what does not fit; size limits are the broker's and are checked by `check_frame`.
@@ -73,12 +110,77 @@ def build_frame_from_arrow(
     return seal(arrays, low, high, **options)
 
 
+def seal(
+    arrays: Arrays,
+    min_timestamp_ms: int,
+    max_timestamp_ms: int,
+    *,
+    priority: int = 2,
+    compression: str = "none",
+    producer_id: int = NO_PRODUCER,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    schema_id: int = 0,
+    transactional: bool = False,
+    control: bool = False,
+    last_offset_delta: int | None = None,
+) -> bytes:
+    """A producer's frame of these columns; the fields that the broker stamps are zero.
+
+    `last_offset_delta` is for frames that lost messages, and so have an offset_delta column.
+    """
+    if not 0 <= priority <= _LOWEST_PRIORITY:
+        raise InvalidRequest(problem=f"priority {priority} is not one of 0 to {_LOWEST_PRIORITY}")
+    if not 0 <= min_timestamp_ms <= max_timestamp_ms <= MAX_TIMESTAMP_MS:
+        raise InvalidRequest(problem="timestamps must be epoch milliseconds within the years 1970 to 9999")
+    columns = sum(arrays)
+    batch = _batch(arrays, columns)
+    message = batch.serialize()
+    if message.size > _MAX_BODY_BYTES:
+        raise FrameTooLarge(size=message.size, limit=_MAX_BODY_BYTES)
+    code = COMPRESSION_CODES.get(compression)
+    if code is None:
+        known = ", ".join(COMPRESSION_CODES)
+        raise InvalidRequest(problem=f"compression {compression!r} is not one of {known}")
+    body = message if code == COMPRESSION_NONE else pa.Codec(compression).compress(message)
+    padding = -body.size % ALIGNMENT
+    attributes = code | padding << PADDING_SHIFT
+    if transactional:
+        attributes |= TRANSACTIONAL
+    if control:
+        attributes |= CONTROL
+    return _joined(
+        FrameHeader(
+            priority=priority,
+            body_crc=0,
+            base_offset=0,
+            leader_epoch=0,
+            header_crc=0,
+            append_time_ms=0,
+            length=body.size + padding,
+            uncompressed_length=message.size,
+            record_count=batch.num_rows,
+            last_offset_delta=batch.num_rows - 1 if last_offset_delta is None else last_offset_delta,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            min_timestamp_ms=min_timestamp_ms,
+            max_timestamp_ms=max_timestamp_ms,
+            schema_id=schema_id,
+            attributes=attributes,
+            columns=columns,
+        ),
+        body,
+        padding,
+    )
+
+
 def _array(column: Column, items: Sequence[Any], count: int) -> pa.Array:
     name = column.field.name
     if len(items) != count:
         raise InvalidRequest(problem=f"there are {count} values and {len(items)} of {name}")
     try:
-        array = pa.array(items, column.field.type)
+        array = list_array(items, column.field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidRequest(problem=f"{name}: {error}") from error
     if isinstance(array, pa.ChunkedArray):
@@ -91,8 +193,8 @@ def _add(arrays: Arrays, column: Column, items: Sequence[Any], count: int) -> No
     if array.null_count == count:
         return
     if column in (DELIVER_AT, EXPIRES_AT):
-        times = array.drop_null().to_numpy()
-        if times.min() < 0 or times.max() > MAX_TIMESTAMP_MS:
+        low, high = _bounds(array)
+        if low < 0 or high > MAX_TIMESTAMP_MS:
             raise InvalidRequest(problem=f"{column.field.name} must be within the years 1970 to 9999")
     arrays[column.bit] = array
 
@@ -102,11 +204,16 @@ def _add_timestamps(arrays: Arrays, timestamps_ms: Sequence[int], count: int) ->
     array = _array(TIMESTAMP, timestamps_ms, count)
     if array.null_count:
         raise InvalidRequest(problem="timestamp: every message needs one")
-    times = array.to_numpy()
-    low, high = int(times.min()), int(times.max())
+    low, high = _bounds(array)
     if low != high:
         arrays[TIMESTAMP.bit] = array
     return low, high
+
+
+def _bounds(array: pa.Array) -> tuple[int, int]:
+    """The least and the greatest; nulls do not count."""
+    found = pc.min_max(array)
+    return found["min"].as_py(), found["max"].as_py()
 
 
 def _add_headers(arrays: Arrays, headers: Sequence[Mapping[str, bytes] | None], count: int) -> None:
@@ -118,11 +225,109 @@ def _add_headers(arrays: Arrays, headers: Sequence[Mapping[str, bytes] | None], 
     ends = np.zeros(count + 1, np.int32)
     np.cumsum([len(row) for row in rows], out=ends[1:])
     try:
-        names = pa.array(list(chain.from_iterable(rows)), HEADERS_TYPE.key_type)
-        contents = pa.array(list(chain.from_iterable(row.values() for row in rows)), HEADERS_TYPE.item_type)
-        column = pa.MapArray.from_arrays(ends, names, contents)
+        names = list_array(list(chain.from_iterable(rows)), HEADERS_TYPE.key_type)
+        contents = list_array(list(chain.from_iterable(row.values() for row in rows)), HEADERS_TYPE.item_type)
+        column = pa.MapArray.from_arrays(number_array(ends), names, contents)
     except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
         raise InvalidRequest(problem=f"headers: {error}") from error
     if names.null_count or contents.null_count:
         raise InvalidRequest(problem="headers: neither a name nor a value may be None")
     arrays[HEADERS.bit] = column
+
+
+def _batch(arrays: Arrays, columns: int) -> pa.RecordBatch:
+    layout = layout_for(columns)
+    try:
+        return pa.RecordBatch.from_arrays([arrays[column.bit] for column in layout.columns], schema=layout.schema)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidRequest(problem=f"the columns do not fit together ({error})") from error
+
+
+def _joined(header: FrameHeader, body: pa.Buffer, padding: int) -> bytes:
+    try:
+        packed = pack_header(header)
+    except struct.error as error:
+        raise InvalidRequest(problem=f"a number does not fit its field in the frame header ({error})") from error
+    stored = memoryview(body) if not padding else b"".join((body, bytes(padding)))
+    _CRC.pack_into(packed, _CRC_POSITION, body_crc(packed, stored))
+    return b"".join((packed, stored))
+
+
+def list_array(items: Sequence[Any], kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """What `pa.array(items, kind)` returns or raises, for columns of bytes, strings and 64-bit numbers.
+
+    `pa.array` imports pandas (see `arrow_arrays`). It is somewhat faster with lists, so it is used where pandas is
+    loaded already or not installed.
+    """
+    if not _would_import_pandas() or type(items) not in (list, tuple):
+        return pa.array(items, kind)
+    if pa.types.is_int64(kind):
+        built = _integers(items)
+    elif pa.types.is_string(kind):
+        built = _strings(items)
+    else:
+        built = _binaries(items, kind)
+    return pa.array(items, kind) if built is None else built
+
+
+def headers_array(rows: Sequence[Mapping[str, bytes] | None]) -> pa.Array:
+    """A map per message; null where there is None."""
+    ends = np.zeros(len(rows) + 1, np.int32)
+    np.cumsum([len(row) if row else 0 for row in rows], out=ends[1:])
+    given = [row for row in rows if row]
+    names = list_array(list(chain.from_iterable(given)), HEADERS_TYPE.key_type)
+    contents = list_array(list(chain.from_iterable(row.values() for row in given)), HEADERS_TYPE.item_type)
+    pairs = pa.StructArray.from_arrays([names, contents], fields=[HEADERS_TYPE.key_field, HEADERS_TYPE.item_field])
+    validity, null_count = _validity(rows)
+    return pa.Array.from_buffers(
+        HEADERS_TYPE, len(rows), [validity, pa.py_buffer(ends)], null_count, children=[pairs]
+    )
+
+
+def _would_import_pandas() -> bool:
+    return _HAS_PANDAS and "pandas" not in sys.modules
+
+
+def _binaries(items: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
+    """None when something else than bytes is among them."""
+    present, validity, null_count = items, None, 0
+    try:
+        data = b"".join(present)
+    except TypeError:
+        present = [b"" if item is None else item for item in items]
+        validity, null_count = _validity(items)
+        try:
+            data = b"".join(present)
+        except TypeError:
+            return None
+    ends = np.zeros(len(items) + 1, np.int64)
+    np.fromiter(map(len, present), np.int64, len(items)).cumsum(out=ends[1:])
+    if ends[-1] != len(data) or len(data) > _MAX_COLUMN_BYTES:
+        return None
+    buffers = [validity, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, len(items), buffers, null_count)
+
+
+def _strings(items: Sequence[Any]) -> pa.Array | None:
+    if all(type(item) is str for item in items):
+        return _binaries([item.encode() for item in items], pa.string())
+    return None
+
+
+def _integers(items: Sequence[Any]) -> pa.Array | None:
+    """None when something else than whole numbers of 64 bits is among them."""
+    if not all(item is None or type(item) is int for item in items):
+        return None
+    validity, null_count = _validity(items)
+    try:
+        numbers = array("q", [0 if item is None else item for item in items] if null_count else items)
+    except OverflowError:
+        return None
+    return pa.Array.from_buffers(pa.int64(), len(items), [validity, pa.py_buffer(numbers)], null_count)
+
+
+def _validity(items: Sequence[Any]) -> tuple[pa.Buffer | None, int]:
+    """The bitmap of what is not None, which is left out when that is everything; and the number of Nones."""
+    present = np.fromiter((item is not None for item in items), np.bool_, len(items))
+    null_count = len(items) - int(present.sum())
+    return (bitmap(present) if null_count else None), null_count

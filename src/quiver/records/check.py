@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from quiver.model.errors import FrameTooLarge, InvalidFrame, InvalidRequest, MessageTooLarge
 from quiver.model.limits import Limits
+from quiver.records.arrow_arrays import to_numbers
 from quiver.records.body import check_readable, open_body
 from quiver.records.columns import (
     DELIVER_AT,
@@ -103,14 +104,14 @@ def _check_keys(batch: pa.RecordBatch, header: FrameHeader, layout: Layout) -> N
 def _check_times(batch: pa.RecordBatch, header: FrameHeader, layout: Layout) -> None:
     low, high = header.min_timestamp_ms, header.max_timestamp_ms
     if header.columns & TIMESTAMP.bit:
-        times = batch.column(layout.place(TIMESTAMP)).to_numpy()
+        times = to_numbers(batch.column(layout.place(TIMESTAMP)))
         if times.min() != low or times.max() != high:
             raise InvalidFrame(problem="min and max timestamp are not those of the messages")
     elif low != high:
         raise InvalidFrame(problem="without a timestamp column, min and max timestamp must be the same")
     for column in (DELIVER_AT, EXPIRES_AT):
         if header.columns & column.bit:
-            times = batch.column(layout.place(column)).drop_null().to_numpy()
+            times = to_numbers(batch.column(layout.place(column)).drop_null())
             if len(times) and (times.min() < 0 or times.max() > MAX_TIMESTAMP_MS):
                 raise InvalidFrame(problem=f"{column.field.name} is not within the years 1970 to 9999")
 

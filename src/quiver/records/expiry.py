@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from quiver.records.arrow_arrays import number_scalar, to_numbers
 from quiver.records.columns import EXPIRES_AT
 from quiver.records.header import COLUMN_EXPIRES_AT, FrameHeader
 from quiver.records.read import OpenFrame
@@ -24,7 +25,7 @@ def past_rows(frame: OpenFrame, now_ms: int, ttl_ms: int | None) -> Past | None:
     own = frame.column(EXPIRES_AT)
     if own is None:
         return np.full(len(frame), True) if in_general else None
-    past: Past = own.fill_null(now_ms if in_general else now_ms + 1).to_numpy() <= now_ms
+    past: Past = to_numbers(own.fill_null(number_scalar(now_ms if in_general else now_ms + 1))) <= now_ms
     return past if past.any() else None
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from quiver.model.errors import InvalidFrame
 from quiver.model.limits import Limits
+from quiver.records.arrow_arrays import number_array, to_numbers
 from quiver.records.body import check_readable, open_body
 from quiver.records.columns import (
     DELIVER_AT,
@@ -102,13 +103,13 @@ class OpenFrame:
         header = self.header
         count = header.record_count
         deltas = self.column(OFFSET_DELTA)
-        steps = np.arange(count) if deltas is None else deltas.to_numpy()
+        steps = np.arange(count) if deltas is None else to_numbers(deltas)
         times = self.column(TIMESTAMP)
         if times is None:
-            times = pa.array(np.full(count, header.min_timestamp_ms, np.int64))
+            times = number_array(np.full(count, header.min_timestamp_ms, np.int64))
         return pa.RecordBatch.from_arrays(
             [
-                pa.array(steps + np.int64(header.base_offset)),
+                number_array(steps + np.int64(header.base_offset)),
                 times,
                 self._column_or_nulls(KEY),
                 self.column(VALUE),

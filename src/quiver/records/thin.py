@@ -4,13 +4,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quiver.records.columns import DELIVER_AT, EXPIRES_AT, ID, KEY, OFFSET_DELTA, TIMESTAMP, layout_for
-from quiver.records.compression import CODES
-from quiver.records.header import FrameHeader, StampedFrame, stamp, unpack_header
-from quiver.records.seal import Arrays, seal
+from quiver.records.arrow_arrays import mask_array, number_array, to_numbers
+from quiver.records.build import seal
+from quiver.records.columns import DELIVER_AT, EXPIRES_AT, ID, KEY, OFFSET_DELTA, TIMESTAMP, Arrays, layout_for
+from quiver.records.header import COMPRESSION_NAMES, FrameHeader, StampedFrame, stamp, unpack_header
 
 Deltas = npt.NDArray[np.int32]
-_NAMES = {code: name for name, code in CODES.items()}
 _SEQUENCES = 2**31
 _LEFT_OUT_WHEN_EMPTY = (KEY, DELIVER_AT, EXPIRES_AT, ID)
 
@@ -19,7 +18,7 @@ def offset_deltas(header: FrameHeader, batch: pa.RecordBatch) -> Deltas:
     """How far each message lies behind the frame's base offset."""
     if not header.columns & OFFSET_DELTA.bit:
         return np.arange(header.record_count, dtype=np.int32)
-    deltas: Deltas = batch.column(layout_for(header.columns).place(OFFSET_DELTA)).to_numpy()
+    deltas: Deltas = to_numbers(batch.column(layout_for(header.columns).place(OFFSET_DELTA)))
     return deltas
 
 
@@ -33,7 +32,7 @@ def thin_frame(
     written down take room, so a frame near `max_bytes` may become two.
     """
     deltas = offset_deltas(header, batch)[kept]
-    rows = batch.filter(pa.array(kept))
+    rows = batch.filter(mask_array(kept))
     return _frames(header, rows, deltas, first=0, last=header.last_offset_delta, max_bytes=max_bytes)
 
 
@@ -61,10 +60,10 @@ def _frames(
 
 def _sealed(header: FrameHeader, rows: pa.RecordBatch, deltas: Deltas, *, first: int, last: int) -> bytes:
     arrays = _arrays(header, rows)
-    arrays[OFFSET_DELTA.bit] = pa.array(deltas)
+    arrays[OFFSET_DELTA.bit] = number_array(deltas)
     low, high = header.min_timestamp_ms, header.max_timestamp_ms
     if TIMESTAMP.bit in arrays:
-        times = arrays[TIMESTAMP.bit].to_numpy()
+        times = to_numbers(arrays[TIMESTAMP.bit])
         low, high = int(times.min()), int(times.max())
         if low == high:
             del arrays[TIMESTAMP.bit]
@@ -85,7 +84,7 @@ def _sealed(header: FrameHeader, rows: pa.RecordBatch, deltas: Deltas, *, first:
         )
 
     if header.compression:
-        return sealed(_NAMES[header.compression])
+        return sealed(COMPRESSION_NAMES[header.compression])
     frame = sealed("zstd")
     return frame if unpack_header(frame).length < unpack_header(frame).uncompressed_length else sealed("none")
 

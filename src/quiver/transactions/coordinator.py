@@ -6,7 +6,7 @@ the broker to carry out.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 
 from quiver.model.errors import InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound
@@ -17,7 +17,7 @@ from quiver.records.header import COLUMN_DELIVER_AT, FrameHeader
 from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SteadyClock
-from quiver.topics.producer_ids import ProducerIds
+from quiver.topics.catalogue import ProducerIds
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
     CODEC,
@@ -81,7 +81,9 @@ class Coordinator:
     async def close(self) -> None:
         self._closing = True
         if self._completed:
-            await self.journaled.append(Completed(self._completed))
+            # Not written, on a full disk say, they are applied again at the next start, which changes nothing.
+            with suppress(QuiverError):
+                await self.journaled.append(Completed(self._completed))
         await self.journaled.close()
 
     @asynccontextmanager
@@ -309,7 +311,11 @@ class Coordinator:
         """Notes what is completed, forgets producers that were not used for days, takes a snapshot if one is due."""
         if self._completed:
             completed, self._completed = self._completed, []
-            await self._append(Completed(completed))
+            try:
+                await self._append(Completed(completed))
+            except BaseException:
+                self._completed += completed
+                raise
         now_ms = self._steady_clock.earlier_ms()
         silent = self.state.silent_since(now_ms - _NAMED_KEPT_MS, named=True)
         silent += self.state.silent_since(now_ms - _UNNAMED_KEPT_MS, named=False)

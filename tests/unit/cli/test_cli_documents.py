@@ -45,6 +45,24 @@ def test_every_documented_command_is_understood(line: str) -> None:
     assert parse(words[1:])
 
 
+def all_commands() -> list[str]:
+    """Every command that can be run, without `quiver`: `serve`, `topic create`, ..."""
+    return [" ".join(words) for words in _commands_below(get_command(main.app), ())]
+
+
+def _commands_below(command: Any, words: tuple[str, ...]) -> list[tuple[str, ...]]:
+    if not hasattr(command, "list_commands"):
+        return [words]
+    context = command.make_context("quiver", [], resilient_parsing=True)
+    found = [(name, command.get_command(context, name)) for name in command.list_commands(context)]
+    return [below for name, child in found for below in _commands_below(child, (*words, name))]
+
+
+@pytest.mark.parametrize("command", all_commands())
+def test_every_command_is_documented(command: str) -> None:
+    assert any(f"quiver {command} " in f"{line} " for line in documented_commands())
+
+
 def test_the_documented_settings_are_all_there_are_with_their_defaults() -> None:
     of_the_broker = CONFIGURATION_TEXT.partition("## Defaults of topics")[0]
     rows = re.findall(r"^\| `(\w+)` \| (.+?) \| ", of_the_broker, re.MULTILINE)

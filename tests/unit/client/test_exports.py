@@ -24,6 +24,32 @@ def test_importing_quiver_loads_nothing_heavy():
     assert found.stdout.strip() == ""
 
 
+@pytest.mark.parametrize(("used", "other"), [("Client", "_async"), ("AsyncClient", "_sync"), ("connect", "_async")])
+def test_using_one_sdk_does_not_load_the_other(used, other):
+    if used == "connect":
+        program = "import quiver; quiver.connect('localhost:1', lazy=True)"
+    else:
+        program = f"import quiver; quiver.{used}"
+    assert f"quiver.client.{other}.client" not in _modules_after(program)
+
+
+def test_a_command_loads_the_synchronous_sdk_only():
+    program = "from quiver.cli.main import run; run(['topic', 'list', '-a', 'localhost:1'])"
+    loaded = _modules_after(program)
+    assert "quiver.client._sync.client" in loaded
+    assert not [name for name in loaded if name.startswith("quiver.client._async")]
+
+
+def _modules_after(program: str) -> set[str]:
+    found = subprocess.run(
+        [sys.executable, "-c", f"{program}\nimport sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(found.stdout.split())
+
+
 def test_every_name_is_there():
     for name in quiver.__all__:
         assert getattr(quiver, name) is not None

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from quiver.gateways.http import HttpGateway
-from quiver.gateways.http.connection import MAX_HEAD_BYTES, BoundedConnection
+from quiver.gateways.http.connection import BoundedConnection
 from quiver.gateways.http.settings import HttpSettings
-from quiver.model.limits import KIB, MIB, Limits
+from quiver.model.limits import HTTP_HEAD_BYTES, KIB, MIB, Limits
 from quiver.model.message import NewMessage
 from quiver.system.memory_budget import MemoryBudget
 from unit.gateways.fake_broker import FakeBroker
@@ -114,7 +114,7 @@ async def test_a_head_without_end_is_refused(gateway):
     client = await Client.connect(gateway.port)
     await client.send(b"GET /health HTTP/1.1\r\nhost: localhost\r\n")
     with contextlib.suppress(ConnectionError):
-        for _ in range(2 * MAX_HEAD_BYTES // 1000):
+        for _ in range(2 * HTTP_HEAD_BYTES // 1000):
             await client.send(b"x-header: " + b"y" * 1000 + b"\r\n")
             await asyncio.sleep(0)
     assert await client.closed()

@@ -7,6 +7,7 @@ import pytest
 
 from quiver.model.errors import LeaseLost, TopicExists, TopicNotFound
 from quiver.system.randomness import seeded
+from quiver.testing.simulation.clock import EPOCH_MS, SimulatedClock
 from quiver.testing.simulation.history import Event, History
 from quiver.testing.simulation.workloads.bank import BankWorkload
 from quiver.testing.simulation.workloads.catalogue import CatalogueWorkload
@@ -49,23 +50,70 @@ def test_log(history: History) -> None:
 
 
 def test_queue(history: History) -> None:
-    queue = QueueWorkload(history, seeded("1"), "fsync")
+    queue = QueueWorkload(history, seeded("1"), "fsync", SimulatedClock(history._world))
     queue._keys = {"a": (0, 0, "k")}
     assert "a is lost in plain" in found(queue)
     for group in ("plain", "keyed"):
-        done(history, "deliver", value="a", group=group, attempt=1)
-        done(history, "ack", value="a", group=group, attempt=1).ended = 1.0
+        done(history, "deliver", value="a", group=group, attempt=1, lease=7)
+        done(history, "ack", value="a", group=group, attempt=1, lease=7).ended = 1.0
     assert not found(queue)
     queue._dead_letters["plain", "a"] = ["rejected"]
     assert "was acked in plain and is a dead letter" in found(queue)
     assert "that nobody rejected" in found(queue)
     queue._dead_letters.clear()
-    done(history, "deliver", value="a", group="plain", attempt=2).began = 2.0
-    assert "was acked in plain and delivered again" in found(queue)
+    done(history, "deliver", value="a", group="plain", attempt=6, lease=6)
+    assert "more than 5 times" in found(queue)
+    assert "delivered again" not in found(queue), "that lease was given before"
+    done(history, "deliver", value="a", group="plain", attempt=1, lease=8)
+    assert "was settled in plain (ack) and delivered again" in found(queue)
+
+
+def test_a_repeat_that_finds_its_message_settled_by_another_consumer(history: History) -> None:
+    queue = QueueWorkload(history, seeded("1"), "fsync", SimulatedClock(history._world))
+    queue._keys = {"a": (0, 0, "k")}
+    queue._dead_letters["keyed", "a"] = ["max_attempts"]
+    history.fault("power cut")
+    done(history, "reject", value="a", group="plain", attempt=1, lease=7).ended = 3.0
+    assert "was rejected in plain and is no dead letter" in found(queue)
+    done(history, "deliver", value="a", group="plain", attempt=1, lease=8).began = 1.0
+    other = done(history, "ack", value="a", group="plain", attempt=1, lease=8)
+    other.began = other.ended = 2.0
+    assert not found(queue)
+    done(history, "deliver", value="a", group="plain", attempt=2, lease=9)
+    assert "was settled in plain (ack) and delivered again" in found(queue)
+
+
+def test_an_ack_that_finds_a_dead_letter(history: History) -> None:
+    queue = QueueWorkload(history, seeded("1"), "fsync", SimulatedClock(history._world))
+    queue._keys = {"a": (0, 0, "k")}
+    ack = done(history, "ack", value="a", group="plain", attempt=5, lease=7)
+    queue._dead_letters["plain", "a"] = queue._dead_letters["keyed", "a"] = ["max_attempts"]
+    assert "was acked in plain and is a dead letter" in found(queue)
+    history.fault("connection cut")
+    ack.ended = 20.0
+    assert not found(queue), "its lease has ended before it was sent again"
+
+
+def test_time_to_live(history: History) -> None:
+    clock = SimulatedClock(history._world)
+    queue = QueueWorkload(history, seeded("1"), "fsync", clock)
+    publish = done(history, "publish", value="a", ttl=5)
+    queue._keys = {"a": (0, 0, "k")}
+    for group in ("plain", "keyed"):
+        queue._dead_letters[group, "a"] = ["expired"]
+    queue._expired = {("plain", "a"): EPOCH_MS + 5_000}
+    assert not found(queue)
+    queue._expired = {("plain", "a"): EPOCH_MS + 4_000}
+    assert "a has expired in plain 1000 ms early" in found(queue)
+    history._world.now = 1.0
+    clock.step(2_000)
+    assert not found(queue), "the clock was ahead when it expired, and may not have been afterwards"
+    publish.details["ttl"] = None
+    assert "without a time to live" in found(queue)
 
 
 def test_order_of_keys(history: History) -> None:
-    queue = QueueWorkload(history, seeded("1"), "fsync")
+    queue = QueueWorkload(history, seeded("1"), "fsync", SimulatedClock(history._world))
     queue._keys = {"a": (0, 0, "k"), "b": (0, 1, "k")}
     queue._dead_letters["plain", "a"] = queue._dead_letters["plain", "b"] = ["max_attempts"]
     queue._dead_letters["keyed", "b"] = ["max_attempts"]
@@ -78,12 +126,22 @@ def test_order_of_keys(history: History) -> None:
 
 
 def test_delays(history: History) -> None:
-    delays = DelayWorkload(history, seeded("1"), "fsync", steps_clocks=False)
+    clock = SimulatedClock(history._world)
+    delays = DelayWorkload(history, seeded("1"), "fsync", clock)
     done(history, "publish", value="a", delay=5.0)
     assert "is lost" in found(delays)
     delays._stored["a"] = [(0, 0)]
     seen = done(history, "deliver", value="a")
     assert "before its time" in found(delays)
+    clock.step(5_000)
+    assert not found(delays), "the broker's clock says that it is time"
+    clock.step(4_000)
+    seen.began = 1.0
+    assert not found(delays), "it was ahead when the message was published"
+    clock._steps = [(0.0, 4_000)]
+    seen.began = 0.9
+    assert "0.100 s before its time" in found(delays)
+    clock._steps = [(0.0, 0)]
     seen.began = 5.0
     assert not found(delays)
     done(history, "cancel", value="a")
@@ -101,6 +159,12 @@ def test_bank(history: History) -> None:
     assert not found(bank)
     transfer.outcome = "refused"
     assert "was aborted and is there" in found(bank)
+    done(history, "work", transfer="t").ended = 1.0
+    again = done(history, "work", transfer="t")
+    again.began = 0.5
+    assert "came again" not in found(bank)
+    again.began = 2.0
+    assert "t came again after it was committed" in found(bank)
     bank._asked = ["r"]
     assert "r was never carried out" in found(bank)
 
@@ -113,6 +177,7 @@ def test_group(history: History) -> None:
     group = GroupWorkload(history, seeded("1"), "fsync")
     group._stored = {"a": (0, 0)}
     assert "never read" in found(group)
+    done(history, "assign", partition=0, member="m")
     done(history, "read", value="a", partition=0, offset=0, member="m")
     done(history, "commit", partition=0, offset=0, member="m")
     look = done(history, "look", result=_look([("t", 0)]), committed={0: 1})
@@ -123,7 +188,33 @@ def test_group(history: History) -> None:
     look.result = _look([("t", 0)], [("t", 0)])
     assert "two owners" in found(group)
     done(history, "read", value="a", partition=0, offset=0, member="m")
-    assert "came after offset 0" in found(group)
+    assert "a came again" in found(group)
+
+
+def test_members_of_a_group(history: History) -> None:
+    group = GroupWorkload(history, seeded("1"), "fsync")
+    group._auto_commit = False
+    group._stored = {"a": (0, 0), "b": (0, 1), "c": (0, 5)}
+    for value, offset in (("a", 0), ("b", 1), ("c", 5)):
+        if not offset:
+            done(history, "assign", partition=0, member="m")
+        done(history, "read", value=value, partition=0, offset=offset, member="m")
+    assert not found(group)
+    done(history, "read", value="c", partition=0, offset=5, member="n")
+    assert "that does not have its partition" in found(group)
+    history.events.pop()
+    done(history, "assign", partition=0, member="n").began = 2.0
+    first = done(history, "read", value="b", partition=0, offset=1, member="n")
+    first.began = 3.0
+    assert "b came before offset 0" in found(group), "nothing is committed"
+    committed = done(history, "commit", partition=0, offset=0, member="n")
+    committed.ended = 1.0
+    history.events.insert(0, history.events.pop())
+    assert not found(group)
+    committed.details["offset"] = 1
+    assert "b came again: 2 was reached or committed" in found(group)
+    done(history, "commit", partition=0, offset=5, member="m")
+    assert "m has committed partition 0, which n has" in found(group)
 
 
 def test_catalogue(history: History) -> None:

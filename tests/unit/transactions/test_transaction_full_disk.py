@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.unit.transactions.test_transaction_chaos import JOBS, Run
 
-from quiver.model.errors import ProducerFenced, TransactionConflict
+from quiver.model.errors import DiskFull, ProducerFenced, TransactionConflict
 from quiver.model.message import NewMessage
 from quiver.model.receive import ReceiveRequest
 from quiver.model.transaction import LeasedAcks, ProducerKey
@@ -70,4 +70,34 @@ async def test_what_was_open_takes_nothing_more_and_is_aborted_when_there_is_roo
     partition = run.broker._partitions.get(run.broker.topic("a").id, 0)
     assert not partition.tables.transactions.open
     assert not await run.committed_values()
+    await run.broker.stop()
+
+
+async def test_what_is_completed_is_noted_when_there_is_room() -> None:
+    run = Run(0)
+    key = await begun(run)
+    coordinator = run.broker.transactions._coordinator
+    await run.broker.transactions.commit([key])
+    await run.broker.transactions._applier.flush()
+    assert coordinator.state.unfinished
+    run.storage.is_full = True
+    with pytest.raises(DiskFull):
+        await coordinator.keep_up()
+    run.storage.is_full = False
+    await coordinator.keep_up()
+    assert not coordinator.state.unfinished
+    await run.broker.stop()
+
+
+async def test_the_broker_stops_although_the_journal_takes_nothing_more() -> None:
+    run = Run(0)
+    key = await begun(run)
+    await run.broker.transactions.commit([key])
+    await run.broker.transactions._applier.flush()
+    assert run.broker.transactions._coordinator._completed
+    run.storage.full_logs, run.storage.is_full = "transactions", True
+    await run.broker.stop()
+    run.storage.is_full = False
+    await run.start()
+    assert set(await run.committed_values()) == {b"1"}
     await run.broker.stop()

@@ -137,7 +137,7 @@ def delete(
 ) -> None:
     """Delete groups without members, and their positions. Asks first when run from a terminal."""
     if not yes and sys.stdin.isatty() and sys.stdout.isatty():
-        typer.confirm(f"Delete {', '.join(groups)} and where they are in their topics?", abort=True)
+        typer.confirm(f"Delete {', '.join(groups)} and their positions?", abort=True)
     deleted: list[dict[str, Any]] = []
     try:
         with connect(address) as q:
@@ -154,7 +154,7 @@ def _columns(output: Output) -> Sequence[str]:
 
 
 def _details(group: "GroupDescription") -> dict[str, Any]:
-    """A group in the words of the HTTP answer; times of lag in seconds."""
+    """A group with the fields of the HTTP response; times of lag in seconds."""
     parts = sorted(group.partitions, key=lambda part: (part.topic, part.partition))
     return {
         "id": group.id,
@@ -197,7 +197,7 @@ def _partition(part: "GroupPartition") -> dict[str, Any]:
 
 
 def _member_line(member: Mapping[str, Any]) -> dict[str, Any]:
-    """Short enough for a terminal: which partitions a member has, the other table says."""
+    """Short enough for a terminal; the other table shows the partitions of each member."""
     instance = {"instance": member["instance_id"]} if member["instance_id"] else {}
     return {
         "member": member["id"],

@@ -134,8 +134,9 @@ class Chunk:
     def rows(self) -> Rows:
         """The messages as columns; the chunk is empty afterwards."""
         count = self._sealed_count
+        # A copy, made in one step: the chunk's thread may append a message that is no longer in at any moment.
         rows = Rows.from_lists(
-            self.values if len(self.values) == count else self.values[:count],
+            self.values[:count],
             timestamp_ms=self.timestamp_ms,
             keys=None if self.keys is None else self.keys[:count],
             headers=self._headers,

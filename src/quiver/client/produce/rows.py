@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quiver.model.errors import InvalidRequest, MessageTooLarge
+from quiver.records.arrow_arrays import number_array, to_mask, to_numbers
 from quiver.records.arrow_input import arrow_columns
+from quiver.records.build import headers_array, list_array, seal
 from quiver.records.columns import (
     DELIVER_AT,
     EXPIRES_AT,
     HEADERS,
-    HEADERS_TYPE,
     ID,
     KEY,
     TIMESTAMP,
@@ -23,11 +24,11 @@ from quiver.records.columns import (
 )
 from quiver.records.header import FrameHeader, body_crc, pack_header, unpack_header
 from quiver.records.read import open_frame
-from quiver.records.seal import seal
 from quiver.structures.murmur2 import partitions_for
 
 Sizes = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.int64]
+_NO_KEY = list_array([b""], KEY.field.type)[0]
 _HASHED = (KEY.bit, ID.bit)
 """What partitions are chosen by: the first that a message has."""
 
@@ -58,8 +59,7 @@ class Rows:
         if keys is not None:
             arrays[KEY.bit] = _array(keys, KEY.field.type, "key")
         if headers is not None:
-            pairs = [list(row.items()) if row else None for row in headers]
-            arrays[HEADERS.bit] = _array(pairs, HEADERS_TYPE, "headers")
+            arrays[HEADERS.bit] = _headers([row or None for row in headers])
         if timestamps_ms is not None:
             filled = [timestamp_ms if time is None else time for time in timestamps_ms]
             arrays[TIMESTAMP.bit] = _array(filled, TIMESTAMP.field.type, "timestamp")
@@ -85,7 +85,7 @@ class Rows:
         return cls(arrays, opened.header.min_timestamp_ms)
 
     def delayed_until(self, time_ms: int) -> "Rows":
-        times = pa.array(np.full(len(self), time_ms, np.int64))
+        times = number_array(np.full(len(self), time_ms, np.int64))
         return Rows({**self.arrays, DELIVER_AT.bit: times}, self.timestamp_ms)
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ class Rows:
         return Rows({bit: array.slice(start, stop - start) for bit, array in self.arrays.items()}, self.timestamp_ms)
 
     def take(self, order: Indices) -> "Rows":
-        chosen = pa.array(order)
+        chosen = number_array(order)
         return Rows({bit: array.take(chosen) for bit, array in self.arrays.items()}, self.timestamp_ms)
 
     def partitions(self, count: int, sticky: int) -> npt.NDArray[np.int32]:
@@ -111,8 +111,8 @@ class Rows:
         words = hashed[0] if len(hashed) == 1 else pc.coalesce(*hashed)
         if not words.null_count:
             return partitions_for(words, count)
-        partitions = partitions_for(words.fill_null(b""), count)
-        partitions[words.is_null().to_numpy(zero_copy_only=False)] = sticky
+        partitions = partitions_for(words.fill_null(_NO_KEY), count)
+        partitions[to_mask(words.is_null())] = sticky
         return partitions
 
     def sizes(self) -> Sizes:
@@ -137,7 +137,7 @@ class Rows:
         arrays, low = dict(self.arrays), self.timestamp_ms
         high = low
         if TIMESTAMP.bit in arrays:
-            times = arrays[TIMESTAMP.bit].to_numpy()
+            times = to_numbers(arrays[TIMESTAMP.bit])
             low, high = int(times.min()), int(times.max())
             if low == high:
                 del arrays[TIMESTAMP.bit]
@@ -169,12 +169,19 @@ def _runs(ends: Sizes, max_bytes: int, max_count: int) -> Iterator[tuple[int, in
 
 def _array(items: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array:
     try:
-        array = pa.array(items, kind)
+        array = list_array(items, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidRequest(problem=f"{name}: {error}") from error
     if isinstance(array, pa.ChunkedArray):
         raise InvalidRequest(problem=f"{name}: more than 2 GiB at once")
     return array
+
+
+def _headers(rows: Sequence[Mapping[str, bytes] | None]) -> pa.Array:
+    try:
+        return headers_array(rows)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidRequest(problem=f"headers: {error}") from error
 
 
 def _offsets(array: pa.Array) -> npt.NDArray[np.int32]:

@@ -1,9 +1,11 @@
 """Frames as Arrow batches with the columns that every Quiver reader gives."""
 
+import numpy as np
 import pyarrow as pa
 
 from quiver.client.read.cursor import ReadFrame
 from quiver.model.priority import NAMES
+from quiver.records.arrow_arrays import mask_array, number_array, repeated_text, to_numbers
 from quiver.records.columns import HEADERS_TYPE
 
 _TIME = pa.timestamp("ms", "UTC")
@@ -20,7 +22,7 @@ BATCH_SCHEMA = pa.schema(
     ]
 )
 
-_constants: dict[tuple[str, object], pa.Array] = {}
+_constants: dict[int | str, pa.Array] = {}
 
 
 def arrow_batch(read: ReadFrame) -> pa.RecordBatch:
@@ -30,32 +32,35 @@ def arrow_batch(read: ReadFrame) -> pa.RecordBatch:
     count = plain.num_rows
     batch = pa.RecordBatch.from_arrays(
         [
-            _constant(pa.int32(), read.partition, count),
+            _constant(read.partition, count),
             plain.column("offset"),
             plain.column("timestamp").view(_TIME),
-            pa.repeat(pa.scalar(header.append_time_ms, _TIME), count),
+            number_array(np.full(count, header.append_time_ms, np.int64), _TIME),
             plain.column("key"),
             plain.column("value"),
             plain.column("headers"),
-            _constant(pa.string(), NAMES[header.priority], count),
+            _constant(NAMES[header.priority], count),
         ],
         schema=BATCH_SCHEMA,
     )
     if read.past is not None:
-        return batch.filter(pa.array(read.wanted))
+        return batch.filter(mask_array(read.wanted))
     if header.base_offset >= read.start and header.last_offset < read.stop:
         return batch
-    offsets = plain.column("offset").to_numpy()
+    offsets = to_numbers(plain.column("offset"))
     first, end = (int(place) for place in offsets.searchsorted([read.start, read.stop]))
     return batch.slice(first, end - first)
 
 
-def _constant(kind: pa.DataType, value: object, count: int) -> pa.Array:
+def _constant(value: int | str, count: int) -> pa.Array:
     """A column of one value; slices of one array that is kept, as every frame needs it."""
-    name = (str(kind), value)
-    found = _constants.get(name)
+    found = _constants.get(value)
     if found is None or len(found) < count:
         if len(_constants) > 1000:
             _constants.clear()
-        found = _constants[name] = pa.repeat(pa.scalar(value, kind), max(count, 1024))
+        length = max(count, 1024)
+        found = (
+            number_array(np.full(length, value, np.int32)) if isinstance(value, int) else repeated_text(value, length)
+        )
+        _constants[value] = found
     return found.slice(0, count)

@@ -2,11 +2,13 @@
 
 import sys
 
+import numpy as np
 import pyarrow as pa
 
 from quiver.client.read.arrow_batch import BATCH_SCHEMA, arrow_batch
 from quiver.client.read.cursor import ReadFrame
 from quiver.client.work.held_run import HeldRun
+from quiver.records.arrow_arrays import number_array, repeated_text
 from quiver.records.read import OpenFrame
 
 JOB_SCHEMA = pa.schema(
@@ -23,6 +25,6 @@ def job_arrow(frame: OpenFrame, run: HeldRun) -> pa.RecordBatch:
     """All messages of a run; values are not copied."""
     plain = arrow_batch(ReadFrame(run.partition, frame, 0, sys.maxsize))
     count = plain.num_rows
-    topics = pa.repeat(pa.scalar(run.topic, pa.string()), count)
-    attempts = pa.repeat(pa.scalar(run.attempt, pa.int32()), count)
+    topics = repeated_text(run.topic, count)
+    attempts = number_array(np.full(count, run.attempt, np.int32))
     return pa.RecordBatch.from_arrays([topics, *plain.columns, attempts], schema=JOB_SCHEMA)

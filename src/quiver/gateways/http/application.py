@@ -1,4 +1,4 @@
-"""The ASGI application: routing, errors as objects of the catalogue, and a log line a request."""
+"""The ASGI application: routing, errors as objects of the catalogue, and a log line per request."""
 
 import logging
 from time import perf_counter
@@ -23,7 +23,7 @@ _SLOW_SECONDS = 5.0
 
 
 class Application:
-    """Serves the routes, each also under /v1. Routes are tried in their order: the busiest come first."""
+    """Serves the routes, each also under /v1. Routes are tried in order: the busiest come first."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Application:
             self._write_line(request, status, perf_counter() - started)
 
     def _write_line(self, request: Request, status: int, seconds: float) -> None:
-        """One line a request, at the level that was asked for; what failed or took long is always worth one.
+        """One line per request, at the level that was asked for; failed and slow requests are always logged.
 
         The record is made here because `info` would search the stack for its caller each time.
         """

@@ -1,4 +1,4 @@
-"""gzip and zstd: responds when the client asks for it, request bodies within the size limit."""
+"""gzip and zstd: responses when the client asks for it, request bodies within the size limit."""
 
 import asyncio
 import zlib
@@ -28,7 +28,7 @@ class Compressor(Protocol):
 
 
 def choose_encoding(accept_encoding: bytes | None) -> bytes | None:
-    """b"zstd", b"gzip" or None, by the client's weights; zstd where it likes both the same."""
+    """b"zstd", b"gzip" or None, by the client's weights; zstd where both weigh the same."""
     if not accept_encoding:
         return None
     weights = dict(weighted(accept_encoding))
@@ -59,7 +59,7 @@ async def compress_whole(encoding: bytes, data: bytes) -> bytes:
 async def decompress(
     encoding: bytes, data: bytes, limit: int, hold: Callable[[int], Awaitable[None]] | None = None
 ) -> bytes:
-    """A request body opened, never beyond the limit. `hold` is asked for its memory before that is allocated."""
+    """A request body decompressed, never beyond the limit. `hold` reserves the memory before it is allocated."""
     name = encoding.strip().lower()
     if name in (b"", b"identity"):
         return data

@@ -8,22 +8,17 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from quiver.model.errors import InvalidRequest, Overloaded, QuiverError, SlowClient
-from quiver.model.limits import KIB, MIB
+from quiver.model.limits import CONNECTIONS, HTTP_DISCARDED_BYTES, HTTP_HEAD_BYTES
 from quiver.structures.least_rate import LeastRate
 from quiver.system.memory_budget import MemoryBudget
 
 _log = logging.getLogger("quiver.http")
 
-MAX_HEAD_BYTES = 64 * KIB
-MAX_DISCARDED_BYTES = 256 * MIB
-"""The rest of a body that was refused is read and thrown away up to here, so that the client gets to its response."""
-MAX_CONNECTIONS = 10_000
-
 
 class BoundedConnection(HttpToolsProtocol):
-    """uvicorn's connection with limits of ours; `check` is called about once a second."""
+    """uvicorn's connection with our limits; `check` is called about once a second."""
 
-    max_connections: ClassVar[int] = MAX_CONNECTIONS
+    max_connections: ClassVar[int] = CONNECTIONS
     transport: Any
 
     def __init__(self, *args: Any, budget: MemoryBudget, **kwargs: Any) -> None:
@@ -50,12 +45,12 @@ class BoundedConnection(HttpToolsProtocol):
             self._head_holding.resize(0)
 
     def _check_head(self, more: int) -> None:
-        """Of a head that is not whole yet."""
+        """Counts a head that is not complete yet."""
         self._head_bytes += more
         if self.transport.is_closing():
             return
-        if self._head_bytes > MAX_HEAD_BYTES:
-            self._refuse(InvalidRequest(problem=f"the request line and headers are over {MAX_HEAD_BYTES} bytes"))
+        if self._head_bytes > HTTP_HEAD_BYTES:
+            self._refuse(InvalidRequest(problem=f"the request line and headers are over {HTTP_HEAD_BYTES} bytes"))
             return
         try:
             self._head_holding.take(self._head_bytes - self._head_holding.held_bytes)
@@ -77,7 +72,7 @@ class BoundedConnection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         if self.cycle.response_complete:
             self._discarded_bytes += len(body)
-            if self._discarded_bytes > MAX_DISCARDED_BYTES:
+            if self._discarded_bytes > HTTP_DISCARDED_BYTES:
                 self.transport.abort()
         super().on_body(body)
 

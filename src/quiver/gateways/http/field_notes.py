@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of fields beyond their types. None of it is checked while a body is decoded:
+"""What the OpenAPI document says about fields beyond their types. None of it is checked while a body is decoded:
 handlers do that, with sentences of their own, and null means absent in every request."""
 
 from typing import Any, get_args
@@ -9,7 +9,7 @@ from quiver.model.names import NAME_PATTERN
 from quiver.model.priority import NAMES
 
 NEEDED = "x-needed"
-"""Marks a field without which a request is refused; the document lists it as required instead."""
+"""Marks a field without which a request is refused; the document lists it as required."""
 
 NAME: dict[str, Any] = {"pattern": f"^{NAME_PATTERN}$", "maxLength": 240}
 DURATION: dict[str, Any] = {

@@ -15,7 +15,7 @@ class _Decoder(Protocol):
 
 
 class Media:
-    """Encodes and decodes one form. Decoders are made once a type."""
+    """Encodes and decodes one form. Decoders are made once per type."""
 
     __slots__ = ("_decoders", "_make_decoder", "content_type", "encode", "label", "text_of")
 

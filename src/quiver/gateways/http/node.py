@@ -1,4 +1,4 @@
-"""What a node says of itself."""
+"""What a node says about itself."""
 
 import msgspec
 

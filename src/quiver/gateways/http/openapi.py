@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, from the structs that requests are decoded into and responds encoded from."""
+"""The OpenAPI 3.1 document, from the structs that requests are decoded into and responses encoded from."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a route offers: an operation a method, with the types that its handler and the OpenAPI document share."""
+"""What a route offers: one operation per method, with the types that its handler and the OpenAPI document share."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any

@@ -11,6 +11,7 @@ import msgspec
 from quiver.gateways.http.compression import decompress
 from quiver.gateways.http.media import Media, media_of_request, media_of_response
 from quiver.model.errors import InvalidRequest, RequestTooLarge
+from quiver.model.limits import HTTP_QUERY_FIELDS
 from quiver.model.names import check_name
 from quiver.model.numbers import shown, whole_number
 from quiver.system.memory_budget import MemoryBudget
@@ -20,10 +21,9 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-_MAX_QUERY_FIELDS = 100
 _HIGHEST_PARTITION = 10**9
 _WAIT_SECONDS = 5.0
-"""So long a body waits for memory that others hold; then its client is told to try again."""
+"""How long a body waits for memory that others hold; then its client is told to try again."""
 
 
 def _check_values(fields: Mapping[str, str], kind: Any) -> None:
@@ -40,7 +40,7 @@ def _empty(kind: type[T]) -> T:
 
 
 class ClientGone(Exception):
-    """The client went away while its body was being read; nobody is left to respond."""
+    """The client went away while its body was being read; nobody is left to respond to."""
 
 
 def partition_number(text: str | int) -> int:
@@ -112,7 +112,7 @@ class Request:
         if self.query_string:
             text = self.query_string.decode("latin-1")
             try:
-                fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_QUERY_FIELDS))
+                fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=HTTP_QUERY_FIELDS))
             except ValueError as error:
                 raise InvalidRequest(problem=f"the query string cannot be read: {error}") from None
         if "" in fields.values():
@@ -171,12 +171,12 @@ class Request:
         self._holding.take(size)
 
     async def client_gone(self) -> None:
-        """Returns when the client has gone away; for responses that are long in coming. The body was read before."""
+        """Returns when the client has gone away; for responses that take long. Read the body first."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
     def hold(self, size: int) -> None:
-        """Counts memory that this request needs until it is answered; Overloaded when there is no room for it."""
+        """Counts memory that this request needs until its response is sent; Overloaded when there is no room."""
         self._holding.take(size)
 
     def check_room(self) -> None:

@@ -15,7 +15,7 @@ _VARY = (b"vary", b"accept, accept-encoding")
 
 
 class Response:
-    """An object to be encoded as the client likes, or, with a content type, bytes that are sent as they are."""
+    """An object to be encoded as the client asked, or, with a content type, bytes that are sent as they are."""
 
     __slots__ = ("body", "content_type", "headers", "status")
 

@@ -1,1 +1,1 @@
-"""The native protocol over sockets: sans-IO packets from quiver.protocol in front, the broker behind."""
+"""The native protocol over sockets: from packets (quiver.protocol) to calls of the broker and back."""

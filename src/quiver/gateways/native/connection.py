@@ -1,4 +1,4 @@
-"""One client's socket: bytes in, as fast as its requests are answered, until either side ends it."""
+"""One client's socket: reads requests as fast as they are carried out, until either side closes it."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ _NO_BUFFER = memoryview(b"")
 
 
 def _uncleared(size: int) -> memoryview:
-    """Memory that the kernel hands out page by page as bytes arrive, so that a mere length field costs none."""
+    """Memory that the kernel provides page by page as bytes arrive, so that a length field alone costs none."""
     return np.empty(size, np.uint8).data
 
 
@@ -99,9 +99,7 @@ class Connection:
             self._refuse(ProtocolError(problem=f"no handshake within {handshake:g} s"))
         elif self._is_slow(self._sending, now, self._bytes_received, due=self._reading and self._is_within_packet):
             self._counts.clients_stalled += 1
-            logger.warning(
-                "%s is to be disconnected: it sent a request more slowly than %s", self._peer, self._least_rate
-            )
+            logger.warning("disconnecting %s: it sent a request more slowly than %s", self._peer, self._least_rate)
             self._refuse(SlowClient(what="a request", rate=self._least_rate))
 
     @property
@@ -166,7 +164,7 @@ class Connection:
 
     @property
     def _memory_bytes(self) -> int:
-        """What has arrived, what is in flight, and responds that the client has not taken."""
+        """What has arrived, what is in flight, and responses that the client has not read."""
         size = self._reader.held_bytes + self._session.in_flight_bytes + self._outbox.memory_bytes
         for packet in self._received:
             size += len(packet.message_bytes) + len(packet.payload)
@@ -204,7 +202,7 @@ class Connection:
         )
 
     def _on_room(self) -> None:
-        """A request was answered or a response was sent: goes on with what had to wait for it."""
+        """A request was carried out or a response was sent: continues with what had to wait for it."""
         self._session.forget_sent()
         self._holding.resize(self._memory_bytes)
         if self._closed or self._lingering:

@@ -1,4 +1,4 @@
-"""The native port: listens, accepts, watches over its connections."""
+"""The native port: listens, accepts, and checks the deadlines of its connections."""
 
 import asyncio
 import errno
@@ -89,7 +89,7 @@ class NativeGateway:
                 await asyncio.wait_for(self._all_closed.wait(), grace)
             except TimeoutError:
                 for connection in list(self._connections):
-                    connection.abort("the broker stops")
+                    connection.abort("the broker is stopping")
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -107,7 +107,7 @@ class NativeGateway:
             except OSError as error:
                 if error.errno not in _OUT_OF_RESOURCES:
                     raise
-                logger.warning("no connection can be accepted for a moment: %s", error.strerror)
+                logger.warning("cannot accept connections for a moment: %s", error.strerror)
                 loop = asyncio.get_running_loop()
                 loop.remove_reader(listener.fileno())
                 loop.call_later(_ACCEPT_PAUSE_SECONDS, self._accept_from, listener)
@@ -143,7 +143,7 @@ class NativeGateway:
 
 
 def _tune(sock: socket.socket) -> None:
-    """Responses leave at once, and a peer that vanished without a word is noticed."""
+    """Responses are sent at once, and a peer that disappears without closing is noticed."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):

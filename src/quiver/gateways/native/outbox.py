@@ -21,9 +21,9 @@ _NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class Outbox:
-    """Sends in the order of `put`, from one task. Owns the slices put into it and releases each once, come what may.
+    """Sends in the order of `put`, from one task. Owns the slices put into it and releases each exactly once.
 
-    `on_sent` is called after bytes have left, `on_broken` when no more can. Responses that become ready in one
+    `on_sent` is called after bytes were sent, `on_broken` when no more can be. Responses that become ready in one
     turn of the loop leave in one system call.
     """
 
@@ -48,7 +48,7 @@ class Outbox:
         self.memory_bytes = 0
         """What of it is in memory, and not a slice of a file."""
         self.put_total = self.sent_total = 0
-        """Bytes since the beginning: what was put at a time has left when as many are sent."""
+        """Bytes since the beginning: what was put when `put_total` was n has left when `sent_total` reaches n."""
         self.is_blocked = False
         """The socket took nothing at the last try although there is something to send."""
         self._task = self._loop.create_task(self._run())

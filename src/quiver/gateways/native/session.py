@@ -1,4 +1,4 @@
-"""The requests of one client: begun in the order received, answered as they are ready."""
+"""The requests of one client: begun in the order received, each response sent when it is ready."""
 
 import asyncio
 import logging
@@ -50,11 +50,11 @@ class Session:
         self._waits: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._wait_end: QuiverError | None = None
         self._consumer = f"{peer}/{context.counts.connections_total}"
-        """Receives for whoever has no name of its own."""
+        """The name of consumers that have none."""
         self._unsent: deque[tuple[int, list[Lease]]] = deque()
-        """Leases on their way, by the number of bytes that are sent once they have left."""
+        """Leases in responses, each with the number of bytes that are sent when its response has left."""
         self._members: set[tuple[str, str]] = set()
-        """Members of stream groups, by group and id, that were heard here."""
+        """Members of stream groups, by group and id, that sent something here."""
         self.greeted = False
         self.in_flight = 0
         self.in_flight_bytes = 0
@@ -62,7 +62,7 @@ class Session:
     def begin(self, packet: Packet) -> None:
         """Begins a request; its frame, if any, is in the partition's queue on return.
 
-        Errors become responses, except before the handshake is done: then they are raised and the client must go.
+        Errors become responses, except before the handshake: then they are raised and the client is disconnected.
         """
         self._counts.requests += 1
         try:
@@ -101,14 +101,14 @@ class Session:
             self._unsent.popleft()
 
     def give_back_unsent(self) -> None:
-        """The connection is gone: leases that it has not taken are to be had again."""
+        """The connection is gone: leases that it has not sent become available again."""
         self.forget_sent()
         for _, leases in self._unsent:
             self._broker.queues.give_back_later(leases)
         self._unsent.clear()
 
     def members_lost(self) -> None:
-        """The connection is gone: members that were heard here may be, too."""
+        """The connection is gone: its members may be gone, too."""
         members = self._broker.streams.members
         while self._members:
             group, member_id = self._members.pop()
@@ -160,7 +160,7 @@ class Session:
             self.fail(wanted, error)
         else:
             self._counts.failures += 1
-            logger.info("a frame from %s that wants no response is lost: %s", self._peer, error)
+            logger.info("a frame from %s with acks=none was not stored: %s", self._peer, error)
 
     def _start(self, correlation: int, request: Request, size: int) -> None:
         self.in_flight += 1
@@ -220,7 +220,7 @@ class Session:
         self._unsent.append((self._outbox.put_total, leases))
 
     def _response(self, correlation: int, message: Message, slices: tuple[FrameSlice, ...] = ()) -> None:
-        """Every request is answered: what cannot be encoded becomes a failure that can."""
+        """Every request gets a response: one that cannot be encoded becomes a failure."""
         try:
             packet = encode_packet(correlation, message, sum(part.length for part in slices))
         except Exception:

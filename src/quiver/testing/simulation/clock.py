@@ -12,6 +12,8 @@ class SimulatedClock:
     def __init__(self, world: World) -> None:
         self._world = world
         self._offset_ms = 0
+        self._steps: list[tuple[float, int]] = [(0.0, 0)]
+        """When it was stepped, and how far it has been ahead since."""
 
     def now_ms(self) -> int:
         return EPOCH_MS + self._offset_ms + int(self._world.now * 1000)
@@ -22,3 +24,9 @@ class SimulatedClock:
     def step(self, offset_ms: int) -> None:
         """It is so much ahead of the true time from now on."""
         self._offset_ms = offset_ms
+        self._steps.append((self._world.now, offset_ms))
+
+    def ahead_ms(self, since: float, until: float) -> list[int]:
+        """How much it was ahead of the true time in a span, one after the other."""
+        before = [offset for at, offset in self._steps if at <= since]
+        return [before[-1], *(offset for at, offset in self._steps if since < at <= until)]

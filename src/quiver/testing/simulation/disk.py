@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 
 PAGE_BYTES = 4096
+FREE_BYTES = 1 << 40
 
 
 class Inode:
@@ -89,7 +90,22 @@ class Disk:
     def __init__(self, chance: random.Random) -> None:
         self.root = Directory()
         self.slowness = 1.0
+        self.free_bytes = FREE_BYTES
+        """What it says is free. There may be no room although something is free, as with a quota."""
+        self.room_bytes: int | None = None
+        """How much files can still grow; None: without an end."""
         self._chance = chance
+
+    def make_room(self) -> None:
+        self.free_bytes, self.room_bytes = FREE_BYTES, None
+
+    def grow(self, wanted_bytes: int) -> int:
+        """Takes room for a file that grows; returns how much there was, up to what is wanted."""
+        if self.room_bytes is None:
+            return wanted_bytes
+        taken = min(wanted_bytes, self.room_bytes)
+        self.room_bytes -= taken
+        return taken
 
     def delay_seconds(self) -> float:
         """How long something takes: mostly short, now and then long."""

@@ -11,6 +11,8 @@ from quiver.testing.simulation.world import World
 
 _LONGEST_DOWN_SECONDS = 4.0
 _LONGEST_SLOW_SECONDS = 5.0
+_LONGEST_FULL_SECONDS = 5.0
+_LITTLE_BYTES = 1 << 20
 
 
 class Faults:
@@ -31,6 +33,7 @@ class Faults:
         kinds: list[Callable[[Node], None]] = [
             self._kill, self._kill_within, self._cut_power, self._stop,
             self._cut_connection, self._slow_disk, self._slow_network, self._kill_client, self._step_clock,
+            self._fill_disk,
         ]  # fmt: skip
         self._kinds = [kind for kind in kinds if self._chance.random() < 0.6]
         self._longest_pause = self._chance.choice([1.0, 4.0, 10.0])
@@ -38,10 +41,6 @@ class Faults:
     @property
     def cuts_power(self) -> bool:
         return self._cut_power in self._kinds
-
-    @property
-    def steps_clocks(self) -> bool:
-        return self._step_clock in self._kinds
 
     def begin(self) -> None:
         self._next()
@@ -52,6 +51,7 @@ class Faults:
         self._network.slowness = 1.0
         for node in self._nodes:
             node.disk.slowness = 1.0
+            node.disk.make_room()
             node.clock.step(0)
             node.kill_within(1 << 40)
             self._start(node)
@@ -66,7 +66,9 @@ class Faults:
             self._next()
 
     def _start(self, node: Node) -> None:
+        """With room on its disk: a broker that finds none does not start."""
         if not node.is_running:
+            node.disk.make_room()
             node.start()
 
     def _down(self, node: Node) -> None:
@@ -124,6 +126,17 @@ class Faults:
 
     def _fast_disk(self, node: Node) -> None:
         node.disk.slowness = 1.0
+
+    def _fill_disk(self, node: Node) -> None:
+        """Little is free, which the broker sees, or a write fails, soon and without a warning."""
+        if not node.is_up:
+            return
+        self._history.fault("disk full", node=node.name)
+        if self._chance.random() < 0.5:
+            node.disk.free_bytes = _LITTLE_BYTES
+        else:
+            node.disk.room_bytes = self._chance.choice([0, 100, 20_000])
+        self._world.later(self._chance.random() * _LONGEST_FULL_SECONDS, node.disk.make_room)
 
     def _slow_network(self, node: Node) -> None:
         self._network.slowness = self._chance.choice([10.0, 100.0])

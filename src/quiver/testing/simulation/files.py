@@ -10,7 +10,6 @@ from quiver.system.files import Buffer, Files
 from quiver.testing.files import Killed
 from quiver.testing.simulation.disk import Directory, Disk, Inode
 
-_FREE_BYTES = 1 << 40
 _FIRST_FD = 10_000
 
 
@@ -52,6 +51,10 @@ class SimulatedFiles(Files):
         self._on_kill()
         raise Killed
 
+    def _check_room(self) -> None:
+        if self._disk.room_bytes == 0:
+            raise _no_space()
+
     def _inode(self, fd: int) -> Inode:
         self._check()
         found = self._open.get(fd)
@@ -70,6 +73,7 @@ class SimulatedFiles(Files):
         found = parent.names.get(path.name)
         if found is None and create:
             self._step()
+            self._check_room()
             found = parent.names[path.name] = Inode(self._clock.now_ms())
         if isinstance(found, Directory):
             raise IsADirectoryError(str(path))
@@ -92,6 +96,10 @@ class SimulatedFiles(Files):
         is_last = self._is_last()
         if is_last:
             data = data[: len(data) // 2]
+        within = min(len(data), max(0, len(inode.data) - position))
+        data = data[: within + self._disk.grow(len(data) - within)]
+        if buffers and not data and not is_last:
+            raise _no_space()
         inode.write(data, position)
         inode.modified_ms = self._clock.now_ms()
         if is_last:
@@ -152,6 +160,7 @@ class SimulatedFiles(Files):
         for name in path.parts[1:]:
             if name not in found.names:
                 self._step()
+                self._check_room()
                 found.names[name] = Directory()
             below = found.names[name]
             if not isinstance(below, Directory):
@@ -171,7 +180,7 @@ class SimulatedFiles(Files):
 
     def free_bytes(self, path: Path) -> int:
         self._check()
-        return _FREE_BYTES
+        return self._disk.free_bytes
 
     def read_file(self, path: Path) -> bytes:
         self._check()
@@ -180,11 +189,13 @@ class SimulatedFiles(Files):
     def write_file(self, path: Path, data: bytes, *, sync: bool = True) -> None:
         temporary = path.with_name(path.name + ".tmp")
         fd = self.open(temporary, create=True)
-        self.truncate(fd, 0)
-        self.write_all(fd, [data], 0)
-        if sync:
-            self.fdatasync(fd)
-        self.close(fd)
+        try:
+            self.truncate(fd, 0)
+            self.write_all(fd, [data], 0)
+            if sync:
+                self.fdatasync(fd)
+        finally:
+            self.close(fd)
         self.rename(temporary, path)
         if sync:
             self.sync_directory(path.parent)
@@ -192,3 +203,7 @@ class SimulatedFiles(Files):
     def lock(self, path: Path) -> int:
         """The process before is gone, or the simulation has a fault: nobody else holds it."""
         return self.open(path, create=True)
+
+
+def _no_space() -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -43,7 +43,7 @@ class Scenario:
             Node(self._world, self._network, f"node-{number}", self._errors.append) for number in range(count)
         ]
         self._faults = Faults(self._world, self._network, self.history, self._nodes, self._processes)
-        self._workloads = workloads_of(self.history, self._chance, [node.name for node in self._nodes], self._faults)
+        self._workloads = workloads_of(self.history, self._chance, self._nodes, self._faults)
 
     def run(self) -> Report:
         listener = _ErrorListener(self._errors)

@@ -1,3 +1,6 @@
+import pyarrow as pa
+import pytest
+
 from quiver.client.produce.chunk import SEALED_CHUNK, Chunk, Outgoing
 from quiver.client.produce.route import Route
 from quiver.records.columns import EXPIRES_AT, HEADERS, KEY, TIMESTAMP, VALUE
@@ -66,3 +69,17 @@ def test_a_message_appended_to_a_closed_window_is_taken_out():
 def test_the_first_chunk_of_a_thread_takes_nothing():
     assert SEALED_CHUNK.is_sealed
     assert SEALED_CHUNK.plain_until == SEALED_CHUNK.keyed_until == 0
+
+
+def test_a_message_appended_while_the_rows_are_built_is_not_in(monkeypatch: pytest.MonkeyPatch):
+    chunk = Chunk("t", Route(2, None))
+    chunk.add(outgoing(b"a"), 1)
+    chunk.seal()
+    values = chunk.values
+
+    def build(items, kind):
+        values.append(b"too late")
+        return pa.array(items, kind)
+
+    monkeypatch.setattr("quiver.client.produce.rows.list_array", build)
+    assert len(chunk.rows()) == 1

@@ -6,10 +6,9 @@ from quiver.client._async.connection.reconnecting import AsyncReconnectingConnec
 from quiver.client.admin.delayed_list import DelayedList
 from quiver.model.delayed import DelayedMessage
 from quiver.model.errors import DelayedNotFound, InvalidRequest
+from quiver.model.limits import LISTED_AT_ONCE
 from quiver.model.names import check_name
 from quiver.protocol import delay_messages as messages
-
-_CANCELLED_AT_ONCE = 10_000
 
 
 class AsyncDelayed:
@@ -48,8 +47,8 @@ class AsyncDelayed:
     async def cancel_many(self, topic: str, partition: int, ids: Iterable[int]) -> set[int]:
         """Cancels many messages of a partition, and returns those that could still be."""
         wanted, cancelled = list(ids), set[int]()
-        for start in range(0, len(wanted), _CANCELLED_AT_ONCE):
-            part = wanted[start : start + _CANCELLED_AT_ONCE]
+        for start in range(0, len(wanted), LISTED_AT_ONCE):
+            part = wanted[start : start + LISTED_AT_ONCE]
             # Sent again after a lost connection it would say that there was nothing to cancel.
             request = messages.CancelDelayed(check_name(topic), partition, part)
             answer = (await self._broker.call(request, repeatable=False)).answer

@@ -1,4 +1,4 @@
-"""The routes, a file a subject."""
+"""The routes, by capability."""
 
 from typing import TYPE_CHECKING
 

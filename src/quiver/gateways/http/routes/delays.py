@@ -1,4 +1,4 @@
-"""Delayed messages: list, look at, cancel; and how they fare."""
+"""Delayed messages: list, show, cancel, and statistics."""
 
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated
@@ -37,7 +37,7 @@ class DelayedResponse(msgspec.Struct, kw_only=True):
     topic: str
     partition: int
     id: int
-    offset: Annotated[int, Meta(description="The id, as publishing answered it.")]
+    offset: Annotated[int, Meta(description="The id, as the publish response gave it.")]
     deliver_at: str
     time_remaining: Annotated[float, Meta(description="Seconds; 0 when its time has come.")]
     priority: str
@@ -62,7 +62,7 @@ class CanceledResponse(msgspec.Struct, kw_only=True):
 
 
 class LatenessResponse(msgspec.Struct, kw_only=True):
-    """Seconds between the time of a message and its arrival in the topic, since the broker began."""
+    """Seconds between the time of a message and its arrival in the topic, since the broker was started."""
 
     p50: float
     p95: float
@@ -77,7 +77,7 @@ class DelayStatsResponse(msgspec.Struct, kw_only=True):
     cancelled_count: int
     expired_count: Annotated[int, Meta(description="Would have expired before their time.")]
     lost_count: Annotated[int, Meta(description="Could not be read when their time came.")]
-    avg_delay: Annotated[float, Meta(description="Seconds, of those delivered since the broker began.")]
+    avg_delay: Annotated[float, Meta(description="Seconds, of those delivered since the broker was started.")]
     lateness: LatenessResponse
 
 
@@ -173,7 +173,7 @@ def delayed_routes(broker: "Broker") -> Routes:
     routes = DelayedRoutes(broker)
     known = (InvalidRequest, InvalidName, TopicNotFound)
     one = (*known, PartitionNotFound, DelayedNotFound)
-    look, cancel = "Look at a delayed message", "Cancel a delayed message: it is never delivered"
+    look, cancel = "Show a delayed message", "Cancel a delayed message: it is never delivered"
     tag = "Delays"
     return {
         "/topics/{topic}/delayed": {

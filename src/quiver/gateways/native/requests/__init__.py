@@ -22,4 +22,4 @@ RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     **SCHEDULE_RESPONSES,
     **TRANSACTION_RESPONSES,
 }
-"""By type of request. Hello, Produce, Fetch and Receive are not here: the session itself answers them."""
+"""By type of request. Hello, Produce, Fetch and Receive are not here: the session handles them itself."""

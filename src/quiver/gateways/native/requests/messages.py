@@ -1,4 +1,4 @@
-"""Fetch: from the request to the message and the stored slices behind it."""
+"""Fetch: the response, and the slices of stored files that follow it."""
 
 from quiver.broker.broker import Broker
 from quiver.gateways.native.settings import NativeSettings

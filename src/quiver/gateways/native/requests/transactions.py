@@ -5,6 +5,7 @@ from typing import Any
 
 from quiver.broker.broker import Broker
 from quiver.model.errors import InvalidRequest
+from quiver.model.limits import TRANSACTIONS_LISTED
 from quiver.protocol.message import Message
 from quiver.protocol.messages import Done, ProducerIdentity
 from quiver.protocol.transaction_messages import (
@@ -22,8 +23,6 @@ from quiver.protocol.transaction_messages import (
     TransactionList,
     TransactionStats,
 )
-
-_MAX_LISTED = 1_000
 
 
 async def _init(broker: Broker, request: InitTransactions) -> Message:
@@ -63,7 +62,7 @@ async def _abort(broker: Broker, request: AbortTransaction) -> Message:
 async def _list(broker: Broker, request: ListTransactions) -> Message:
     if request.limit < 1 or request.skip < 0:
         raise InvalidRequest(problem="limit is 1 or more, and skip 0 or more")
-    found, total = await broker.transactions.list(skip=request.skip, limit=min(request.limit, _MAX_LISTED))
+    found, total = await broker.transactions.list(skip=request.skip, limit=min(request.limit, TRANSACTIONS_LISTED))
     return TransactionList(list(found), total)
 
 

@@ -1,5 +1,6 @@
 """Transactions over publishes, offsets and acks: all of it counts or nothing, and every request counts once."""
 
+import math
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -196,6 +197,7 @@ class BankWorkload:
                 yield Violation(f"{event.details['transfer']} was committed and is lost", event.details["transfer"])
             if event.outcome == "refused" and is_there:
                 yield Violation(f"{event.details['transfer']} was aborted and is there", event.details["transfer"])
+        yield from self._check_once("move", "work")
         stored = set(self._asked)
         for event in self._history.of("publish"):
             if event.outcome == "ok" and event.details["value"] not in stored:
@@ -203,6 +205,16 @@ class BankWorkload:
         for value in self._asked:
             if value not in transfers:
                 yield Violation(f"{value} was never carried out", value)
+
+    def _check_once(self, *what: str) -> Iterator[Violation]:
+        """What was committed with its offset or its ack is never read or delivered again."""
+        done: dict[str, float] = {}
+        for event in self._history.of(*what):
+            transfer = event.details["transfer"]
+            if event.began > done.get(transfer, math.inf):
+                yield Violation(f"{transfer} came again after it was committed", transfer)
+            if event.outcome == "ok":
+                done[transfer] = min(event.ended, done.get(transfer, math.inf))
 
 
 def _id_of(process: ClientProcess) -> str:

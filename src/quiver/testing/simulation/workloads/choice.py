@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from quiver.model.topic import Durability
 from quiver.testing.simulation.faults import Faults
 from quiver.testing.simulation.history import History
+from quiver.testing.simulation.node import Node
 from quiver.testing.simulation.workloads.bank import BankWorkload
 from quiver.testing.simulation.workloads.catalogue import CatalogueWorkload
 from quiver.testing.simulation.workloads.delays import DelayWorkload
@@ -16,7 +17,7 @@ from quiver.testing.simulation.workloads.queue import QueueWorkload
 
 
 def workloads_of(
-    history: History, chance: random.Random, nodes: Sequence[str], faults: Faults
+    history: History, chance: random.Random, nodes: Sequence[Node], faults: Faults
 ) -> list[tuple[str, Workload]]:
     """Each with the node it uses. Durability `interval` may lose the last second in a power cut."""
     durability: Durability = "fsync" if faults.cuts_power else chance.choice(["fsync", "interval"])
@@ -24,11 +25,11 @@ def workloads_of(
     for node in nodes:
         kinds: list[Workload] = [
             LogWorkload(history.part(), chance, durability),
-            QueueWorkload(history.part(), chance, durability),
-            DelayWorkload(history.part(), chance, durability, steps_clocks=faults.steps_clocks),
+            QueueWorkload(history.part(), chance, durability, node.clock),
+            DelayWorkload(history.part(), chance, durability, node.clock),
             BankWorkload(history.part(), chance, durability),
             GroupWorkload(history.part(), chance, durability),
             CatalogueWorkload(history.part(), chance),
         ]
-        found += [(node, kind) for kind in chance.sample(kinds, chance.choice([1, 2, 3]))]
+        found += [(node.name, kind) for kind in chance.sample(kinds, chance.choice([1, 2, 3]))]
     return found

@@ -8,11 +8,13 @@ from quiver.client._async.stream.stream import AsyncStream
 from quiver.client.message import Message
 from quiver.model.errors import MemberFenced, MessageTimeout, QuiverError
 from quiver.model.topic import Durability
-from quiver.testing.simulation.history import History, Violation
+from quiver.testing.simulation.history import Event, History, Violation
 from quiver.testing.simulation.processes import ClientProcess, Program
 
 TOPIC, GROUP = "events", "readers"
 _QUIET_SECONDS = 12.0
+_START = -1
+"""Of a partition that its owner has not read yet."""
 
 
 class GroupWorkload:
@@ -117,7 +119,8 @@ class GroupWorkload:
     def check(self) -> Iterator[Violation]:
         yield from self._check_owners()
         yield from self._check_commits()
-        yield from self._check_order()
+        yield from self._check_reads()
+        yield from self._check_fencing()
         read = {event.details["value"] for event in self._history.of("read")}
         for event in self._history.of("publish"):
             if event.outcome == "ok" and event.details["value"] not in self._stored:
@@ -152,14 +155,59 @@ class GroupWorkload:
                         f"partition {partition} was committed up to {before}, and is at {offset} at {event.began:.4f}"
                     )
 
-    def _check_order(self) -> Iterator[Violation]:
-        """A member reads a partition in order for as long as it has it."""
+    def _check_reads(self) -> Iterator[Violation]:
+        """A member begins at the committed offset, and reads every message in order for as long as it has it."""
+        stored: dict[int, list[int]] = defaultdict(list)
+        for partition, offset in sorted(self._stored.values()):
+            stored[partition].append(offset)
         last: dict[tuple[str, str, int], int] = {}
+        """None is left out between this offset and the next one of the member."""
         for event in self._history.of("read", "assign", "revoke", "lost"):
-            place = event.actor, event.details["member"], event.details["partition"]
-            if event.what != "read":
+            partition = event.details["partition"]
+            place = event.actor, event.details["member"], partition
+            if event.what == "assign":
+                last[place] = _START
+            elif event.what != "read":
                 last.pop(place, None)
-            elif event.details["offset"] <= last.get(place, -1):
-                yield Violation(f"{event.details['value']} came after offset {last[place]}", event.details["value"])
+            elif place not in last:
+                yield Violation(f"{event.details['value']} was read by a member that does not have its partition")
             else:
+                yield from self._check_read(event, last[place], stored[partition])
                 last[place] = event.details["offset"]
+
+    def _check_read(self, read: Event, last: int, stored: list[int]) -> Iterator[Violation]:
+        offset, value = read.details["offset"], read.details["value"]
+        low, high = (last + 1, last + 1) if last != _START else self._committed_before(read)
+        skipped = [each for each in stored if high <= each < offset]
+        if offset < low:
+            yield Violation(f"{value} came again: {low} was reached or committed before", value)
+        elif skipped:
+            yield Violation(f"{value} came before offset {skipped[0]} of its partition", value)
+
+    def _committed_before(self, read: Event) -> tuple[int, int]:
+        """The lowest and the highest offset that may be committed when a member gets its partition."""
+        partition = read.details["partition"]
+        assigned = max(
+            event.began
+            for event in self._history.of("assign")
+            if event.began <= read.began
+            and (event.actor, event.details["partition"]) == (read.actor, partition)
+            and event.details["member"] == read.details["member"]
+        )
+        commits = [event for event in self._history.of("commit") if event.details["partition"] == partition]
+        sure = [c.details["offset"] + 1 for c in commits if c.outcome == "ok" and c.ended < assigned]
+        maybe = [c.details["offset"] + 1 for c in commits if c.may_count and c.began <= read.began]
+        if self._auto_commit:  # what was read by then may be committed
+            reads = (event for event in self._history.of("read") if event.began < read.began)
+            maybe += (event.details["offset"] + 1 for event in reads if event.details["partition"] == partition)
+        return max(sure, default=0), max(maybe, default=0)
+
+    def _check_fencing(self) -> Iterator[Violation]:
+        """Only the owner of a partition can commit it."""
+        owner: dict[int, str] = {}
+        for event in self._history.of("assign", "commit"):
+            partition, member = event.details["partition"], event.details["member"]
+            if event.what == "assign":
+                owner[partition] = member
+            elif event.outcome == "ok" and owner.get(partition, member) != member:
+                yield Violation(f"{member} has committed partition {partition}, which {owner[partition]} has")

@@ -1,4 +1,4 @@
-"""The dead letters of a topic: looked at, sent back to work, purged."""
+"""The dead letters of a topic: list, redrive, purge."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -30,7 +30,7 @@ _DEFAULT_LIMIT = 1000
 
 
 class LetterFields(msgspec.Struct, kw_only=True):
-    """Dead letters that fit everything given; nothing given means all."""
+    """Dead letters that match every field given; without any, all of them."""
 
     group: Annotated[str | None, Meta(description="The group that gave the message up.")] = None
     reason: Annotated[str | None, Meta(description="max_attempts, rejected or expired.")] = None
@@ -45,25 +45,27 @@ class LetterFields(msgspec.Struct, kw_only=True):
 
 class LetterQuery(LetterFields, kw_only=True):
     limit: Annotated[int, Meta(ge=1, description="At most 10,000; a larger one counts as that.")] = _DEFAULT_LIMIT
-    skip: Annotated[int, Meta(ge=0, description="So many of those that fit are left out first.")] = 0
+    skip: Annotated[int, Meta(ge=0, description="How many of the matching ones to skip first.")] = 0
     after: Annotated[str | None, Meta(description="`next` of the page before.")] = None
     order: Annotated[Literal["oldest", "newest"], Meta(description="Which come first.")] = "oldest"
     ids: Annotated[str | None, Meta(description="Separated by commas.")] = None
 
 
 class PurgeRequest(LetterFields, kw_only=True):
-    """An empty one means all. The filter may stand by itself, too."""
+    """An empty one means all. The fields of the filter may also stand next to it."""
 
-    ids: Annotated[list[str] | None, Meta(description="These letters only: partition:offset.")] = None
+    ids: Annotated[list[str] | None, Meta(description="Only these dead letters: partition:offset.")] = None
     filter: LetterFields | None = None
-    limit: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="At most so many, the oldest first.")] = None
-    dry_run: Annotated[bool | None, Meta(description="Only says what would be done.")] = None
+    limit: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="At most this many, the oldest first.")] = (
+        None
+    )
+    dry_run: Annotated[bool | None, Meta(description="Only report what would be done.")] = None
 
 
 class RedriveRequest(PurgeRequest, kw_only=True):
-    """An empty one means all. The filter may stand by itself, too."""
+    """An empty one means all. The fields of the filter may also stand next to it."""
 
-    to: Annotated[str | None, note("Another topic than the one they came from.", **NAME)] = None
+    to: Annotated[str | None, note("Send them to this topic instead of the one they came from.", **NAME)] = None
 
 
 class TakenResponse(msgspec.Struct, kw_only=True):
@@ -71,7 +73,7 @@ class TakenResponse(msgspec.Struct, kw_only=True):
     dry_run: bool
     count: int
     ids: Annotated[list[str], Meta(description="The first thousand.")]
-    not_found: Annotated[list[str], Meta(description="Asked for by id, and not there (any more).")]
+    not_found: Annotated[list[str], Meta(description="Named by id, and not (or no longer) there.")]
 
 
 class RedriveResponse(TakenResponse, kw_only=True):
@@ -140,7 +142,7 @@ def dead_letter_routes(broker: "Broker") -> Routes:
         "/topics/{topic}/dlq/purge": {
             "POST": operation(
                 handler=routes.purge,
-                summary="Remove dead letters for good",
+                summary="Remove dead letters permanently",
                 body=PurgeRequest,
                 example={"ids": ["0:42"], "dry_run": True},
                 response=PurgeResponse,

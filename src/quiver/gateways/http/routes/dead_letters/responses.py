@@ -53,9 +53,9 @@ class LettersResponse(msgspec.Struct, kw_only=True):
 
     messages: list[DeadLetterResponse]
     count: Annotated[int, Meta(description="Of this page.")]
-    total: Annotated[int, Meta(description="In the dead-letter topic, whatever was looked for.")]
+    total: Annotated[int, Meta(description="All in the dead-letter topic, whatever the filter.")]
     dlq_topic: str
-    next: Annotated[str | None, Meta(description="For `after`, to get the next page; null behind the last one.")]
+    next: Annotated[str | None, Meta(description="For `after`, to get the next page; null after the last one.")]
 
 
 def page_response(request: Request, page: DeadLetterPage, dlq_topic: str) -> Response | StreamedResponse:

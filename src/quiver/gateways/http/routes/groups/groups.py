@@ -31,7 +31,7 @@ _DEFAULT = "default"
 
 
 def group_of(request: Request) -> str:
-    """The group the path names; InvalidName when it cannot be one."""
+    """The group that the path names; InvalidName when the name is not valid."""
     return check_name(unquote(request.params["group"]), "group")
 
 
@@ -42,8 +42,8 @@ class GroupSummaryResponse(msgspec.Struct, kw_only=True):
     members: Annotated[int, Meta(description="How many there are.")]
     generation: int
     topics: list[str]
-    lag: Annotated[int, Meta(description="Messages, over all partitions; of a queue group those that are ready.")]
-    leased: Annotated[int, Meta(description="Messages that consumers of a queue group hold.")]
+    lag: Annotated[int, Meta(description="Messages in all partitions; for a queue group, those that are ready.")]
+    leased: Annotated[int, Meta(description="Messages leased to consumers of a queue group.")]
     retrying: Annotated[int, Meta(description="Messages that were given back and wait for their retry.")]
 
 
@@ -56,7 +56,7 @@ class GroupListResponse(msgspec.Struct, kw_only=True):
 
 
 class GroupSettingsRequest(QueueSettingsBody, kw_only=True):
-    """What is absent keeps its value; a setting of queues that is "default" is the topic's again."""
+    """What is absent keeps its value; "default" resets a queue setting to that of the topic."""
 
     offsets_retention: Duration = None
 
@@ -149,7 +149,7 @@ def group_routes(broker: "Broker") -> Routes:
         "/groups/{group}/cooperative": {
             "GET": operation(
                 routes.describe_cooperative,
-                "Describe a group, with what each member has",
+                "Describe a group, with the partitions of each member",
                 CooperativeGroupResponse,
                 errors=known,
             )

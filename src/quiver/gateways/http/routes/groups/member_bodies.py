@@ -1,4 +1,4 @@
-"""Bodies of requests by members, and of their responses."""
+"""Request and response bodies of group members."""
 
 from typing import Annotated, Literal
 
@@ -16,7 +16,7 @@ _MAX_ID = 200
 
 
 class JoinRequest(msgspec.Struct, kw_only=True):
-    """A new member says client_id and topics or pattern; one that comes back says member_id, and what has changed."""
+    """A new member sends client_id and topics or pattern; a returning one sends member_id, and what has changed."""
 
     client_id: Annotated[str, Meta(min_length=1, max_length=_MAX_ID)] | None = None
     topics: Annotated[list[str] | None, note(minItems=1)] = None
@@ -56,7 +56,9 @@ class JoinResponse(msgspec.Struct, kw_only=True):
     partitions: list[PartitionRef]
     assigned_partitions: Labels
     members: list[str]
-    rebalance_required: Annotated[bool, Meta(description="True: others have to let go first; join again, or poll.")]
+    rebalance_required: Annotated[
+        bool, Meta(description="True: other members have to release partitions first; join again, or poll.")
+    ]
 
 
 class CooperativeJoinResponse(JoinResponse, kw_only=True):

@@ -1,4 +1,4 @@
-"""Members of a group: join, heartbeat, leave, let go; eager, and with the cooperative twins."""
+"""Members of a group: join, heartbeat, revoke, leave; the eager routes and the cooperative ones."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,7 @@ _REVOKE = _HEARTBEAT | {
 
 def required_member(member_id: str | None) -> str:
     if not member_id:
-        raise InvalidRequest(problem='"member_id" is needed: the one that join answered')
+        raise InvalidRequest(problem='"member_id" is needed: the one that join returned')
     return member_id
 
 
@@ -166,7 +166,7 @@ class MembershipRoutes:
         )
 
     async def _subscription(self, group: str, wanted: JoinRequest) -> Subscription:
-        """What a member that comes back does not say stays as it was."""
+        """What a returning member leaves out stays as it was."""
         if wanted.member_id is not None:
             membership = await self._broker.group_admin.membership(group)
             old = membership.member(wanted.member_id).subscription
@@ -205,7 +205,7 @@ def membership_routes(broker: "Broker") -> Routes:
     routes = MembershipRoutes(broker)
     assignment = Operation(
         handler=routes.assignment,
-        summary="What a member may read now",
+        summary="The partitions that a member may read now",
         tag="Groups",
         query=MemberQuery,
         response=AssignmentResponse,
@@ -221,10 +221,10 @@ def membership_routes(broker: "Broker") -> Routes:
 def _plain_routes(routes: MembershipRoutes) -> dict[str, Operation]:
     return {
         "heartbeat": Operation(
-            handler=routes.heartbeat, summary="A member's sign of life", response=HeartbeatResponse, **_HEARTBEAT
+            handler=routes.heartbeat, summary="A member's heartbeat (eager)", response=HeartbeatResponse, **_HEARTBEAT
         ),
         "join": Operation(
-            handler=routes.join, summary="Join a group, or come back (eager)", response=JoinResponse, **_JOIN
+            handler=routes.join, summary="Join a group, or rejoin it (eager)", response=JoinResponse, **_JOIN
         ),
         "leave": Operation(handler=routes.leave, summary="Leave a group", response=DoneResponse, **_LEAVE),
     }
@@ -240,13 +240,13 @@ def _cooperative_routes(routes: MembershipRoutes) -> dict[str, Operation]:
         ),
         "join/cooperative": Operation(
             handler=routes.join_cooperative,
-            summary="Join a group, or come back (cooperative)",
+            summary="Join a group, or rejoin it (cooperative)",
             response=CooperativeJoinResponse,
             **_JOIN,
         ),
         "revoke": Operation(
             handler=routes.revoke,
-            summary="A member has let go of partitions",
+            summary="Report partitions that a member has stopped reading",
             response=CooperativeResponse,
             **_REVOKE,
         ),

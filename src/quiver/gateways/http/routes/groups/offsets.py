@@ -1,4 +1,4 @@
-"""How far a group has come: commits, committed offsets, resets."""
+"""The position of a group: commits, committed offsets, resets."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,7 +34,7 @@ ByPartition = Annotated[dict[str | int, _NextOffset], Meta(description='Such as 
 
 
 class CommitRequest(msgspec.Struct, kw_only=True):
-    """Without member_id the group must have no members: that is for tools."""
+    """Without member_id, which is for tools, the group must have no members."""
 
     member_id: str | None = None
     generation: Annotated[int | None, note("If given, it must be the group's.", minimum=0)] = None
@@ -148,7 +148,7 @@ def group_offset_routes(broker: "Broker") -> Routes:
         "/groups/{group}/offsets/reset": {
             "POST": operation(
                 handler=routes.reset,
-                summary="Move a group that has no members in one topic",
+                summary="Reset a group without members in one topic",
                 body=ResetRequest,
                 example={"topic": "orders", "to": "earliest", "dry_run": True},
                 response=ResetResponse,
@@ -159,7 +159,7 @@ def group_offset_routes(broker: "Broker") -> Routes:
 
 
 def _target(wanted: ResetRequest, now_ms: int) -> Position | int:
-    """Where to: a position, or an int to shift by."""
+    """The target: a position, or an int to shift by."""
     fields = {name: getattr(wanted, name) for name in ("offset", "time", "shift")}
     given = [name for name, value in fields.items() if value is not None]
     kind = wanted.to if wanted.to is not None else given[0] if len(given) == 1 else None

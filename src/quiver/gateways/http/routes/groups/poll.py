@@ -1,4 +1,4 @@
-"""GET /groups/{group}/poll: a member's next messages, waiting for some."""
+"""GET /groups/{group}/poll: a member's next messages; waits until there are some."""
 
 import asyncio
 from collections import Counter
@@ -27,6 +27,7 @@ from quiver.model.errors import (
     Overloaded,
     QuiverError,
 )
+from quiver.model.limits import LONGEST_WAIT_MS, MESSAGES_AT_ONCE
 from quiver.model.times import parse_duration_ms
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from quiver.queues.service import Received
     from quiver.streams.poll.poll import PolledPartition
 
-MAX_LIMIT = 10_000
-MAX_TIMEOUT_MS = 300_000
 AtMost = Meta(ge=1, description="At most 10,000; a larger one counts as that.")
 
 
@@ -47,7 +46,7 @@ class PollQuery(msgspec.Struct, kw_only=True):
 
 
 class PollResponse(msgspec.Struct, kw_only=True):
-    """Messages by partition; with max_messages a list. `offsets` is what to commit when they are done with; or each
+    """Messages by partition; with max_messages a list. `offsets` is what to commit when they are processed; or each
     message is acked by its receipt.
 
     `offsets` stops at the first message that the group has neither committed nor acked and that is not in this
@@ -70,8 +69,8 @@ class PollRoute:
     async def poll(self, request: Request) -> Response | StreamedResponse:
         group, query = group_of(request), request.query(PollQuery)
         member_id = required_member(query.member_id)
-        timeout_ms = min(parse_duration_ms(query.timeout, "timeout"), MAX_TIMEOUT_MS)
-        limit = min(query.limit if query.max_messages is None else query.max_messages, MAX_LIMIT)
+        timeout_ms = min(parse_duration_ms(query.timeout, "timeout"), LONGEST_WAIT_MS)
+        limit = min(query.limit if query.max_messages is None else query.max_messages, MESSAGES_AT_ONCE)
         request.check_room()
         request.waits = True
         polled = await self._wait(request, group, member_id, timeout_ms, limit)
@@ -90,7 +89,7 @@ class PollRoute:
     async def _wait(
         self, request: Request, group: str, member_id: str, timeout_ms: int, limit: int
     ) -> "list[PolledPartition]":
-        """Polls while the client is there: what nobody receives must not count as received."""
+        """Polls as long as the client is connected: what it does not get must not count as received."""
         poll = self._broker.poll
         polling = asyncio.ensure_future(poll.poll(group, member_id, timeout_ms=timeout_ms, limit=limit))
         leaving = asyncio.ensure_future(request.client_gone())
@@ -106,7 +105,7 @@ class PollRoute:
             leaving.cancel()
 
     async def _tail(self, group: str, member_id: str, polled: "list[PolledPartition]") -> dict[str, Any]:
-        """The fields after the messages."""
+        """The fields that follow the messages."""
         offsets: dict[str, dict[str, int]] = {}
         next_offsets: dict[str, int] = {}
         numbers = Counter(part.partition for part in polled)
@@ -128,7 +127,7 @@ class PollRoute:
 def poll_routes(broker: "Broker") -> Routes:
     operation = Operation(
         handler=PollRoute(broker).poll,
-        summary="The member's next messages; waits for some, and counts as a heartbeat",
+        summary="A member's next messages; waits until there are some, and counts as a heartbeat",
         tag="Groups",
         query=PollQuery,
         response=PollResponse,

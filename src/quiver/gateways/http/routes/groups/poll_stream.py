@@ -1,4 +1,4 @@
-"""Large responses to polls, encoded while they are sent."""
+"""Large poll responses, encoded while they are sent."""
 
 import struct
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from quiver.queues.service import Received
 
 Messages: TypeAlias = "dict[str, list[Received]] | list[Received]"
-"""By partition, or one behind the other."""
+"""By partition, or in one list."""
 
 
 def streamed(media: Media, messages: Messages, tail: dict[str, Any]) -> AsyncIterator[bytes]:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 Seconds = Annotated[float, Meta(description="Seconds.")]
 Labels = Annotated[list[str], Meta(description="Such as orders-0.")]
-Deadline = Annotated[str | None, Meta(description="When the member is put out if it has not let go; null: never.")]
+Deadline = Annotated[
+    str | None, Meta(description="When the member is removed if it has not stopped reading them; null: never.")
+]
 
 
 class PartitionRef(msgspec.Struct):
@@ -49,7 +51,9 @@ class MemberResponse(msgspec.Struct, kw_only=True):
 class PartitionLagResponse(msgspec.Struct, kw_only=True):
     topic: str
     partition: int
-    committed_offset: Annotated[int | None, Meta(description="The next to read; null before the first commit.")]
+    committed_offset: Annotated[
+        int | None, Meta(description="The next offset to read; null before the first commit.")
+    ]
     end_offset: int
     lag: Annotated[int, Meta(description="Messages that are not committed.")]
     lag_time: Annotated[float, Meta(description="Age of the oldest of them in seconds.")]
@@ -79,7 +83,7 @@ class CooperativeGroupResponse(GroupResponse, kw_only=True):
 
 
 class CooperativeResponse(msgspec.Struct, kw_only=True):
-    """`partitions_assigned` is all that the member may read now, `partitions_to_revoke` what it is to let go of."""
+    """`partitions_assigned` is what the member may read now, `partitions_to_revoke` what it has to stop reading."""
 
     status: Literal["ok"] = "ok"
     member_id: str
@@ -102,7 +106,7 @@ class RebalanceStatsResponse(msgspec.Struct, kw_only=True):
 
 
 class AllRebalanceStatsResponse(RebalanceStatsResponse, kw_only=True):
-    """Over all groups that there are."""
+    """Over all groups."""
 
     groups: dict[str, RebalanceStatsResponse]
 
@@ -165,7 +169,7 @@ def _partition_lag(part: "PartitionLag") -> PartitionLagResponse:
 
 
 def partition_refs(broker: "Broker", partitions: Iterable[TopicPartition]) -> list[PartitionRef]:
-    """By name and number; partitions of topics that are gone are left out."""
+    """By name and number, without partitions of deleted topics."""
     parts = list(partitions)
     names = {topic_id: broker.streams.topic_name(topic_id) for topic_id in {part.topic_id for part in parts}}
     found = sorted((name, part.partition) for part in parts if (name := names[part.topic_id]) is not None)

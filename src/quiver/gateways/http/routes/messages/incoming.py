@@ -1,4 +1,4 @@
-"""Messages as requests carry them, and what the broker takes them as."""
+"""Messages in requests, and how they become messages of the broker."""
 
 import binascii
 from typing import Annotated
@@ -36,14 +36,18 @@ class MessageToPublish(msgspec.Struct, kw_only=True):
     headers: dict[str, str | None] | None = None
     headers_base64: dict[str, str | None] | None = None
     timestamp: Time = None
-    partition: Annotated[int | None, note("Chosen by key or id, or spread evenly, when absent.", minimum=0)] = None
+    partition: Annotated[int | None, note("By default chosen by key or id, or spread evenly.", minimum=0)] = None
     priority: Annotated[str | int | None, note(f"{', '.join(NAMES)}, or 0 to 4.", **PRIORITY)] = None
     ttl: Duration = None
     id: Annotated[
         str | None,
-        note("The same one again within dedup_window: not stored again.", minLength=1, maxLength=MAX_ID_BYTES),
+        note(
+            "A second message with the same id within dedup_window is not stored.",
+            minLength=1,
+            maxLength=MAX_ID_BYTES,
+        ),
     ] = None
-    delay: Annotated[Duration, Meta(description="The message enters the topic that much later.")] = None
+    delay: Annotated[Duration, Meta(description="The message enters the topic this much later.")] = None
     deliver_at: Annotated[Time, Meta(description="The message enters the topic at that time.")] = None
     deliver_at_camel: Time = msgspec.field(name="deliverAt", default=None)
 

@@ -8,7 +8,7 @@ from quiver.gateways.http.routes.messages.message import MessageResponse
 
 
 def streamed_messages(media: Media, runs: Iterable[Sequence[MessageResponse]], count: int) -> AsyncIterator[bytes]:
-    """The object {"messages": [...]} in pieces, one a run; `count` is how many messages there are in all."""
+    """The object {"messages": [...]} in pieces, one per run; `count` is how many messages there are in all."""
     return _json(runs) if media is JSON else _packed(media, runs, count)
 
 

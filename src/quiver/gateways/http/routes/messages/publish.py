@@ -1,4 +1,4 @@
-"""POST /topics/{topic}/messages: single messages into the log, on the same path as everybody's frames."""
+"""POST /topics/{topic}/messages: single messages, published on the same path as frames."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -24,6 +24,7 @@ from quiver.model.errors import (
     UnsupportedMediaType,
     error_from_wire,
 )
+from quiver.model.limits import PUBLISHED_AT_ONCE
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.times import format_time
@@ -34,16 +35,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_MESSAGES = 100_000
 _SLICED_BODY_BYTES = 256 * 1024
-"""A larger body is decoded and converted in slices, so that it does not hold the event loop."""
+"""A larger body is decoded and converted in slices, so that it does not block the event loop."""
 _SLICE_MESSAGES = 500
 _SLICE_BYTES = 1024 * 1024
 _PUBLISHED_AT_ONCE = 5_000
 
 
 class PublishRequest(msgspec.Struct):
-    messages: Annotated[list[MessageToPublish] | None, needed(maxItems=MAX_MESSAGES)] = None
+    messages: Annotated[list[MessageToPublish] | None, needed(maxItems=PUBLISHED_AT_ONCE)] = None
 
 
 class _UndecodedMessages(msgspec.Struct):
@@ -57,7 +57,7 @@ class PublishResult(msgspec.Struct, omit_defaults=True, kw_only=True):
     offset: int | None
     priority: str | msgspec.UnsetType = msgspec.UNSET
     duplicate: Annotated[
-        bool | msgspec.UnsetType, Meta(description="Its id was known; this is the first message with it.")
+        bool | msgspec.UnsetType, Meta(description="Its id was known; this is where the first message with it is.")
     ] = msgspec.UNSET
     delayed: Annotated[bool | msgspec.UnsetType, Meta(description="It waits; offset is its id in /delayed.")] = (
         msgspec.UNSET
@@ -96,7 +96,7 @@ class PublishRoute:
         return _response(results)
 
     async def _prepare_sliced(self, content: bytes, media: Media) -> list[NewMessage | QuiverError]:
-        """As the short way does it, with a pause after every half a thousand messages or megabyte."""
+        """Does the same as for a small body, with a pause after every 500 messages or half a megabyte."""
         now_ms = self._broker.clock.now_ms()
         prepared: list[NewMessage | QuiverError] = []
         count = size = 0
@@ -144,8 +144,10 @@ def publish_routes(broker: "Broker") -> Routes:
 def _accepted(messages: list[T] | None) -> list[T]:
     if messages is None:
         raise InvalidRequest(problem='the body needs "messages": a list of messages')
-    if len(messages) > MAX_MESSAGES:
-        raise RequestTooLarge(f"{len(messages)} messages at once are over the limit of {MAX_MESSAGES}; split them")
+    if len(messages) > PUBLISHED_AT_ONCE:
+        raise RequestTooLarge(
+            f"{len(messages)} messages at once are over the limit of {PUBLISHED_AT_ONCE}; split them"
+        )
     return messages
 
 
@@ -183,7 +185,7 @@ def _refused(error: QuiverError) -> PublishResult:
 
 
 def _response(results: list[PublishResult]) -> Response:
-    """200, unless the broker could take none of it for one reason that may pass: then that error with the results."""
+    """200, unless every message was refused for the same passing reason: then that error, with the results."""
     first = results[0] if results else None
     if first is None or first.retryable is not True or any(result.code != first.code for result in results):
         return Response(PublishResponse(results))

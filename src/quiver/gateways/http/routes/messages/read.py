@@ -15,6 +15,7 @@ from quiver.gateways.http.routes.messages.message import MessageResponse, messag
 from quiver.messages.browse import BrowseRequest, MessagePage
 from quiver.messages.browse_all import read_all
 from quiver.model.errors import CorruptData, InvalidName, InvalidRequest, PartitionNotFound, TopicNotFound
+from quiver.model.limits import MESSAGES_AT_ONCE
 from quiver.model.message import StoredMessage
 from quiver.model.numbers import shown, whole_number
 from quiver.model.times import parse_time_ms
@@ -22,11 +23,10 @@ from quiver.model.times import parse_time_ms
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
 
-MAX_LIMIT = 10_000
 _PIECE_MESSAGES = 500
 _PIECE_BYTES = 256 * 1024
 _MOST_PARTITIONS = 1000
-"""That are read together."""
+"""How many partitions are read at the same time."""
 
 
 class ReadQuery(msgspec.Struct, kw_only=True):
@@ -104,7 +104,7 @@ class ReadRoute:
 
 
 def _limit(query: ReadQuery) -> int:
-    return min(query.limit, MAX_LIMIT)
+    return min(query.limit, MESSAGES_AT_ONCE)
 
 
 def _asked(query: ReadQuery, request: Request) -> BrowseRequest:
@@ -118,7 +118,7 @@ def _asked(query: ReadQuery, request: Request) -> BrowseRequest:
 
 
 def _offsets(after: str | None, count: int) -> list[int]:
-    """Where each partition goes on; one that was added since begins at its earliest."""
+    """Where each partition continues; one that was added since starts at its earliest offset."""
     found = [] if after is None else [whole_number(text) for text in after.split(".")[: count + 1]]
     known = [number for number in found if number is not None]
     if len(known) != len(found) or len(known) > count:

@@ -1,4 +1,4 @@
-"""Health: alive, ready, and what stands in the way."""
+"""Health: alive, ready, and what is wrong."""
 
 import asyncio
 import contextlib
@@ -47,11 +47,11 @@ class HealthResponse(msgspec.Struct, kw_only=True):
 class ReadinessResponse(HealthResponse, kw_only=True):
     checks: dict[str, CheckResponse]
     problems: Annotated[
-        dict[str, str] | UnsetType, Meta(description="With ?verbose=true: all that takes no writes, and why.")
+        dict[str, str] | UnsetType, Meta(description="With ?verbose=true: everything that takes no writes, and why.")
     ] = UNSET
     warnings: Annotated[
         dict[str, str] | UnsetType,
-        Meta(description="With ?verbose=true: what was found damaged, though all takes reads and writes."),
+        Meta(description="With ?verbose=true: what was found damaged, though everything takes reads and writes."),
     ] = UNSET
 
 
@@ -60,7 +60,7 @@ class ReadinessQuery(msgspec.Struct):
 
 
 class Readiness:
-    """The checks behind /readyz."""
+    """The checks of /readyz."""
 
     def __init__(
         self, broker: "Broker", *, lag: LoopLag, files: Files, data_dir: Path | None, min_free_bytes: int
@@ -159,17 +159,21 @@ class HealthRoutes:
 
 def health_routes(broker: "Broker", readiness: Readiness) -> Routes:
     routes = HealthRoutes(broker, readiness)
-    alive = Operation(handler=routes.live, summary="Is the process alive", tag="Health", response=HealthResponse)
+    alive = Operation(
+        handler=routes.live, summary="Whether the process is alive", tag="Health", response=HealthResponse
+    )
     return {
         "/health": {
-            "GET": Operation(handler=routes.health, summary="A short response", tag="Health", response=HealthResponse)
+            "GET": Operation(
+                handler=routes.health, summary="Whether the process responds", tag="Health", response=HealthResponse
+            )
         },
         "/healthz": {"GET": alive},
         "/livez": {"GET": alive},
         "/readyz": {
             "GET": Operation(
                 handler=routes.ready,
-                summary="Does it take reads and writes; 503 and the reasons when it does not",
+                summary="Whether the broker takes reads and writes; 503 with the reasons when it does not",
                 tag="Health",
                 query=ReadinessQuery,
                 response=ReadinessResponse,

@@ -1,4 +1,4 @@
-"""What runs here, and how much it holds."""
+"""Which code runs here, and how much is stored."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,10 +74,12 @@ def node_routes(broker: "Broker", node: NodeInfo) -> Routes:
     return {
         "/version": {
             "GET": Operation(
-                handler=routes.version, summary="Which code runs here", tag="Node", response=VersionResponse
+                handler=routes.version, summary="The version that runs here", tag="Node", response=VersionResponse
             )
         },
         "/stats": {
-            "GET": Operation(handler=routes.stats, summary="What it holds", tag="Node", response=StatsResponse)
+            "GET": Operation(
+                handler=routes.stats, summary="How much the broker stores", tag="Node", response=StatsResponse
+            )
         },
     }

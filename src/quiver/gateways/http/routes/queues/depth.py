@@ -1,4 +1,4 @@
-"""GET /topics/{topic}/queues: how much each queue group has before it."""
+"""GET /topics/{topic}/queues: how much each queue group has left to do."""
 
 from binascii import b2a_base64
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class BlockedKey(msgspec.Struct, kw_only=True):
     key: str | UnsetType = UNSET
     key_base64: str | UnsetType = UNSET
-    waiting: Annotated[int, Meta(description="Messages behind the one that is leased or waits for a retry.")]
+    waiting: Annotated[int, Meta(description="Messages after the one that is leased or waits for a retry.")]
 
 
 class QueueResponse(msgspec.Struct, kw_only=True):
@@ -32,7 +32,7 @@ class QueueResponse(msgspec.Struct, kw_only=True):
     leased: Annotated[int, Meta(description="With consumers now.")]
     retrying: Annotated[int, Meta(description="Given back, and not due yet.")]
     delayed: Annotated[int, Meta(description="Published with a delay, and not due yet.")]
-    dead: Annotated[int, Meta(description="Given up since the broker was started.")]
+    dead: Annotated[int, Meta(description="Moved to the dead-letter topic since the broker was started.")]
     oldest_age: Annotated[float, Meta(description="Of the oldest message that is not settled, in seconds.")]
     blocked_keys: list[BlockedKey]
     consumers: Annotated[dict[str, int], Meta(description="How many messages each holds.")]

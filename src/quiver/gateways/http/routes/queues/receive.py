@@ -1,4 +1,4 @@
-"""POST /topics/{topic}/receive: leases messages for a consumer of a queue group, waiting for some."""
+"""POST /topics/{topic}/receive: leases messages to a consumer of a queue group; waits until there are some."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated
@@ -21,11 +21,11 @@ from quiver.model.errors import (
     QuiverError,
     TopicNotFound,
 )
+from quiver.model.limits import LONGEST_WAIT_MS, MESSAGES_AT_ONCE
 from quiver.model.names import check_name
 from quiver.model.position import parse_position
 from quiver.model.priority import parse_priority
 from quiver.model.queue import QUEUE_SETTINGS, Ordering
-from quiver.model.receive import MAX_MESSAGES, MAX_WAIT_MS
 from quiver.model.receive import ReceiveRequest as QueueRequest
 from quiver.model.times import parse_duration_ms
 
@@ -38,19 +38,19 @@ class ReceiveRequest(msgspec.Struct, kw_only=True):
     group: Annotated[str | None, needed(**NAME)] = None
     consumer: Annotated[
         Annotated[str, Meta(max_length=240)] | None,
-        Meta(description="Whom max_unacked is counted for; the connection when absent."),
+        Meta(description="The name that max_unacked is counted for; by default the connection."),
     ] = None
     max_messages: Annotated[int, Meta(ge=1, description="At most 10,000; a larger one counts as that.")] | None = None
     wait: Annotated[
         str | int | float | None, note("How long to wait while there is nothing; at most 5m.", **DURATION)
     ] = None
     visibility: Annotated[
-        str | int | float | None, note("How long the lease lasts; as the group is set when absent.", **DURATION)
+        str | int | float | None, note("How long the lease lasts; by default the group's setting.", **DURATION)
     ] = None
     ordering: Annotated[Ordering | None, Meta(description="Fixed at the group's first use.")] = None
-    priority: Annotated[str | int | None, note("This level only.", **PRIORITY)] = None
+    priority: Annotated[str | int | None, note("Only messages of this priority.", **PRIORITY)] = None
     start: Annotated[
-        str | int | None, note("Where a new group begins: earliest (default), latest, an offset, a time.", minimum=0)
+        str | int | None, note("Where a new group starts: earliest (default), latest, an offset, a time.", minimum=0)
     ] = None
 
 
@@ -82,7 +82,7 @@ class ReceiveRoute:
         return StreamedResponse(streamed_messages(media, shown_runs(received), size.messages), media)
 
     async def _wait(self, request: Request, topic: str, wanted: ReceiveRequest) -> "list[Received]":
-        """Receives while the client is there: what nobody receives must not count as delivered."""
+        """Receives as long as the client is connected: what it does not get must not count as delivered."""
         asked = _asked(topic, wanted, request.connection, self._broker.clock.now_ms())
         receiving = asyncio.ensure_future(self._broker.queues.receive(asked))
         leaving = asyncio.ensure_future(request.client_gone())
@@ -103,7 +103,7 @@ class ReceiveRoute:
 def receive_routes(broker: "Broker") -> Routes:
     operation = Operation(
         handler=ReceiveRoute(broker).receive,
-        summary="Lease messages for a queue group; waits for some",
+        summary="Lease messages for a queue group; waits until there are some",
         tag="Queues",
         body=ReceiveRequest,
         example={"group": "senders", "max_messages": 10, "wait": "20s", "visibility": "30s"},
@@ -120,8 +120,8 @@ def _asked(topic: str, wanted: ReceiveRequest, connection: str, now_ms: int) -> 
         [topic],
         check_name(wanted.group, "group"),
         wanted.consumer or connection,
-        max_messages=min(wanted.max_messages or 10, MAX_MESSAGES),
-        wait_ms=0 if wanted.wait is None else min(parse_duration_ms(wanted.wait, "wait"), MAX_WAIT_MS),
+        max_messages=min(wanted.max_messages or 10, MESSAGES_AT_ONCE),
+        wait_ms=0 if wanted.wait is None else min(parse_duration_ms(wanted.wait, "wait"), LONGEST_WAIT_MS),
         visibility_ms=None if wanted.visibility is None else _visibility_ms(wanted.visibility),
         ordering=wanted.ordering,
         priority=None if wanted.priority is None else parse_priority(wanted.priority),

@@ -22,7 +22,7 @@ _RUN_BYTES = 256 * 1024
 
 
 class ReceivedMessage(MessageResponse, kw_only=True):
-    """A message and its lease, which is named by the receipt and ends at the deadline."""
+    """A message and its lease: the receipt names it, and it ends at the deadline."""
 
     receipt_handle: str
     attempt: Annotated[int, Meta(description="1 at the first delivery.")]
@@ -46,7 +46,7 @@ class Size:
 
 
 def shown_runs(received: "Sequence[Received]") -> Iterator[list[ReceivedMessage]]:
-    """All messages in order of delivery, a run at a time. Frames are opened as their turn comes."""
+    """All messages in order of delivery, a run at a time. Each frame is opened when its turn comes."""
     run: list[ReceivedMessage] = []
     size = 0
     for opened, one in enumerate(received, 1):

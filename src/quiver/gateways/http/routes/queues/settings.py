@@ -1,4 +1,4 @@
-"""The settings of queue groups, as bodies of topics and of groups carry them."""
+"""The settings of queue groups, in the bodies of topics and of groups."""
 
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ Duration = Annotated[str | int | float | None, note("Such as 500ms, 30s or 1h30m
 
 
 class QueueSettingsBody(msgspec.Struct, kw_only=True):
-    """On a topic the default of its queue groups, on a group its own."""
+    """On a topic, the defaults of its queue groups; on a group, its own."""
 
     max_attempts: Annotated[
         str | int | None, note("Deliveries, the first one included.", minimum=1, maximum=10_000)
@@ -29,5 +29,5 @@ class QueueSettingsBody(msgspec.Struct, kw_only=True):
     ] = None
 
     def queue_settings(self) -> dict[str, Any]:
-        """What is present."""
+        """The settings that are present."""
         return {name: value for name in QUEUE_SETTINGS if (value := getattr(self, name)) is not None}

@@ -19,6 +19,7 @@ from quiver.model.errors import (
     RequestTooLarge,
     SettleInOrder,
 )
+from quiver.model.limits import RECEIPTS_AT_ONCE
 from quiver.model.receipt import Receipt, parse_receipt
 from quiver.model.settlement import ACK, EXTEND, MAX_DELAY_MS, NACK, REJECT
 from quiver.model.times import format_time, parse_duration_ms
@@ -26,8 +27,6 @@ from quiver.model.times import format_time, parse_duration_ms
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
     from quiver.queues.service import ReceiptOutcome
-
-MAX_RECEIPTS = 10_000
 
 
 Done = Literal["acked", "requeued", "dlq", "rejected", "discarded", "extended"]
@@ -43,9 +42,9 @@ class AckRequest(msgspec.Struct, kw_only=True):
 class NackRequest(AckRequest, kw_only=True):
     reason: Annotated[str | None, Meta(description="Shown as last_error with the next delivery.")] = None
     delay: Annotated[
-        str | int | float | None, note("Until the next delivery; the group's backoff when absent.", **DURATION)
+        str | int | float | None, note("Until the next delivery; by default the group's backoff.", **DURATION)
     ] = None
-    counted: Annotated[bool | None, Meta(description="False: this delivery is no attempt.")] = None
+    counted: Annotated[bool | None, Meta(description="False: this delivery does not count as an attempt.")] = None
 
 
 class RejectRequest(AckRequest, kw_only=True):
@@ -53,14 +52,14 @@ class RejectRequest(AckRequest, kw_only=True):
 
 
 class VisibilityRequest(AckRequest, kw_only=True):
-    """The lease ends that long from now; without a time, after the group's visibility."""
+    """The lease ends this long from now; without a time, after the group's visibility."""
 
     extension_seconds: Duration = None
     timeout: Duration = None
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What became of one message. Fields that say nothing about the action are null."""
+    """What became of one message. Fields that do not apply to the action are null."""
 
     success: bool | UnsetType = UNSET
     action: Done | UnsetType = UNSET
@@ -69,9 +68,11 @@ class Outcome(msgspec.Struct, kw_only=True):
     offset: int | UnsetType = UNSET
     delivery_count: int | UnsetType = UNSET
     next_visible_at: Annotated[
-        str | UnsetType | None, Meta(description="When a message that was given back comes again.")
+        str | UnsetType | None, Meta(description="When a message that was given back is delivered again.")
     ] = UNSET
-    dlq_topic: Annotated[str | UnsetType | None, Meta(description="Where a message that was given up goes.")] = UNSET
+    dlq_topic: Annotated[
+        str | UnsetType | None, Meta(description="The dead-letter topic of a message that was given up.")
+    ] = UNSET
     new_deadline: Annotated[str | UnsetType | None, Meta(description="When the lease that was extended ends.")] = (
         UNSET
     )
@@ -130,8 +131,10 @@ class SettleRoutes:
             return Response(SettleResponse(success=True, **_fields(action, outcome)))
         if wanted.receipt_handle is not None:
             raise InvalidRequest(problem="give receipt_handle or receipts, not both")
-        if len(wanted.receipts) > MAX_RECEIPTS:
-            raise RequestTooLarge(f"{len(wanted.receipts)} receipts are over the limit of {MAX_RECEIPTS}; split them")
+        if len(wanted.receipts) > RECEIPTS_AT_ONCE:
+            raise RequestTooLarge(
+                f"{len(wanted.receipts)} receipts are over the limit of {RECEIPTS_AT_ONCE}; split them"
+            )
         parsed = [_parsed(text) for text in wanted.receipts]
         outcomes = iter(await settle(action, [one for one in parsed if isinstance(one, Receipt)], **options))
         results = [
@@ -153,7 +156,7 @@ def settle_routes(broker: "Broker") -> Routes:
         "/messages/ack": {
             "POST": operation(
                 handler=routes.ack,
-                summary="These messages are done; that is on disk when this returns",
+                summary="Ack messages; the acks are on disk when this returns",
                 body=AckRequest,
                 example={"receipts": [receipt]},
             )
@@ -169,7 +172,7 @@ def settle_routes(broker: "Broker") -> Routes:
         "/messages/reject": {
             "POST": operation(
                 handler=routes.reject,
-                summary="These messages can never be processed: into the dead-letter topic with them",
+                summary="Reject messages that can never be processed: they go to the dead-letter topic",
                 body=RejectRequest,
                 example={"receipt_handle": receipt, "reason": "not an address"},
             )
@@ -177,7 +180,7 @@ def settle_routes(broker: "Broker") -> Routes:
         "/messages/visibility": {
             "POST": operation(
                 handler=routes.extend,
-                summary="More time: the leases end that long from now",
+                summary="Extend leases: they end this long from now",
                 body=VisibilityRequest,
                 example={"receipt_handle": receipt, "timeout": "5m"},
             )
@@ -206,7 +209,7 @@ def _extension_ms(wanted: VisibilityRequest) -> int | None:
         if value is not None
     }
     if len(given) > 1:
-        raise InvalidRequest(problem="extension_seconds and timeout are the same and differ")
+        raise InvalidRequest(problem="extension_seconds and timeout disagree; send one of them")
     return given.pop() if given else None
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FromCriticalOn = "Five values, from critical to background."
 Counts = Annotated[list[int], Meta(description=FromCriticalOn)]
-Rates = Annotated[list[float], Meta(description="Messages a second in the last minute or so. " + FromCriticalOn)]
+Rates = Annotated[list[float], Meta(description="Messages per second in about the last minute. " + FromCriticalOn)]
 Times = Annotated[list[str | None], Meta(description="null: not since the broker was started. " + FromCriticalOn)]
 
 

@@ -59,7 +59,7 @@ class TopicSettings(QueueSettingsBody, kw_only=True):
                 settings[name] = None
         count = self.num_partitions
         if count is not None and settings.setdefault("partitions", count) != count:
-            raise InvalidRequest(problem="num_partitions and partitions are the same setting and differ")
+            raise InvalidRequest(problem="num_partitions and partitions disagree; send one of them")
         if self.retention_hours is not None:
             if "retention" in settings:
                 raise InvalidRequest(problem="give retention_hours or retention, not both")
@@ -69,7 +69,7 @@ class TopicSettings(QueueSettingsBody, kw_only=True):
 
 class CreateTopicRequest(TopicSettings, kw_only=True):
     name: Annotated[str | None, needed(**NAME)] = None
-    exist_ok: Annotated[bool, Meta(description="A topic that exists is no error and stays as it is.")] = False
+    exist_ok: Annotated[bool, Meta(description="An existing topic is not an error and stays as it is.")] = False
 
 
 class CreatedTopicResponse(msgspec.Struct, kw_only=True):
@@ -78,7 +78,7 @@ class CreatedTopicResponse(msgspec.Struct, kw_only=True):
     num_partitions: int
     created: bool = True
     differs: Annotated[
-        list[str] | UnsetType, Meta(description="With exist_ok: settings that the topic has otherwise.")
+        list[str] | UnsetType, Meta(description="With exist_ok: settings in which the existing topic differs.")
     ] = UNSET
 
 
@@ -100,7 +100,7 @@ class OffsetsResponse(msgspec.Struct):
     latest: Annotated[int, Meta(description="The next offset to be written.")]
     size_bytes: int
     offline: Annotated[str | UnsetType, Meta(description="Why it takes no writes.")] = UNSET
-    compacted_to: Annotated[int | UnsetType, Meta(description="Below this offset each key is there once.")] = UNSET
+    compacted_to: Annotated[int | UnsetType, Meta(description="Below this offset each key occurs once.")] = UNSET
 
 
 class TopicResponse(msgspec.Struct, kw_only=True):
@@ -108,7 +108,7 @@ class TopicResponse(msgspec.Struct, kw_only=True):
     partitions: int
     num_partitions: int
     created_at: str
-    total_messages: Annotated[int, Meta(description="Messages that are stored; compaction leaves offsets empty.")]
+    total_messages: Annotated[int, Meta(description="Stored messages; compaction leaves gaps in the offsets.")]
     total_size_bytes: int
     partition_offsets: dict[str, OffsetsResponse]
     config: dict[str, Any]

@@ -35,7 +35,7 @@ class EndedResponse(msgspec.Struct, kw_only=True):
     producer_id: int
     epoch: int
     producers: Annotated[list[ProducerResponse] | UnsetType, Meta(description="If there are several.")] = UNSET
-    repeated: Annotated[bool | UnsetType, Meta(description="It was decided before.")] = UNSET
+    repeated: Annotated[bool | UnsetType, Meta(description="It was decided by an earlier request.")] = UNSET
 
     @classmethod
     def of(
@@ -79,7 +79,7 @@ class TransactionStatsResponse(msgspec.Struct, kw_only=True):
     active_transactions: int
     committed_total: int
     aborted_total: int
-    avg_duration: Annotated[float, Meta(description="Seconds from begin to decision, since the broker began.")]
+    avg_duration: Annotated[float, Meta(description="Seconds from begin to decision, since the broker was started.")]
 
 
 def transaction_response(info: TransactionInfo) -> TransactionResponse:

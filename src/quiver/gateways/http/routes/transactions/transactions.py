@@ -47,7 +47,7 @@ from quiver.model.transaction import DEFAULT_TIMEOUT_MS, CommitPart, GroupOffset
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
 
-_Epoch = Annotated[int, Meta(ge=0, description="Of init, or of the last commit or abort.")]
+_Epoch = Annotated[int, Meta(ge=0, description="From init, or from the last commit or abort.")]
 
 
 class InitRequest(msgspec.Struct, kw_only=True):
@@ -69,7 +69,7 @@ class TransactionRequest(msgspec.Struct, kw_only=True):
 
 
 class TransactionPublishRequest(MessageToPublish, kw_only=True):
-    """A message, with its topic. It adds the partition by itself."""
+    """A message, with its topic. Its partition is added to the transaction."""
 
     producer_id: Annotated[int, Meta(ge=0)]
     epoch: _Epoch
@@ -110,12 +110,12 @@ class AbortRequest(msgspec.Struct, kw_only=True):
 
 
 class CommitTransactionRequest(AbortRequest, kw_only=True):
-    key: Annotated[str | None, Meta(description="The same one again gets the same response.")] = None
+    key: Annotated[str | None, Meta(description="A repeat with the same key gets the same response.")] = None
     description: Annotated[
-        str | None, Meta(description="What the key stands for. The same key with another one is refused.")
+        str | None, Meta(description="What the key stands for. The same key with another description is refused.")
     ] = None
     receipts: Annotated[
-        list[str], Meta(description="Receipt handles of messages that are acknowledged with it.", max_length=10_000)
+        list[str], Meta(description="Receipt handles of messages that are acked with it.", max_length=10_000)
     ] = []
 
 
@@ -278,7 +278,7 @@ def _content_routes(routes: TransactionRoutes) -> Routes:
         ),
         "/transactions/add-partition": _post(
             routes.add_partition,
-            "Name a partition of a transaction; publishing does so by itself",
+            "Add a partition to a transaction; publishing does so by itself",
             DoneResponse,
             AddPartitionRequest,
             {**_PRODUCER, "topic": "orders", "partition": 0},
@@ -296,19 +296,21 @@ def _content_routes(routes: TransactionRoutes) -> Routes:
 
 
 def _end_routes(routes: TransactionRoutes) -> Routes:
-    summary = "List transactions that are open, or whose end is not known everywhere"
+    summary = "List transactions that are open, or not applied in every partition yet"
     return {
         "/transactions/commit": _post(
             routes.commit,
-            "Commit; responds when its messages are readable",
+            "Commit a transaction; returns when its messages can be read",
             EndedResponse,
             CommitTransactionRequest,
             _PRODUCER,
             *(*_FENCED, *_GROUPS, LeaseLost),
         ),
-        "/transactions/abort": _post(routes.abort, "Abort", EndedResponse, AbortRequest, _PRODUCER, *_FENCED),
+        "/transactions/abort": _post(
+            routes.abort, "Abort a transaction", EndedResponse, AbortRequest, _PRODUCER, *_FENCED
+        ),
         "/transactions": _get(routes.all, summary, TransactionListResponse, ListQuery),
-        "/transactions/stats": _get(routes.stats, "Count transactions", TransactionStatsResponse),
+        "/transactions/stats": _get(routes.stats, "Counters of transactions", TransactionStatsResponse),
     }
 
 
@@ -324,7 +326,7 @@ def _producer_routes(routes: TransactionRoutes) -> Routes:
         ),
         "/producers/{producer}/heartbeat": _post(
             routes.heartbeat,
-            "Keep a producer's open transaction from its timeout",
+            "Keep a producer's open transaction from timing out",
             ProducerResponse,
             ProducerHeartbeatRequest,
             {"epoch": 0},
