@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
-from xdist.workermanage import WorkerController
+
+from work_order import SharedTogetherLongestFirst
 
 _SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
@@ -33,36 +34,8 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_compiled))
 
 
-LONGEST = (
-    "spark",
-    "tests/blackbox/interleaving/test_interleaving.py",
-    "tests/blackbox/capacity/test_many_partitions.py",
-    "tests/blackbox/cli/",
-    "tests/blackbox/durability/",
-    "tests/blackbox/",
-)
-"""What is started first, so that no worker runs alone at the end; short tests fill the gaps."""
-
-
-class _SharedTogetherLongestFirst(LoadScopeScheduling):
-    """A file is run by one worker, as its tests may share a broker, and so are all that share the Spark session."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        shares_session = nodeid.startswith("tests/spark/") and "/without_session/" not in nodeid
-        return "spark" if shares_session else nodeid.partition("::")[0]
-
-    def _assign_work_unit(self, node: WorkerController) -> None:
-        scope = min(self.workqueue, key=_rank)
-        self.workqueue.move_to_end(scope, last=False)
-        super()._assign_work_unit(node)
-
-
-def _rank(scope: str) -> int:
-    return next((number for number, start in enumerate(LONGEST) if scope.startswith(start)), len(LONGEST))
-
-
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    return _SharedTogetherLongestFirst(config, log)
+    return SharedTogetherLongestFirst(config, log)
 
 
 MAX_LEFT_OPEN = 32

@@ -366,7 +366,7 @@ class TestStorage:
         await storage.delete_logs("topics/12")
         assert await storage.list_logs() == ["internal/metadata"]
 
-    async def test_a_deleted_log_starts_anew(self, storage: Storage, under_test: EngineUnderTest) -> None:
+    async def test_a_deleted_log_starts_empty(self, storage: Storage, under_test: EngineUnderTest) -> None:
         log = await storage.open_log("topics/1/0", under_test.options)
         await log.append(run_of(3))
         await storage.delete_logs("topics/1")

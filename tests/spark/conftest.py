@@ -10,6 +10,7 @@ import pytest
 
 from blackbox.conftest import broker, shared_broker, start_broker
 from blackbox.processes.broker_process import BrokerProcess
+from work_order import WITHOUT_SPARK_SESSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,16 +26,20 @@ _QUICK_START = "-XX:TieredStopAtLevel=1"
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if _HERE in item.path.parents and item.get_closest_marker("timeout") is None:
+        if _HERE not in item.path.parents:
+            continue
+        if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_SECONDS))
+        if item.nodeid.startswith(WITHOUT_SPARK_SESSION) and "spark" in getattr(item, "fixturenames", ()):
+            raise pytest.UsageError(f"{item.nodeid} would start a second Spark session: see tests/work_order.py")
 
 
 @pytest.fixture(scope="session")
 def quick_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Every Spark that is started from here on, in this process or another, starts quickly.
 
-    Spark gives its Python workers a zip of pyspark's sources, which each of them compiles anew; from a home of Spark
-    without it they import the package that is installed, compiled.
+    Spark gives its Python workers a zip of pyspark's sources, which each of them compiles again. With a Spark home
+    that lacks the zip, they import the installed package, which is compiled already.
     """
     if shutil.which("java") is None:
         pytest.skip("no Java: scripts/system-packages installs it")

@@ -11,7 +11,7 @@ from quiver.model.limits import MIB
 from quiver.model.message import StoredMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import Topic
-from quiver.partition.message_batch import message_bytes
+from quiver.partition.pending import message_bytes
 from quiver.records.expiry import past_rows
 from quiver.records.read import OpenFrame, open_frame, split_frames
 from quiver.system.clock import Clock

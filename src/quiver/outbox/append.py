@@ -6,9 +6,8 @@ from typing import Unpack
 from quiver.model.limits import SEQUENCE_LIMIT
 from quiver.model.message import NewMessage
 from quiver.partition.partition import Appended, Partition
-from quiver.records.build import build_frame
+from quiver.records.build import FrameOptions, build_frame
 from quiver.records.header import unpack_header
-from quiver.records.seal import FrameOptions
 
 
 async def append_moved(

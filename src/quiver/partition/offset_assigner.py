@@ -8,13 +8,13 @@ from quiver.model.epochs import LeaderEpoch
 from quiver.model.errors import MessageIdUndecided, OutOfSequence, QuiverError, TransactionConflict
 from quiver.model.limits import SEQUENCE_LIMIT, Limits
 from quiver.partition.id_keys import Keys, id_keys
-from quiver.partition.message_batch import MessageBatch
 from quiver.partition.message_ids import Screening, first_entries
 from quiver.partition.pending import (
     Appended,
     Assigned,
     Duplicate,
     Frame,
+    MessageBatch,
     Pending,
     PendingFrame,
     PendingMarker,

@@ -17,11 +17,21 @@ from quiver.model.times import format_time
 from quiver.model.topic import TopicConfig
 from quiver.partition.committed_view import CommittedView
 from quiver.partition.id_keys import FrameIds
-from quiver.partition.message_batch import BATCH_BYTES, MessageBatch, check_times, message_size
 from quiver.partition.message_ids import MessageIds
 from quiver.partition.offset_assigner import OffsetAssigner
-from quiver.partition.outcome import Appended as Appended
-from quiver.partition.pending import Assigned, Pending, PendingFrame, PendingMarker, answer, refuse
+from quiver.partition.pending import (
+    BATCH_BYTES,
+    Assigned,
+    MessageBatch,
+    Pending,
+    PendingFrame,
+    PendingMarker,
+    answer,
+    check_times,
+    message_size,
+    refuse,
+)
+from quiver.partition.pending import Appended as Appended
 from quiver.partition.pending import Frame as Frame
 from quiver.partition.producers import ProducerTable
 from quiver.partition.saved_state import SavedState
@@ -111,7 +121,9 @@ class Partition:
         """
         self._check_writable(header.frame_bytes)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        ids = FrameIds(frame, header) if self.tables.message_ids.counts(header) else None
+        ids: FrameIds | None = None
+        if header.columns & COLUMN_ID and self.tables.message_ids.counts(header):
+            ids = FrameIds(frame, header)
         pending = PendingFrame(frame, header, future, ids, check_ids)
         if not self._write_at_once(pending):
             self._writer.submit(pending, header.frame_bytes)

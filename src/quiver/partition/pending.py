@@ -1,20 +1,49 @@
 """What waits for the writer of a partition, and what becomes of it."""
 
 import asyncio
+from collections.abc import Sequence
 from itertools import count, repeat
 from typing import NamedTuple
 
-from quiver.model.errors import QuiverError
+from quiver.model.errors import InvalidRequest, QuiverError
+from quiver.model.limits import MIB
+from quiver.model.message import NewMessage
 from quiver.partition.id_keys import FrameIds
-from quiver.partition.message_batch import MessageBatch
 from quiver.partition.message_ids import IdChange
-from quiver.partition.outcome import Appended as Appended
-from quiver.partition.outcome import Duplicate as Duplicate
 from quiver.partition.producers import ProducerState
 from quiver.partition.transactions import TransactionChange
+from quiver.records.build import build_frame
+from quiver.records.columns import MAX_TIMESTAMP_MS
 from quiver.records.header import FrameHeader, StampedFrame
 
+BATCH_BYTES = MIB
+BATCH_MESSAGES = 10_000
+_OVERHEAD_BYTES = 32
+
 Frame = bytes | bytearray | memoryview
+
+
+class Duplicate(NamedTuple):
+    """A message that was published before under the same id."""
+
+    row: int
+    """Its place in the frame."""
+    offset: int
+    """Of the first message with the id; -1 where that is not known any more."""
+    delayed: bool = False
+    """The first one is in the schedule log, and the offset is its id there."""
+
+
+class Appended(NamedTuple):
+    base_offset: int
+    """Of the first message that is not among the duplicates; the others of those follow it."""
+    append_time_ms: int
+    duplicate: bool = False
+    """Nothing was stored: the frame came before, or every message of it."""
+    delayed: bool = False
+    """It waits in the schedule log, and the offset is an id there."""
+    duplicates: tuple[Duplicate, ...] = ()
+    """Messages that were left out, in the order of the frame."""
 
 
 class PendingMarker(NamedTuple):
@@ -38,6 +67,61 @@ class PendingRepeat(NamedTuple):
     """A single message that was published before."""
 
     future: "asyncio.Future[Appended]"
+
+
+class MessageBatch:
+    """Messages of one priority that wait for the partition's writer, and become one frame when it takes them."""
+
+    __slots__ = ("futures", "has_ids", "limit_bytes", "messages", "priority", "sealed", "size")
+
+    def __init__(self, priority: int, limit_bytes: int = BATCH_BYTES) -> None:
+        self.priority = priority
+        self.limit_bytes = limit_bytes
+        self.messages: list[NewMessage] = []
+        self.futures: list[asyncio.Future[Appended]] = []
+        self.has_ids = False
+        self.size = 0
+        self.sealed = False
+        """The writer has taken them: no more may be added."""
+
+    def has_room(self, size: int) -> bool:
+        """Whether a message of this size may be added. The first always may: a large one has a frame of its own."""
+        if self.sealed or len(self.messages) >= BATCH_MESSAGES:
+            return False
+        return not self.messages or self.size + size + _OVERHEAD_BYTES <= self.limit_bytes
+
+    def add(self, message: NewMessage, size: int, future: "asyncio.Future[Appended]") -> None:
+        self.messages.append(message)
+        self.futures.append(future)
+        if message.id is not None:
+            self.has_ids = True
+        self.size += size + _OVERHEAD_BYTES
+
+    def chosen(self, rows: Sequence[int]) -> "MessageBatch":
+        """Some of the messages, by themselves. No more may be added to those."""
+        chosen = MessageBatch(self.priority, self.limit_bytes)
+        chosen.messages = [self.messages[row] for row in rows]
+        chosen.futures = [self.futures[row] for row in rows]
+        chosen.has_ids, chosen.sealed = self.has_ids, True
+        return chosen
+
+    def halves(self) -> tuple["MessageBatch", "MessageBatch"]:
+        middle = len(self.messages) // 2
+        return self.chosen(range(middle)), self.chosen(range(middle, len(self.messages)))
+
+    def build(self, now_ms: int) -> bytes:
+        """The frame."""
+        messages = self.messages
+        return build_frame(
+            [m.value for m in messages],
+            keys=[m.key for m in messages],
+            timestamps_ms=[now_ms if m.timestamp_ms is None else m.timestamp_ms for m in messages],
+            headers=[m.headers for m in messages],
+            deliver_at_ms=[m.deliver_at_ms for m in messages],
+            expires_at_ms=[m.expires_at_ms for m in messages],
+            ids=[m.id for m in messages],
+            priority=self.priority,
+        )
 
 
 Pending = PendingFrame | PendingMarker | PendingRepeat | MessageBatch
@@ -81,3 +165,27 @@ def refuse(pending: Pending, error: QuiverError) -> None:
     for future in futures:
         if not future.done():
             future.set_exception(error)
+
+
+def message_size(message: NewMessage) -> int:
+    """What the message limit is about."""
+    return message_bytes(message.value, message.key, message.headers) + len(message.id or b"")
+
+
+def message_bytes(value: bytes | None, key: bytes | None, headers: dict[str, bytes] | None) -> int:
+    """Bytes of key, value and headers."""
+    size = len(value or b"") + len(key or b"")
+    if headers:
+        size += sum(len(name.encode()) + len(content) for name, content in headers.items())
+    return size
+
+
+def check_times(message: NewMessage) -> None:
+    """What a frame cannot hold is refused here, before the message shares one with others."""
+    for what, time_ms in (
+        ("timestamp", message.timestamp_ms),
+        ("deliver_at", message.deliver_at_ms),
+        ("ttl", message.expires_at_ms),
+    ):
+        if time_ms is not None and not 0 <= time_ms <= MAX_TIMESTAMP_MS:
+            raise InvalidRequest(problem=f"{what}: it is not within the years 1970 to 9999")

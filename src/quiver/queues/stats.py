@@ -169,7 +169,7 @@ class QueueStats:
         )
 
     def _rate(self, place: tuple[int, int], served: list[int], now_ms: int) -> list[float]:
-        """Messages a second since the sample that is about a window old, or since the start."""
+        """Messages per second since the sample that is about a window old, or since the start."""
         samples = self._served.setdefault(place, deque([(self._started_ms, [0] * LEVELS)]))
         while len(samples) > 1 and samples[1][0] <= now_ms - _WINDOW_MS:
             samples.popleft()

@@ -5,8 +5,7 @@ from pyarrow import types
 
 from quiver.model.errors import InvalidRequest
 from quiver.records.arrow_arrays import number_scalar, to_numbers
-from quiver.records.columns import HEADERS, ID, KEY, TIMESTAMP, VALUE, Column
-from quiver.records.seal import Arrays
+from quiver.records.columns import HEADERS, ID, KEY, TIMESTAMP, VALUE, Arrays, Column
 
 _TAKEN = {column.field.name: column for column in (VALUE, KEY, TIMESTAMP, HEADERS, ID)}
 

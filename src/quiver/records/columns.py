@@ -18,6 +18,8 @@ from quiver.records.header import (
 
 MAX_TIMESTAMP_MS = 253_402_300_799_999  # the last millisecond of the year 9999
 HEADERS_TYPE = pa.map_(pa.string(), pa.binary())
+Arrays = dict[int, pa.Array]
+"""The columns of a body by their header bit (0 is `value`)."""
 
 
 class Column(NamedTuple):

@@ -5,12 +5,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from quiver.records.arrow_arrays import mask_array, to_numbers
-from quiver.records.columns import TIMESTAMP, layout_for
-from quiver.records.compression import CODES
-from quiver.records.header import FrameHeader
-from quiver.records.seal import Arrays, seal
-
-_NAMES = {code: name for name, code in CODES.items()}
+from quiver.records.build import seal
+from quiver.records.columns import TIMESTAMP, Arrays, layout_for
+from quiver.records.header import COMPRESSION_NAMES, FrameHeader
 
 
 def cut_frame(header: FrameHeader, batch: pa.RecordBatch, kept: npt.NDArray[np.bool_]) -> bytes:
@@ -28,7 +25,7 @@ def cut_frame(header: FrameHeader, batch: pa.RecordBatch, kept: npt.NDArray[np.b
         low,
         high,
         priority=header.priority,
-        compression=_NAMES[header.compression],
+        compression=COMPRESSION_NAMES[header.compression],
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,

@@ -31,6 +31,8 @@ NO_PRODUCER = -1
 # attributes: bits 0-1 compression, 2 transactional, 3 control, 4 encrypted, 5-7 body encoding, 8-10 padding bytes
 COMPRESSION_MASK = 0b11
 COMPRESSION_NONE, COMPRESSION_LZ4, COMPRESSION_ZSTD = 0, 1, 2
+COMPRESSION_CODES = {"none": COMPRESSION_NONE, "lz4": COMPRESSION_LZ4, "zstd": COMPRESSION_ZSTD}
+COMPRESSION_NAMES = {code: name for name, code in COMPRESSION_CODES.items()}
 TRANSACTIONAL = 1 << 2
 CONTROL = 1 << 3
 ENCRYPTED = 1 << 4

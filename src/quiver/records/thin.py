@@ -5,13 +5,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from quiver.records.arrow_arrays import mask_array, number_array, to_numbers
-from quiver.records.columns import DELIVER_AT, EXPIRES_AT, ID, KEY, OFFSET_DELTA, TIMESTAMP, layout_for
-from quiver.records.compression import CODES
-from quiver.records.header import FrameHeader, StampedFrame, stamp, unpack_header
-from quiver.records.seal import Arrays, seal
+from quiver.records.build import seal
+from quiver.records.columns import DELIVER_AT, EXPIRES_AT, ID, KEY, OFFSET_DELTA, TIMESTAMP, Arrays, layout_for
+from quiver.records.header import COMPRESSION_NAMES, FrameHeader, StampedFrame, stamp, unpack_header
 
 Deltas = npt.NDArray[np.int32]
-_NAMES = {code: name for name, code in CODES.items()}
 _SEQUENCES = 2**31
 _LEFT_OUT_WHEN_EMPTY = (KEY, DELIVER_AT, EXPIRES_AT, ID)
 
@@ -86,7 +84,7 @@ def _sealed(header: FrameHeader, rows: pa.RecordBatch, deltas: Deltas, *, first:
         )
 
     if header.compression:
-        return sealed(_NAMES[header.compression])
+        return sealed(COMPRESSION_NAMES[header.compression])
     frame = sealed("zstd")
     return frame if unpack_header(frame).length < unpack_header(frame).uncompressed_length else sealed("none")
 

@@ -11,7 +11,7 @@ from quiver.model.priority import Priority
 from quiver.model.schedule import Schedule
 from quiver.model.times import format_time
 from quiver.outbox.outbox import Move, Outbox, Target
-from quiver.partition.message_batch import message_size
+from quiver.partition.pending import message_size
 from quiver.schedules.events import Turn
 from quiver.schedules.state import ScheduleState
 

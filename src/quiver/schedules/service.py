@@ -20,7 +20,7 @@ from quiver.model.errors import (
 from quiver.model.limits import MIB, MOST_SCHEDULES
 from quiver.model.names import check_name
 from quiver.model.schedule import Schedule, ScheduleChanges
-from quiver.partition.message_batch import message_size
+from quiver.partition.pending import message_size
 from quiver.schedules.events import CODEC, ScheduleRemoved, ScheduleSet
 from quiver.schedules.firing import Firing, message_of
 from quiver.schedules.runner import ScheduleRunner

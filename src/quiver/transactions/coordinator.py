@@ -17,7 +17,7 @@ from quiver.records.header import COLUMN_DELIVER_AT, FrameHeader
 from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SteadyClock
-from quiver.topics.producer_ids import ProducerIds
+from quiver.topics.catalogue import ProducerIds
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
     CODEC,

@@ -4,7 +4,7 @@ import asyncio
 
 from quiver.messages.publish import Publish, Published, chosen_partition
 from quiver.model.message import NewMessage
-from quiver.partition.message_batch import check_times
+from quiver.partition.pending import check_times
 from quiver.records.build import build_frame
 from quiver.system.clock import Clock
 from quiver.topics.catalogue import TopicCatalogue

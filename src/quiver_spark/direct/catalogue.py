@@ -1,4 +1,4 @@
-"""What a data directory says about its topics, without the broker it belongs to."""
+"""The topics of a data directory, read without its broker."""
 
 from collections.abc import Mapping
 

@@ -16,7 +16,7 @@ from quiver_spark.source.slices import Slice
 def direct_frames(
     slice_: Slice, options: ReadOptions, wants_body: Callable[[FrameHeader], bool]
 ) -> Iterator[StoredFrame]:
-    """Frames with messages of the slice for readers; bodies only where they are wanted."""
+    """The visible frames with messages of the slice; bodies are read only where they are wanted."""
     assert options.path is not None
     log = DataDirectory(options.path).log(slice_.log, f"{slice_.topic}-{slice_.partition}")
     log.refresh_files()
@@ -35,7 +35,7 @@ def direct_frames(
 
 
 def _after_removed(slice_: Slice, error: OffsetOutOfRange, *, fails: bool) -> int:
-    """Where to go on after what retention has removed, if that may be left out."""
+    """The first offset that retention left, if the removed messages may be skipped."""
     offset, earliest = int(error.details["offset"]), int(error.details["earliest"])
     stop = min(earliest, slice_.stop)
     why = f"retention removed them, the partition begins at {earliest}"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SessionOrFactory: TypeAlias = "SparkSession | Callable[[], SparkSession]"
-"""A session, or a function that starts one. Jobs call it after everything that can be checked without it."""
+"""A session, or a function that starts one. Jobs call it after all checks that need no session."""
 
 
 def started(spark: SessionOrFactory) -> "SparkSession":
@@ -19,7 +19,7 @@ def started(spark: SessionOrFactory) -> "SparkSession":
 
 
 def batch_read_options(source: ReadOptions | Mapping[str, object]) -> ReadOptions:
-    """The options of a batch read, parsed if they are not yet; None means not given."""
+    """The options of a batch read, parsed unless they are already; None means not given."""
     if isinstance(source, ReadOptions):
         return source
     return read_options(option_texts(source), now_ms=SystemClock().now_ms())

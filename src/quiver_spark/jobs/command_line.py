@@ -1,4 +1,4 @@
-"""The command line of a job: for `quiver pipeline`, and for spark-submit without that."""
+"""The command line of a job, for `quiver pipeline` and for spark-submit."""
 
 from collections.abc import Callable
 from importlib import import_module

@@ -79,7 +79,7 @@ ProgressOption = Annotated[
 
 
 def session_later(job: str, master: str | None, conf: Sequence[str] | None) -> "Callable[[], SparkSession]":
-    """Starts the session of a job when it is called: that takes seconds. InvalidRequest if Spark is not installed."""
+    """Returns a function that starts the session: that takes seconds. InvalidRequest if Spark is not installed."""
     if find_spec("pyspark") is None or find_spec("deltalake") is None:
         raise InvalidRequest(problem='pipelines run on Spark, which is not installed: pip install "quivermq[spark]"')
     from quiver_spark.runtime.session import session
@@ -106,15 +106,17 @@ def source_options(
     path: str | None = None,
     **more: object,
 ) -> dict[str, object]:
-    """Options of the source as they were given on a command line. A directory counts more than an address, which may
-    come from the environment."""
+    """The options of the source that were given on a command line.
+
+    A directory takes precedence over an address, because the address may come from the environment.
+    """
     named = {"topics": ",".join(topics) or None, "topicPattern": pattern, "path": path}
     given = {**named, "bootstrap": None if path else bootstrap, **more}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def show_summary(summary: "Summary", output: Output) -> None:
-    """On standard output: a line a figure for people, JSON or YAML for programs."""
+    """Prints to standard output: one line per figure for people, JSON or YAML for programs."""
     record = summary.record()
     match output:
         case Output.JSON:

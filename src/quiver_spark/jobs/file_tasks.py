@@ -1,4 +1,4 @@
-"""Tasks that write files of the lake: one Spark task each, answered with what they wrote."""
+"""Tasks that write files of the lake: one Spark task each, which returns the files it wrote."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -17,7 +17,7 @@ FILE_COLUMNS = (
     " size_bytes bigint, first_offset bigint, last_offset bigint, min_time_us bigint, max_time_us bigint,"
     " min_append_us bigint, max_append_us bigint, topic_id bigint"
 )
-"""What tasks answer: a row for each file they wrote."""
+"""What a task returns: a row for each file it wrote."""
 _FILE_SCHEMA = pa.schema(
     [
         (name, {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}[kind])
@@ -29,7 +29,7 @@ _FILE_SCHEMA = pa.schema(
 def on_workers(
     spark: "SparkSession", tasks: Sequence[Task], write: Callable[[Task], Iterable[LakeFile]], what: str
 ) -> list[LakeFile]:
-    """Each of the tasks in a Spark task of its own; the files that those wrote whose answer came first."""
+    """Runs each task in a Spark task of its own; returns the files of the attempts whose result came first."""
     if not tasks:
         return []
 

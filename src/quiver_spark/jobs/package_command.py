@@ -17,7 +17,7 @@ def package(
 ) -> None:
     """Write Quiver's code as a zip for the workers of a cluster: for spark-submit and sessions of your own.
 
-    `quiver pipeline` and `quiver_spark.session` ship it by themselves.
+    `quiver pipeline` and `quiver_spark.session` ship it automatically.
     """
     try:
         made = write_package(Path(out))

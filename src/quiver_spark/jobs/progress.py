@@ -1,4 +1,4 @@
-"""What a job shows: a bar while it runs, fed by Spark's status tracker, and a summary at the end."""
+"""What a job shows: a progress bar while it runs, from Spark's status tracker, and a summary at the end."""
 
 import sys
 import threading
@@ -25,7 +25,7 @@ class Summary(msgspec.Struct, kw_only=True):
     bytes: int = 0
     seconds: float = 0.0
     details: dict[str, Any] = {}
-    """What only this job has to say."""
+    """Figures that only this job has."""
 
     @property
     def rows_per_second(self) -> int:
@@ -39,7 +39,7 @@ class Summary(msgspec.Struct, kw_only=True):
 
 
 class Bar(Protocol):
-    """Where a job says how far it is."""
+    """Takes the progress of a job."""
 
     def advance(self, amount: int) -> None: ...
 
@@ -90,7 +90,7 @@ class _RichBar:
 
 
 def share_done(context: Any, group: str) -> float:
-    """Which share of the tasks of a group of jobs has ended."""
+    """The share of the tasks of a job group that have ended."""
     tracker = context.statusTracker()
     done = total = 0
     for job in tracker.getJobIdsForGroup(group):
@@ -103,7 +103,7 @@ def share_done(context: Any, group: str) -> float:
 
 @contextmanager
 def progress_bar(what: str, total: int, unit: str = "rows", *, wanted: bool | None = None) -> Iterator[Bar]:
-    """A bar on standard error; nothing when that is not a terminal, unless it is `wanted`."""
+    """A bar on standard error; none if that is not a terminal, unless it is `wanted`."""
     if not (sys.stderr.isatty() if wanted is None else wanted):
         yield _NoBar()
         return

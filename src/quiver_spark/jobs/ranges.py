@@ -1,4 +1,4 @@
-"""What jobs work on, as it is stored with a run: ranges of offsets, and times."""
+"""What a job works on, as it is stored in the record of a run: ranges of offsets, and times."""
 
 from typing import NamedTuple
 
@@ -11,11 +11,11 @@ class Range(NamedTuple):
     start: int
     stop: int
     topic_id: int = 0
-    """0: not known. Topics that had the same name one after the other differ by it."""
+    """0: not known. A topic that was deleted and created again under its name has another id."""
 
 
 class Times(NamedTuple):
-    """From when to before when the broker stored messages, epoch milliseconds; None is open."""
+    """The append times of messages, from `start_ms` to before `stop_ms`; None is unbounded."""
 
     start_ms: int | None = None
     stop_ms: int | None = None

@@ -1,4 +1,4 @@
-"""What is remembered of a run with an id, so that the same run repeated goes on with what it had planned."""
+"""The record of a run with an id: a run with the same id resumes the plan that it contains."""
 
 import os
 import re
@@ -20,7 +20,7 @@ class RunRecord(msgspec.Struct):
     times: Times
     batch_rows: int
     done: int = 0
-    """How many batches are known to be written. The broker knows by their keys not to write one twice."""
+    """How many batches are known to be written. The broker recognises a repeated one by its key."""
 
 
 class RunRecords:
@@ -31,7 +31,7 @@ class RunRecords:
         self._files = files or Files()
 
     def begin(self, run_id: str, planned: RunRecord) -> RunRecord:
-        """What was planned when the run was first begun; InvalidRequest when that was something else."""
+        """The plan of the first run with this id; InvalidRequest when that had other settings."""
         path = self._path(run_id)
         self._files.make_directory(self._directory)
         if not path.exists():
@@ -60,6 +60,6 @@ class RunRecords:
 
 
 def default_directory() -> Path:
-    """Where runs are remembered that have no lake to be remembered in."""
+    """Where the records of runs without a lake are kept."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "quiver" / "runs"

@@ -1,7 +1,7 @@
-"""What a file of the lake holds, as its name and its statistics say. Pure.
+"""The name and the statistics of a file of the lake. Pure.
 
 A file holds every message of one partition that has an offset in the file's range and a timestamp of the file's date.
-Its name has the range: that is what a commit of the table makes true, and what no later commit can lose.
+Its name contains the range, so that whoever lists the table knows which offsets were archived.
 """
 
 import re
@@ -30,7 +30,7 @@ class LakeFile(NamedTuple):
     start: int
     stop: int
     attempt: str
-    """Of the task that wrote it: two attempts never write the same file."""
+    """Of the task that wrote it: two attempts never use the same name."""
     rows: int = 0
     size_bytes: int = 0
     first_offset: int = 0
@@ -54,7 +54,7 @@ class LakeFile(NamedTuple):
         )
 
     def stats(self) -> str:
-        """For the table, so that readers pass over files without a look into them."""
+        """Statistics for the table, so that readers can skip files without opening them."""
         low = _bounds(self.partition, self.first_offset, self.min_time_us, self.min_append_us)
         high = _bounds(self.partition, self.last_offset, self.max_time_us, self.max_append_us)
         none = dict.fromkeys(low, 0)

@@ -30,7 +30,7 @@ class JsonColumns(NamedTuple):
     def extended(self, schema: pa.Schema) -> pa.Schema:
         return pa.schema([*schema, *self.columns])
 
-    def beside(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def extend_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the typed columns after its own."""
         arrays = typed(batch.column("value"), self.fields)
         return pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=self.extended(batch.schema))

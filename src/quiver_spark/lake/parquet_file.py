@@ -18,7 +18,7 @@ DEFAULT_COMPRESSION = "zstd"
 _BUFFER_BYTES = MIB
 _FILES = Files()
 _DICTIONARY = ("partition", "priority")
-"""Columns with few values. A dictionary of any other costs more than it saves."""
+"""Columns with few distinct values; a dictionary for any other costs more than it saves."""
 
 
 class ParquetFile:
@@ -72,13 +72,13 @@ class ParquetFile:
         return self.file
 
     def abandon(self) -> None:
-        with contextlib.suppress(OSError):  # the disk may be full, which is why it is given up
+        with contextlib.suppress(OSError):  # a full disk may be the reason for giving up
             self._writer.close()
             self._stream.close()
         self._path.unlink(missing_ok=True)
 
     def _sync(self) -> None:
-        """A row group at a time: disks take that much faster than a whole file at once."""
+        """After each row group: syncing a whole file at the end takes much longer."""
         self._stream.flush()
         _FILES.fdatasync(self._stream.fileno())
 

@@ -1,4 +1,4 @@
-"""The files that the messages of one slice go to: one for each date that is met, a few open at a time."""
+"""The files that the messages of one slice are written to: one per date, a few open at a time."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,14 +12,14 @@ from quiver_spark.lake.files import DAY_US, LakeFile, date_of
 from quiver_spark.lake.parquet_file import ParquetFile
 
 OPEN_FILES = 16
-"""Times may be anything. The file that was not written to for longest is closed for one more."""
+"""Timestamps may have any date. Above this, the least recently written file is closed."""
 WAITING_BYTES = 64 * MIB
 """Of all open files together."""
 LARGEST_FILE_BYTES = 512 * MIB
 
 
 class SliceFiles:
-    """Takes the batches of a slice in order. Used with `with`: what was not closed in the end is removed."""
+    """Takes the batches of a slice in order. Used with `with`: files that were not finished are removed."""
 
     def __init__(self, root: Path, slice_of: LakeFile, schema: pa.Schema, compression: str) -> None:
         """`slice_of` has what all files have in common: topic, partition, range and attempt."""

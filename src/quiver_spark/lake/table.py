@@ -1,8 +1,8 @@
-"""The Delta table of a lake: which files count, and how far each partition was archived, in one commit.
+"""The Delta table of a lake: which files it has, and up to where each partition was archived.
 
 Delta's application transactions hold the positions: `quiver:orders:7:0` is partition 0 of the topic with id 7, and
-its version is the offset that comes next. A commit adds files and moves positions at once. Two commits that move the
-same position from the same snapshot conflict, and the second is refused by the table itself.
+its version is the next offset. A commit adds files and moves positions atomically. Two commits that move the same
+position from the same snapshot conflict, and the table refuses the second.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ class Lake:
         return pa.schema(self._table.schema().to_arrow())
 
     def files(self) -> list[LakeFile]:
-        """The files that count, by topic, partition, date and range."""
+        """The files of the current version, by topic, partition, date and range."""
         actions = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
         return sorted(
             (file_of(action["path"], action) for action in actions),
@@ -63,14 +63,14 @@ class Lake:
         return self._table.transaction_version(f"quiver:{topic}")
 
     def position(self, topic: str, topic_id: int, partition: int) -> int | None:
-        """The offset that comes next; None when nothing was archived of the partition."""
+        """The next offset to archive; None when nothing of the partition was archived."""
         return self._table.transaction_version(_app_id(topic, topic_id, partition))
 
     def refresh(self) -> None:
         self._table.update_incremental()
 
     def commit(self, files: Sequence[LakeFile], advances: Sequence[Advance], about: Mapping[str, Any]) -> None:
-        """Adds the files and moves the positions, both or none. TransactionConflict when another moved them first."""
+        """Adds files and moves positions, atomically. TransactionConflict when another run moved them first."""
         from deltalake import CommitProperties, Transaction
 
         self._check_there(files)
@@ -174,7 +174,7 @@ class Lake:
             if any(text in str(error) for text in _CONFLICTS):
                 self._discard(files)
                 raise _conflict(what) from None
-            raise QuiverError(f"the lake in {self.root} took no commit: {error}") from None
+            raise QuiverError(f"the lake in {self.root} refused a commit: {error}") from None
 
     def _check_there(self, files: Sequence[LakeFile]) -> None:
         """InvalidRequest when workers have written where the driver does not see it."""
@@ -199,7 +199,7 @@ def open_lake(path: str | Path, *, create: bool = False) -> Lake:
         raise InvalidRequest(problem='deltalake is not installed: pip install "quivermq[spark]"') from None
     if not DeltaTable.is_deltatable(str(root)):
         if not create:
-            raise InvalidRequest(problem=f"there is no lake in {root}; quiver pipeline archive makes one")
+            raise InvalidRequest(problem=f"there is no lake in {root}; quiver pipeline archive creates one")
         root.mkdir(parents=True, exist_ok=True)
         DeltaTable.create(
             str(root),
@@ -242,5 +242,5 @@ def _values(file: LakeFile) -> dict[str, str | None]:
 def _conflict(what: str) -> TransactionConflict:
     return TransactionConflict(
         f"another run changed {what} in the lake at the same time and was first; this run added nothing, so nothing"
-        " is missing or duplicated: run it again to go on"
+        " is missing or duplicated: run it again to continue"
     )

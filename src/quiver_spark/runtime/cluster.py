@@ -1,4 +1,4 @@
-"""What a session on a cluster needs that a local one does not (docs/spark-cluster.md)."""
+"""What a session on a cluster needs in addition to a local one (docs/spark-cluster.md)."""
 
 import logging
 import socket
@@ -38,8 +38,8 @@ def address_towards(master: str) -> str | None:
     problem = ""
     for place in master.removeprefix(_STANDALONE).split(","):
         try:
-            with socket.create_connection(_host_and_port(place, master), _CONNECT_SECONDS) as link:
-                return str(link.getsockname()[0])
+            with socket.create_connection(_host_and_port(place, master), _CONNECT_SECONDS) as connection:
+                return str(connection.getsockname()[0])
         except OSError as error:
             problem = error.strerror or str(error)
     raise ConnectionLost(f"no Spark master at {master}: {problem}; is it running there, and is the URL its own?")
@@ -59,8 +59,8 @@ def _host_and_port(place: str, master: str) -> tuple[str, int]:
 def join(spark: "SparkSession") -> None:
     """Makes a session on a cluster ready for reads, writes and jobs.
 
-    The workers get Quiver's code from here, unless spark.quiver.ship is false. The source is registered by hand,
-    because Spark runs one that it found by itself with the driver's Python and without what was shipped.
+    The workers get Quiver's code from here, unless spark.quiver.ship is false. The source is registered
+    explicitly: Spark runs one that it discovered with the driver's Python, and without the shipped code.
     """
     from quiver_spark.source.data_source import QuiverSource
 
@@ -72,7 +72,7 @@ def join(spark: "SparkSession") -> None:
 
 
 def await_executor(context: "SparkContext") -> None:
-    """Returns when there are executors. Spark waits for them silently; this logs a warning."""
+    """Waits until there is an executor. Spark would wait silently; this logs a warning after a while."""
     watch, is_told = Stopwatch(), False
     while not _executors(context):
         time.sleep(_LOOK_SECONDS)
@@ -86,8 +86,8 @@ def await_executor(context: "SparkContext") -> None:
 
 
 def _executors(context: "SparkContext") -> int:
-    """How many there are, without the driver, which Spark counts among them."""
+    """How many executors there are, without the driver, which Spark counts too."""
     inside: Any = context._jsc.sc()
     if inside.isStopped():
-        raise ConnectionLost(f"the Spark master at {context.master} refused this application, or went away")
+        raise ConnectionLost(f"the Spark master at {context.master} refused this application, or is gone")
     return len(inside.statusTracker().getExecutorInfos()) - 1

@@ -1,4 +1,4 @@
-"""Errors that cross Spark: what a worker raised comes back as text, and is raised as an error again."""
+"""Errors that cross Spark: what a worker raised arrives as text, and is raised as an error again."""
 
 import re
 from collections.abc import Iterator
@@ -15,24 +15,24 @@ _OTHER = re.compile(r"^(?:[\w.]+(?:Error|Exception)): .+$", re.MULTILINE)
 
 @contextmanager
 def spark_failures(what: str) -> Iterator[None]:
-    """Raises what failed inside as an error with one sentence; `what` names what was being done."""
+    """Raises a failure of Spark as an error with one sentence; `what` names the operation."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
     from pyspark.logger import PySparkLogger
 
-    # Made by Spark: a plain logger under this name would fail where Spark writes to it.
-    told_twice = PySparkLogger.getLogger("SQLQueryContextLogger")
-    before, told_twice.disabled = told_twice.disabled, True
+    # Spark would log the error too. Its logger must be of Spark's own class: a plain one fails when Spark uses it.
+    query_log = PySparkLogger.getLogger("SQLQueryContextLogger")
+    before, query_log.disabled = query_log.disabled, True
     try:
         yield
     except (PySparkException, Py4JError) as error:
         raise error_in(str(error), what) from error
     finally:
-        told_twice.disabled = before
+        query_log.disabled = before
 
 
 def error_in(text: str, what: str) -> QuiverError:
-    """The error that a text from Spark is about."""
+    """The error that a text from Spark describes."""
     ours = _OURS.findall(text)
     if ours:
         name, message = ours[-1]

@@ -1,7 +1,7 @@
-"""Makes a session plan the reads of every query again.
+"""Makes Spark plan the reads of every query again.
 
-Spark 4.3 asks a Python source for its partitions once and keeps them with the DataFrame or view. Nothing that a
-source returns changes that, so a session gets a rule for its optimizer (PlanEachQuery.java), which Spark's own
+Spark 4.3 asks a Python source for its partitions once and keeps them with the DataFrame or view. A source cannot
+prevent that, so the session gets a rule for its optimizer (PlanEachQuery.java), which Spark's own
 compiler for generated code turns into a class.
 """
 
@@ -26,7 +26,7 @@ def plan_each_query(spark: "SparkSession") -> None:
         rules = optimizer.extraOptimizations()
         if _RULE not in rules.toString():
             getattr(optimizer, "extraOptimizations_$eq")(rules.appended(_compiled_rule(spark)))
-    except Exception as error:  # whatever a Spark without these parts says
+    except Exception as error:  # a Spark without these internals may raise anything
         _logger.warning(
             "a DataFrame of this session is planned at its first action and shows nothing newer; load() it again to"
             " read what was published since (%s)",

@@ -1,7 +1,7 @@
-"""What a micro-batch of a query is made of: how many rows, and up to which offsets of its sources.
+"""Describes a micro-batch: how many rows it has, and up to which offsets of its sources it reads.
 
 The offsets are in the checkpoint, which Spark writes before the batch runs. A batch that is replayed has the same
-ones. After an older checkpoint was put back, the same number stands for others.
+ones. After an older checkpoint was restored, the same batch number stands for other offsets.
 """
 
 import hashlib
@@ -9,13 +9,13 @@ from pathlib import Path
 
 _OFFSETS = "offsets"
 _VERSION_AND_SETTINGS = 2
-"""Lines of the file in front of the offsets, one source each. The settings name a time, which may change."""
+"""Lines before the offsets, of which there is one per source. The settings contain a time, which may change."""
 _SHORT = 300
 _DIGITS = 16
 
 
 def describe(rows: int, offsets: str | None = None) -> str:
-    """In a few words, the same for the same batch."""
+    """A short description that is the same whenever the batch is the same."""
     counted = f"{rows} row" if rows == 1 else f"{rows} rows"
     if offsets is None:
         return counted
@@ -25,9 +25,9 @@ def describe(rows: int, offsets: str | None = None) -> str:
 
 
 def source_offsets(checkpoint: str | None, batch: int) -> str | None:
-    """Up to where a micro-batch reads its sources; None when the checkpoint is nowhere that this process can read.
+    """Up to where a micro-batch reads its sources; None when this process cannot read the checkpoint.
 
-    Other errors of the disk are raised: a replay of the batch must get the same answer.
+    Other disk errors are raised: a replay of the batch must get the same result.
     """
     if checkpoint is None:
         return None

@@ -31,12 +31,12 @@ _WRITE_BYTES = 12
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Made once where the write is planned; copies of it write in the tasks and commit on the driver."""
+    """Created once when the write is planned; copies of it write in the tasks and commit on the driver."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
             raise InvalidRequest(
-                problem="a topic is never overwritten: use mode('append'), or delete and create the topic before"
+                problem="a topic is never overwritten: use mode('append'), or delete the topic and create it again"
             )
         self._options = write_options(options)
         self._columns = check_written(

@@ -1,4 +1,4 @@
-"""From the columns of a DataFrame to messages: which ones are taken, and which rows may share a frame."""
+"""From the columns of a DataFrame to messages: which columns are written, and which rows may share a frame."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -45,7 +45,7 @@ def check_written(types: Sequence[tuple[str, str]], *, use_partition_column: boo
     advice = f"select {', '.join(TAKEN)} as far as they are there, and put anything else into value (to_json)"
     for name, kind in types:
         if names.count(name) > 1:
-            raise InvalidRequest(problem=f"column {name!r} is there twice; {advice}")
+            raise InvalidRequest(problem=f"there are two columns {name!r}; {advice}")
         if name in TAKEN:
             if kind not in TAKEN[name]:
                 wanted = " or ".join(TAKEN[name])
@@ -66,7 +66,7 @@ def row_groups(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Ite
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Small batches are put together; those without rows are left out."""
+    """Joins small batches and drops empty ones."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -106,7 +106,7 @@ def _split(batch: pa.RecordBatch) -> Iterator[RowGroup]:
 
 
 def _levels(column: pa.Array) -> _Codes:
-    """The number of each row's priority; without one it is normal."""
+    """The priority of each row as a number; normal where it is null."""
     coded = column.dictionary_encode()
     table = np.array([*map(parse_priority, coded.dictionary.to_pylist()), Priority.NORMAL], np.int64)
     found: _Codes = table[coded.indices.fill_null(len(table) - 1).to_numpy()]
@@ -114,9 +114,9 @@ def _levels(column: pa.Array) -> _Codes:
 
 
 def _numbers(column: pa.Array) -> _Codes:
-    """The partition of each row; -1 for those that name none."""
+    """The partition of each row; -1 where it is null."""
     least = pc.min(column).as_py()
     if least is not None and least < 0:
-        raise InvalidRequest(problem=f"column 'partition': {least} is not a number from 0")
+        raise InvalidRequest(problem=f"column 'partition': {least} is negative")
     numbers: _Codes = column.cast(pa.int64()).fill_null(-1).to_numpy()
     return numbers

@@ -1,8 +1,8 @@
-"""How rows get into a topic exactly once: every attempt of a task has a transaction, the driver commits the winners'.
+"""Writes rows exactly once: every attempt of a task has a transaction, and the driver commits those that won.
 
 The transaction of an attempt is known by a transactional id, `spark/<write>/<slot>`, where the write is a query or
-one batch write. So whoever ends a write finds what other attempts of it have left open, and an attempt in the same
-slot of a later micro-batch takes the producer over.
+one batch write. So whoever ends a write finds the transactions that other attempts have left open, and an attempt in
+the same slot of a later micro-batch takes over the producer.
 """
 
 import logging
@@ -26,10 +26,10 @@ from quiver_spark.sink.write_mark import WriteMark, is_set, planned_mark, set_ma
 
 _logger = logging.getLogger(__name__)
 _DELIVERY_SECONDS = 120.0
-"""How long a frame is tried while the broker refuses it for now; at least as long as a broker is waited for."""
+"""How long a frame is retried; at least as long as the client waits for a broker that does not respond."""
 _BATCH_BYTES = MIB
 _KEYED_BATCH_BYTES = 4 * MIB
-"""These are split by partition before they become frames."""
+"""Larger, because rows with keys are split by partition before they become frames."""
 _PAGE = 1_000
 _PREFIX = "spark/"
 
@@ -39,7 +39,7 @@ class Attempt(NamedTuple):
 
     write: str
     slot: str
-    """Unlike that of every other attempt that may run at the same time."""
+    """Different from that of every other attempt that may run at the same time."""
     partition: int
     batch: int = 0
     """Which micro-batch of a query."""
@@ -55,12 +55,12 @@ class Written(WriterCommitMessage):
 
 
 def written_of(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
-    """Of the tasks that have ended well; of the others there is no message."""
+    """What the successful tasks have written; the others have no message."""
     return [message for message in messages if isinstance(message, Written)]
 
 
 def check_target(options: WriteOptions) -> None:
-    """TopicNotFound, ConnectionLost: nothing is written then."""
+    """Raises TopicNotFound or ConnectionLost before anything is written."""
     try:
         _client(options).topics.describe(options.topic)
     except ConnectionLost as error:
@@ -68,7 +68,7 @@ def check_target(options: WriteOptions) -> None:
 
 
 def mark_now(options: WriteOptions, write: str) -> WriteMark:
-    """The mark of a write that is planned now."""
+    """The mark of a write that is being planned."""
     return planned_mark(_client(options), f"{_PREFIX}{write}")
 
 
@@ -84,13 +84,13 @@ def write_rows(
     attempt: Attempt,
     mark: WriteMark | None = None,
 ) -> Written:
-    """Stores the rows in a transaction that is left open for the driver; if that fails, it is aborted.
+    """Stores the rows in a transaction that is left open for the driver; aborts it if that fails.
 
-    So it is when the write has been over for the driver since before the rows were stored.
+    It is also aborted when the driver ended the write before the rows were stored: nobody would commit them.
     """
     if attempt.partition >= MOST_PRODUCERS:
         raise InvalidRequest(
-            problem=f"a write has at most {MOST_PRODUCERS} partitions of a DataFrame; coalesce() it before"
+            problem=f"a write has at most {MOST_PRODUCERS} partitions of a DataFrame: coalesce() it first"
         )
     rest = row_groups(batches, columns)
     first = next(rest, None)
@@ -107,7 +107,7 @@ def write_rows(
                 rows += group.rows.num_rows
             transaction.flush()
             if mark is not None and is_set(_client(options), mark):
-                raise TransactionAborted(transaction=transaction.name, problem="its write was over without it")
+                raise TransactionAborted(transaction=transaction.name, problem="its write ended without it")
             key = transaction.detach()
     except ConnectionLost as error:
         raise unreachable(error) from None
@@ -117,33 +117,32 @@ def write_rows(
 
 
 class Commit(NamedTuple):
-    """What is committed at once."""
+    """What is committed together."""
 
     written: Sequence[Written]
     write: str
     """What the names of its transactions begin with."""
     key: str
     description: str
-    """What the key stands for: the same rows, when it comes again."""
+    """What the key stands for: a commit with the same key must have the same rows."""
     mark: WriteMark | None = None
-    """With one, the write is over."""
+    """If given, the commit ends the write."""
     keeps_empty: bool = False
     """Whether the key is known from then on even if there are no rows."""
 
 
 def commit_written(commit: Commit, options: WriteOptions) -> bool:
-    """Makes everything that the tasks have written count at once. Returns whether this call did so.
+    """Commits everything that the tasks have written, atomically. Returns whether this call did so.
 
-    If a commit with the same key came before, the rows are those of then, and what was written again is aborted.
-    CommitKeyConflict when they cannot be the same: then nothing of it counts.
+    If the key was committed before, the rows of that commit stay, and what was written again is aborted.
+    CommitKeyConflict when the rows cannot be the same: then nothing is committed.
     """
     producers = [ProducerKey(*each.producer) for each in commit.written if each.producer is not None]
     client = _client(options)
     is_first = False
     if not producers and commit.keeps_empty:
-        producers = [
-            client.transactions.init(f"{_PREFIX}{commit.write}driver")
-        ]  # with nothing in it, to commit a key
+        # An empty transaction, so that the key is remembered.
+        producers = [client.transactions.init(f"{_PREFIX}{commit.write}driver")]
     if producers:
         try:
             is_first = client.commit_transactions(producers, key=commit.key, description=commit.description)
@@ -160,10 +159,10 @@ def commit_written(commit: Commit, options: WriteOptions) -> bool:
 
 
 def abort_left(options: WriteOptions, write: str, mark: WriteMark | None = None) -> None:
-    """Aborts what attempts of a write, or of all that begin like it, have open. What was committed stays.
+    """Aborts the open transactions of a write, or of all writes with this prefix. What was committed stays.
 
-    Once it is committed that is what losers have written, before that it is everything. With a mark, attempts that
-    come later are on their own. Raises nothing.
+    After a commit these are the transactions of attempts that lost, before it they are all. With a mark, attempts
+    that are still running find out by themselves and abort. Raises nothing.
     """
     client, prefix = _client(options), f"{_PREFIX}{write}"
     try:
@@ -173,9 +172,9 @@ def abort_left(options: WriteOptions, write: str, mark: WriteMark | None = None)
         for start in range(0, len(left), MOST_PRODUCERS):
             client.abort_transactions(left[start : start + MOST_PRODUCERS])
     except ProducerFenced:
-        return  # it has ended meanwhile
+        return  # another process has ended the transaction
     except QuiverError as error:
-        _logger.warning("what other attempts have written is left to its timeout: %s", error)
+        _logger.warning("the transactions of other attempts stay open until they time out: %s", error)
 
 
 def _open_transactions(client: quiver.Client, prefix: str) -> list[ProducerKey]:
@@ -197,7 +196,7 @@ def _client(options: WriteOptions) -> quiver.Client:
 
 
 def _task_producer(options: WriteOptions, attempt: Attempt, batch_bytes: int) -> Transactional:
-    """The producer of one attempt. Rows come by the thousand and go out in large frames."""
+    """The producer of one attempt. Rows come in large batches and go out in large frames."""
     return _client(options).transactional(
         f"{_PREFIX}{attempt.write}/{attempt.slot}",
         timeout=options.transaction_timeout_ms / 1000,

@@ -1,4 +1,4 @@
-"""What users write as options of the sink, checked before any row is written."""
+"""The options of the sink, checked before any row is written."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
 from quiver.model.times import parse_duration_ms
-from quiver.records.compression import CODES
+from quiver.records.header import COMPRESSION_CODES
 from quiver_spark.source.options import DEFAULT_BOOTSTRAP, OptionMap
 
 WRITE_OPTIONS = (
@@ -19,7 +19,7 @@ WRITE_OPTIONS = (
     "commitKey",
 )
 _OF_SPARK = {"checkpointlocation", "queryname"}
-"""Spark hands its own options of a query on."""
+"""Spark passes its own options of a query to the sink."""
 _TRANSACTION_MS = 15 * 60_000
 _LONGEST_TRANSACTION_MS = 24 * 3_600_000
 _LONGEST_KEY = 1_000
@@ -55,14 +55,14 @@ def write_options(options: Mapping[str, str], *, streaming: bool = False) -> Wri
         raise InvalidRequest(problem="option 'transactionTimeout' is a duration from 1s to 24h")
     key = given.text("commitKey")
     if key is not None and streaming:
-        raise InvalidRequest(problem="option 'commitKey' is for batch writes; a stream counts its batches by itself")
+        raise InvalidRequest(problem="option 'commitKey' is for batch writes; a stream numbers its own batches")
     if key is not None and len(key) > _LONGEST_KEY:
         raise InvalidRequest(problem=f"option 'commitKey' has at most {_LONGEST_KEY} characters")
     return WriteOptions(
         topic=check_name(topic),
         bootstrap=given.address(),
         use_partition_column=given.flag("usePartitionColumn", False),
-        compression=given.choice("compression", tuple(CODES)),
+        compression=given.choice("compression", tuple(COMPRESSION_CODES)),
         transaction_timeout_ms=timeout_ms,
         timeout_seconds=parse_duration_ms(given.text("timeout") or "30s", "option 'timeout'") / 1000,
         commit_key=key,

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 QUERY_PROPERTY = "sql.streaming.queryId"
 BATCH_PROPERTY = "streaming.sql.batchId"
-"""What Spark calls them inside; nothing of its interface tells a sink which query it belongs to."""
+"""Spark's internal names: no public interface tells a sink which query it belongs to."""
 _DIGITS = 16
 _ENDING = "pyspark.sql.worker.python_streaming_sink_runner"
-"""Where Spark makes a writer to commit or abort a micro-batch."""
+"""The process in which Spark creates a writer to commit or abort a micro-batch."""
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -53,10 +53,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         )
         place = self._options.checkpoint
         self._family = "" if place is None else hashlib.sha256(place.encode()).hexdigest()[:_DIGITS]
-        """What a query is found by where its id is not known: the checkpoint, if it is named in the options."""
+        """Identifies the query where its id is not known: by the checkpoint, if the options name it."""
         self._mark: WriteMark | None = None
         """Set when a micro-batch of the query is aborted."""
-        if not is_worker(_ENDING):  # an abort that fails would hide from users why it was called
+        if not is_worker(_ENDING):  # a failing check would hide the error that caused the abort
             check_target(self._options)
             if self._family:
                 self._mark = mark_now(self._options, self._family)
@@ -85,9 +85,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
             commit_written(Commit(written, f"{write}/", key, description, keeps_empty=True), self._options)
         except CommitKeyConflict as error:
             raise CommitKeyConflict(
-                f"micro-batch {batchId} of this query was written before and was not the same ({error.message}): the"
-                " checkpoint was put back to an earlier state, or a part of it was removed. Nothing of this batch was"
-                " written. Put the latest checkpoint back; or start the query with a new checkpoint, and start at the"
+                f"micro-batch {batchId} of this query was written before with other rows ({error.message}): the"
+                " checkpoint was restored to an earlier state, or a part of it was removed. Nothing of this batch was"
+                " written. Restore the latest checkpoint; or start the query with a new checkpoint, and start at the"
                 " offsets up to which the topic it writes has everything"
             ) from None
 

@@ -1,9 +1,9 @@
-"""How late tasks learn that their write is over.
+"""Tells late tasks that their write has ended.
 
-Spark fails a job without waiting for its Python workers, and such a worker cannot tell: its rows just end. It would
-leave a transaction open that nobody knows of, and committed readers would wait for its timeout. So whoever ends a
-write sets a mark first and aborts what is open then; a task that has stored its rows and finds the mark set aborts
-them itself. One of the two sees the transaction.
+Spark fails a job without waiting for its Python workers, and such a worker does not notice: its input just ends. It
+would leave a transaction open that nobody knows of, and readers of committed messages would wait until it times out.
+So whoever ends a write first sets a mark and then aborts the open transactions. A task that has stored its rows and
+finds the mark set aborts them itself. One of the two always sees the transaction.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class WriteMark(NamedTuple):
 
     name: str
     epoch: int | None = None
-    """When the write was planned; None: there was no such producer."""
+    """The epoch when the write was planned; None: there was no such producer."""
 
 
 def planned_mark(client: quiver.Client, name: str) -> WriteMark:

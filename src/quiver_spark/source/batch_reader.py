@@ -1,7 +1,7 @@
 """Batch reads: the slices of a topic as it is now.
 
-The reader takes no filters from Spark: Spark 4.3 keeps what a filter of one query left to read with the DataFrame and
-gives it to the next query, and to other branches of the same one. Spark filters every row itself.
+The reader accepts no filters from Spark. Spark 4.3 would store the filtered partitions with the DataFrame and reuse
+them for the next query, and for other branches of the same one. So Spark filters every row itself.
 """
 
 from collections.abc import Iterator, Mapping

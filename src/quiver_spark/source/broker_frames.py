@@ -1,4 +1,4 @@
-"""The frames of a slice through the broker: long fetches, the next one under way while one is decoded."""
+"""The frames of a slice, fetched from the broker: the next fetch is under way while one is decoded."""
 
 import time
 from collections.abc import Iterator
@@ -28,12 +28,13 @@ from quiver_spark.source.unreadable import corrupt
 
 _MAX_WAIT = "500ms"
 _SPARE_BYTES = 256 * KIB
+"""What a fetch asks for beyond its estimate: the next frame rarely ends exactly there."""
 _FIRST_PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 1.0
 
 
 def broker_frames(slice_: Slice, options: ReadOptions) -> Iterator[StoredFrame]:
-    """Frames with messages of the slice for readers; an error that names what is missing when some is."""
+    """The visible frames with messages of the slice. An error names the messages that are missing, if any."""
     return _SliceFetch(slice_, options, broker_client(options.bootstrap, options.timeout_seconds)).frames()
 
 
@@ -52,7 +53,7 @@ class _SliceFetch:
         self._bytes_each = slice_.size_bytes / slice_.offsets if slice_.offsets else 0.0
 
     def frames(self) -> Iterator[StoredFrame]:
-        """The headers of a response are read before its frames are given out, so the next request goes out first."""
+        """Reads the headers of a response before it yields the frames, so that the next request is sent first."""
         self._made_progress()
         pending = self._begin() if self._offset < self._slice.stop else None
         while pending is not None:
@@ -76,7 +77,7 @@ class _SliceFetch:
         )
 
     def _result(self, pending: PendingFetch) -> FetchedFrames | None:
-        """None when it failed and another try may help, or the rest of the slice is gone."""
+        """None when the fetch failed and a retry may help, or when the rest of the slice is gone."""
         try:
             return pending.result(self._options.timeout_seconds)
         except RequestTimeout as error:
@@ -89,7 +90,7 @@ class _SliceFetch:
         return None
 
     def _take(self, fetched: FetchedFrames) -> list[StoredFrame]:
-        """The frames of a response for readers; goes on after all of them."""
+        """The visible frames of a response; moves the offset past all of them."""
         if not fetched.buffer:
             self._found_nothing(fetched)
             return []
@@ -110,7 +111,7 @@ class _SliceFetch:
         return frames
 
     def _found_nothing(self, fetched: FetchedFrames) -> None:
-        """The rest has no messages if the log goes on after it. Otherwise the log ends early, for now or for good."""
+        """The rest has no messages if the log continues after it; otherwise the log ends early, perhaps for now."""
         end = fetched.readable_end(self._isolation)
         if end >= self._slice.stop:
             self._offset = self._slice.stop
@@ -122,7 +123,7 @@ class _SliceFetch:
         self._offset = self._slice.stop
 
     def _skip_removed(self) -> bool:
-        """Goes on after what retention removed, if that is why an offset is out of range and it may be left out."""
+        """Skips what retention removed, if that is why the offset is out of range and it may be left out."""
         slice_ = self._slice
         earliest = self._client.frames.offsets(slice_.topic_id, {slice_.partition: EARLIEST})[slice_.partition]
         if earliest <= self._offset:

@@ -48,7 +48,7 @@ class Catalogue(Protocol):
         ...
 
     def find(self, topic: TopicExtent, positions: Mapping[int, Position]) -> dict[int, int]:
-        """The offset that each partition's time means."""
+        """The offset of each partition at a time."""
         ...
 
     def completed(self, slice_: Slice) -> Slice:
@@ -77,14 +77,14 @@ def chosen_topics(catalogue: Catalogue, options: ReadOptions) -> list[str]:
 
 
 def chosen_extents(catalogue: Catalogue, options: ReadOptions) -> list[TopicExtent]:
-    """What there is of these topics; InvalidRequest when start or end names anything else."""
+    """The extents of these topics; InvalidRequest when start or end names another topic or partition."""
     topics = [catalogue.extent(name) for name in chosen_topics(catalogue, options)]
     options.check_positions({topic.name: len(topic.earliest) for topic in topics})
     return topics
 
 
 def plan(options: ReadOptions, *, cores: int) -> list[Slice]:
-    """The slices of a batch read: what the options name as it is now, cut for so many cores."""
+    """The slices of a batch read: the topics as they are now, cut for this many cores."""
     catalogue = open_catalogue(options)
     try:
         topics = chosen_extents(catalogue, options)
@@ -120,7 +120,7 @@ def _ranges(catalogue: Catalogue, topic: TopicExtent, options: ReadOptions) -> l
 
 
 def bounded(slice_: Slice, topic: TopicExtent, *, fails: bool) -> Slice:
-    """The slice within what there is, with an estimate of its size; what is missing is an error or is left out."""
+    """The slice within the partition, with an estimate of its size; missing messages are an error or are skipped."""
     earliest, latest = topic.earliest[slice_.partition], topic.latest[slice_.partition]
     start, stop = slice_.start, slice_.stop
     if start < min(earliest, stop):

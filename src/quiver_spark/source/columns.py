@@ -90,7 +90,7 @@ def check_columns(types: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 
 
 class BatchBuilder:
-    """Makes batches of the asked-for columns from rows of frames of one slice."""
+    """Makes batches of the requested columns from the frames of one slice."""
 
     def __init__(self, slice_: Slice, columns: Sequence[str]) -> None:
         self._slice = slice_
@@ -145,7 +145,7 @@ class BatchBuilder:
         )
 
     def _constant(self, kind: pa.DataType, value: Any, count: int) -> pa.Array:
-        """A column of one value; slices of one array that is kept, as every batch needs it."""
+        """A column of one value: a slice of an array that is kept, because every batch needs one."""
         name = (str(kind), value)
         found = self._constants.get(name)
         if found is None or len(found) < count:
@@ -155,7 +155,7 @@ class BatchBuilder:
 
 
 def _offsets(parts: Sequence[FrameRows]) -> Iterator[_Integers]:
-    """Offsets of the parts; runs of frames without gaps are numbered at once."""
+    """Offsets of the parts; frames without gaps between them are numbered together."""
     begin = end = -1
     for part in parts:
         header = part.header
@@ -196,7 +196,7 @@ def _times(milliseconds: _Integers) -> pa.Array:
 
 
 def _array(numbers: _Integers, kind: pa.DataType) -> pa.Array:
-    """An Arrow array in the memory of numpy's; `pa.array` would do, but imports pandas in every worker."""
+    """An Arrow array on numpy's memory. `pa.array` would import pandas in every worker, which takes a second."""
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
 
 

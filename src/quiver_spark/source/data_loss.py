@@ -1,4 +1,4 @@
-"""Messages that are gone before they were read: an error that names them, or a line in the log."""
+"""Messages that were removed before they were read: an error that names them, or a warning in the log."""
 
 import logging
 
@@ -15,10 +15,10 @@ def lost(slice_: Slice, stop: int, why: str, *, fails: bool) -> None:
     if fails:
         raise OffsetOutOfRange(
             f"{gone} {verb} gone: {why}; start at {stop}, keep messages longer (retention of the topic),"
-            " or set failOnDataLoss to false to go on without them",
+            " or set failOnDataLoss to false to continue without them",
             topic=slice_.topic,
             partition=slice_.partition,
             first=slice_.start,
             next=stop,
         )
-    _logger.warning("%s %s gone and left out: %s", gone, verb, why)
+    _logger.warning("%s %s gone and skipped: %s", gone, verb, why)

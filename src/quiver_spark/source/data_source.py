@@ -1,4 +1,4 @@
-"""The data source `quiver`. What reads and writes is loaded where it is used: Spark imports this one everywhere."""
+"""The data source `quiver`. Readers and writers are imported when used: Spark imports this module everywhere."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What users write as options of the source: read by name, whatever its case, and checked before anything is done."""
+"""The options of the source: names in any case, checked before anything is read."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -50,7 +50,7 @@ class OptionMap:
         return not any(self._options.values())
 
     def text(self, name: str) -> str | None:
-        """None when it is not given, or empty."""
+        """None when the option is missing or empty."""
         return self._options.get(name.lower()) or None
 
     def whole(self, name: str, low: int, high: int) -> int | None:
@@ -69,7 +69,7 @@ class OptionMap:
         return text == "true"
 
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
-        """The first choice when it is not given."""
+        """The first choice when the option is missing."""
         text = (self.text(name) or choices[0]).lower()
         if text not in choices:
             raise InvalidRequest(problem=f"option {name!r}: {text!r} is not one of {', '.join(choices)}")
@@ -110,11 +110,11 @@ class ReadOptions(NamedTuple):
 
 
 def read_options(options: Mapping[str, str], *, now_ms: int, streaming: bool = False) -> ReadOptions:
-    """The options of a read, checked. Times ago count from `now_ms`."""
+    """The options of a read, checked. A time ago such as -1h counts from `now_ms`."""
     given = OptionMap(options, READ_OPTIONS, "reading")
     _check_topics(given)
     if streaming and given.text("end") is not None:
-        raise InvalidRequest(problem="option 'end' is for batch reads; a stream goes on, or stops with availableNow")
+        raise InvalidRequest(problem="option 'end' is for batch reads; a stream has none, or stops with availableNow")
     if not streaming and given.text("maxRowsPerTrigger") is not None:
         raise InvalidRequest(problem="option 'maxRowsPerTrigger' is for streams; a batch reads from start to end")
     end = given.text("end")
@@ -138,7 +138,7 @@ def read_options(options: Mapping[str, str], *, now_ms: int, streaming: bool = F
 
 
 def _topics(given: OptionMap) -> tuple[str, ...]:
-    """A log of the broker's own that no topic has takes the place of one."""
+    """An internal log that belongs to no topic is read under its own name."""
     internal = given.text("internal")
     if internal is not None and "/" in internal:
         return (internal,)
@@ -161,7 +161,7 @@ def _check_topics(given: OptionMap) -> None:
         return
     if given.is_empty:
         raise InvalidRequest(
-            problem="no option has arrived. If this is a table made by CREATE TABLE: Spark does not pass its options"
+            problem="there are no options. If this is a table made by CREATE TABLE: Spark does not pass its options"
             " on; use CREATE TEMPORARY VIEW name USING quiver OPTIONS (bootstrap 'host:7481', topic 'orders')."
             " Otherwise name what to read by one of the options topic, topics (a,b,c) and topicPattern"
         )

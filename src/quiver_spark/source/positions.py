@@ -1,4 +1,4 @@
-"""Where a read starts or ends in each partition, as users write it."""
+"""Where a read starts or ends in each partition, parsed from an option."""
 
 import json
 from collections.abc import Mapping

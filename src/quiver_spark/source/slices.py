@@ -8,9 +8,9 @@ from typing import NamedTuple
 from quiver.model.limits import MIB
 
 SLICE_BYTES = 128 * MIB
-"""No slice is estimated larger, so that tasks stay short and a lost one costs little."""
+"""The largest estimated size of a slice: tasks stay short, and repeating a lost one costs little."""
 WORTHWHILE_BYTES = 8 * MIB
-"""Smaller slices are not cut for the sake of idle cores: a task costs more than it brings."""
+"""Slices below this are not cut to keep cores busy: starting a task would cost more than it saves."""
 TASKS_PER_CORE = 2
 
 
@@ -72,7 +72,7 @@ def pack(slices: Iterable[Slice], *, cores: int) -> list[tuple[Slice, ...]]:
 
 
 def _most_bytes(total: int, cores: int) -> float:
-    """The largest share of one task: some tasks per core, so that uneven ones even out, unless they get too small."""
+    """The largest share of one task. Several tasks per core even out uneven ones, unless they get too small."""
     return min(max(total / (max(1, cores) * TASKS_PER_CORE), WORTHWHILE_BYTES), SLICE_BYTES)
 
 

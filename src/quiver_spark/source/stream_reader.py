@@ -74,7 +74,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offset_json(offset)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """How far there are messages: what `latestOffset` in a query's progress shows."""
+        """The end of each partition, shown as `latestOffset` in the progress of a query."""
         if not self._extents:
             return None
         return offset_json(
@@ -99,7 +99,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return tasks([self._opened().completed(slice_) for slice_ in slices], options)
 
     def _between(self, start: TopicProgress | None, end: TopicProgress, topic: TopicExtent) -> Iterator[Slice]:
-        """What a batch has of a topic. Of one that is gone and whose name another one has, nothing can be read."""
+        """The slices of a topic in a batch; none if it was deleted and created again, as the old one is gone."""
         fails = self._slices.options.fail_on_data_loss
         if {place.id for place in (start, end) if place is not None} != {topic.id}:
             self._check_recreated(topic)
@@ -120,15 +120,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         why = f"topic {topic.name!r} was deleted and created again; what this query had not read of it is gone"
         if self._slices.options.fail_on_data_loss:
             raise TopicNotFound(
-                f"{why}; set failOnDataLoss to false to go on with the new one from its beginning", topic=topic.name
+                f"{why}; set failOnDataLoss to false to continue with the new one from its beginning",
+                topic=topic.name,
             )
-        _logger.warning("%s, it goes on with the new one from its beginning", why)
+        _logger.warning("%s; the query continues with the new one from its beginning", why)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._slices.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """The checkpoint is the truth."""
+        """Nothing to do: the checkpoint holds the position."""
 
     def stop(self) -> None:
         if self._catalogue is not None:
@@ -140,7 +141,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._catalogue
 
     def _look(self, *, is_new: bool = False) -> Extents:
-        """What there is of the topics; those that are gone are left out, unless the query is new."""
+        """The extents of the topics; a topic that is gone is left out, unless the query is new."""
         catalogue, found = self._opened(), Extents()
         for name in sorted(chosen_topics(catalogue, self._slices.options)):
             try:
@@ -168,10 +169,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if gone and options.fail_on_data_loss:
             name = min(gone)
             raise TopicNotFound(
-                f"topic {name!r} of this query is gone; set failOnDataLoss to false to go on without it", topic=name
+                f"topic {name!r} of this query is gone; set failOnDataLoss to false to continue without it",
+                topic=name,
             )
         for name in sorted(gone - self._gone):
-            _logger.warning("topic %r of this query is gone, it goes on without it", name)
+            _logger.warning("topic %r of this query is gone; the query continues without it", name)
         self._gone = gone
 
 

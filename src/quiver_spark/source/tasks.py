@@ -24,19 +24,19 @@ class SlicePartition(InputPartition):
 
 
 def tasks(slices: Sequence[Slice], options: ReadOptions) -> list[InputPartition]:
-    """A task for each group of slices that is worth one; with `minPartitions`, for each slice."""
+    """One task per group of slices; with `minPartitions`, one per slice."""
     if options.min_partitions is not None:
         return [SlicePartition((slice_,)) for slice_ in slices]
     return [SlicePartition(group) for group in pack(slices, cores=cores(options))]
 
 
 def cores(options: ReadOptions) -> int:
-    """How many tasks can run at once. The planning process knows nothing of a cluster, only its own machine."""
+    """How many tasks can run at once. The planning process cannot see the cluster, only its own machine."""
     return options.parallelism or len(os.sched_getaffinity(0))
 
 
 class SliceReader:
-    """Reads slices into batches of exactly the schema that Spark asks for. Travels to the workers."""
+    """Reads slices into batches of exactly the schema that Spark asks for. Sent to the workers."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options

@@ -3,28 +3,20 @@
 import json
 import subprocess
 import sys
-import uuid
 from typing import Any
 
 import pytest
 import yaml
 
 import quiver
+from blackbox.callers.new_topic import new_topic
 from blackbox.processes.broker_process import BrokerProcess
 from blackbox.processes.cli_process import Cli, run_cli
 
 
 @pytest.fixture
-def cli(shared_broker: BrokerProcess) -> Cli:
-    return Cli(shared_broker.address)
-
-
-@pytest.fixture
-def topic(shared_broker: BrokerProcess) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    with quiver.connect(shared_broker.address) as q:
-        q.topics.create(name, partitions=2, durability="interval")
-    return name
+def topic(q: quiver.Client) -> str:
+    return new_topic(q, partitions=2, durability="interval")
 
 
 def described(cli: Cli, topic: str) -> Any:

@@ -2,26 +2,18 @@
 
 import signal
 import subprocess
-import uuid
 
 import pytest
 
 import quiver
+from blackbox.callers.new_topic import new_topic
 from blackbox.processes.broker_process import QUIVER, BrokerProcess
 from blackbox.processes.cli_process import Cli
 
 
 @pytest.fixture
-def cli(shared_broker: BrokerProcess) -> Cli:
-    return Cli(shared_broker.address)
-
-
-@pytest.fixture
-def topic(shared_broker: BrokerProcess) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    with quiver.connect(shared_broker.address) as q:
-        q.topics.create(name, partitions=2, durability="interval")
-    return name
+def topic(q: quiver.Client) -> str:
+    return new_topic(q, partitions=2, durability="interval")
 
 
 def test_consume_from_to_and_count(cli: Cli, topic: str) -> None:

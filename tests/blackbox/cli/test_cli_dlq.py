@@ -5,18 +5,11 @@ import re
 import shlex
 from pathlib import Path
 
-import pytest
-
 from blackbox.callers.failing_work import FailingWork
 from blackbox.processes.broker_process import BrokerProcess
 from blackbox.processes.cli_process import Cli
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "dead-letters.md"
-
-
-@pytest.fixture
-def cli(shared_broker: BrokerProcess) -> Cli:
-    return Cli(shared_broker.address)
 
 
 def test_list_and_show(shared_broker: BrokerProcess, cli: Cli) -> None:

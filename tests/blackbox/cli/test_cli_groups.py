@@ -17,11 +17,6 @@ from blackbox.processes.cli_process import Cli, run_cli
 
 
 @pytest.fixture
-def cli(shared_broker: BrokerProcess) -> Cli:
-    return Cli(shared_broker.address)
-
-
-@pytest.fixture
 def topic(shared_broker: BrokerProcess) -> str:
     """Two partitions with 0 to 9 and 10 to 19."""
     name = f"t-{uuid.uuid4().hex[:8]}"

@@ -6,21 +6,8 @@ import sys
 
 import pytest
 
-import quiver
-from blackbox.processes.broker_process import BrokerProcess
 from blackbox.processes.cli_process import Cli
 from quiver.model.errors import TransactionAborted
-
-
-@pytest.fixture
-def cli(shared_broker: BrokerProcess) -> Cli:
-    return Cli(shared_broker.address)
-
-
-@pytest.fixture
-def q(shared_broker: BrokerProcess):
-    with quiver.connect(shared_broker.address) as client:
-        yield client
 
 
 def test_list_describe_and_abort(q, cli: Cli) -> None:

@@ -1,4 +1,4 @@
-"""kill -9 between giving messages up and burying them, and while they are sent back: once is once."""
+"""kill -9 while messages are moved to the dead-letter topic, and while they are redriven: each arrives once."""
 
 import threading
 from collections import Counter

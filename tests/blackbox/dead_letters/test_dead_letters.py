@@ -119,7 +119,7 @@ def test_a_letter_in_a_dead_letter_topic_dies_no_second_time(shared_broker: Brok
     work.kill_off("hello")
     work.wait_for_dead_letters(1)
     dead_letters = FailingWork(shared_broker, "twice.dlq", exists=True)
-    dead_letters.settle("reject", dead_letters.receive(1, "undertakers"))
+    dead_letters.settle("reject", dead_letters.receive(1, "readers"))
     assert "twice.dlq.dlq" not in work.ask("GET", "/topics")["topics"]
     assert work.values() == ["hello"], "it stays where it is"
     assert dead_letters.values() == ["hello"], "the dead-letter topic may be named, too"

@@ -87,7 +87,7 @@ def test_a_letter_whose_topic_is_gone(shared_broker: BrokerProcess) -> None:
     work.kill_off("a")
     work.wait_for_dead_letters(1)
     work.ask("DELETE", "/topics/gone")
-    assert work.values() == ["a"], "the letters outlive their topic"
+    assert work.values() == ["a"], "dead letters outlive their topic"
     assert work.ask("POST", "/topics/gone/dlq/redrive", {}, status=404)["code"] == "topic_not_found"
     assert work.values() == ["a"]
     FailingWork(shared_broker, "gone", partitions=1)
@@ -127,8 +127,8 @@ def test_whoever_works_on_the_letters_gets_those_that_are_left(shared_broker: Br
     work.purge(ids=ids[1:2])
     work.redrive(ids=ids[2:3])
     dead_letters = FailingWork(shared_broker, "mortuary.dlq", exists=True)
-    assert [message["value"] for message in dead_letters.receive(2, "undertakers")] == ["a", "d"]
-    assert dead_letters.receive_some(10, "undertakers", wait=0) == []
+    assert [message["value"] for message in dead_letters.receive(2, "readers")] == ["a", "d"]
+    assert dead_letters.receive_some(10, "readers", wait=0) == []
 
 
 def test_purged_letters_take_no_room(shared_broker: BrokerProcess) -> None:

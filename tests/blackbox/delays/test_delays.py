@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import quiver
+from blackbox.callers.new_topic import new_topic
 from blackbox.processes.broker_process import BrokerProcess, wait_until
 from blackbox.processes.cli_process import Cli
 from quiver.model.errors import DelayedNotFound, InvalidRequest, TopicNotFound
@@ -20,21 +21,8 @@ SECONDS = 30.0
 
 
 @pytest.fixture
-def q(shared_broker: BrokerProcess):
-    with quiver.connect(shared_broker.address) as client:
-        yield client
-
-
-@pytest.fixture
 def topic(q) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    q.topics.create(name, partitions=2)
-    return name
-
-
-@pytest.fixture
-def cli(shared_broker: BrokerProcess) -> Cli:
-    return Cli(shared_broker.address)
+    return new_topic(q, partitions=2)
 
 
 def publish(broker: BrokerProcess, topic: str, *messages: dict[str, Any]) -> list[dict[str, Any]]:

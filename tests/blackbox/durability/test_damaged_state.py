@@ -55,7 +55,7 @@ def _fill_segments(broker: BrokerProcess) -> None:
                     producer.send_many(values, partition=number)
 
 
-def test_damaged_indexes_are_found_out_and_made_anew(broker: BrokerProcess) -> None:
+def test_damaged_indexes_are_detected_and_rebuilt(broker: BrokerProcess) -> None:
     _fill_segments(broker)
     assert broker.terminate() == 0
     for number in range(WAYS):

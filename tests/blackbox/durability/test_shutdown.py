@@ -127,23 +127,19 @@ def _publish(address: str, thread: int, acked: list[int]) -> None:
 
 
 def test_a_waiting_reader_does_not_hold_the_stop_up(broker: BrokerProcess) -> None:
+    seen = threading.Event()
     with quiver.connect(broker.address) as q:
         q.topics.create("quiet")
-        waiting = threading.Thread(target=_follow, args=(broker.address,), daemon=True)
-        waiting.start()
-        q.publish("quiet", b"seen")
-        began = time.monotonic()
-        assert broker.terminate() == 0
-        assert time.monotonic() - began < 10
-
-
-def _follow(address: str) -> None:
-    try:
-        with quiver.connect(address, timeout=1.0) as q:
-            for _ in q.read("quiet"):
-                pass
-    except quiver.QuiverError:
-        return
+        with q.read("quiet") as reader:
+            waiting = threading.Thread(target=lambda: [seen.set() for _ in reader], daemon=True)
+            waiting.start()
+            q.publish("quiet", b"seen")
+            assert seen.wait(10), "it reads, and then waits for more"
+            began = time.monotonic()
+            assert broker.terminate() == 0
+            assert time.monotonic() - began < 10
+        waiting.join(10)
+        assert not waiting.is_alive(), "a reader that is closed ends, also without a broker"
 
 
 def test_a_log_that_nobody_reads_does_not_stop_the_broker(tmp_path: Path) -> None:

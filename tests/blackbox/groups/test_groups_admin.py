@@ -5,16 +5,9 @@ from itertools import islice
 
 import pytest
 
-import quiver
 from blackbox.groups.group_member import SECONDS
-from blackbox.processes.broker_process import BrokerProcess, wait_until
+from blackbox.processes.broker_process import wait_until
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, InvalidRequest, InvalidSetting, TopicNotFound
-
-
-@pytest.fixture
-def q(shared_broker: BrokerProcess):
-    with quiver.connect(shared_broker.address) as client:
-        yield client
 
 
 @pytest.fixture
@@ -108,7 +101,7 @@ def test_a_group_with_members_is_not_moved_and_not_deleted(q, topic, group):
     assert position(q, group)[0] == 4
 
 
-def test_a_deleted_group_begins_anew(q, topic, group):
+def test_a_deleted_group_starts_over(q, topic, group):
     q.groups.delete(group)
     with pytest.raises(GroupNotFound):
         q.groups.describe(group)
@@ -144,6 +137,6 @@ def test_the_settings_of_a_group_are_changed(q, group):
 def test_a_deleted_topic_takes_the_position_in_it_along(q, topic, group):
     q.topics.delete(topic)
     q.topics.create(topic, partitions=1)
-    q.publish(topic, b"anew")
+    q.publish(topic, b"again")
     with q.stream(topic, group=group) as stream:
-        assert next(iter(stream)).value == b"anew"
+        assert next(iter(stream)).value == b"again"

@@ -1,7 +1,6 @@
 """Reading as a member of a group: messages, batches, commits, start positions, pause and seek."""
 
 import threading
-import uuid
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -9,22 +8,15 @@ import pyarrow as pa
 import pytest
 
 import quiver
+from blackbox.callers.new_topic import new_topic
 from blackbox.groups.group_member import SECONDS, GroupMember
-from blackbox.processes.broker_process import BrokerProcess, wait_until
+from blackbox.processes.broker_process import wait_until
 from quiver.model.errors import InvalidRequest, OffsetOutOfRange
 
 
 @pytest.fixture
-def q(shared_broker: BrokerProcess):
-    with quiver.connect(shared_broker.address) as client:
-        yield client
-
-
-@pytest.fixture
 def topic(q) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    q.topics.create(name, partitions=3, durability="interval")
-    return name
+    return new_topic(q, partitions=3, durability="interval")
 
 
 def fill(q, topic: str, count: int, *, first: int = 0, partition: int | None = None, batch: int = 65_536) -> None:

@@ -5,13 +5,12 @@ import signal
 import subprocess
 import sys
 import threading
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import quiver
+from blackbox.callers.new_topic import new_topic
 from blackbox.groups.group_member import SECONDS, GroupMember, Told
 from blackbox.processes.broker_process import BrokerProcess, wait_until
 from quiver.model.errors import GroupProtocolMismatch, MemberFenced
@@ -20,16 +19,8 @@ SHORT = {"session_timeout": "600ms", "heartbeat": "100ms"}
 
 
 @pytest.fixture
-def q(shared_broker: BrokerProcess):
-    with quiver.connect(shared_broker.address) as client:
-        yield client
-
-
-@pytest.fixture
 def topic(q) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    q.topics.create(name, partitions=4, durability="interval")
-    return name
+    return new_topic(q, partitions=4, durability="interval")
 
 
 @pytest.fixture

@@ -200,7 +200,7 @@ def test_polls_that_make_no_sense(group: HttpGroup) -> None:
     group.call("GET", "/groups/no-such/poll?member_id=a", status=404)
 
 
-def test_a_waiting_poll_hears_of_a_shutdown(broker: BrokerProcess, threads: ThreadPoolExecutor) -> None:
+def test_a_waiting_poll_is_told_of_a_shutdown(broker: BrokerProcess, threads: ThreadPoolExecutor) -> None:
     group = HttpGroup(broker)
     member = group.join()
     waiting = poll_in_background(threads, group, member, timeout="60s", status=503)

@@ -108,7 +108,7 @@ def test_who_takes_over_gets_what_the_other_held(group: HttpGroup) -> None:
     assert settle(group, "ack", held[1], status=410)["code"] == "lease_lost"
 
 
-def test_a_reset_begins_anew(group: HttpGroup) -> None:
+def test_a_reset_starts_over(group: HttpGroup) -> None:
     group.publish(3)
     member = group.join()
     for message in polled(group, member):

@@ -11,7 +11,7 @@ from blackbox.processes.broker_process import BrokerProcess
 
 @pytest.fixture
 def topic(shared_broker: BrokerProcess, request: pytest.FixtureRequest) -> str:
-    name = "".join(dead_letter if dead_letter.isalnum() else "-" for dead_letter in request.node.name)
+    name = "".join(each if each.isalnum() else "-" for each in request.node.name)
     assert shared_broker.request("POST", "/topics", {"name": name, "partitions": 4})[0] == 201
     return name
 

@@ -16,6 +16,7 @@ import pytest
 
 from blackbox.callers.http_caller import HttpCaller
 from blackbox.interleaving import scenario as plan
+from blackbox.interleaving.actor_threads import ActorThreads
 from blackbox.interleaving.actors import (
     administration,
     lookers,
@@ -28,7 +29,6 @@ from blackbox.interleaving.actors import (
 from blackbox.interleaving.actors import transactions as tx
 from blackbox.interleaving.actors.kills import Trouble
 from blackbox.interleaving.checks.evidence import Evidence
-from blackbox.interleaving.crew import Crew
 from blackbox.interleaving.final_state import depth, read_final_state, unsettled
 from blackbox.interleaving.history import Recorder, read_events
 from blackbox.interleaving.report import report, summary, violations
@@ -45,48 +45,48 @@ STANDSTILL_SECONDS = 60.0
 FILE = Path(__file__).relative_to(Path(__file__).parents[3])
 
 
-def start_consumers(crew: Crew, world: plan.World) -> None:
+def start_consumers(threads: ActorThreads, world: plan.World) -> None:
     for number in range(2):
         for group in (plan.LANES, plan.TAKERS, plan.PLAIN, plan.REPEATERS):
             name = f"http-{group.name}-{number}"
-            crew.start(queue_workers.work_over_http, world, name, group, name=name)
+            threads.start(queue_workers.work_over_http, world, name, group, name=name)
         for group in plan.STREAM_GROUPS:
             name = f"sdk-{group.name}-{number}"
-            crew.start(stream_members.take_part, world, name, group, name=name)
+            threads.start(stream_members.take_part, world, name, group, name=name)
         for group in plan.POLL_GROUPS:
             name = f"http-{group.name}-{number}"
             is_short = group is plan.REWINDERS
             member = partial(poll_members.poll, is_short=is_short, resets=is_short)
-            crew.start(member, world, name, group, name=name)
+            threads.start(member, world, name, group, name=name)
     for group in (plan.LANES, plan.TAKERS):
         name = f"sdk-{group.name}"
-        crew.start(queue_workers.work_with_sdk, world, name, group, name=name)
-    crew.start(tx.copy_with_sdk, world, "sdk-copy", plan.COPYING_TAKERS, name="sdk-copy")
-    crew.start(tx.copy_over_http, world, "http-copy", plan.COPYING_TAKERS, name="http-copy")
+        threads.start(queue_workers.work_with_sdk, world, name, group, name=name)
+    threads.start(tx.copy_with_sdk, world, "sdk-copy", plan.COPYING_TAKERS, name="sdk-copy")
+    threads.start(tx.copy_over_http, world, "http-copy", plan.COPYING_TAKERS, name="http-copy")
 
 
-def start_load(crew: Crew, world: plan.World) -> None:
+def start_load(threads: ActorThreads, world: plan.World) -> None:
     """What ends when the load ends."""
     for topic in (plan.ORDERS, plan.JOBS):
         for how in (publishers.publish_over_http, publishers.publish_with_sdk, publishers.produce_with_sdk):
             name = f"{how.__name__}-{topic}"
-            crew.start(how, world, name, topic, name=name)
-    crew.start(tx.publish_in_transactions, world, "sdk-transactions", name="sdk-transactions")
-    crew.start(tx.publish_in_http_transactions, world, "http-transactions", name="http-transactions")
+            threads.start(how, world, name, topic, name=name)
+    threads.start(tx.publish_in_transactions, world, "sdk-transactions", name="sdk-transactions")
+    threads.start(tx.publish_in_http_transactions, world, "http-transactions", name="http-transactions")
     for number, (path, setting, values) in enumerate(administration.SETTINGS_IN_MOTION):
         name = f"alter-{number}"
-        crew.start(administration.change_setting, world, name, path, setting, values, name=name)
-    crew.start(resets.reset_now_and_then, world, "repeat", plan.REPEATERS, name="repeat")
-    crew.start(administration.add_partitions, world, "grow", name="grow")
-    crew.start(administration.disturb_other_topics, world, "side", name="side")
+        threads.start(administration.change_setting, world, name, path, setting, values, name=name)
+    threads.start(resets.reset_now_and_then, world, "repeat", plan.REPEATERS, name="repeat")
+    threads.start(administration.add_partitions, world, "grow", name="grow")
+    threads.start(administration.disturb_other_topics, world, "side", name="side")
 
 
-def start_lookers(crew: Crew, world: plan.World) -> None:
+def start_lookers(threads: ActorThreads, world: plan.World) -> None:
     topics = [*plan.PARTITIONS, *administration.SIDE_TOPICS]
     for number in range(2):
-        crew.start(lookers.look_over_http, world, f"look-{number}", topics, name=f"look-{number}")
-    crew.start(lookers.look_at_positions, world, "look-positions", name="look-positions")
-    crew.start(lookers.look_with_sdk, world, "look-sdk", name="look-sdk")
+        threads.start(lookers.look_over_http, world, f"look-{number}", topics, name=f"look-{number}")
+    threads.start(lookers.look_at_positions, world, "look-positions", name="look-positions")
+    threads.start(lookers.look_with_sdk, world, "look-sdk", name="look-sdk")
 
 
 def drain(call: HttpCaller, world: plan.World) -> list[str]:
@@ -136,7 +136,7 @@ def test_everything_at_once(number: int, start_broker: Callable[..., BrokerProce
 
 def run(world: plan.World, broker: BrokerProcess, directory: Path) -> list[str]:
     """The load, and then the rest of it, until nothing is left to do; what went wrong with actors."""
-    load, rest, trouble = Crew(), Crew(), Crew()
+    load, rest, trouble = ActorThreads(), ActorThreads(), ActorThreads()
     start_consumers(rest, world)
     start_load(load, world)
     start_lookers(rest, world)

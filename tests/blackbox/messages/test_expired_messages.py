@@ -3,36 +3,27 @@
 A time to live of zero is over when the message arrives, so no test waits for one.
 """
 
-import uuid
-
 import httpx
 import msgspec
 import pytest
 
 import quiver
 from blackbox.callers.http_group import HttpGroup
+from blackbox.callers.new_topic import new_topic
 from blackbox.processes.broker_process import BrokerProcess, wait_until
 from blackbox.processes.cli_process import Cli
 
 
 @pytest.fixture
-def q(shared_broker: BrokerProcess):
-    with quiver.connect(shared_broker.address) as client:
-        yield client
-
-
-@pytest.fixture
 def topic(q) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    q.topics.create(name, partitions=1, durability="interval")
-    return name
+    return new_topic(q, partitions=1, durability="interval")
 
 
 def send(q, topic: str, text: str) -> None:
-    """A message for each dead letter, in one frame; those in capitals are past their time."""
+    """A message for each character, in one frame; those in capitals are past their time."""
     with q.producer(topic, linger="1h") as out:
-        for dead_letter in text:
-            out.send(dead_letter, ttl=0 if dead_letter.isupper() else "1h")
+        for character in text:
+            out.send(character, ttl=0 if character.isupper() else "1h")
 
 
 def text_of(messages) -> str:

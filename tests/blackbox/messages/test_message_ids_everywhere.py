@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -15,12 +15,6 @@ from blackbox.processes.cli_process import Cli
 from quiver.client import Client
 from quiver.model.errors import InvalidRequest, MessageIdUndecided
 from quiver.structures.murmur2 import partition_for
-
-
-@pytest.fixture
-def q(shared_broker: BrokerProcess) -> Iterator[Client]:
-    with quiver.connect(shared_broker.address) as client:
-        yield client
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ TLS_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(506)
 @pytest.fixture
 def topic(shared_broker: BrokerProcess, request: pytest.FixtureRequest) -> m.TopicDescription:
     """A topic of one partition for this test alone."""
-    name = "".join(dead_letter if dead_letter.isalnum() else "-" for dead_letter in request.node.name)[:200]
+    name = "".join(each if each.isalnum() else "-" for each in request.node.name)[:200]
     with NativeWire(shared_broker.address) as wire:
         answer = wire.ask(m.CreateTopic(name, {"partitions": 1, "durability": "interval"}))
     assert isinstance(answer, m.TopicDescription), answer

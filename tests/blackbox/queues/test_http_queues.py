@@ -252,7 +252,7 @@ def test_an_expired_receipt_is_410_when_another_has_the_message(queue: HttpQueue
     assert queue.settle("ack", again)["success"]
 
 
-def test_a_receipt_of_a_topic_that_was_made_anew_is_410(queue: HttpQueue) -> None:
+def test_a_receipt_of_a_topic_that_was_created_again_is_410(queue: HttpQueue) -> None:
     queue.publish("a")
     old = queue.receive_one()
     queue.call("DELETE", f"/topics/{queue.topic}")

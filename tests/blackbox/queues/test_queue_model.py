@@ -228,7 +228,7 @@ class QueueWalk(RuleBasedStateMachine):
         pause_ms=st.integers(0, 4),
     )
     def kill_during(self, group: str, picks: list[int], verb: str, counted: bool, pause_ms: int) -> None:
-        """The request is sent and nobody hears the answer, if there is one."""
+        """The request is sent, and nobody reads the response, if there is one."""
         self.steps_since_restart = 0
         chosen = self.choose(group, picks)
         with self.send_unheard(group, verb, chosen, counted):

@@ -266,11 +266,11 @@ def test_depths_and_groups_show_what_there_is(
             client.queues.depth(name, group)
 
 
-def test_a_reset_begins_anew(
+def test_a_reset_starts_over(
     consumers: Callable[[], Consumer], topic_id: int, group: str, shared_broker: BrokerProcess
 ) -> None:
     one = consumers()
-    name = "test_a_reset_begins_anew"
+    name = "test_a_reset_starts_over"
     one.produce(topic_id, b"a", b"b", b"c")
     held = one.receive(topic_id, group)
     one.settle(held)

@@ -258,9 +258,9 @@ def test_a_dead_letter_topic_has_none_of_its_own(queue: HttpQueue) -> None:
     queue.settle("reject", queue.receive_one())
     queue.dead_letters(1)
     dead = f"/topics/{queue.topic}.dlq"
-    [dead_letter] = queue.call("POST", f"{dead}/receive", {"group": "undertakers", "wait": "20s"})["messages"]
+    [dead_letter] = queue.call("POST", f"{dead}/receive", {"group": "readers", "wait": "20s"})["messages"]
     assert queue.settle("reject", dead_letter)["dlq_topic"] is None
-    assert queue.call("POST", f"{dead}/receive", {"group": "undertakers"})["messages"] == []
+    assert queue.call("POST", f"{dead}/receive", {"group": "readers"})["messages"] == []
     assert f"{queue.topic}.dlq.dlq" not in queue.call("GET", "/topics")["topics"]
     assert len(queue.dead_letters()) == 1
 

@@ -13,12 +13,6 @@ from quiver.model.errors import GroupKindMismatch, GroupOrderingMismatch, LeaseL
 SECONDS = 20.0
 
 
-@pytest.fixture
-def q(shared_broker: BrokerProcess):
-    with quiver.connect(shared_broker.address) as client:
-        yield client
-
-
 def fill(q, topic: str, count: int, **settings) -> set[bytes]:
     q.topics.create(topic, **settings)
     values = [b"%d" % number for number in range(count)]

@@ -3,12 +3,12 @@
 import json
 import re
 import shlex
-import uuid
 from pathlib import Path
 
 import pytest
 
 import quiver
+from blackbox.callers.new_topic import new_topic
 from blackbox.processes.broker_process import BrokerProcess, wait_until
 from blackbox.processes.cli_process import Cli
 from quiver.model.errors import InvalidRequest, ScheduleExists, ScheduleNotFound, TopicNotFound
@@ -17,11 +17,8 @@ SECONDS = 20.0
 
 
 @pytest.fixture
-def topic(shared_broker: BrokerProcess) -> str:
-    name = f"t-{uuid.uuid4().hex}"
-    with quiver.connect(shared_broker.address) as q:
-        q.topics.create(name, partitions=2)
-    return name
+def topic(q: quiver.Client) -> str:
+    return new_topic(q, partitions=2)
 
 
 def messages(broker: BrokerProcess, topic: str) -> list[quiver.Message]:

@@ -1,13 +1,13 @@
 """The SDK against the shipped broker."""
 
 import asyncio
-import uuid
 from collections import defaultdict
 
 import pyarrow as pa
 import pytest
 
 import quiver
+from blackbox.callers.new_topic import new_topic
 from blackbox.processes.broker_process import BrokerProcess, free_port
 from quiver.model.errors import (
     InvalidName,
@@ -20,16 +20,8 @@ from quiver.model.errors import (
 
 
 @pytest.fixture
-def q(shared_broker: BrokerProcess):
-    with quiver.connect(shared_broker.address) as client:
-        yield client
-
-
-@pytest.fixture
 def topic(q) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    q.topics.create(name, partitions=3, durability="interval")
-    return name
+    return new_topic(q, partitions=3, durability="interval")
 
 
 def test_topics_are_administered(q, topic):
@@ -88,7 +80,7 @@ def test_everything_sent_is_read_in_order(q, durability, compression):
     assert all(numbers == sorted(numbers) for numbers in by_key.values())
 
 
-def test_tickets_tell_the_truth(q, topic):
+def test_send_futures_tell_the_truth(q, topic):
     with q.producer(topic) as out:
         futures = {b"%d" % n: out.send(b"%d" % n, key=b"%d" % (n % 50)) for n in range(2_000)}
     stored = {(m.partition, m.offset): m.value for m in q.read(topic, end="latest")}

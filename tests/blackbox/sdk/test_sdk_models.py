@@ -1,6 +1,5 @@
 """Dataclasses, msgspec structs and pydantic models as messages, and back."""
 
-import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,6 +8,7 @@ import pydantic
 import pytest
 
 import quiver
+from blackbox.callers.new_topic import new_topic
 from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import InvalidRequest
 
@@ -39,16 +39,8 @@ KINDS = [PlainOrder, StructOrder, ModelOrder]
 
 
 @pytest.fixture
-def q(shared_broker: BrokerProcess):
-    with quiver.connect(shared_broker.address) as client:
-        yield client
-
-
-@pytest.fixture
 def topic(q) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    q.topics.create(name, partitions=1, durability="interval")
-    return name
+    return new_topic(q, partitions=1, durability="interval")
 
 
 @pytest.mark.parametrize("kind", KINDS)

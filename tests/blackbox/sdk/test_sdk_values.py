@@ -4,13 +4,13 @@ import asyncio
 import os
 import subprocess
 import sys
-import uuid
 from datetime import timedelta
 
 import httpx
 import pytest
 
 import quiver
+from blackbox.callers.new_topic import new_topic
 from blackbox.processes.broker_process import BrokerProcess
 from blackbox.processes.cli_process import Cli
 from quiver.model.errors import InvalidRequest, InvalidSetting, RequestTimeout
@@ -48,16 +48,8 @@ with quiver.connect(address) as q:
 
 
 @pytest.fixture
-def q(shared_broker: BrokerProcess):
-    with quiver.connect(shared_broker.address) as client:
-        yield client
-
-
-@pytest.fixture
 def topic(q) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    q.topics.create(name, partitions=1, durability="interval")
-    return name
+    return new_topic(q, partitions=1, durability="interval")
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])

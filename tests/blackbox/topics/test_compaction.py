@@ -16,17 +16,6 @@ from quiver.model.errors import InvalidRequest, PartitionNotFound
 StartBroker = Callable[..., BrokerProcess]
 
 
-@pytest.fixture
-def q(shared_broker: BrokerProcess) -> quiver.Client:
-    with quiver.connect(shared_broker.address) as client:
-        yield client  # type: ignore[misc]
-
-
-@pytest.fixture
-def cli(shared_broker: BrokerProcess) -> Cli:
-    return Cli(shared_broker.address)
-
-
 def fill(q: quiver.Client, topic: str, versions: int, keys: int, seed: int = 0) -> dict[bytes, bytes]:
     """Publishes versions of keys in random order; returns the last of each."""
     chance, last = random.Random(seed), {}

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import quiver
+from blackbox.callers.new_topic import new_topic
 from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import InvalidRequest, OffsetOutOfRange, ProducerFenced, TransactionNotFound
 from quiver.records.read import open_frame
@@ -21,9 +22,7 @@ def q(shared_broker: BrokerProcess):
 
 @pytest.fixture
 def topic(q) -> str:
-    name = f"prepared-{next(_NUMBERS)}"
-    q.topics.create(name, partitions=1)
-    return name
+    return new_topic(q, partitions=1)
 
 
 def frames_of(q, topic: str, isolation: str = "read_committed") -> list[list[bytes | None]]:

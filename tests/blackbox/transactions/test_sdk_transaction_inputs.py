@@ -19,12 +19,6 @@ class Oops(Exception):
 
 
 @pytest.fixture
-def q(shared_broker: BrokerProcess):
-    with quiver.connect(shared_broker.address) as client:
-        yield client
-
-
-@pytest.fixture
 def source(q) -> str:
     name = f"source-{next(_NUMBERS)}"
     q.topics.create(name, partitions=1)
@@ -158,7 +152,7 @@ def test_a_member_that_was_put_out_cannot_commit(q, source, target, shared_broke
     stream.close()
 
 
-def test_a_commit_follows_a_group_that_is_shared_out_anew(q, source, target, shared_broker: BrokerProcess):
+def test_a_commit_follows_a_group_that_rebalances(q, source, target, shared_broker: BrokerProcess):
     """Another member comes: the generation is another one, and what this member still has is committed."""
     group = f"{source}-group"
     with q.stream(source, group=group, auto_commit=False, heartbeat="10s") as stream:
@@ -336,6 +330,6 @@ def test_workers(q, source, target):
     q.stop_workers()
     running.join()
     assert sorted(values(q, target)) == sorted(values(q, source))
-    tally = q.worker_counters
-    assert (tally.processed, tally.failed, tally.lost) == (10, 2, 0)
+    counters = q.worker_counters
+    assert (counters.processed, counters.failed, counters.lost) == (10, 2, 0)
     assert depth(q, source) == (0, 0, 0)

@@ -126,7 +126,7 @@ def test_a_commit_without_an_answer_is_uncertain_until_it_is_asked_for_again(fix
         assert values(q, "orders") == [b"2"]
 
 
-def test_after_an_uncertain_commit_the_next_transaction_begins_anew(fixed_broker: BrokerProcess):
+def test_after_an_uncertain_commit_the_next_transaction_starts_afresh(fixed_broker: BrokerProcess):
     with quiver.connect(fixed_broker.address, timeout=0.5) as q:
         q.topics.create("orders", partitions=1)
         tx = q.transactional("id").begin()

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import quiver
+from blackbox.callers.new_topic import new_topic
 from blackbox.processes.broker_process import BrokerProcess, wait_until
 from quiver.model.errors import (
     InvalidRequest,
@@ -23,12 +24,6 @@ _NUMBERS = itertools.count()
 
 
 @pytest.fixture
-def q(shared_broker: BrokerProcess):
-    with quiver.connect(shared_broker.address) as client:
-        yield client
-
-
-@pytest.fixture
 def other(shared_broker: BrokerProcess):
     with quiver.connect(shared_broker.address) as client:
         yield client
@@ -36,9 +31,7 @@ def other(shared_broker: BrokerProcess):
 
 @pytest.fixture
 def topic(q) -> str:
-    name = f"transactions-{next(_NUMBERS)}"
-    q.topics.create(name, partitions=2)
-    return name
+    return new_topic(q, partitions=2)
 
 
 def values(q, topic: str, **options) -> list[bytes]:

@@ -41,7 +41,7 @@ def failing_work(broker: BrokerProcess, **settings: Any) -> FailingWork:
 
 
 def counts(table: list[dict[str, Any]], *names: str) -> dict[tuple[Any, ...], int]:
-    return {tuple(row[name] for name in names): row["letters"] for row in table}
+    return {tuple(row[name] for name in names): row["messages"] for row in table}
 
 
 def test_reports_and_a_selection_that_comes_back_once(run: Run, spark_broker: BrokerProcess, tmp_path: Path) -> None:

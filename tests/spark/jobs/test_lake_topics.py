@@ -80,7 +80,7 @@ def test_a_topic_that_was_made_again_under_its_name(
     assert [value.decode() for value in rows.column("value").to_pylist()] == expected
     assert [file.rows for file in lake_files(lake)] == [6, 6], "small files are joined, of each topic by itself"
     assert replayed(topic) == expected
-    assert replayed(topic, rate=2) == expected, "in portions"
+    assert replayed(topic, rate=2) == expected, "in small batches"
     assert replayed(topic, topic_id=new_id) == expected[6:]
     assert replayed(topic, topic_id=new_id, source={"start": 4}) == expected[10:]
     with pytest.raises(InvalidRequest, match=rf"several topics that were named '{topic}'.*topic_id \(--topic-id\)"):

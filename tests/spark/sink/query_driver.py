@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import quiver_spark
-from spark.topic_copies import Copy
+from spark.sink.topic_copies import Copy
 
 
 def main(bootstrap: str, source: str, target: str, place: str) -> None:

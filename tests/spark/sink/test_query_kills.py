@@ -17,7 +17,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 import quiver
 from blackbox.processes.broker_process import BrokerProcess, free_port, wait_until
-from spark.topic_copies import Copy
+from spark.sink.topic_copies import Copy
 from spark.topic_rows import new_topic, publish, sdk_rows
 
 _ROWS = 40

@@ -14,7 +14,7 @@ from quiver_spark.sink.batch_offsets import describe, source_offsets
 from spark.topic_rows import new_topic, sdk_rows
 
 _SECONDS = 120
-NOT_THE_SAME = r"micro-batch 1 of this query was written before and was not the same.* Put the latest checkpoint back"
+NOT_THE_SAME = r"micro-batch 1 of this query was written before with other rows.* Restore the latest checkpoint"
 
 
 class Rewound:

@@ -129,7 +129,7 @@ def test_a_write_with_a_key_counts_once(spark: SparkSession, spark_broker: Broke
 
 
 def test_what_is_refused_is_said(spark: SparkSession, spark_broker: BrokerProcess, save: Save) -> None:
-    """What else does not fit is in test_sink_refusals.py; here, that Spark's users hear of it."""
+    """Other refusals are in test_sink_refusals.py; here, that users of Spark see them."""
     topic = new_topic(spark_broker)
     frame = spark.range(0, 3, 1, 1)
     with pytest.raises(PySparkException, match="does not know what to do with column 'id'"):

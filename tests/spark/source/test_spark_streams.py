@@ -161,7 +161,7 @@ def test_a_start_that_is_fixed_when_the_query_begins(spark_broker: BrokerProcess
 
 
 @pytest.mark.parametrize("count", [5, 30], ids=["shorter", "longer"])
-def test_a_topic_made_anew(spark_broker: BrokerProcess, count: int) -> None:
+def test_a_topic_created_again(spark_broker: BrokerProcess, count: int) -> None:
     topic = new_topic(spark_broker, partitions=1)
     publish(spark_broker, topic, 20)
     query = Planned(spark_broker, topic=topic).begin()
@@ -172,25 +172,25 @@ def test_a_topic_made_anew(spark_broker: BrokerProcess, count: int) -> None:
     publish(spark_broker, topic, count)
     with pytest.raises(quiver.errors.TopicNotFound, match=f"topic '{topic}' was deleted and created again"):
         query.offsets()
-    anew = Planned(spark_broker, topic=topic, failOnDataLoss="false")
-    anew.at = query.at
-    assert anew.offsets() == list(range(count))
-    assert anew.offsets() == []
+    resumed = Planned(spark_broker, topic=topic, failOnDataLoss="false")
+    resumed.at = query.at
+    assert resumed.offsets() == list(range(count))
+    assert resumed.offsets() == []
 
 
-def test_a_topic_made_anew_while_a_batch_is_planned(spark_broker: BrokerProcess) -> None:
+def test_a_topic_created_again_while_a_batch_is_planned(spark_broker: BrokerProcess) -> None:
     """The batch is in the checkpoint, and what it was to have is gone."""
     topic = new_topic(spark_broker, partitions=1)
     query = Planned(spark_broker, topic=topic, failOnDataLoss="false").begin()
     publish(spark_broker, topic, 20)
     with quiver.connect(spark_broker.address) as client:
 
-        def make_anew() -> None:
+        def create_again() -> None:
             client.topics.delete(topic)
             client.topics.create(topic, partitions=1)
             publish(spark_broker, topic, 7)
 
-        assert query.offsets(before_slices=make_anew) == []
+        assert query.offsets(before_slices=create_again) == []
     assert query.offsets() == list(range(7))
 
 

@@ -11,9 +11,9 @@ from quiver.protocol.group_messages import DescribeGroup, GroupDescription
 from quiver.protocol.messages import Failure, Request, Response
 from quiver.protocol.packet import encode_packet
 from quiver.protocol.queue_messages import Receive, Received, ReceivedRun, RefusedRun, Settle, Settled, SettledPart
+from quiver.records.build import seal
 from quiver.records.columns import KEY, OFFSET_DELTA, VALUE
 from quiver.records.header import FrameHeader, body_crc, header_crc, pack_header, unpack_header
-from quiver.records.seal import seal
 from unit.client.fake_native_broker import FakeBroker
 
 TIME_MS = 1_700_000_000_000

@@ -1,4 +1,4 @@
-"""The broker is killed at every single file operation of burying and redriving; nothing is lost, nothing doubled."""
+"""The broker is killed at every file operation of dead-lettering and redriving; nothing is lost or duplicated."""
 
 import asyncio
 import shutil

@@ -59,7 +59,7 @@ def test_a_letter_tells_all_and_goes_back_as_it_was(message: NewMessage, dead: D
     assert (back.value, back.key, back.headers or {}) == (message.value, message.key, message.headers or {})
     assert (back.timestamp_ms, back.priority, back.id) == (message.timestamp_ms, message.priority, message.id)
     ttl = message.expires_at_ms
-    assert back.expires_at_ms == (None if ttl is None else 50_000 + ttl - 5_000), "its time to live begins anew"
+    assert back.expires_at_ms == (None if ttl is None else 50_000 + ttl - 5_000), "its time to live starts over"
 
 
 def test_every_field_has_a_header_of_its_own() -> None:
@@ -72,8 +72,8 @@ def test_every_field_has_a_header_of_its_own() -> None:
     assert headers["dlq.died_at"] == b"1970-01-01T00:00:08.000Z"
 
 
-def test_a_letter_of_a_letter_keeps_one_set_of_headers() -> None:
-    """A message that was read from a dead-letter topic and published again with all its headers dies anew."""
+def test_a_dead_letter_of_a_dead_letter_keeps_one_set_of_headers() -> None:
+    """A dead letter, published again with all its headers, may become one again."""
     first = to_dead_letter(
         StoredRow(7, 5_000, 0, NewMessage(value=b"v", timestamp_ms=1)),
         DeadLetterOrigin("old", 0, "a", 6_000, Dead(7, 8, 2, 3, 4, "rejected", "old error")),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quiver.delays.partition import log_rewrite as relocation
+from quiver.delays.partition import log_rewrite
 from quiver.model.errors import QuiverError
 from quiver.model.topic import TopicConfig
 from quiver.storage.local.settings import LocalSettings, LocalSystem
@@ -130,7 +130,7 @@ async def check(story: Story, directory: Path) -> None:
 async def test_every_operation_may_be_the_last(
     tmp_path: Path, kind: FaultKind, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(relocation, "_SMALL_LOG_BYTES", 40_000)
+    monkeypatch.setattr(log_rewrite, "_SMALL_LOG_BYTES", 40_000)
     counting, whole = DyingFiles(), Story(HandClock())
     await live(whole, tmp_path / "whole", counting)
     assert not whole.refusals

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from quiver.delays.partition import log_rewrite as relocation
+from quiver.delays.partition import log_rewrite
 from quiver.model.errors import MessageIdUndecided
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
@@ -95,8 +95,8 @@ async def test_a_message_that_waits_longer_than_the_window_is_stored_and_known_a
 async def test_a_copy_of_a_message_that_waits_is_neither_dropped_nor_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(relocation, "_SMALL_LOG_BYTES", -1)
-    monkeypatch.setattr(relocation, "_WASTE", 0)
+    monkeypatch.setattr(log_rewrite, "_SMALL_LOG_BYTES", -1)
+    monkeypatch.setattr(log_rewrite, "_WASTE", 0)
     bench = await Bench.open(MemoryStorage())
     await schedule(bench, b"a", 5 * MINUTE)
     end = bench.delays.schedule.log.end_offset

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quiver.delays.partition import log_rewrite as relocation
+from quiver.delays.partition import log_rewrite
 from quiver.model.errors import DiskFull, FrameTooLarge, InvalidRequest
 from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
@@ -213,7 +213,7 @@ async def test_the_front_of_the_schedule_is_dropped(storage: Storage) -> None:
 
 
 async def test_a_far_message_does_not_keep_the_log(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relocation, "_SMALL_LOG_BYTES", 100_000)
+    monkeypatch.setattr(log_rewrite, "_SMALL_LOG_BYTES", 100_000)
     config, clock = TopicConfig(segment_bytes=64 * 1024), HandClock()
     bench = await Bench.open(storage, clock, config)
     fields = {"key": b"k", "headers": {"h": b"x"}, "timestamp_ms": 5, "expires_at_ms": START_MS + 90_000_000}

@@ -222,7 +222,7 @@ async def test_what_is_open_at_the_end_is_carried_out_by_the_next_one(shell: She
     await successor.relay.close()
 
 
-async def test_a_carrier_that_has_closed_takes_nothing(shell: Shell) -> None:
+async def test_a_relay_that_has_closed_takes_nothing(shell: Shell) -> None:
     await shell.relay.close()
     move = shell.begin(b"a")
     shell.relay.submit([move])

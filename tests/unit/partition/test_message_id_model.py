@@ -214,7 +214,7 @@ async def send_all(world: World, step: Step) -> None:
 
 
 def renew(world: World, kind: str) -> None:
-    """A frame of the producer is missing: it begins anew, as clients do."""
+    """A frame of the producer is missing: it starts a new epoch, as clients do."""
     if kind[0] != "t":
         world.epochs[kind] = world.epochs.get(kind, 0) + 1
         world.sequences[kind] = 0
@@ -282,7 +282,7 @@ async def send_again(world: World, begun: Any, answers: Any, rows: dict[int, Row
     """The frames of producers and moves are repeated, and each gets the answer it had.
 
     Where a move has brought the same id, it may be told of that message, or nothing certain. Of frames without a
-    trace in the log a producer may be told to begin anew.
+    trace in the log a producer may be told to start a new epoch.
     """
     for (send, values, _, frame), [first, *_] in zip(begun, answers, strict=True):
         if frame is None or send.kind == "frame" or not isinstance(first, Appended):

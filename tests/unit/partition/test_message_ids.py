@@ -1,4 +1,4 @@
-"""Message ids in one partition: windows, limits, transactions, moves, snapshots; with the clock in hand."""
+"""Message ids in one partition: windows, limits, transactions, moves, snapshots; with a clock that the test sets."""
 
 import asyncio
 from typing import Any
@@ -36,7 +36,7 @@ class HandClock:
         return self.now / 1000
 
 
-class Shelf:
+class DedupPartition:
     """A partition that can be opened again."""
 
     def __init__(self, **settings: Any) -> None:
@@ -45,7 +45,7 @@ class Shelf:
         self.config = TopicConfig(**settings)
         self.partition: Partition
 
-    async def open(self, limits: Limits | None = None) -> "Shelf":
+    async def open(self, limits: Limits | None = None) -> "DedupPartition":
         log = await self.storage.open_log("topics/1/0", log_options(self.config))
         self.partition = Partition(
             "t-0", log, PartitionSettings(self.config, limits or Limits()), leader_epoch=1, clock=self.clock
@@ -74,308 +74,308 @@ class Shelf:
 
 
 async def test_a_repeat_gets_the_first_offset_across_kinds() -> None:
-    shelf = await Shelf().open()
-    assert await shelf.publish(b"a") == (0, False)
-    assert await shelf.publish(b"a") == (0, True)
-    frame = await shelf.send(b"b", b"a", None, b"b", b"c")
+    dedup = await DedupPartition().open()
+    assert await dedup.publish(b"a") == (0, False)
+    assert await dedup.publish(b"a") == (0, True)
+    frame = await dedup.send(b"b", b"a", None, b"b", b"c")
     assert (frame.base_offset, frame.duplicate) == (1, False)
     assert frame.duplicates == ((1, 0, False), (3, 1, False))
-    assert await shelf.stored() == {0: b"a", 1: b"b", 2: None, 3: b"c"}
-    assert await shelf.publish(b"c") == (3, True)
-    again = await shelf.send(b"c", b"b")
+    assert await dedup.stored() == {0: b"a", 1: b"b", 2: None, 3: b"c"}
+    assert await dedup.publish(b"c") == (3, True)
+    again = await dedup.send(b"c", b"b")
     assert (again.duplicate, again.base_offset) == (True, 3)
     assert again.duplicates == ((0, 3, False), (1, 1, False))
 
 
 async def test_repeats_that_wait_together_are_told_apart() -> None:
-    shelf = await Shelf().open()
-    sent = [shelf.publish(id) for id in (b"x", b"y", b"x", b"z", b"y")]
+    dedup = await DedupPartition().open()
+    sent = [dedup.publish(id) for id in (b"x", b"y", b"x", b"z", b"y")]
     assert await asyncio.gather(*sent) == [(0, False), (1, False), (0, True), (2, False), (1, True)]
-    assert await shelf.stored() == {0: b"x", 1: b"y", 2: b"z"}
+    assert await dedup.stored() == {0: b"x", 1: b"y", 2: b"z"}
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
 async def test_the_window_counts_from_the_first_and_outlives_a_restart(is_clean: bool) -> None:
-    shelf = await Shelf(dedup_window_ms=10 * MINUTE).open()
-    await shelf.send(b"a", b"b")
-    shelf.clock.now += 9 * MINUTE
-    assert await shelf.publish(b"a") == (0, True)
+    dedup = await DedupPartition(dedup_window_ms=10 * MINUTE).open()
+    await dedup.send(b"a", b"b")
+    dedup.clock.now += 9 * MINUTE
+    assert await dedup.publish(b"a") == (0, True)
     if is_clean:
-        await shelf.partition.close()
-    await shelf.open()
-    assert await shelf.publish(b"b") == (1, True)
-    shelf.clock.now += MINUTE - 1
-    assert await shelf.publish(b"a") == (0, True)
-    shelf.clock.now += 1
-    assert await shelf.publish(b"a") == (2, False)
-    assert await shelf.publish(b"a") == (2, True)
+        await dedup.partition.close()
+    await dedup.open()
+    assert await dedup.publish(b"b") == (1, True)
+    dedup.clock.now += MINUTE - 1
+    assert await dedup.publish(b"a") == (0, True)
+    dedup.clock.now += 1
+    assert await dedup.publish(b"a") == (2, False)
+    assert await dedup.publish(b"a") == (2, True)
 
 
 @pytest.mark.parametrize("ahead", [60 * MINUTE, -60 * MINUTE])
 @pytest.mark.parametrize("is_reopened", [False, True])
 async def test_the_window_is_as_long_as_it_says_whatever_the_clock_is_set_to(ahead: int, is_reopened: bool) -> None:
-    shelf = await Shelf(dedup_window_ms=10 * MINUTE).open()
-    await shelf.publish(b"before")
-    shelf.clock.step = ahead
-    assert await shelf.publish(b"before") == (0, True)
-    await shelf.publish(b"a")
-    shelf.clock.step = 0
-    await shelf.publish(b"b")
+    dedup = await DedupPartition(dedup_window_ms=10 * MINUTE).open()
+    await dedup.publish(b"before")
+    dedup.clock.step = ahead
+    assert await dedup.publish(b"before") == (0, True)
+    await dedup.publish(b"a")
+    dedup.clock.step = 0
+    await dedup.publish(b"b")
     if is_reopened:
-        await shelf.partition.close()
-        await shelf.open()
-    shelf.clock.now += 9 * MINUTE
-    assert await shelf.publish(b"a") == (1, True)
-    assert await shelf.publish(b"b") == (2, True)
-    shelf.clock.now += 2 * MINUTE
-    assert [(await shelf.publish(id))[1] for id in (b"a", b"b")] == [False, False]
+        await dedup.partition.close()
+        await dedup.open()
+    dedup.clock.now += 9 * MINUTE
+    assert await dedup.publish(b"a") == (1, True)
+    assert await dedup.publish(b"b") == (2, True)
+    dedup.clock.now += 2 * MINUTE
+    assert [(await dedup.publish(id))[1] for id in (b"a", b"b")] == [False, False]
 
 
 async def test_a_clock_that_goes_back_makes_nothing_new() -> None:
-    shelf = await Shelf().open()
-    await shelf.send(b"a")
-    shelf.clock.now -= 60 * MINUTE
-    assert await shelf.publish(b"a") == (0, True)
+    dedup = await DedupPartition().open()
+    await dedup.send(b"a")
+    dedup.clock.now -= 60 * MINUTE
+    assert await dedup.publish(b"a") == (0, True)
 
 
 async def test_the_setting_can_be_changed() -> None:
-    shelf = await Shelf(dedup_window_ms=10 * MINUTE).open()
-    await shelf.send(b"a")
-    shelf.partition.reconfigure(TopicConfig(dedup_window_ms=MINUTE), Limits())
-    assert await shelf.publish(b"a") == (0, True)
-    shelf.clock.now += 2 * MINUTE
-    assert await shelf.publish(b"a") == (1, False)
-    shelf.partition.reconfigure(TopicConfig(dedup_window_ms=0), Limits())
-    assert await shelf.publish(b"a") == (2, False)
-    assert (await shelf.send(b"a", b"a")).duplicates == ()
-    assert len(shelf.partition.tables.message_ids) == 0
-    shelf.partition.reconfigure(TopicConfig(dedup_window_ms=10 * MINUTE), Limits())
-    assert await shelf.publish(b"a") == (5, False)
-    assert await shelf.publish(b"a") == (5, True)
+    dedup = await DedupPartition(dedup_window_ms=10 * MINUTE).open()
+    await dedup.send(b"a")
+    dedup.partition.reconfigure(TopicConfig(dedup_window_ms=MINUTE), Limits())
+    assert await dedup.publish(b"a") == (0, True)
+    dedup.clock.now += 2 * MINUTE
+    assert await dedup.publish(b"a") == (1, False)
+    dedup.partition.reconfigure(TopicConfig(dedup_window_ms=0), Limits())
+    assert await dedup.publish(b"a") == (2, False)
+    assert (await dedup.send(b"a", b"a")).duplicates == ()
+    assert len(dedup.partition.tables.message_ids) == 0
+    dedup.partition.reconfigure(TopicConfig(dedup_window_ms=10 * MINUTE), Limits())
+    assert await dedup.publish(b"a") == (5, False)
+    assert await dedup.publish(b"a") == (5, True)
 
 
 async def test_empty_ids_are_none() -> None:
-    shelf = await Shelf().open()
-    assert (await shelf.send(b"", b"")).duplicates == ()
-    assert len(shelf.partition.tables.message_ids) == 0
+    dedup = await DedupPartition().open()
+    assert (await dedup.send(b"", b"")).duplicates == ()
+    assert len(dedup.partition.tables.message_ids) == 0
 
 
 async def test_ids_are_forgotten_beyond_a_number_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_ids, "_SEALED_IDS", 10)
     monkeypatch.setattr(message_ids, "IDS_REMEMBERED", 30)
-    shelf = await Shelf().open()
+    dedup = await DedupPartition().open()
     for number in range(100):
-        await shelf.send(b"%d" % number)
-        assert len(shelf.partition.tables.message_ids) <= 30 + 2 * 10
-    first = (await shelf.send(b"0")).base_offset
+        await dedup.send(b"%d" % number)
+        assert len(dedup.partition.tables.message_ids) <= 30 + 2 * 10
+    first = (await dedup.send(b"0")).base_offset
     assert first == 100
-    assert [(await shelf.send(b"%d" % number)).base_offset for number in range(75, 100)] == list(range(75, 100))
+    assert [(await dedup.send(b"%d" % number)).base_offset for number in range(75, 100)] == list(range(75, 100))
 
 
 async def test_what_is_past_the_window_takes_no_memory() -> None:
-    shelf = await Shelf(dedup_window_ms=MINUTE).open()
-    await shelf.send(*(b"%d" % number for number in range(1000)))
-    assert len(shelf.partition.tables.message_ids) == 1000
-    shelf.clock.now += 2 * MINUTE
-    await shelf.partition.retain(shelf.config)
-    assert len(shelf.partition.tables.message_ids) == 0
+    dedup = await DedupPartition(dedup_window_ms=MINUTE).open()
+    await dedup.send(*(b"%d" % number for number in range(1000)))
+    assert len(dedup.partition.tables.message_ids) == 1000
+    dedup.clock.now += 2 * MINUTE
+    await dedup.partition.retain(dedup.config)
+    assert len(dedup.partition.tables.message_ids) == 0
 
 
 async def test_what_retention_removes_is_remembered_by_a_killed_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     hour = 60 * MINUTE
-    shelf = await Shelf(retention_ms=hour, dedup_window_ms=10 * hour).open()
+    dedup = await DedupPartition(retention_ms=hour, dedup_window_ms=10 * hour).open()
     producer = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
-    await shelf.send(b"a", **producer)
-    shelf.clock.now += 2 * hour
-    drop_front = shelf.partition.log.drop_front
+    await dedup.send(b"a", **producer)
+    dedup.clock.now += 2 * hour
+    drop_front = dedup.partition.log.drop_front
 
     async def killed_after(offset: int) -> int:
         await drop_front(offset)
         raise OSError("killed")
 
-    monkeypatch.setattr(shelf.partition.log, "drop_front", killed_after)
+    monkeypatch.setattr(dedup.partition.log, "drop_front", killed_after)
     with pytest.raises(OSError, match="killed"):
-        await shelf.partition.retain(shelf.config)
+        await dedup.partition.retain(dedup.config)
     monkeypatch.undo()
-    await shelf.open()
-    assert shelf.partition.log.start_offset == shelf.partition.log.end_offset == 1
-    assert (await shelf.send(b"a", **producer)).duplicate
-    assert await shelf.publish(b"a") == (0, True)
+    await dedup.open()
+    assert dedup.partition.log.start_offset == dedup.partition.log.end_offset == 1
+    assert (await dedup.send(b"a", **producer)).duplicate
+    assert await dedup.publish(b"a") == (0, True)
 
 
 # failed writes
 
 
 async def test_a_failed_write_leaves_no_id_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf = await Shelf().open()
-    await shelf.send(b"old")
+    dedup = await DedupPartition().open()
+    await dedup.send(b"old")
 
     async def fail(*_: object, **__: object) -> None:
         raise DiskFull(problem="the test says so")
 
     with monkeypatch.context() as patch:
-        patch.setattr(shelf.partition.log, "append", fail)
-        sent = [shelf.send(b"a", b"b"), shelf.send(b"a"), shelf.publish(b"b"), shelf.publish(b"old")]
+        patch.setattr(dedup.partition.log, "append", fail)
+        sent = [dedup.send(b"a", b"b"), dedup.send(b"a"), dedup.publish(b"b"), dedup.publish(b"old")]
         outcomes = await asyncio.gather(*sent, return_exceptions=True)
     assert all(isinstance(outcome, DiskFull) for outcome in outcomes)
-    assert await shelf.publish(b"b") == (1, False)
-    assert (await shelf.send(b"a")).duplicate is False
-    assert await shelf.publish(b"old") == (0, True)
+    assert await dedup.publish(b"b") == (1, False)
+    assert (await dedup.send(b"a")).duplicate is False
+    assert await dedup.publish(b"old") == (0, True)
 
 
 async def test_offsets_used_after_a_failed_write_count_from_their_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf = await Shelf(dedup_window_ms=10 * MINUTE).open()
+    dedup = await DedupPartition(dedup_window_ms=10 * MINUTE).open()
 
     async def fail(*_: object, **__: object) -> None:
         raise DiskFull(problem="the test says so")
 
     with monkeypatch.context() as patch:
-        patch.setattr(shelf.partition.log, "append", fail)
-        sent = [shelf.send(None, None), shelf.send(b"a")]
+        patch.setattr(dedup.partition.log, "append", fail)
+        sent = [dedup.send(None, None), dedup.send(b"a")]
         await asyncio.gather(*sent, return_exceptions=True)
-    await shelf.send(b"b", b"c", b"d")
-    assert await shelf.publish(b"b") == (0, True)
+    await dedup.send(b"b", b"c", b"d")
+    assert await dedup.publish(b"b") == (0, True)
 
 
 # producers
 
 
 async def test_a_frame_that_comes_again_is_told_where_each_message_is() -> None:
-    shelf = await Shelf().open()
-    await shelf.send(b"a")
+    dedup = await DedupPartition().open()
+    await dedup.send(b"a")
     producer = {"producer_id": 7, "producer_epoch": 0}
-    first = await shelf.send(b"x", b"a", None, b"x", **producer, base_sequence=0)
+    first = await dedup.send(b"x", b"a", None, b"x", **producer, base_sequence=0)
     assert first.duplicates == ((1, 0, False), (3, 1, False))
     for _ in range(2):
-        await shelf.open()
-        again = await shelf.send(b"x", b"a", None, b"x", **producer, base_sequence=0)
+        await dedup.open()
+        again = await dedup.send(b"x", b"a", None, b"x", **producer, base_sequence=0)
         assert (again.base_offset, again.duplicate, again.duplicates) == (1, True, first.duplicates)
-    assert (await shelf.send(b"y", **producer, base_sequence=4)).base_offset == 3
+    assert (await dedup.send(b"y", **producer, base_sequence=4)).base_offset == 3
 
 
 async def test_a_frame_of_repeats_alone_counts_as_sent() -> None:
-    shelf = await Shelf().open()
-    await shelf.send(b"a", b"b")
+    dedup = await DedupPartition().open()
+    await dedup.send(b"a", b"b")
     producer = {"producer_id": 7, "producer_epoch": 0}
-    known = await shelf.send(b"b", b"a", **producer, base_sequence=0)
+    known = await dedup.send(b"b", b"a", **producer, base_sequence=0)
     assert (known.duplicate, known.duplicates) == (True, ((0, 1, False), (1, 0, False)))
-    assert (await shelf.send(None, **producer, base_sequence=2)).base_offset == 2
-    again = await shelf.send(b"b", b"a", **producer, base_sequence=0)
+    assert (await dedup.send(None, **producer, base_sequence=2)).base_offset == 2
+    again = await dedup.send(b"b", b"a", **producer, base_sequence=0)
     assert again.duplicates == known.duplicates
-    await shelf.open()  # from the log alone, which has nothing of that frame
-    again = await shelf.send(b"b", b"a", **producer, base_sequence=0)
+    await dedup.open()  # from the log alone, which has nothing of that frame
+    again = await dedup.send(b"b", b"a", **producer, base_sequence=0)
     assert again.duplicates == known.duplicates
-    assert (await shelf.send(None, **producer, base_sequence=3)).base_offset == 3
+    assert (await dedup.send(None, **producer, base_sequence=3)).base_offset == 3
 
 
 async def test_a_message_whose_place_is_forgotten_is_not_guessed() -> None:
-    shelf = await Shelf(dedup_window_ms=MINUTE).open()
-    await shelf.send(b"a")
+    dedup = await DedupPartition(dedup_window_ms=MINUTE).open()
+    await dedup.send(b"a")
     producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
-    await shelf.send(b"a", None, **producer)
-    shelf.clock.now += 2 * MINUTE
-    again = await shelf.send(b"a", None, **producer)
+    await dedup.send(b"a", None, **producer)
+    dedup.clock.now += 2 * MINUTE
+    again = await dedup.send(b"a", None, **producer)
     assert (again.duplicate, again.duplicates) == (True, ((0, -1, False), (1, -1, False)))
 
 
 async def test_a_producer_that_goes_on_after_a_crash_begins_a_new_epoch_at_worst() -> None:
-    shelf = await Shelf().open()
-    await shelf.send(b"a")
+    dedup = await DedupPartition().open()
+    await dedup.send(b"a")
     producer = {"producer_id": 7, "producer_epoch": 0}
-    await shelf.send(b"x", b"a", **producer, base_sequence=0)
-    await shelf.open()  # from the log alone, which does not say how many messages were left out
+    await dedup.send(b"x", b"a", **producer, base_sequence=0)
+    await dedup.open()  # from the log alone, which does not say how many messages were left out
     with pytest.raises(OutOfSequence):
-        await shelf.send(None, **producer, base_sequence=2)
-    assert (await shelf.send(None, producer_id=7, producer_epoch=1, base_sequence=0)).base_offset == 2
-    await shelf.partition.close()
-    await shelf.open()
-    assert (await shelf.send(b"a", b"y", producer_id=7, producer_epoch=1, base_sequence=1)).base_offset == 3
-    await shelf.partition.close()
-    await shelf.open()  # a snapshot does
-    assert (await shelf.send(None, producer_id=7, producer_epoch=1, base_sequence=3)).base_offset == 4
+        await dedup.send(None, **producer, base_sequence=2)
+    assert (await dedup.send(None, producer_id=7, producer_epoch=1, base_sequence=0)).base_offset == 2
+    await dedup.partition.close()
+    await dedup.open()
+    assert (await dedup.send(b"a", b"y", producer_id=7, producer_epoch=1, base_sequence=1)).base_offset == 3
+    await dedup.partition.close()
+    await dedup.open()  # a snapshot does
+    assert (await dedup.send(None, producer_id=7, producer_epoch=1, base_sequence=3)).base_offset == 4
 
 
 # transactions
 
 
 async def test_an_open_transaction_leaves_it_undecided() -> None:
-    shelf = await Shelf().open()
+    dedup = await DedupPartition().open()
     mine = {"producer_id": 1, "producer_epoch": 0, "transactional": True}
-    await shelf.send(b"a", **mine, base_sequence=0)
-    own = await shelf.send(b"a", b"b", **mine, base_sequence=1)
+    await dedup.send(b"a", **mine, base_sequence=0)
+    own = await dedup.send(b"a", b"b", **mine, base_sequence=1)
     assert own.duplicates == ((0, 0, False),)
-    for attempt in (shelf.send(b"c", b"b"), shelf.publish(b"a")):
+    for attempt in (dedup.send(b"c", b"b"), dedup.publish(b"a")):
         with pytest.raises(MessageIdUndecided, match="still open"):
             await attempt
     other = {"producer_id": 2, "producer_epoch": 0, "transactional": True}
     with pytest.raises(MessageIdUndecided):
-        await shelf.send(b"a", **other, base_sequence=0)
-    assert await shelf.publish(b"c") == (2, False)
-    await shelf.partition.append_marker(1, 0, commit=True)
-    assert await shelf.publish(b"a") == (0, True)
-    assert (await shelf.send(b"b", **other, base_sequence=0)).duplicates == ((0, 1, False),)
+        await dedup.send(b"a", **other, base_sequence=0)
+    assert await dedup.publish(b"c") == (2, False)
+    await dedup.partition.append_marker(1, 0, commit=True)
+    assert await dedup.publish(b"a") == (0, True)
+    assert (await dedup.send(b"b", **other, base_sequence=0)).duplicates == ((0, 1, False),)
 
 
 @pytest.mark.parametrize("restart", ["no", "clean", "killed"])
 async def test_ids_of_an_aborted_transaction_are_free(restart: str) -> None:
-    shelf = await Shelf().open()
+    dedup = await DedupPartition().open()
     mine = {"producer_id": 1, "producer_epoch": 0, "transactional": True}
-    await shelf.send(b"a", b"b", **mine, base_sequence=0)
+    await dedup.send(b"a", b"b", **mine, base_sequence=0)
     if restart == "clean":
-        await shelf.partition.close()
+        await dedup.partition.close()
     if restart != "no":
-        await shelf.open()
+        await dedup.open()
         with pytest.raises(MessageIdUndecided):
-            await shelf.publish(b"a")
-    await shelf.partition.append_marker(1, 0, commit=False)
-    assert await shelf.publish(b"a") == (3, False)
-    await shelf.open()
-    assert await shelf.publish(b"a") == (3, True)
-    assert await shelf.publish(b"b") == (4, False)
+            await dedup.publish(b"a")
+    await dedup.partition.append_marker(1, 0, commit=False)
+    assert await dedup.publish(b"a") == (3, False)
+    await dedup.open()
+    assert await dedup.publish(b"a") == (3, True)
+    assert await dedup.publish(b"b") == (4, False)
 
 
 async def test_a_marker_that_was_not_written_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf = await Shelf().open()
-    await shelf.send(b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    dedup = await DedupPartition().open()
+    await dedup.send(b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     for commit in (True, False):
         with monkeypatch.context() as patch:
-            patch.setattr(shelf.partition.log, "append_at_once", lambda *_, **__: [][0])
+            patch.setattr(dedup.partition.log, "append_at_once", lambda *_, **__: [][0])
             with pytest.raises(Exception, match="unexpected"):
-                await shelf.partition.append_marker(1, 0, commit=commit)
+                await dedup.partition.append_marker(1, 0, commit=commit)
         with pytest.raises(MessageIdUndecided):
-            await shelf.publish(b"a")
-    await shelf.partition.append_marker(1, 0, commit=True)
-    assert await shelf.publish(b"a") == (0, True)
+            await dedup.publish(b"a")
+    await dedup.partition.append_marker(1, 0, commit=True)
+    assert await dedup.publish(b"a") == (0, True)
 
 
 # moves
 
 
 async def test_moves_are_stored_whatever_their_ids_and_are_known_then() -> None:
-    shelf = await Shelf().open()
-    await shelf.send(b"a")
+    dedup = await DedupPartition().open()
+    await dedup.send(b"a")
     messages = [NewMessage(value=b"v", id=id, timestamp_ms=1) for id in (b"a", b"b")]
-    moved = await append_moved(shelf.partition, mover=MOVER, sequence=0, messages=messages)
-    back = await append_again(shelf.partition, messages=messages)
+    moved = await append_moved(dedup.partition, mover=MOVER, sequence=0, messages=messages)
+    back = await append_again(dedup.partition, messages=messages)
     assert (moved.base_offset, back.base_offset) == (1, 3)
     for _ in range(2):
-        assert await shelf.publish(b"a") == (0, True)
-        assert await shelf.publish(b"b") == (2, True)
-        await shelf.open()
+        assert await dedup.publish(b"a") == (0, True)
+        assert await dedup.publish(b"b") == (2, True)
+        await dedup.open()
 
 
 @pytest.mark.parametrize("sealed_ids", [1, 1000])
 async def test_a_move_counts_where_the_other_may_be_aborted(monkeypatch: pytest.MonkeyPatch, sealed_ids: int) -> None:
     monkeypatch.setattr(message_ids, "_SEALED_IDS", sealed_ids)
-    shelf = await Shelf().open()
-    await shelf.send(b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    dedup = await DedupPartition().open()
+    await dedup.send(b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     moved = [NewMessage(value=b"v", id=b"a", timestamp_ms=1)]
-    await append_moved(shelf.partition, mover=MOVER, sequence=0, messages=moved)
-    assert await shelf.publish(b"a") == (1, True)
-    await shelf.partition.append_marker(1, 0, commit=False)
-    assert await shelf.publish(b"a") == (1, True)
-    await shelf.open()
-    assert await shelf.publish(b"a") == (1, True)
+    await append_moved(dedup.partition, mover=MOVER, sequence=0, messages=moved)
+    assert await dedup.publish(b"a") == (1, True)
+    await dedup.partition.append_marker(1, 0, commit=False)
+    assert await dedup.publish(b"a") == (1, True)
+    await dedup.open()
+    assert await dedup.publish(b"a") == (1, True)
 
 
 # the table by itself

@@ -186,8 +186,8 @@ async def test_a_deleted_topic_ends_the_waiting(queue: QueueBroker, waiters: Wai
         with pytest.raises(TopicNotFound):
             await within(task)
     await queue.broker.create_topic("jobs", {"partitions": 1})
-    await queue.publish("jobs", b"anew")
-    assert values(await queue.receive("jobs")) == [b"anew"]
+    await queue.publish("jobs", b"again")
+    assert values(await queue.receive("jobs")) == [b"again"]
 
 
 @pytest.mark.parametrize("turns", range(12))
@@ -213,8 +213,8 @@ async def test_a_group_that_is_waited_in_is_not_deleted(queue: QueueBroker, wait
     with pytest.raises(GroupNotFound):
         await queue.broker.queue_depths.of("jobs", "g")
     assert [refused.error.code for refused in (await queue.settle(received))[0].refused] == ["lease_lost"]
-    [anew] = await queue.receive("jobs")
-    assert (anew.run.attempt, anew.run.group_id) == (1, received[0].run.group_id + 1)
+    [again] = await queue.receive("jobs")
+    assert (again.run.attempt, again.run.group_id) == (1, received[0].run.group_id + 1)
 
 
 async def test_a_stop_ends_the_waiting(queue: QueueBroker, waiters: Waiters) -> None:

@@ -267,7 +267,7 @@ async def test_out_of_attempts_a_message_is_dead(queue: QueueBroker) -> None:
         [settlement] = await queue.settle([received], NACK, delay_ms=0, reason="no")
     assert [(dead.reason, dead.error) for dead in settlement.dead] == [("max_attempts", "no")]
     assert await queue.receive("jobs") == []
-    assert values(await queue.receive("jobs.dlq", group="undertaker")) == [b"a"]
+    assert values(await queue.receive("jobs.dlq", group="reader")) == [b"a"]
 
 
 async def test_settings_of_the_group_come_before_those_of_the_topic(queue: QueueBroker) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from quiver.records.build import build_frame
+from quiver.records.build import build_frame, seal
 from quiver.records.columns import KEY, OFFSET_DELTA, VALUE
 from quiver.records.header import HEADER_BYTES, body_crc, pack_header, stamp, unpack_header
-from quiver.records.seal import seal
 
 DIRECTORY = Path(__file__).parent / "golden"
 BASE_OFFSET, LEADER_EPOCH, APPEND_TIME_MS = 1_234_567_890_123, 42, 1_760_000_000_123

@@ -260,4 +260,4 @@ def test_columns_that_share_their_bytes_are_refused() -> None:
     # The data buffers of key and value are the only ones of 64 bytes: the value's is put over the key's.
     first, second = (at for at in np.flatnonzero(places == 64) if places[at - 1] in (8, 80))
     places[second - 1] = places[first - 1]
-    refused(sealed(unpack_header(frame), bytes(body)), "one behind the other")
+    refused(sealed(unpack_header(frame), bytes(body)), "follow one another")

@@ -65,7 +65,7 @@ async def test_a_commit_beyond_what_was_read_skips_there(broker: Broker) -> None
     assert values(await broker.poll.poll("g", member, timeout_ms=0, limit=2)) == [b"5"]
 
 
-async def test_a_member_hears_of_what_it_has_after_a_restart() -> None:
+async def test_a_member_gets_its_assignment_after_a_restart() -> None:
     storage = MemoryStorage()
     broker = Broker(storage)
     await broker.start()

@@ -55,7 +55,7 @@ async def test_a_partition_with_nothing_to_read_costs_nothing(broker: Broker) ->
     assert await broker.streams.committed("g") == {}
 
 
-async def test_a_waiting_poll_hears_of_what_is_given_back(broker: Broker) -> None:
+async def test_a_waiting_poll_gets_what_is_given_back(broker: Broker) -> None:
     await fill(broker, 2)
     member = await join(broker)
     first, second = await poll(broker, member)

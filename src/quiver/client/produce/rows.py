@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from quiver.model.errors import InvalidRequest, MessageTooLarge
 from quiver.records.arrow_arrays import number_array, to_mask, to_numbers
 from quiver.records.arrow_input import arrow_columns
-from quiver.records.build import headers_array, list_array
+from quiver.records.build import headers_array, list_array, seal
 from quiver.records.columns import (
     DELIVER_AT,
     EXPIRES_AT,
@@ -24,7 +24,6 @@ from quiver.records.columns import (
 )
 from quiver.records.header import FrameHeader, body_crc, pack_header, unpack_header
 from quiver.records.read import open_frame
-from quiver.records.seal import seal
 from quiver.structures.murmur2 import partitions_for
 
 Sizes = npt.NDArray[np.int64]

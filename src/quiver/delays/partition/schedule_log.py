@@ -16,7 +16,7 @@ from quiver.model.errors import CorruptData, InvalidFrame, OffsetOutOfRange
 from quiver.model.limits import KIB, MIB
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
-from quiver.partition.message_batch import message_bytes
+from quiver.partition.pending import message_bytes
 from quiver.records.columns import DELIVER_AT
 from quiver.records.header import COLUMN_DELIVER_AT, NO_PRODUCER, FrameHeader
 from quiver.records.read import OpenFrame, open_frame, split_frames

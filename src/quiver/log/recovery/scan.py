@@ -87,7 +87,10 @@ class _Scan:
         self._max_timestamp_ms = max(self._max_timestamp_ms, header.max_timestamp_ms)
         if self._note_entries:
             index = self._segment.index
-            index.add(header.base_offset, self._position, header.append_time_ms, self._max_timestamp_ms, self._counts)
+            if self._position >= index.due_position:
+                index.add(
+                    header.base_offset, self._position, header.append_time_ms, self._max_timestamp_ms, self._counts
+                )
             if index.is_full:
                 index.flush()
         self._counts[header.priority] += header.message_count

@@ -34,11 +34,6 @@ def among(counts: Iterable[int], priorities: int) -> int:
     return sum([count for priority, count in enumerate(counts) if priorities >> priority & 1])
 
 
-def present(counts: Sequence[int]) -> int:
-    """The priorities that occur, a bit each."""
-    return sum([1 << priority for priority, count in enumerate(counts) if count])
-
-
 class DamagedIndex(Exception):
     """An entry that fails its checksum, or does not match its frame."""
 
@@ -75,22 +70,19 @@ class SegmentIndex:
         self._open_files = open_files
         self._stored_count = stored_count
         self._pending: list[IndexEntry] = []
-        self._due_position = 0
+        self.due_position = 0
+        """The next frame that begins here or after gets an entry."""
+        self.is_full = False
+        """Whether enough entries wait in memory for a write."""
         self._lock = RLock()
 
     def add(
         self, offset: int, position: int, append_time_ms: int, max_timestamp_ms: int, counts: Sequence[int]
     ) -> None:
-        """Notes a frame, when an entry is due there."""
-        if position < self._due_position:
-            return
-        self._due_position = position + INDEX_INTERVAL_BYTES
+        """Notes a frame. One is due at or after `due_position`."""
+        self.due_position = position + INDEX_INTERVAL_BYTES
         self._pending.append(IndexEntry(offset, position, append_time_ms, max_timestamp_ms, tuple(counts)))
-
-    @property
-    def is_full(self) -> bool:
-        """Whether enough entries wait in memory for a write."""
-        return len(self._pending) >= _PENDING_MAX
+        self.is_full = len(self._pending) >= _PENDING_MAX
 
     def flush(self) -> None:
         """Writes what waits. An index that cannot be written is left as it is: the log does not depend on it."""
@@ -112,6 +104,7 @@ class SegmentIndex:
                 del pending[: max(0, count - _PENDING_MAX)]
             finally:
                 self._open_files.unpin(self.file)
+            self.is_full = len(pending) >= _PENDING_MAX
 
     def _waiting_entry(self, test: Callable[[IndexEntry], bool]) -> IndexEntry | None:
         """As last_where, among the entries in memory alone."""
@@ -162,7 +155,7 @@ class SegmentIndex:
             stop = self._pending[0].position if self._pending else None
             entries = list(walk(stop))
             if entries:
-                self._due_position = max(self._due_position, entries[-1].position + INDEX_INTERVAL_BYTES)
+                self.due_position = max(self.due_position, entries[-1].position + INDEX_INTERVAL_BYTES)
             fd = self._open_files.pin(self.file, create=True)
             try:
                 self._open_files.files.truncate(fd, 0)
@@ -184,7 +177,7 @@ class SegmentIndex:
                     low, high = (middle + 1, high) if entry.position < position else (low, middle)
                 self._open_files.files.truncate(fd, low * ENTRY_BYTES)
                 self._stored_count = low
-                self._due_position = position
+                self.due_position = position
             finally:
                 self._open_files.unpin(self.file)
 

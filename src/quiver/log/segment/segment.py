@@ -19,7 +19,6 @@ from quiver.log.segment.index import (
     IndexEntry,
     SegmentIndex,
     among,
-    present,
 )
 from quiver.records.header import ALIGNMENT, HEADER_BYTES, FrameHeader, StampedFrame
 from quiver.system.files import IOV_MAX, Buffer
@@ -102,7 +101,8 @@ class Segment:
         for header, _, _ in frames:
             if header.max_timestamp_ms > latest:
                 latest = header.max_timestamp_ms
-            index.add(header.base_offset, position, header.append_time_ms, latest, counts)
+            if position >= index.due_position:
+                index.add(header.base_offset, position, header.append_time_ms, latest, counts)
             counts[header.priority] += header.message_count
             position += header.frame_bytes
         self.max_timestamp_ms = latest
@@ -183,13 +183,13 @@ class Segment:
             counts = self.count_below(self.size)
             with self._counts_lock:
                 if self._counts is None:  # otherwise the writer knows better by now
-                    self._counts, self.priorities = counts, present(counts)
+                    self._counts, self.priorities = counts, _present(counts)
         return counts
 
     def set_counts(self, counts: Sequence[int]) -> None:
         """Only the writer calls this."""
         with self._counts_lock:
-            self._counts, self.priorities = tuple(counts), present(counts)
+            self._counts, self.priorities = tuple(counts), _present(counts)
 
     def count_below(self, position: int) -> Counts:
         """Messages by priority in front of a frame boundary: of the last index entry, and of what follows it."""
@@ -339,6 +339,11 @@ def _after(buffers: Sequence[Buffer], count: int) -> list[Buffer]:
             rest.append(memoryview(buffer)[count:])
             count = 0
     return rest
+
+
+def _present(counts: Sequence[int]) -> int:
+    """The priorities that occur, a bit each."""
+    return sum([1 << priority for priority, count in enumerate(counts) if count])
 
 
 def _epoch_of(header: FrameHeader | None) -> int:

@@ -15,11 +15,11 @@ from quiver.model.errors import CorruptData, InvalidFrame
 from quiver.model.limits import KIB, MIB
 from quiver.partition.partition import Partition
 from quiver.queues.state.port import Run, StoredRun
-from quiver.records.columns import HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, layout_for
+from quiver.records.build import seal
+from quiver.records.columns import HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, Arrays, layout_for
 from quiver.records.expiry import may_be_past, past_rows
 from quiver.records.header import HEADER_BYTES, FrameHeader, stamp, unpack_header
 from quiver.records.read import OpenFrame, open_frame, split_frames
-from quiver.records.seal import Arrays, seal
 
 READ_BYTES = 256 * KIB
 _ROW_BYTES = 16

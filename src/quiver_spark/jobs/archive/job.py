@@ -1,7 +1,7 @@
 """`archive`: topics into a lake. Workers read frames and write Parquet; Spark plans, schedules and retries.
 
-A run goes on where the table says that each partition ends. It commits the files of a round and the new positions at
-once, so a run that is killed or repeated neither duplicates nor misses a message.
+A run continues at the positions in the table. It commits the files of a round together with the new positions, so a
+run that is killed or repeated neither duplicates nor misses a message.
 """
 
 import sys
@@ -53,7 +53,7 @@ class ArchiveTask(NamedTuple):
             with SliceFiles(Path(self.root), common, schema, self.compression) as files:
                 for frames in read_slice(slice_, self.options, FRAME_SCHEMA.names):
                     batch = with_topic_id(frames, slice_.topic_id)
-                    files.add(self.typed.beside(batch) if self.typed else batch)
+                    files.add(self.typed.extend_batch(batch) if self.typed else batch)
                 yield from files.finish()
 
 
@@ -69,12 +69,12 @@ def run(
     commit_bytes: int = COMMIT_BYTES,
     show_progress: bool | None = None,
 ) -> Summary:
-    """Archives topics from where the lake has them up to.
+    """Archives topics, each partition from its position in the lake.
 
     `source` has the options of a batch read, by their names: `{"topic": "orders", "bootstrap": "host:7481"}`; its
     `start` is for partitions of which the lake has nothing. `schema` (Spark's DDL or JSON) or `infer_schema` gives
-    fields of JSON values columns of their own. TransactionConflict when another run was faster: nothing is duplicated
-    then, and nothing is missing once it runs again.
+    fields of JSON values columns of their own. TransactionConflict when another run committed first: nothing is
+    duplicated then, and nothing is missing after a repeat.
     """
     if compression not in COMPRESSIONS:
         raise InvalidRequest(problem=f"compression {compression!r} is not one of {', '.join(COMPRESSIONS)}")

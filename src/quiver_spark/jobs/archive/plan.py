@@ -1,4 +1,4 @@
-"""What an archive run reads: from where each partition was archived to, up to now, in rounds of one commit each."""
+"""What an archive run reads: each partition from its archived position to its end, in rounds of one commit each."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,11 +13,11 @@ from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice, cut, pack
 
 COMMIT_BYTES = 8192 * MIB
-"""What one commit holds at most, so that a run that is stopped has not done it all for nothing."""
+"""The largest commit: a run that is stopped loses at most this much work."""
 
 
 class Round(NamedTuple):
-    """What becomes one commit: tasks, each with slices, and how far they bring their partitions."""
+    """What becomes one commit: tasks, each with slices, and the new positions of their partitions."""
 
     tasks: list[tuple[Slice, ...]]
     advances: list[Advance]
@@ -28,7 +28,7 @@ class Round(NamedTuple):
 
 
 def remaining(lake: Lake, catalogue: Catalogue, options: ReadOptions) -> list[tuple[Advance, Slice]]:
-    """Every partition with what is left of it. What is gone before it was archived is an error, or left out."""
+    """What is left to archive of every partition. Messages removed before that are an error, or skipped."""
     found = []
     for topic in chosen_extents(catalogue, options):
         lake.check_archive(topic.name)
@@ -71,7 +71,7 @@ def _check_same(lake: Lake, topic: TopicExtent, *, fails: bool) -> None:
 
 
 def _check_not_shorter(topic: TopicExtent, partition: int, position: int, *, fails: bool) -> None:
-    """A partition that ends before the place up to which it was archived."""
+    """The partition must not end before its archived position."""
     latest = topic.latest[partition]
     slice_ = Slice(topic.name, partition, latest, position)
     lost(slice_, position, f"they are in the lake, and the partition ends at {latest} now", fails=fails)
@@ -80,7 +80,7 @@ def _check_not_shorter(topic: TopicExtent, partition: int, position: int, *, fai
 def rounds(
     left: Sequence[tuple[Advance, Slice]], catalogue: Catalogue, *, cores: int, commit_bytes: int = COMMIT_BYTES
 ) -> Iterator[Round]:
-    """All that is left in rounds. Each has the front of what is left of every partition that is in it."""
+    """Everything that is left, in rounds. A round continues each of its partitions where the round before stopped."""
     wholes = {(step.topic, step.partition): step for step, _ in left}
     empty = [step for step, slice_ in left if not slice_.offsets]
     slices = cut((slice_ for _, slice_ in left), cores=cores)
@@ -88,33 +88,33 @@ def rounds(
         if empty:
             yield Round([], empty)
         return
-    for part in _portions(slices, commit_bytes):
+    for part in _by_size(slices, commit_bytes):
         completed = [catalogue.completed(slice_) for slice_ in part]
         yield Round(pack_by_partition(completed, cores=cores), [*_advances(part, wholes), *empty])
         empty = []
 
 
 def pack_by_partition(slices: Sequence[Slice], *, cores: int) -> list[tuple[Slice, ...]]:
-    """Groups of slices worth a task; the largest groups first, so that no long one is left for the end."""
+    """Groups of slices, one per task; the largest first, so that no long task runs alone at the end."""
     groups = pack(slices, cores=cores)
     return sorted(groups, key=lambda group: -sum(slice_.size_bytes for slice_ in group))
 
 
-def _portions(slices: Iterable[Slice], most_bytes: int) -> Iterator[list[Slice]]:
-    portion: list[Slice] = []
+def _by_size(slices: Iterable[Slice], most_bytes: int) -> Iterator[list[Slice]]:
+    group: list[Slice] = []
     size = 0
     for slice_ in slices:
-        if portion and size + slice_.size_bytes > most_bytes:
-            yield portion
-            portion, size = [], 0
-        portion.append(slice_)
+        if group and size + slice_.size_bytes > most_bytes:
+            yield group
+            group, size = [], 0
+        group.append(slice_)
         size += slice_.size_bytes
-    if portion:
-        yield portion
+    if group:
+        yield group
 
 
 def _advances(part: Sequence[Slice], wholes: dict[tuple[str, int], Advance]) -> list[Advance]:
-    """How far the slices bring their partitions; `wholes` is kept at what was reached."""
+    """The new positions after these slices; moves the starts in `wholes` up to them."""
     steps = []
     for place, its_slices in itertools.groupby(part, key=lambda slice_: (slice_.topic, slice_.partition)):
         stop = max(slice_.stop for slice_ in its_slices)

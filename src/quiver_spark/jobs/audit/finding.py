@@ -1,4 +1,4 @@
-"""What an audit found to be wrong."""
+"""The findings of an audit."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ Kind = Literal[
     "lake-content",
 ]
 KEPT = 1000
-"""Findings of one kind that a task brings back; the others are counted."""
+"""Findings of one kind that a task returns; the others are counted."""
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -61,7 +61,7 @@ class Findings(msgspec.Struct):
             self.add(finding)
 
     def take(self, other: "Findings") -> None:
-        """Those of another task."""
+        """Adds the findings of another task."""
         kept = Counter(finding.kind for finding in self.kept) if other.kept else Counter[str]()
         for finding in other.kept:
             kept[finding.kind] += 1

@@ -1,7 +1,7 @@
-"""`audit`: every stored frame of topics looked at again, and their archive compared with them.
+"""`audit`: checks every stored frame of topics, and compares their archive with them.
 
-Each task reads a part of a log and answers with what it found and with the frames at both ends; the driver joins the
-answers. Nothing is changed, neither in the log nor in the lake.
+Each task reads a part of a log and returns its findings and the frames at both ends; the driver joins these reports.
+Nothing is changed, neither in the log nor in the lake.
 """
 
 import sys
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 
 class AuditSummary(Summary, kw_only=True):
-    """`rows` are stored messages, `files` those that were read, of the log and of the lake."""
+    """`rows` counts stored messages, `files` the files of the log and the lake that were read."""
 
     findings: list[Finding] = msgspec.field(default_factory=list)
-    """By topic, partition and offset; of each kind as many as were asked for."""
+    """By topic, partition and offset; of each kind as many as `keep` allows."""
     counts: dict[str, int] = msgspec.field(default_factory=dict)
     """By kind, all that were found."""
     explained: dict[str, int] = msgspec.field(default_factory=dict)
@@ -73,12 +73,12 @@ def run(
     """Checks topics, and with `lake` their archive; `deep` compares every message with the lake.
 
     `source` has the options of a batch read, by their names: `{"topic": "orders", "path": "/var/lib/quiver"}`.
-    Findings are no error: they are in the summary, `keep` of each kind.
+    Findings are not errors: they are in the summary, up to `keep` of each kind.
     """
     if deep and lake is None:
         raise InvalidRequest(problem="deep compares messages with a lake: name it")
     if keep < 1:
-        raise InvalidRequest(problem=f"keep: {keep} is not a whole number above 0")
+        raise InvalidRequest(problem=f"keep: {keep} must be 1 or more")
     options = batch_read_options(source)._replace(committed=False, fail_on_data_loss=False)
     archive = None if lake is None else open_lake(lake)
     catalogue = open_catalogue(options)

@@ -1,4 +1,4 @@
-"""The topics of an audit: where their partitions begin and end, and what their settings explain."""
+"""The topics of an audit: the ranges of their partitions, and the settings that explain gaps."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Tasks whose answers are small: one Spark task each, and its answer as bytes."""
+"""Tasks with small results: each runs in a Spark task, and its result comes back as bytes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -26,8 +26,7 @@ def on_workers(
     *,
     at_most: int | None = None,
 ) -> list[Answer]:
-    """What `do` says to each of the tasks, in their order. Small ones share a Spark task, of which there are
-    `at_most` so many."""
+    """The results of `do` for the tasks, in their order. With `at_most`, small tasks share that many Spark tasks."""
     if not tasks:
         return []
     count = min(len(tasks), at_most or len(tasks))

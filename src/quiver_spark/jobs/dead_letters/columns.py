@@ -14,9 +14,9 @@ from quiver.model.times import parse_time_ms
 from quiver_spark.source.columns import MESSAGE_SCHEMA, TIME
 
 DEAD_LETTER_TYPES = {
-    "letter_topic": "string",
-    "letter_partition": "int",
-    "letter_offset": "bigint",
+    "dlq_topic": "string",
+    "dlq_partition": "int",
+    "dlq_offset": "bigint",
     "id": "string",
     "topic": "string",
     "partition": "int",
@@ -34,7 +34,7 @@ DEAD_LETTER_TYPES = {
     "headers": "map<string,binary>",
     "priority": "string",
 }
-"""`letter_topic`, `letter_partition` and `letter_offset` say where a dead letter is; `topic`, `partition` and
+"""`dlq_topic`, `dlq_partition` and `dlq_offset` say where a dead letter is; `topic`, `partition` and
 `offset` say where its message was. `died_at` is when it came to the dead-letter topic; `headers` are those of the
 message."""
 DEAD_LETTER_COLUMNS = tuple(DEAD_LETTER_TYPES)
@@ -47,9 +47,9 @@ _ARROW_TYPES = {
     "map<string,binary>": MESSAGE_SCHEMA.field("headers").type,
 }
 _MESSAGE_COLUMNS = {
-    "letter_topic": "topic",
-    "letter_partition": "partition",
-    "letter_offset": "offset",
+    "dlq_topic": "topic",
+    "dlq_partition": "partition",
+    "dlq_offset": "offset",
     "died_at": "append_time",
     "timestamp": "timestamp",
     "key": "key",

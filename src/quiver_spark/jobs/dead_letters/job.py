@@ -82,7 +82,7 @@ def _reported(shown: dict[str, Any], found: DeadLetterRanges, watch: Stopwatch, 
         "messages_read": found.offsets,
         **shown,
     }
-    dead_letters = sum(each["letters"] for each in topics)
+    dead_letters = sum(each["messages"] for each in topics)
     summary = Summary(job="dead-letters report", rows=dead_letters, seconds=watch.seconds(), details=details)
     if out is not None:
         paths = write_report(Path(out), summary.record(), shown)
@@ -137,7 +137,7 @@ def redrive(
             )
         if plan is not None and limit is not None:
             plan.keep(cut_at(found.ranges, selected))
-        with progress_bar("redrive", sum(map(len, selected.values())), "letters", wanted=show_progress) as bar:
+        with progress_bar("redrive", sum(map(len, selected.values())), "dead letters", wanted=show_progress) as bar:
             done = redriver.send_back(selected, bar)
     details = {"dry_run": dry_run, "topics": done.topics, "ids": done.ids, "gone": done.gone}
     details |= {"into": into, "run_id": run_id}
@@ -192,9 +192,9 @@ def _check_redrive(
     state: str | Path | None,
 ) -> None:
     if not _names_topics(source):
-        raise InvalidRequest(problem="say whose dead letters are sent back: topics, or a pattern ('.*' is all)")
+        raise InvalidRequest(problem="name the topics whose dead letters are redriven, or a pattern ('.*' is all)")
     if batch_read_options(source).path is not None:
-        raise InvalidRequest(problem="the broker that has the letters sends them back: name it, not a data directory")
+        raise InvalidRequest(problem="dead letters are redriven by their broker: name it, not a data directory")
     for name, value in {"rate": rate, "limit": limit}.items():
         if value is not None and value < 1:
             raise InvalidRequest(problem=f"{name} is 1 or more; leave it out for none")

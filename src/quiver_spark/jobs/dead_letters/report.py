@@ -24,7 +24,7 @@ def report_tables(rows: Iterable[Row], errors: Iterable[Row]) -> dict[str, list[
     for row in rows:
         found[row["table"]].append(_entry(row["table"], row))
     found["errors"] = [_entry("errors", row) for row in errors]
-    found["topics"].sort(key=lambda entry: (-entry["letters"], *(entry[name] or "" for name in TABLES["topics"])))
+    found["topics"].sort(key=lambda entry: (-entry["messages"], *(entry[name] or "" for name in TABLES["topics"])))
     found["attempts"].sort(key=lambda entry: -1 if entry["attempts"] is None else entry["attempts"])
     found["times"].sort(key=lambda entry: entry["time"])
     return found
@@ -33,7 +33,7 @@ def report_tables(rows: Iterable[Row], errors: Iterable[Row]) -> dict[str, list[
 def _entry(table: str, row: Row) -> dict[str, Any]:
     oldest, newest = row["oldest"], row["newest"]
     entry = {name: _plain(row[name]) for name in _COLUMNS[table]}
-    entry |= {"letters": row["letters"], "first": _plain(oldest["first"]), "last": _plain(newest["last"])}
+    entry |= {"messages": row["messages"], "first": _plain(oldest["first"]), "last": _plain(newest["last"])}
     if table in _WITH_EXAMPLES:
         entry["examples"] = list(dict.fromkeys((oldest["id"], newest["id"])))
     return entry
@@ -81,7 +81,7 @@ def write_report(directory: Path, record: Mapping[str, Any], tables: Mapping[str
     paths = [directory / "report.json", *(directory / f"{name}.csv" for name in tables)]
     paths[0].write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
     for path, (name, rows) in zip(paths[1:], tables.items(), strict=True):
-        titles = [*_COLUMNS[name], "letters", "first", "last", *(["examples"] if name in _WITH_EXAMPLES else [])]
+        titles = [*_COLUMNS[name], "messages", "first", "last", *(["examples"] if name in _WITH_EXAMPLES else [])]
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(titles)

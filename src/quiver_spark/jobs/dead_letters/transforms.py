@@ -19,10 +19,10 @@ from quiver_spark.jobs.dead_letters.columns import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-ID_COLUMNS = ("letter_topic", "letter_partition", "letter_offset")
-RUN_COLUMNS = "letter_topic string, letter_partition int, start bigint, stop bigint"
+ID_COLUMNS = ("dlq_topic", "dlq_partition", "dlq_offset")
+RUN_COLUMNS = "dlq_topic string, dlq_partition int, start bigint, stop bigint"
 _RUN_SCHEMA = pa.schema(
-    {"letter_topic": pa.string(), "letter_partition": pa.int32(), "start": pa.int64(), "stop": pa.int64()}
+    {"dlq_topic": pa.string(), "dlq_partition": pa.int32(), "start": pa.int64(), "stop": pa.int64()}
 )
 COUNTED = ("topic", "group", "reason", "error", "attempts", "died_at", *ID_COLUMNS)
 """What a report looks at."""
@@ -113,11 +113,11 @@ def counted(frame: "DataFrame", bucket: str) -> "DataFrame":
         frame.withColumn("time", date_trunc(bucket, "died_at"))
         .groupBy(*_GRAIN)
         .agg(
-            count(lit(1)).alias("letters"),
+            count(lit(1)).alias("messages"),
             least("died_at").alias("first"),
             greatest("died_at").alias("last"),
-            least("letter_offset").alias("first_offset"),
-            greatest("letter_offset").alias("last_offset"),
+            least("dlq_offset").alias("first_offset"),
+            greatest("dlq_offset").alias("last_offset"),
         )
     )
 
@@ -141,7 +141,7 @@ def top_errors(fine: "DataFrame", top: int) -> "DataFrame":
     from pyspark.sql.functions import col
 
     added = fine.groupBy(*ERRORS).agg(*_added())
-    return added.orderBy(col("letters").desc(), *ERRORS).limit(top)
+    return added.orderBy(col("messages").desc(), *ERRORS).limit(top)
 
 
 def _added() -> list["Column"]:
@@ -151,10 +151,10 @@ def _added() -> list["Column"]:
     from pyspark.sql.functions import sum as total
 
     def place(time: str, offset: str) -> "Column":
-        return struct(time, *ID_COLUMNS[:2], offset, concat_ws(":", "letter_partition", offset).alias("id"))
+        return struct(time, *ID_COLUMNS[:2], offset, concat_ws(":", "dlq_partition", offset).alias("id"))
 
     return [
-        total("letters").alias("letters"),
+        total("messages").alias("messages"),
         least(place("first", "first_offset")).alias("oldest"),
         greatest(place("last", "last_offset")).alias("newest"),
     ]

@@ -23,41 +23,53 @@ from quiver_spark.jobs.command_options import (
     source_options,
 )
 
+TopicsArgument = Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)]
+IntoOption = Annotated[str, typer.Option("--into", metavar="TOPIC", help="The topic to write to.")]
+LakeOption = Annotated[
+    str | None,
+    typer.Option("--lake", metavar="DIR", help="Read from a lake; from the broker or --path if absent."),
+]
+TopicIdOption = Annotated[
+    int | None,
+    typer.Option("--topic-id", metavar="N", help="With --lake: of topics that had the same name, only this one."),
+]
+IntoBootstrapOption = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="The broker to write to; that of --bootstrap if absent.")
+]
+PartitionOption = Annotated[list[int] | None, typer.Option(metavar="N", help="Only this one; may be repeated.")]
+WhereOption = Annotated[str | None, typer.Option(metavar="SQL", help="Only rows for which this is true.")]
+RateOption = Annotated[int | None, typer.Option(metavar="N", min=1, help="Rows per second at most.")]
+AnyOrderOption = Annotated[
+    bool, typer.Option("--any-order", help="Faster: messages of a partition may change their order.")
+]
+KeepPartitionsOption = Annotated[
+    bool, typer.Option("--keep-partitions", help="Write to the same partition; chosen by the key if absent.")
+]
+RunIdOption = Annotated[
+    str | None, typer.Option(metavar="ID", help="A run with the same id resumes, and writes nothing twice.")
+]
+StateOption = Annotated[str | None, typer.Option(metavar="DIR", help="Where the plans of runs with an id are kept.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Count the rows and write nothing.")]
+
 
 def replay(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
-    into: Annotated[str, typer.Option("--into", metavar="TOPIC", help="The topic to write to.")] = ...,  # type: ignore[assignment]
-    lake: Annotated[
-        str | None,
-        typer.Option("--lake", metavar="DIR", help="Read from a lake; from the broker or --path if absent."),
-    ] = None,
-    topic_id: Annotated[
-        int | None,
-        typer.Option("--topic-id", metavar="N", help="With --lake: of topics that had the same name, only this one."),
-    ] = None,
+    topics: TopicsArgument,
+    into: IntoOption = ...,  # type: ignore[assignment]
+    lake: LakeOption = None,
+    topic_id: TopicIdOption = None,
     bootstrap: BootstrapOption = None,
     path: PathOption = None,
-    into_bootstrap: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="The broker to write to; that of --bootstrap if absent.")
-    ] = None,
+    into_bootstrap: IntoBootstrapOption = None,
     start: StartOption = None,
     end: EndOption = None,
-    partition: Annotated[list[int] | None, typer.Option(metavar="N", help="Only this one; may be repeated.")] = None,
-    where: Annotated[str | None, typer.Option(metavar="SQL", help="Only rows for which this is true.")] = None,
-    rate: Annotated[int | None, typer.Option(metavar="N", min=1, help="Rows per second at most.")] = None,
-    any_order: Annotated[
-        bool, typer.Option("--any-order", help="Faster: messages of a partition may change their order.")
-    ] = False,
-    keep_partitions: Annotated[
-        bool, typer.Option("--keep-partitions", help="Write to the same partition; chosen by the key if absent.")
-    ] = False,
-    run_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="A run with the same id resumes, and writes nothing twice.")
-    ] = None,
-    state: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Where the plans of runs with an id are kept.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the rows and write nothing.")] = False,
+    partition: PartitionOption = None,
+    where: WhereOption = None,
+    rate: RateOption = None,
+    any_order: AnyOrderOption = False,
+    keep_partitions: KeepPartitionsOption = False,
+    run_id: RunIdOption = None,
+    state: StateOption = None,
+    dry_run: DryRunOption = False,
     fail_on_data_loss: LossOption = True,
     timeout: TimeoutOption = None,
     transaction_timeout: CommitOption = None,

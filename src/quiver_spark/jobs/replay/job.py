@@ -91,17 +91,11 @@ def run(
     and a run with the same id resumes it.
     """
     options = batch_read_options(source)
-    if topic_id is not None and lake is None:
-        raise InvalidRequest(problem="a topic id chooses among the topics of a lake: name the lake too")
-    origin: ReplaySource = (
-        TopicSource(options, partitions)
-        if lake is None
-        else LakeSource(open_lake(lake), options, partitions, topic_id)
-    )
+    origin = _origin(options, lake, partitions, topic_id)
     sink = {"topic": check_name(to), "bootstrap": to_bootstrap or (options.bootstrap or DEFAULT_BOOTSTRAP)}
-    own_id = run_id or SystemRandomness().token(_RUN_BYTES).hex()
     if keep_partitions:
         sink["usePartitionColumn"] = "true"
+    own_id = run_id or SystemRandomness().token(_RUN_BYTES).hex()
     writing = {**sink, **commit_options(transaction_timeout)}
     job = Replay(origin, writing, where, in_order, keep_partitions, own_id)
     records = _records(run_id, state, lake)
@@ -118,6 +112,16 @@ def run(
             return _counted(spark, job, record.ranges, watch)
         rows = _write_all(spark, job, record, records, rate, show_progress)
     return Summary(job="replay", rows=rows, seconds=watch.seconds(), details={"to": to, "run_id": own_id})
+
+
+def _origin(
+    options: ReadOptions, lake: str | Path | None, partitions: Sequence[int] | None, topic_id: int | None
+) -> ReplaySource:
+    if lake is not None:
+        return LakeSource(open_lake(lake), options, partitions, topic_id)
+    if topic_id is not None:
+        raise InvalidRequest(problem="a topic id chooses among the topics of a lake: name the lake too")
+    return TopicSource(options, partitions)
 
 
 def _write_all(

@@ -53,7 +53,7 @@ def send_each(out, values) -> None:
         out.send(value)
 
 
-def test_send_gives_tickets_with_the_place_of_each_message(q, broker):
+def test_send_returns_futures_with_the_place_of_each_message(q, broker):
     with q.producer("single", linger="1ms") as out:
         futures = [out.send(b"%d" % n) for n in range(2000)]
         places = [future.result(10) for future in futures]
@@ -153,7 +153,7 @@ def test_a_batch_refused_for_good_fails_alone(q, broker):
         assert [future.result(10).offset for future in futures[1:]] == list(range(9))
 
 
-def test_added_partitions_are_hashed_by_anew(q, broker):
+def test_keys_are_hashed_again_when_partitions_are_added(q, broker):
     with q.producer("orders") as out:
         out.send(b"warm", key="x").result(10)
         broker.grow("orders", 11)
@@ -185,7 +185,7 @@ def test_a_batch_that_may_be_stored_is_not_hashed_again(q, broker):
     assert sorted(broker.topics["orders"].values()) == [b"again", b"once", b"warm"]
 
 
-def test_a_topic_that_was_created_anew_is_found(q, broker):
+def test_a_topic_that_was_created_again_is_found(q, broker):
     q.publish("single", b"old")
     broker.recreate("single")
     assert q.publish("single", b"new").offset == 0
@@ -199,7 +199,7 @@ def test_a_topic_that_is_gone_fails_the_message(q, broker):
         q.publish("single", b"new")
 
 
-def test_flush_raises_what_no_ticket_has_shown(q, broker):
+def test_flush_raises_what_no_future_has_shown(q, broker):
     broker.fault = first(1, Failure("invalid_frame", "no", False))
     out = q.producer("single")
     out.send(b"a")

@@ -63,7 +63,7 @@ def test_nothing_goes_before_its_time():
     assert queue.take(5.0) is not None
 
 
-def test_a_head_out_of_sequence_asks_for_an_epoch_and_is_numbered_anew():
+def test_a_head_out_of_sequence_asks_for_an_epoch_and_is_numbered_again():
     queue = make_queue(3)
     queue.next_sequence = 40
     head = queue.take(0.0)

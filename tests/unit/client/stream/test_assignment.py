@@ -157,7 +157,7 @@ class TestLettingGo:
         assert assignment.stop_revoked() == []
         assert assignment.to_release()[0] == [(1, 0)]
 
-    def test_one_that_comes_back_meanwhile_arrives_anew_at_the_offset_after_the_commit(self) -> None:
+    def test_one_that_comes_back_meanwhile_arrives_again_at_the_offset_after_the_commit(self) -> None:
         assignment, (old,) = holding(0)
         assignment.apply(answer(2, {}, revoke=(0,)))
         assignment.mark_for_release(assignment.stop_revoked())

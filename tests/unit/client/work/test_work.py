@@ -298,7 +298,7 @@ def test_an_answer_that_refuses_everything_is_told(broker: FakeQueueBroker, q: C
         job.ack()
 
 
-def test_a_topic_that_was_made_anew_is_found_again(broker: FakeQueueBroker, q: Client):
+def test_a_topic_that_was_created_again_is_found(broker: FakeQueueBroker, q: Client):
     refusals = iter([Failure("topic_not_found", "gone", False)])
     broker.fault = lambda request: next(refusals, None) if isinstance(request, Receive) else None
     broker.add(b"a")

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Died, Event, Rewound
-from quiver.queues.state.keyed import snapshot as lanes_image
+from quiver.queues.state.keyed import snapshot as lanes_snapshot
 from quiver.queues.state.keyed.state import LaneState
 from quiver.queues.state.port import Dead, Run, Settlement, StoredRun
 from quiver.queues.state.retry_policy import RetryPolicy
@@ -315,8 +315,8 @@ def joined(pieces: list[StoredRun]) -> list[StoredRun]:
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes_image, "_LANES", 2)
-    monkeypatch.setattr(lanes_image, "_OFFSETS", 2)
+    monkeypatch.setattr(lanes_snapshot, "_LANES", 2)
+    monkeypatch.setattr(lanes_snapshot, "_OFFSETS", 2)
 
 
 class TestLanes(Lanes.TestCase):

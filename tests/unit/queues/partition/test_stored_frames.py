@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from quiver.model.errors import InvalidFrame
 from quiver.queues.partition.frame_cache import READ_BYTES, FrameCache, StoredFrame
 from quiver.queues.state.port import StoredRun
-from quiver.records.build import build_frame
+from quiver.records.build import build_frame, seal
 from quiver.records.columns import KEY, OFFSET_DELTA, VALUE
 from quiver.records.header import HEADER_BYTES, body_crc, pack_header, stamp, unpack_header
 from quiver.records.read import open_frame
-from quiver.records.seal import seal
 from quiver.storage.local.storage import LocalStorage
 from unit.queues.partition.queue_partition import GROUP, QueuePartition, numbered, offsets, values
 

@@ -55,7 +55,7 @@ class Machine:
         self.now_ms = 1_000
         self.lease = 0
         self.snapshot: tuple[int, list[bytes]] | None = None
-        self.imaging: tuple[int, list[bytes], Iterator[bytes]] | None = None
+        self.unfinished_snapshot: tuple[int, list[bytes], Iterator[bytes]] | None = None
 
     def write(self, dead: Sequence[Dead] = ()) -> None:
         events: list[Any] = [*self.state.events, *([Died(1, list(dead), [])] if dead else [])]
@@ -190,7 +190,7 @@ class Machine:
         settlement = change()
         self.state.events.clear()
         self.state.take_back(settlement.undo)
-        self.imaging = None  # a journal does not keep a snapshot that was made meanwhile
+        self.unfinished_snapshot = None  # a journal does not keep a snapshot that was made meanwhile
 
     def do_wait(self) -> None:
         self.now_ms += self.chance.randint(1, 30)
@@ -227,19 +227,19 @@ class Machine:
             self.model.rewind(limit)
             self.write()
 
-    def do_go_on_with_image(self) -> None:
+    def do_continue_snapshot(self) -> None:
         """A snapshot is made piece by piece, with changes in between."""
-        if self.imaging is None:
-            self.imaging = (len(self.journal), [], self.state.snapshot())
-        at, pieces, snapshot = self.imaging
+        if self.unfinished_snapshot is None:
+            self.unfinished_snapshot = (len(self.journal), [], self.state.snapshot())
+        at, pieces, snapshot = self.unfinished_snapshot
         for _ in range(self.chance.randint(1, 2)):
             piece = next(snapshot, None)
             if piece is None:
-                self.snapshot, self.imaging = (at, pieces), None
+                self.snapshot, self.unfinished_snapshot = (at, pieces), None
                 return
             pieces.append(piece)
 
-    do_go_on_with_image_again = do_go_on_with_image
+    do_continue_snapshot_again = do_continue_snapshot
 
     def do_restart(self) -> None:
         if self.chance.random() < 0.3:
@@ -247,7 +247,7 @@ class Machine:
 
     def restart(self) -> None:
         self.state = UnorderedState(1, 0, in_offset_order=self.in_offset_order)
-        self.imaging = None
+        self.unfinished_snapshot = None
         at = 0
         if self.snapshot is not None and self.chance.random() < 0.8:
             at, pieces = self.snapshot

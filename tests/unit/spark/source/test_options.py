@@ -71,7 +71,7 @@ def test_places_of_what_is_not_read(start: str, says: str) -> None:
         ({"topik": "a"}, "option 'topik' is not one of the quiver source for reading; there are bootstrap, path"),
         (
             {},
-            "no option has arrived. If this is a table made by CREATE TABLE.*CREATE TEMPORARY VIEW name USING quiver",
+            "there are no options. If this is a table made by CREATE TABLE.*CREATE TEMPORARY VIEW name USING quiver",
         ),
         ({"timeout": "5s"}, "name what to read by one of the options topic, topics"),
         ({"topic": "a", "topicPattern": "b"}, "not topic and topicPattern"),

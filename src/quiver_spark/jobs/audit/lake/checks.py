@@ -1,4 +1,4 @@
-"""What a lake says it has of a partition, against what its files and the log have. Pure."""
+"""Compares what a lake claims to have of a partition with its files and the log. Pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -80,11 +80,11 @@ def check_position(archived: ArchivedPartition) -> Iterator[Finding]:
     position = archived.position
     if position is None:
         if archived.files:
-            sentence = "the lake has files and no position of the partition: the next archive would double them"
+            sentence = "the lake has files and no position of the partition: the next archive would duplicate them"
             yield _of(archived, "lake-position", archived.begin, stop - 1, sentence)
         return
     if position < stop:
-        sentence = f"the position is {position}, and files go up to {stop}: the next archive would double them"
+        sentence = f"the position is {position}, and files go up to {stop}: the next archive would duplicate them"
         yield _of(archived, "lake-position", position, stop - 1, sentence)
     if position > archived.latest:
         sentence = f"the lake was archived up to {position}, and the log ends at {archived.latest}"
@@ -132,7 +132,7 @@ class _Sums:
 
 
 def check_covered(archived: ArchivedPartition, counts: Counts) -> Iterator[Finding]:
-    """Messages of the log in front of the position must be in the range of a file of their date."""
+    """Messages of the log before the position must be in the range of a file of their date."""
     if not archived.files or archived.position is None:
         return
     spans: dict[str, list[Span]] = {}

@@ -1,4 +1,4 @@
-"""Messages of the log against those in a file of the lake, one by one, in columns."""
+"""Compares the messages of the log with those in a file of the lake, column by column."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,14 +81,14 @@ class CompareTask(NamedTuple):
                 )
 
     def _unequal(self, ours: _Integers, theirs: _Integers, unknown: list[Span]) -> Iterator[Finding]:
-        yield from self._of("lake-missing", np.setdiff1d(ours, theirs), "the log has it, and the file has not")
-        yield from self._of("lake-extra", theirs[1:][theirs[1:] == theirs[:-1]], "the file has it twice")
+        yield from self._of("lake-missing", np.setdiff1d(ours, theirs), "in the log and not in the file")
+        yield from self._of("lake-extra", theirs[1:][theirs[1:] == theirs[:-1]], "twice in the file")
         if self.archived.is_compacted:
             return
         extra = np.setdiff1d(theirs[(theirs >= self.slice.start) & (theirs < self.slice.stop)], ours)
         for start, stop in unknown:
             extra = extra[(extra < start) | (extra >= stop)]
-        yield from self._of("lake-extra", extra, "the file has it, and the log has not")
+        yield from self._of("lake-extra", extra, "in the file and not in the log")
 
     def _of(self, kind: Kind, offsets: _Integers, sentence: str) -> Iterator[Finding]:
         return offset_findings(self.archived, kind, offsets.tolist(), sentence, self.file)
@@ -129,7 +129,7 @@ def _up_to(
 
 
 def _readable(slice_: Slice, options: ReadOptions, unknown: list[Span]) -> Iterator[pa.RecordBatch]:
-    """The messages of a slice; what is damaged or gone is left out and noted."""
+    """The messages of a slice; ranges that are damaged or gone are skipped and added to `unknown`."""
     offset = slice_.start
     while offset < slice_.stop:
         try:

@@ -28,14 +28,14 @@ _GOES_ON = re.compile(r"reading can go on at offset (\d+)")
 def audit_slice(
     slice_: Slice, options: ReadOptions, rules: GapRules, limit: int, *, is_first: bool = True
 ) -> RangeReport:
-    """The frames that begin in a slice. The first slice of a partition also has the one that its start lies in."""
+    """Checks the frames that begin in a slice; the first slice of a partition also has the frame around its start."""
     checks = RangeChecks(slice_.topic, slice_.partition, rules, floor=slice_.start, limit=limit)
     client = broker_client(options.bootstrap, options.timeout_seconds)
     return _SliceWalk(slice_, options, client, checks, is_first=is_first).run()
 
 
 def goes_on_at(error: QuiverError) -> int | None:
-    """Where reading can go on after what an error is about, as the error itself says."""
+    """The offset at which the error says that reading can continue."""
     for name in ("next_offset", "next"):
         if name in error.details:
             return int(error.details[name])

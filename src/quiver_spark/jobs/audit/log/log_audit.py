@@ -37,7 +37,7 @@ class AuditedRange(NamedTuple):
 class LogPlan(NamedTuple):
     tasks: list[tuple[AuditedRange, ...]]
     findings: list[Finding]
-    """What was seen while it was planned."""
+    """Findings of the planning."""
     files: int
 
     @property
@@ -83,7 +83,7 @@ def segment_ranges(topic: AuditedTopic, number: int, log: LogReader, findings: l
     if start == topic.extent.earliest[number] and end == topic.extent.latest[number]:
         findings += lost_frames(topic.name, number, directory)
         end = FAR
-    # Files before names: one that compaction puts in the place of several is then another than the one seen here.
+    # Inodes are read before the names: if compaction replaces a file in between, its inode differs from this one.
     inodes = {segment: _inode(segment.path) for segment in log.segments}
     files = SegmentDirectory(directory)
     counted = set(files.base_offsets())

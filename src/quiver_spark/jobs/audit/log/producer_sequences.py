@@ -1,7 +1,7 @@
-"""Sequences of idempotent producers: each is there once, and they go up within an epoch.
+"""Sequences of idempotent producers: each occurs once, and they increase within an epoch.
 
 A producer numbers its messages from 0 in every epoch, up to 2**31, in each partition. Numbers may be missing: of
-messages that were known by their ids, or that wait for their time elsewhere. Pure.
+messages that were duplicates by their ids, or that are delayed and wait in the schedule log. Pure.
 """
 
 from collections import deque

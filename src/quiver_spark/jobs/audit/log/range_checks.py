@@ -28,14 +28,14 @@ class FilePosition(NamedTuple):
 class GapRules:
     """What explains offsets without a frame.
 
-    Compaction takes messages away below some offset; where a broker goes on after it was killed it leaves offsets
-    out, and its epoch is a new one; the messages of a topic in memory come after those that it had on disk.
+    Compaction removes messages below some offset. A broker that starts after a kill skips offsets and has a new
+    epoch. The messages of a topic with durability `memory` start above those that it had on disk.
     """
 
     def __init__(
         self, *, compacted_below: int = 0, look_again: Callable[[], int] | None = None, in_memory: bool = False
     ) -> None:
-        """`look_again` returns the offset as it is now, for a log that is compacted all the time."""
+        """`look_again` returns the current offset, for a log that is compacted during the audit."""
         self.compacted_below = compacted_below
         self._look_again = look_again
         self._in_memory = in_memory
@@ -105,7 +105,7 @@ class RangeChecks:
 
     @property
     def standing(self) -> Standing:
-        """A frame after damage must not be before this."""
+        """Where the checks are: a frame found after damage must not be before this."""
         return Standing(self._next, self._epoch, max(0, self._time))
 
     def frame(self, header: FrameHeader, *, is_good: bool = True, where: FilePosition | None = None) -> None:
@@ -141,7 +141,7 @@ class RangeChecks:
         self._next = max(self._next, stop)
 
     def lost(self, stop: int, sentence: str) -> None:
-        """The log does not reach up to an offset any more."""
+        """The log now ends before an offset that it had."""
         self._add("lost", self._next, stop - 1, sentence)
         self._next = stop
 

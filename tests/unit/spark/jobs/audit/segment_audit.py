@@ -49,6 +49,6 @@ def message(offset: int, count: int = 2, *, size: int = 40, time_ms: int = 1_000
 
 
 def rewrite(path: Path, order: list[int]) -> None:
-    """The frames of a file anew: some left out, some twice."""
+    """The frames of a file again: some left out, some twice."""
     data, frames = path.read_bytes(), stored_frames(path)
     path.write_bytes(b"".join(data[frames[n].position : frames[n].end] for n in order))

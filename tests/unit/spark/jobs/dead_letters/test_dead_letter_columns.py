@@ -1,4 +1,4 @@
-"""From the headers of messages to the columns of letters."""
+"""From the headers of messages to the columns of dead letters."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -73,9 +73,9 @@ def test_what_headers_say() -> None:
 def test_letters_are_what_the_broker_takes_them_for(headers: list[Headers], cut: int) -> None:
     """In a batch that is part of another, too."""
     for row in dead_letter_batch(messages(headers).slice(cut)).to_pylist():
-        message = NewMessage(value=b"v", key=b"k", headers=headers[row["letter_offset"]])
-        dead_letter = read_dead_letter(1, StoredRow(row["letter_offset"], round(AT.timestamp() * 1000), 0, message))
-        assert (row["letter_topic"], row["id"]) == ("orders.dlq", str(dead_letter.id))
+        message = NewMessage(value=b"v", key=b"k", headers=headers[row["dlq_offset"]])
+        dead_letter = read_dead_letter(1, StoredRow(row["dlq_offset"], round(AT.timestamp() * 1000), 0, message))
+        assert (row["dlq_topic"], row["id"]) == ("orders.dlq", str(dead_letter.id))
         texts = (dead_letter.group, dead_letter.reason, dead_letter.last_error)
         assert tuple(row[name] or "" for name in ("group", "reason", "error")) == texts
         assert (row["attempts"] or 0) == (dead_letter.attempts if dead_letter.attempts < 2**31 else 0)
@@ -93,7 +93,7 @@ def _ms(moment: datetime | None) -> int | None:
 
 
 def test_only_what_is_asked_for_is_made() -> None:
-    narrow = ("letter_offset", "died_at")
+    narrow = ("dlq_offset", "died_at")
     assert message_columns(narrow) == ("topic", "partition", "offset", "append_time")
     batch = messages(HEADERS).select(list(message_columns(narrow)))
     assert dead_letter_batch(batch, narrow).schema.names == list(narrow)

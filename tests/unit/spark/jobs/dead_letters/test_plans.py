@@ -89,7 +89,7 @@ def test_what_a_limit_leaves_of_the_ranges() -> None:
 @pytest.mark.parametrize(
     ("source", "settings", "problem"),
     [
-        ({}, {}, "say whose dead letters"),
+        ({}, {}, "name the topics whose dead letters"),
         ({"topic": "a", "path": "/data"}, {}, "name it, not a data directory"),
         ({"topic": "a"}, {"limit": 0}, "limit is 1 or more"),
         ({"topic": "a"}, {"rate": 0}, "rate is 1 or more"),
@@ -112,7 +112,7 @@ def at(minute: int) -> datetime:
 
 def row(table: str, dead_letters: int, ids: Sequence[str] = ("0:1", "1:7"), **columns: Any) -> dict[str, Any]:
     ends = {"oldest": {"first": at(0), "id": ids[0]}, "newest": {"last": at(5), "id": ids[1]}}
-    return {"table": table, "letters": dead_letters, **ends, **columns}
+    return {"table": table, "messages": dead_letters, **ends, **columns}
 
 
 ROWS = [
@@ -131,8 +131,8 @@ def test_the_report_for_people() -> None:
     lines = report_text(tables).splitlines()
     assert lines[:3] == [
         "by topic, group and reason",
-        "  topic  group  reason   letters  first                     last                      examples",
-        "  a      g      expired    2,000  2026-01-31T12:00:00.000Z  2026-01-31T12:05:00.000Z  0:1, 1:7",
+        "  topic  group  reason   messages  first                     last                      examples",
+        "  a      g      expired     2,000  2026-01-31T12:00:00.000Z  2026-01-31T12:05:00.000Z  0:1, 1:7",
     ]
     [error] = [line for line in lines if "late: xxx" in line]
     assert "x…  " in error
@@ -149,4 +149,4 @@ def test_the_report_as_files(tmp_path: Path) -> None:
     assert json.loads(paths[0].read_text())["attempts"][0]["attempts"] is None
     with (tmp_path / "new" / "place" / "errors.csv").open(newline="") as file:
         [first, _] = list(csv.DictReader(file))
-    assert (first["error"], first["letters"], first["examples"]) == ("late:\n" + "x" * 100, "2000", "0:1 1:7")
+    assert (first["error"], first["messages"], first["examples"]) == ("late:\n" + "x" * 100, "2000", "0:1 1:7")

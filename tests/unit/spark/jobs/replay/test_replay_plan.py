@@ -49,7 +49,7 @@ FILES = [
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 300)), min_size=1, max_size=5),
     st.integers(1, 200),
 )
-def test_portions_have_every_offset_once_in_order(spans: list[tuple[int, int]], most: int) -> None:
+def test_batches_have_every_offset_once_in_order(spans: list[tuple[int, int]], most: int) -> None:
     ranges = [Range("t", number, start, start + length) for number, (start, length) in enumerate(spans)]
     reached = {each.partition: each.start for each in ranges}
     for batch in batches(ranges, most):
@@ -60,7 +60,7 @@ def test_portions_have_every_offset_once_in_order(spans: list[tuple[int, int]], 
     assert reached == {each.partition: each.stop for each in ranges}
 
 
-def test_a_rate_makes_portions_small() -> None:
+def test_a_rate_makes_batches_small() -> None:
     assert batch_rows(None) == 10_000_000
     assert batch_rows(100) == 500
     with pytest.raises(InvalidRequest, match="rate of 0 rows"):

@@ -10,7 +10,7 @@ from typing import Any
 JOIN_SECONDS = 60.0
 
 
-class Crew:
+class ActorThreads:
     def __init__(self) -> None:
         self._threads: list[threading.Thread] = []
         self.failures: list[str] = []

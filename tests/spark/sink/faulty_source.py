@@ -1,4 +1,4 @@
-"""The quiver source and sink in workers that come to grief when a test says so, as the format `faulty`.
+"""The quiver source and sink in workers that fail when a test says so, as the format `faulty`.
 
 The option `faults` names a folder. A file `<where>.<what>` in it happens once, from the second micro-batch on, so
 that something was committed before. Where: `plan`, slices are about to be made; `read`, half of a slice has gone to

@@ -92,11 +92,11 @@ class StandaloneCluster:
         return Worker(place, "worker.Worker", "--host", "127.0.0.1", *size, self.url)
 
     def await_workers(self, count: int) -> None:
-        """Returns when the master has heard of so many, and of no more."""
+        """Returns when the master knows exactly so many."""
         wait_until(lambda: self.alive() == count, START_SECONDS, f"{count} workers are registered")
 
     def alive(self) -> int:
-        """How many workers the master knows and hears of."""
+        """How many workers the master knows, and gets heartbeats from."""
         return sum(worker["state"] == "ALIVE" for worker in self._state()["workers"])
 
     def _state(self) -> dict[str, Any]:

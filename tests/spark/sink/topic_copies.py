@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from spark.faulty_source import FaultySource
+from spark.sink.faulty_source import FaultySource
 
 _ROWS_AT_ONCE = 20
 

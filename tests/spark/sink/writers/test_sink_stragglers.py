@@ -52,7 +52,7 @@ def test_a_task_of_a_batch_write_that_is_over(
     task(0)
     getattr(writer, ending)([writer.write(_rows(b"in time"))])
     task(1)
-    with pytest.raises(TransactionAborted, match="its write was over without it"):
+    with pytest.raises(TransactionAborted, match="its write ended without it"):
         writer.write(_rows(b"late"))
     _check(spark_broker, topic, *([b"in time"] if ending == "commit" else []))
 
@@ -79,7 +79,7 @@ def test_a_task_of_a_query_that_has_failed(spark_broker: BrokerProcess, task: Ca
         planned = StreamWriter(options, _SCHEMA, False)
         StreamWriter(options, _SCHEMA, False).abort([None, None], 0)
         task(0)
-        with pytest.raises(TransactionAborted, match="its write was over without it"):
+        with pytest.raises(TransactionAborted, match="its write ended without it"):
             planned.write(_rows(b"late"))
         _check(spark_broker, topic)
     again = StreamWriter(options, _SCHEMA, False)

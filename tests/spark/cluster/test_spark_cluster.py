@@ -17,8 +17,8 @@ import quiver
 from blackbox.processes.broker_process import BrokerProcess, wait_until
 from blackbox.processes.tcp_proxy import Fault, TcpProxy
 from quiver.protocol.messages import Fetch
+from spark.cluster.standalone_cluster import StandaloneCluster, Worker, environment
 from spark.lake_rows import lake_rows
-from spark.standalone_cluster import StandaloneCluster, Worker, environment
 from spark.topic_rows import sdk_rows
 
 pytestmark = [
