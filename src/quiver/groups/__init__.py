@@ -1,1 +1,1 @@
-"""Stream groups: who reads which partition, and how far each has come."""
+"""Which groups there are, of both kinds: id, kind, ordering and settings."""

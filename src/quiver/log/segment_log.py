@@ -215,6 +215,8 @@ class SegmentLog:
             segment.index.flush()  # recovery finds the place of the snapshot through it
         try:
             self.snapshots.save(offset, data)
+            if 0 < offset == self.start_offset:  # nothing else says what the log begins with
+                self.snapshots.make_durable(offset)
         except OSError as error:
             raise storage_error(f"a snapshot of {self.log_id}", error) from error
 

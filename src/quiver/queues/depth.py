@@ -1,4 +1,4 @@
-"""How much a queue group has before it, in a partition and in a topic, and how old that is."""
+"""How many messages a queue group has not settled, in a partition and in a topic, and how old they are."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -51,7 +51,7 @@ class QueueDepth(NamedTuple):
     oldest_age_ms: int
     """Of the oldest message that is not settled; 0 when there is none."""
     blocked_keys: list[tuple[bytes, int]]
-    """Keys with messages that wait behind one that is leased or retried, and how many; most first."""
+    """Keys with messages that wait for an earlier one that is leased or retried, and how many; most first."""
     consumers: dict[str, int]
     """How many messages each holds."""
 
@@ -103,14 +103,12 @@ class PartitionDepths:
         """Nothing when the topic was deleted meanwhile."""
         known, found = self._queues.of(topic.id), []
         of, now_ms = self._groups.group(group), self._lease_clock.now_ms()
-        async for number, partition in paced(enumerate(self._partitions.of(topic.id))):
+        async for number, partition in paced(self._partitions.owned(topic.id)):
             try:
-                depth = await partition_depth(
-                    topic.name, number, partition, known.get(number), of, now_ms=now_ms, with_age=with_age
-                )
+                depth = await partition_depth(partition, known.get(number), of, now_ms=now_ms, with_age=with_age)
             except Closed:
                 return []
-            found.append(depth)
+            found.append(depth._replace(topic=topic.name, partition=number))
         return found
 
     def groups_of(self, topic_id: int) -> set[str]:
@@ -163,29 +161,22 @@ class QueueDepths:
 
 
 async def partition_depth(
-    topic: str,
-    number: int,
-    partition: Partition,
-    queue: PartitionQueue | None,
-    group: Group,
-    *,
-    now_ms: int,
-    with_age: bool,
+    partition: Partition, queue: PartitionQueue | None, group: Group, *, now_ms: int, with_age: bool
 ) -> PartitionDepth:
-    """Ages cost a read."""
+    """The caller fills in the topic and the number of the partition. The age costs a read."""
     log = partition.log
     state = None if queue is None else queue.state(group.id)
     if queue is None or state is None:
         ready = await _unread(partition, [log.start_offset] * LEVELS)
         oldest_ms = await _append_time_ms(partition, log.start_offset) if with_age else None
-        return PartitionDepth(topic, number, None, partition.committed.last_stable, ready, oldest_ms=oldest_ms)
+        return PartitionDepth("", 0, None, partition.committed.last_stable, ready, oldest_ms=oldest_ms)
     counters, counts, available = queue.counters(group.id), state.counts(), state.available(now_ms)
     ready = [sum(pair) for pair in zip(available, await _unread(partition, _positions(state)), strict=True)]
     due = max(0, sum(available) - counts.read_ahead)
     lowest = queue.settled_offset(group.id) or 0
     return PartitionDepth(
-        topic,
-        number,
+        "",
+        0,
         lowest,
         partition.committed.last_stable,
         ready,
@@ -203,7 +194,7 @@ def _positions(state: GroupState) -> list[int]:
 
 
 async def _unread(partition: Partition, positions: Sequence[int]) -> list[int]:
-    """Committed messages by level that lie behind the position of theirs."""
+    """Committed messages by level, from the position of the level on."""
     log, stable = partition.log, partition.committed.last_stable
     # Counted first: what comes meanwhile is counted too much then, and never too little. The log counts what is being
     # written, which no reader sees yet.

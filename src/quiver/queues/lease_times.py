@@ -7,7 +7,7 @@ from quiver.structures.deadlines import Deadlines
 from quiver.system.clock import Clock
 
 _SHORTEST_PAUSE_MS = 20
-"""Times that come within this are handled together."""
+"""Leases and retries that are due within this time are handled together."""
 LONGEST_PAUSE_MS = 1_000
 
 

@@ -17,7 +17,7 @@ _REPLAY_BYTES = 4 * MIB
 
 
 class QueueMaintenance:
-    """What a group that was deleted has left behind is forgotten here too."""
+    """State of groups that were deleted is removed here too."""
 
     def __init__(
         self,
@@ -37,14 +37,14 @@ class QueueMaintenance:
         self.task = SupervisedTask("queues", self._run)
 
     async def start(self) -> None:
-        """Moves that were left open go on, and times are kept from now on."""
+        """Continues open moves, and starts the task."""
         async for queue in paced(self._queues.all()):
             await self._forget_groups(queue)
             queue.resume()
         self.task.start()
 
     async def expire_due(self) -> None:
-        """Ends leases and finds due retries wherever the time has come by now."""
+        """Ends expired leases and makes due retries available, in the partitions whose time has come."""
         now_ms, failures = self._lease_clock.now_ms(), Failures()
         while (place := self._times.take(now_ms)) is not None:
             queue = self._queues.get(*place)
@@ -58,7 +58,7 @@ class QueueMaintenance:
         failures.check()
 
     async def expire(self, queue: PartitionQueue) -> None:
-        """Ends the leases of one partition whose time is over."""
+        """Ends the expired leases of one partition."""
         topic_id = queue.place.topic_id
         for group_id in await queue.expire(lambda group_id: self._settings.of(topic_id, group_id)):
             self._topic_queues.changed(queue, group_id)
@@ -83,7 +83,7 @@ class QueueMaintenance:
                 snapshots_at_ms = self._clock.monotonic() * 1000 + _SNAPSHOTS_EVERY_MS
 
     async def _shorten_replay(self, failures: Failures) -> None:
-        """However many partitions there are: what the next start has to replay of all of them together is limited."""
+        """Limits what the next start has to replay of all partitions together, however many there are."""
         total = snapshots = 0
         async for queue in paced(self._queues.all()):
             total += queue.journal.replay_bytes

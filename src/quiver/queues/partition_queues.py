@@ -47,7 +47,7 @@ class PartitionQueueOpener:
         queue = await PartitionQueue.open(
             self._storage, place, partition, self._context, self._mover, self._lease_ids
         )
-        if self._partitions.of(place.topic_id)[place.partition : place.partition + 1] != [partition]:
+        if (place.partition, partition) not in self._partitions.owned(place.topic_id):
             await queue.close()
             raise TopicNotFound(f"topic id {place.topic_id} was deleted", topic=place.topic_id)
         return queue

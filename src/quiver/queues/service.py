@@ -75,15 +75,15 @@ class Queues:
         self._is_closed = False
 
     async def open(self) -> None:
-        """Comes first: who holds what is known again."""
+        """Comes first: restores the leases and retries of all partitions."""
         await open_existing(self._partition_queues, self._storage, self._catalogue.topics())
 
     async def start(self) -> None:
-        """Leases, retries and moves go on where they were."""
+        """Leases, retries and moves continue where they were."""
         await self._maintenance.start()
 
     async def stop(self) -> None:
-        """Whoever waits gets ShuttingDown; what was given to nobody is available again."""
+        """Receives that wait raise ShuttingDown; what was taken and not delivered is given back."""
         self._is_closed = True
         await self._topic_queues.close(ShuttingDown())
         await self._receive.stop()
@@ -93,8 +93,9 @@ class Queues:
     # receiving
 
     async def receive(self, request: ReceiveRequest) -> list[Received]:
-        """Leases what there is, in the order of delivery; waits only while there is nothing, or while the consumer
-        holds as much as it may. What a caller that gives up was given is available again, and does not count."""
+        """Leases available messages, in the order of delivery; waits only while there are none, or while the consumer
+        holds as many as it may. If the caller gives up, its messages become available again and the delivery does not
+        count."""
         if self._is_closed:
             raise ShuttingDown()
         request.check()
@@ -103,17 +104,17 @@ class Queues:
         return await self._receive.receive(request, topics, group)
 
     async def give_back(self, received: Sequence[Received]) -> None:
-        """For messages that did not reach their consumer: they are to be had again, as if they had not been given."""
+        """Messages that did not reach their consumer become available again, as if they had not been delivered."""
         await self._receive.give_back(received)
 
     def give_back_later(self, received: Sequence[Received]) -> None:
-        """The same, for those who cannot wait."""
+        """The same, for callers that cannot wait."""
         self._receive.give_back_later(received)
 
     # settling
 
     async def settle(self, parts: Sequence[SettleRequest]) -> list[Settlement]:
-        """Each part by itself, in their order; never raises. What is not refused is done and on disk."""
+        """Each part by itself, in the order given; never raises. What is not refused is done and on disk."""
         return await self._settle.settle(parts)
 
     async def settle_receipts(
@@ -131,7 +132,7 @@ class Queues:
         )
 
     async def prepare_acks(self, acks: Sequence[LeasedAcks]) -> TransactionAcks:
-        """For a transaction that is being decided on: all of them, or none and the first error."""
+        """For a transaction that is being decided: all of them, or none and the first error is raised."""
         return await self._settle.prepare_acks(acks)
 
     # the queues of partitions
@@ -145,11 +146,11 @@ class Queues:
         return self._partition_queues.of(topic_id)
 
     async def expire_due(self) -> None:
-        """Ends leases and finds due retries now, rather than when the next turn comes."""
+        """Ends expired leases and makes due retries available now, not only at the next turn of maintenance."""
         await self._maintenance.expire_due()
 
     async def expire(self, queue: PartitionQueue) -> None:
-        """Ends the leases of a partition whose time is over, now."""
+        """Ends the expired leases of one partition now."""
         await self._maintenance.expire(queue)
 
     def settings_of(self, topic_id: int, group: str) -> QueueSettings:
@@ -182,7 +183,7 @@ class Queues:
     # groups in topics
 
     def consumers(self, group_id: int) -> dict[str, Consumer]:
-        """Of a group, in all topics, as far as they were heard of since the start."""
+        """The consumers of a group in all topics that were seen since the start."""
         found: dict[str, Consumer] = {}
         for queue in self._topic_queues.of_group(group_id):
             for name, one in queue.known_consumers().items():
@@ -224,7 +225,7 @@ class Queues:
         }
 
     async def rewind(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> None:
-        """The group begins again there: everything below is settled, everything behind is unread."""
+        """The group begins again there: everything below is settled, everything from there on is unread."""
         found = self._groups.group(group)
         queues = {number: await self._partition_queues.open(topic.id, number) for number in offsets}
         for number, offset in sorted(offsets.items(), reverse=True):
@@ -236,7 +237,7 @@ class Queues:
         await bounded_gather(PartitionQueue.durable, list(queues.values()))
 
     def check_idle(self, group: str) -> None:
-        """GroupNotEmpty while consumers wait: a group that was deleted they would begin again."""
+        """GroupNotEmpty while consumers wait: they would create the deleted group again."""
         queues = self._topic_queues.of_group(self._groups.group(group).id)
         waiting = {consumer for queue in queues for consumer in queue.waiting}
         if waiting:

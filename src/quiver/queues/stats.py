@@ -130,7 +130,7 @@ class QueueStats:
         pace = Pace()
         for topic in self._metadata.topics():
             known: Mapping[int, PartitionQueue] = self._queues.partition_queues(topic.id)
-            for number, partition in enumerate(self._partitions.of(topic.id)):
+            for number, partition in self._partitions.owned(topic.id):
                 await pace.turn()
                 yield topic, number, partition, known.get(number)
 

@@ -12,7 +12,9 @@ class IntervalSet:
     """Integers of 64 bits. Ranges are half open: `start` is in, `stop` is not; `start >= stop` is an empty range.
 
     Sixteen bytes for each range. Questions cost a binary search; a change costs that, plus the ranges it swallows,
-    plus moving the ranges behind it in memory as one block. A change that raises leaves the set as it was.
+    plus moving the ranges after it in memory as one block. A change that raises leaves the set as it was.
+
+    `sortedcontainers` has no set of ranges.
     """
 
     __slots__ = ("_count", "_starts", "_stops")

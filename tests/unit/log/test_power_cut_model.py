@@ -12,7 +12,7 @@ from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
 from quiver.testing.power_cut import PowerCutFiles
 from unit.log.frames import frame_at, frame_bytes
-from unit.log.reading import frames_of
+from unit.log.logs import abandon, close, frames_of, open_log
 
 
 class Story:
@@ -99,3 +99,20 @@ async def test_promises_outlive_a_power_cut(tmp_path: Path, durability: str, see
     assert await storage.next_start_epoch() > story.epochs[-1]
     assert not log.damage
     await asyncio.gather(storage.close(), story.storage.close())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_snapshot_that_a_log_begins_with_outlives_a_power_cut(tmp_path: Path, seed: int) -> None:
+    """Nothing below it is left that would say the same, as it is after a kill that left reserved offsets only."""
+    before = tmp_path / "before"
+    before.mkdir()
+    files = PowerCutFiles(before)
+    log = open_log(before, files=files)
+    log.reservation.save(log.state()._replace(reserved_offset=1_000), sync=True)
+    log.skip_to(1_000)
+    log.save_snapshot(1_000, b"nothing was before")
+    files.cut(tmp_path / "after", random.Random(seed))
+    abandon(log)
+    log = open_log(tmp_path / "after")
+    assert log.snapshots.newest() == (1_000, b"nothing was before")
+    close(log)

@@ -82,9 +82,9 @@ async def test_what_is_completed_is_noted_when_there_is_room() -> None:
     assert coordinator.state.unfinished
     run.storage.is_full = True
     with pytest.raises(DiskFull):
-        await coordinator.keep_up()
+        await coordinator.maintain()
     run.storage.is_full = False
-    await coordinator.keep_up()
+    await coordinator.maintain()
     assert not coordinator.state.unfinished
     await run.broker.stop()
 

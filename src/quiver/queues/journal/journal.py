@@ -1,4 +1,4 @@
-"""What a partition remembers of its queue groups, and the journal that brings it back after a restart."""
+"""What a partition remembers of its queue groups, and the journal that restores it after a restart."""
 
 import asyncio
 import logging
@@ -10,6 +10,7 @@ from quiver.model.dead_letter import is_dead_letter_topic
 from quiver.model.errors import QuiverError
 from quiver.outbox.outbox import Move, Outbox
 from quiver.outbox.relay import OutboxRelay
+from quiver.queues.context import QueueContext
 from quiver.queues.journal import snapshot as queue_snapshot
 from quiver.queues.journal.events import (
     Began,
@@ -27,11 +28,9 @@ from quiver.queues.journal.recorder import Recorder, decode_record
 from quiver.queues.journal.replayed_times import ReplayedTimes
 from quiver.queues.partition.queue_group import QueueGroup
 from quiver.queues.state.port import Dead
-from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.journal import OPTIONS_FOR_WRITE, Journal
 from quiver.storage.port import Storage
 from quiver.structures.interval_set import IntervalSet
-from quiver.system.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -81,23 +80,21 @@ class QueueJournal:
         log_id: str,
         *,
         epoch: int,
-        clock: Clock,
-        lease_clock: Clock,
         carry: Callable[[Move], Awaitable[None]],
-        history: History = NO_HISTORY,
+        context: QueueContext,
     ) -> None:
-        """Comes first, and brings back everything up to the last record."""
-        self._clock = lease_clock
+        """Comes first, and restores everything up to the last record."""
+        lease_clock = self._clock = context.lease_clock
         self._times = ReplayedTimes(lease_clock.now_ms())
         self._journal = await Journal.open(
             storage,
             log_id,
             epoch=epoch,
-            clock=clock,
+            clock=context.clock,
             restore=self._restore,
             apply=self._apply,
             options=OPTIONS_FOR_WRITE,
-            history=history,
+            history=context.history,
         )
         self._recorder = Recorder(self._journal, lease_clock)
         if self._times.most_ahead_ms >= _WORTH_A_WARNING_MS:
@@ -122,12 +119,12 @@ class QueueJournal:
         self._recorder.put([event], undo)
 
     def put_all(self, events: Sequence[msgspec.Struct]) -> None:
-        """What is certain, and stays however often it cannot be written."""
+        """Events that are certain: they are kept however often they cannot be written."""
         self.changes += 1
         self._recorder.put(list(events))
 
     def hold(self) -> None:
-        """The groups hold something that may be taken back: no snapshot of it is kept until `let_go`."""
+        """The groups contain changes that may be taken back: no snapshot is kept until `let_go`."""
         self._held += 1
         self._journal.doubt_snapshot()
 

@@ -1,4 +1,4 @@
-"""The way of changes into the journal: in the order in which they were made, none written before an earlier one."""
+"""Writes changes to the journal in the order in which they were made, none before an earlier one."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class Recorder:
 
     @property
     def is_stuck(self) -> bool:
-        """The last write failed, and left something behind."""
+        """The last write failed, and changes are still to be written."""
         return self._has_failed and bool(self._changes)
 
     def put(self, events: Sequence[msgspec.Struct], undo: Callable[[], None] | None = None) -> None:

@@ -69,7 +69,7 @@ def snapshot(
 
 
 def restored(data: bytes, times: ReplayedTimes | None = None) -> Restored:
-    """`times`: for whoever goes on with the leases."""
+    """`times` is for brokers, which continue the leases; readers do not need it."""
     times = times or ReplayedTimes(_EVER)
     removed, outbox = IntervalSet(), Outbox()
     groups: dict[int, QueueGroup] = {}

@@ -1,4 +1,4 @@
-"""The way of messages to consumers: read ahead, taken under a lease, delivered once the lease is on the journal."""
+"""Delivers messages of one partition: reads ahead, leases, and builds the response once the lease is journaled."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -37,7 +37,7 @@ class LeaseIds:
 
 
 class DeliveredRun(NamedTuple):
-    """One run of messages on its way to a consumer."""
+    """A run of messages that is delivered to a consumer."""
 
     partition: int
     group_id: int
@@ -111,7 +111,7 @@ class LeaseIssuer:
         )
         if taken:
             self._deadlines.setdefault(lease, deadline_ms)
-            # At once: the position on an event goes beyond all that was taken, so events come in the order of takes.
+            # At once: the positions in an event cover all that was taken, so events must come in the order of takes.
             group.state.lease_taken(lease)
             self._journal.put(group)
         return taken
@@ -126,10 +126,11 @@ class LeaseIssuer:
         settings: QueueSettings,
         max_bytes: int,
     ) -> list[DeliveredRun]:
-        """The messages of a lease in the order in which they were taken, once the lease is on the journal.
+        """The messages of a lease in the order in which they were taken, once the lease is in the journal.
 
-        What is past its time dies instead, what the log has no more is settled, and what does not fit becomes
-        available as if it had not been taken; one message always fits. When this raises, that holds for all of them.
+        Expired messages become dead letters instead, those that the log no longer has are settled, and those that do
+        not fit become available as if they had not been taken; one message always fits. If this raises, all of them
+        become available again.
         """
         group = self._journal.groups.get(group_id)
         if group is None:
@@ -162,7 +163,7 @@ class LeaseIssuer:
         ]
 
     def _leave_out(self, group: QueueGroup, lease: int, response: BuiltResponse, settings: QueueSettings) -> bool:
-        """Settles what is not delivered, and gives back what does not fit; whether there is a death to be synced."""
+        """Settles what is not delivered, gives back what does not fit; returns whether there are new dead letters."""
         if not (response.lost or response.removed or response.expired or response.unfit):
             return False
         events: list[Died] = []

@@ -1,7 +1,7 @@
-"""The queue groups of one partition: who holds what, the journal behind it, and the messages on their way.
+"""The queue groups of one partition: their states, and the journal that keeps them.
 
-A change is made in the state first and then written: leases before their answer leaves, everything else to the disk
-before it is answered. What cannot be written is taken back.
+A change is made in the state first and then written. Leases are written before the response is sent; everything else
+is on disk before the response is sent. A change that cannot be written is undone.
 """
 
 from collections.abc import Callable, Sequence
@@ -70,19 +70,17 @@ class PartitionQueue:
             storage,
             log_id(place),
             epoch=partition.leader_epoch,
-            clock=context.clock,
-            lease_clock=context.lease_clock,
             carry=partial(mover.carry, MoveSource(place, partition)),
-            history=context.history,
+            context=context,
         )
         return cls(place, partition, journal, context, lease_ids)
 
     def resume(self) -> None:
-        """Goes on with the moves that were open when the broker stopped."""
+        """Continues the moves that were open when the broker stopped."""
         self.journal.resume()
 
     async def close(self) -> None:
-        """Moves stop where they are, and go on after the next start."""
+        """Moves stop where they are, and continue after the next start."""
         self._frames.forget(self.partition)
         await self.journal.close()
 
@@ -115,7 +113,7 @@ class PartitionQueue:
         return None if group is None else group.counters
 
     def state(self, group_id: int) -> GroupState | None:
-        """To be looked at; changes go through here."""
+        """For reading only: changes go through this class."""
         group = self._groups.get(group_id)
         return None if group is None else group.state
 
@@ -155,7 +153,7 @@ class PartitionQueue:
     ) -> GroupState:
         """The group's first use of the partition. One that has begun already stays as it is.
 
-        It has begun before the first await: whatever is told to it from now on comes behind.
+        It has begun before the first await: changes from then on come after its `Began` in the journal.
         """
         while True:
             group = self._groups.get(group_id)
@@ -198,9 +196,9 @@ class PartitionQueue:
 
     def follow(self, group_id: int, offset: int, version: int) -> bool:
         """The group has committed an offset: everything below is settled, also what is held; what is at or above it
-        and was settled before is unread again. Returns whether there is something to be had again.
+        and was settled before is unread again. Returns whether messages became available again.
 
-        That is so on return, and is not on disk yet: should it not get there, the next start follows the commit.
+        On return it is done in memory, not on disk: if it never gets there, the next start follows the commit.
         """
         group, settled = self._groups.get(group_id), self.settled_offset(group_id)
         if group is None or settled is None or group.version == version:
@@ -214,7 +212,7 @@ class PartitionQueue:
         return False
 
     async def end_leases(self, group_id: int, consumer: str) -> None:
-        """What the consumer holds is to be had again at once; the deliveries count."""
+        """What the consumer holds becomes available at once; the deliveries count."""
         group = self._groups.get(group_id)
         if group is not None:
             group.state.end_leases(consumer)
@@ -229,11 +227,11 @@ class PartitionQueue:
         await self.journal.durable()
 
     async def dead_letters_arrived(self, settlement: Settlement) -> bool:
-        """Waits until the dead of a settlement have arrived, for 5 s at most; whether they have."""
+        """Waits up to 5 s until the dead letters of a settlement have arrived; returns whether they have."""
         return await self.journal.arrived(settlement.moves, within_seconds=_ARRIVED_WITHIN_SECONDS)
 
     async def expire(self, settings_of: Callable[[int], QueueSettings]) -> list[int]:
-        """Ends leases whose time is over, and finds retries that are due; returns the groups that may have some."""
+        """Ends expired leases and makes due retries available; returns the groups that may have some."""
         now_ms, concerned = self._lease_clock.now_ms(), []
         async for group_id, group in paced(list(self._groups.items())):
             next_ms = group.state.next_time_ms()
@@ -245,7 +243,7 @@ class PartitionQueue:
         return concerned
 
     async def remove_dead_letters(self, runs: Sequence[Run], moves: Sequence[Move]) -> None:
-        """Nobody gets these any more. The moves were begun in `outbox` just now, and are carried out."""
+        """These are delivered no more. The moves were just begun in `outbox`, and are carried out."""
         fresh = [gap for start, end in runs for gap in self.removed.gaps(start, end)]
         for start, end in fresh:
             self.removed.add(start, end)

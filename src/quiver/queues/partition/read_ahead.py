@@ -1,4 +1,4 @@
-"""Reading ahead: what the log holds goes into a group's state until there is as much to be had as somebody wants."""
+"""Reads ahead: feeds a group's state from the log until it has as many messages available as are wanted."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from quiver.structures.interval_set import IntervalSet
 logger = logging.getLogger(__name__)
 
 LOOK_AHEAD = 100_000
-"""Messages of groups in order that are read ahead in search of a level that is not at hand."""
+"""How many messages of an ordered group are read ahead in search of a level of which none is available."""
 
 
 class ReadAhead:
@@ -27,7 +27,7 @@ class ReadAhead:
         self._removed = removed
 
     async def read_ahead(self, group: QueueGroup, count: int, levels: int, now_ms: int) -> list[int]:
-        """Reads until there are `count` of each wanted level, or no more; returns what can be had of each."""
+        """Reads until `count` of each wanted level are available, or the log ends; returns how many are, by level."""
         if not group.is_in_order:
             await self._partition.committed.find_newest()
             self._pass_over_empty(group)
@@ -43,7 +43,7 @@ class ReadAhead:
         return group.state.available(now_ms)
 
     def _pass_over_empty(self, group: QueueGroup) -> None:
-        """Levels that nothing came in go along with the others: the group's committed offset is the least of all."""
+        """Empty levels move along with the others: the group's committed offset is the lowest of all levels."""
         newest = self._partition.committed.newest
         end = max(newest)
         for level in range(LEVELS):
@@ -51,7 +51,7 @@ class ReadAhead:
                 group.state.feed(level, [], end)
 
     def _wanted(self, group: QueueGroup, available: Sequence[int], count: int, levels: int) -> int | None:
-        """A level that has too little, and something to read; None when that is no level."""
+        """A level that has too few messages available and more to read; None if there is no such level."""
         newest, state, stable = self._partition.committed.newest, group.state, self._partition.committed.last_stable
         short = [
             level
@@ -67,12 +67,10 @@ class ReadAhead:
         return 0 if is_missing and state.counts().read_ahead < LOOK_AHEAD else None
 
     async def _read(self, group: QueueGroup, level: int) -> bool:
-        """Feeds the next frames; False when that brings nothing on."""
+        """Feeds the next frames; False when that makes no progress."""
         state = group.state
-        at, end = (
-            state.position(level),
-            self._partition.committed.last_stable,
-        )  # what comes during the search was not looked at
+        # Taken before the search: what arrives during it was not looked at.
+        at, end = state.position(level), self._partition.committed.last_stable
         try:
             frames = await self._next_frames(group, level, at)
         except OffsetOutOfRange:
@@ -80,10 +78,10 @@ class ReadAhead:
                 return False
             frames = None
         except CorruptData as damage:
-            behind = max(at + 1, min(end, int(damage.details["next_offset"])))  # what came since was not looked at
-            self._note_damage(group, at, behind, damage)
-            return self._feed(group, level, at, [], behind)
-        if at < self._log.start_offset:  # removed meanwhile: what was aborted there may be forgotten
+            after = max(at + 1, min(end, int(damage.details["next_offset"])))
+            self._note_damage(group, at, after, damage)
+            return self._feed(group, level, at, [], after)
+        if at < self._log.start_offset:  # removed meanwhile: which messages were aborted there may be forgotten
             state.settle_below(self._log.start_offset)
             return True
         stable = [frame for frame in frames or () if frame.start < end]
@@ -92,7 +90,7 @@ class ReadAhead:
         return self._feed(group, level, at, self._pieces(group, level, at, stable), stable[-1].end)
 
     async def _next_frames(self, group: QueueGroup, level: int, at: int) -> Sequence[StoredFrame] | None:
-        """Frames from `at` on, or from where the level goes on; None when there are none."""
+        """Frames from `at` on, or from where the level continues; None when there are none."""
         if not group.is_in_order and self._frames.get(self._partition, at) is None:
             found = await self._log.find_priority(at, 1 << level)
             if found is None:
@@ -116,7 +114,7 @@ class ReadAhead:
     def _feed(self, group: QueueGroup, level: int, at: int, pieces: list[StoredRun], position: int) -> bool:
         state = group.state
         if state.position(level) != at:
-            return True  # it began again meanwhile
+            return True  # the group was rewound meanwhile
         state.feed(level, pieces, position)
         return state.position(level) != at
 
@@ -125,7 +123,7 @@ class ReadAhead:
             group.known_damage.add(end)
             group.counters.lost += end - start
             name = self._partition.name
-            logger.warning("%s: offsets %d to %d are damaged and passed over: %s", name, start, end - 1, error)
+            logger.warning("%s: offsets %d to %d are damaged and skipped: %s", name, start, end - 1, error)
 
 
 def _without(pieces: list[StoredRun], removed: IntervalSet) -> list[StoredRun]:

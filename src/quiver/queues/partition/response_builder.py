@@ -1,4 +1,4 @@
-"""What one delivery is packed from: the frames of the messages that were taken, cut to just these."""
+"""Builds the response of a receive: the frames of the messages that were taken, cut to just these."""
 
 import asyncio
 import logging
@@ -26,15 +26,16 @@ class ResponseRun(NamedTuple):
 
 
 class BuiltResponse:
-    """Filled in the order of what was taken. Once something does not fit, nothing behind it is packed."""
+    """Filled in the order of what was taken. Once something does not fit, nothing after it is packed."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, ttl_ms: int | None, now_ms: int) -> None:
+        self.ttl_ms, self.now_ms = ttl_ms, now_ms
         self.runs: list[ResponseRun] = []
         self.expired: list[Run] = []
         self.lost: list[Run] = []
         """Removed by retention, or damaged."""
         self.removed: list[Run] = []
-        """Somebody took them out on purpose, or compaction did: a later message has their key."""
+        """Removed on purpose, or by compaction because a later message has their key."""
         self.unfit: list[Run] = []
         self._room_bytes = max_bytes
 
@@ -60,8 +61,7 @@ class ResponseBuilder:
         self._clock = clock
 
     async def build(self, taken: Sequence[Taken], *, ttl_ms: int | None, max_bytes: int) -> BuiltResponse:
-        response = BuiltResponse(max_bytes)
-        now_ms = self._clock.now_ms()
+        response = BuiltResponse(max_bytes, ttl_ms, self._clock.now_ms())
         turn_ends_at = self._clock.monotonic() + _TURN_SECONDS
         for run in taken:
             at = run.start
@@ -69,14 +69,14 @@ class ResponseBuilder:
                 if response.unfit:
                     response.unfit.append((at, run.end))
                     break
-                at = await self._add_frame(response, run, at, ttl_ms, now_ms)
+                at = await self._add_frame(response, run, at)
                 if self._clock.monotonic() >= turn_ends_at:
                     await asyncio.sleep(0)
                     turn_ends_at = self._clock.monotonic() + _TURN_SECONDS
         return response
 
-    async def _add_frame(self, response: BuiltResponse, run: Taken, at: int, ttl_ms: int | None, now_ms: int) -> int:
-        """Packs what one frame has of a run from `at` on; returns where the run goes on."""
+    async def _add_frame(self, response: BuiltResponse, run: Taken, at: int) -> int:
+        """Packs what one frame has of a run from `at` on; returns where the run continues."""
         start, frame, is_lost = await self._find(at, run.end)
         if frame is None or start > at:
             (response.lost if is_lost else response.removed).append((at, start))
@@ -88,13 +88,13 @@ class ResponseBuilder:
             logger.warning("%s: offsets %d to %d cannot be delivered: %s", self._partition.name, at, end - 1, error)
             response.lost.append((at, end))
             return end
-        self._divide(response, run, frame, start, end, ttl_ms, now_ms)
+        self._divide(response, run, frame, start, end)
         return end
 
     async def _find(self, at: int, end: int) -> tuple[int, StoredFrame | None, bool]:
         """Where the next stored message is, and its frame; `end` when there is none before it.
 
-        And whether what is in front of it is lost: in a compacted topic a hole is none.
+        And whether what is missing before it is lost: in a compacted topic, holes are normal.
         """
         log = self._partition.log
         if at < log.start_offset:
@@ -114,33 +114,16 @@ class ResponseBuilder:
             return end, None, is_lost
         return max(at, frame.start), frame, is_lost
 
-    def _divide(
-        self,
-        response: BuiltResponse,
-        run: Taken,
-        frame: StoredFrame,
-        start: int,
-        end: int,
-        ttl_ms: int | None,
-        now_ms: int,
-    ) -> None:
+    def _divide(self, response: BuiltResponse, run: Taken, frame: StoredFrame, start: int, end: int) -> None:
+        """Sorts the messages into those to be delivered, expired ones and those that are gone."""
         stored = frame.stored(start, end)
         if stored != [(start, end)]:
             response.removed += IntervalSet(stored).gaps(start, end)
         for first, last in stored:
-            self._divide_stored(response, run, frame, first, last, ttl_ms, now_ms)
+            self._divide_stored(response, run, frame, first, last)
 
-    def _divide_stored(
-        self,
-        response: BuiltResponse,
-        run: Taken,
-        frame: StoredFrame,
-        start: int,
-        end: int,
-        ttl_ms: int | None,
-        now_ms: int,
-    ) -> None:
-        expired = frame.expired(start, end, now_ms, ttl_ms)
+    def _divide_stored(self, response: BuiltResponse, run: Taken, frame: StoredFrame, start: int, end: int) -> None:
+        expired = frame.expired(start, end, response.now_ms, response.ttl_ms)
         removed = list(self._removed.within(start, end)) if len(self._removed) else []
         if not expired and not removed:
             response.add(run, frame, start, end)

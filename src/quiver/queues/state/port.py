@@ -1,11 +1,11 @@
 """What a queue group knows of one partition: the contract that both kinds of ordering keep. Pure, no clock, no I/O.
 
-The shell reads the log and feeds what it finds (`position`, `feed`), asks what can be had (`available`), takes it
+The shell reads the log and feeds what it finds (`position`, `feed`), asks what is available (`available`), takes it
 (`take`) and settles it. Everything below a position is settled unless it is *unsettled*: fed and not taken, leased,
 or waiting for a retry. Offsets that were never fed (holes, control frames) need no entry.
 
 Every change returns what it did or leaves it in `events`, which the shell drains into the journal; `apply` takes
-the same events back at start-up. A snapshot may hold changes whose events come behind it, so applying an event again
+the same events back at start-up. A snapshot may hold changes whose events come after it, so applying an event again
 changes nothing that later events do not put right.
 """
 
@@ -146,7 +146,7 @@ class GroupState(Protocol):
         ...
 
     def end_leases(self, consumer: str) -> None:
-        """What the consumer holds is to be had again at once; the deliveries count."""
+        """What the consumer holds becomes available at once; the deliveries count."""
         ...
 
     def expire(self, now_ms: int, settings: QueueSettings, *, may_die: bool = True) -> list[Dead]:
@@ -186,7 +186,7 @@ class GroupState(Protocol):
     def counts(self) -> Counts: ...
 
     def blocked_keys(self, now_ms: int, limit: int) -> list[tuple[bytes, int]]:
-        """Keys whose messages wait behind one that is leased or waits for a retry, and how many; most first."""
+        """Keys whose messages wait for an earlier one that is leased or retried, and how many; most first."""
         ...
 
     def apply(self, event: msgspec.Struct) -> None:

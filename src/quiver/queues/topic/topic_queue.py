@@ -1,4 +1,4 @@
-"""One topic as the queue of one group: whose turn it is, who waits, who holds how much."""
+"""A topic as the queue of one group: which partition is next, which receivers wait, what each consumer holds."""
 
 import asyncio
 import logging
@@ -31,10 +31,10 @@ _LONGEST_PAUSE_SECONDS = 60.0
 
 
 class TopicQueue:
-    """Receivers are served in the order in which they came, by one at a time: whoever has the lock.
+    """Receivers are served in the order in which they came, by one task at a time: the one that has the lock.
 
-    Nobody walks over all partitions: those that may have something are noted when they say so (`CommittedView.watch`,
-    settlements, times that came) and looked at when a receiver wants something.
+    Nothing loops over all partitions. Those that may have messages are noted when something happens in them
+    (`CommittedView.watch`, settlements, expired leases, due retries) and looked at when a receiver wants messages.
     """
 
     def __init__(
@@ -56,20 +56,20 @@ class TopicQueue:
         self._clock, self._lease_clock = context.clock, context.lease_clock
         self._first_use = FirstUse(topic.id, group, partitions, partition_queues)
         self._lock = asyncio.Lock()
-        self._watched: list[tuple[Partition, partial[None]]] = []
+        self._watched: dict[int, tuple[Partition, partial[None]]] = {}
         self._news: set[int] = set()
         self._unprobed: dict[int, None] = {}
-        """Partitions of which only the broker before this one knew the levels."""
+        """Partitions with messages from before the start, whose levels are not known yet."""
         self._floors: dict[int, list[int]] = {}
-        """Of those that were probed, by level: there is nothing unread below."""
+        """Of partitions that were probed, by level: there is nothing unread below."""
         self._failures: dict[int, float] = {}
-        """Partitions that could not be read, and how long they are left alone."""
+        """Partitions that could not be read, and the pause before they are tried again."""
         self._scheduler = FairScheduler()
         self._scheduler.configure(topic.config.priority_weights, self.settings.starvation_ms)
         self._calls: dict[ReceiveCall, None] = {}
         self._waker: asyncio.Task[None] | None = None
         self._is_full = False
-        """A receiver waits although there is something, because its consumer holds too much."""
+        """A receiver waits although messages are available, because its consumer holds as many as it may."""
         self._closed_by: QuiverError | None = None
         self.consumers = Consumers(self._held_in, self._clock.now_ms())
         for number in partition_queues.of(topic.id):
@@ -89,23 +89,22 @@ class TopicQueue:
 
     def partitions_added(self) -> None:
         """Watches the partitions that it does not know yet."""
-        for number, partition in enumerate(
-            self._partitions.of(self.topic.id)[len(self._watched) :], len(self._watched)
-        ):
-            on_news = partial(self.has_news, number)
-            partition.committed.watch(on_news)
-            self._watched.append((partition, on_news))
-            self._news.add(number)
+        for number, partition in self._partitions.owned(self.topic.id):
+            if number not in self._watched:
+                on_news = partial(self.has_news, number)
+                partition.committed.watch(on_news)
+                self._watched[number] = (partition, on_news)
+                self._news.add(number)
         self._wake()
 
     def has_news(self, number: int) -> None:
-        """The partition may have something that can be had."""
+        """The partition may have messages that are available."""
         self._news.add(number)
         if self._calls:
             self._wake()
 
     def settled(self, number: int, *, frees: bool) -> None:
-        """Consumers may hold less in the partition; with `frees`, what they held may be had by others."""
+        """Consumers may hold less in the partition; with `frees`, some of it may be available to others."""
         self.consumers.changed(number)
         if frees or self._ordering == "key":
             self.has_news(number)
@@ -113,14 +112,14 @@ class TopicQueue:
             self._wake()
 
     def rewound(self, number: int) -> None:
-        """The group begins elsewhere in the partition: what was found out about its levels holds no more."""
+        """The group begins elsewhere in the partition: what is known of its levels is out of date."""
         self._floors.pop(number, None)
         self.settled(number, frees=True)
 
     def close(self, error: QuiverError) -> None:
         """Whoever waits gets the error."""
         self._closed_by = error
-        for partition, on_news in self._watched:
+        for partition, on_news in self._watched.values():
             partition.committed.unwatch(on_news)
         if self._waker is not None:
             self._waker.cancel()
@@ -156,7 +155,7 @@ class TopicQueue:
     # receiving
 
     async def join(self, call: "ReceiveCall") -> None:
-        """The receiver waits here until it leaves; on return it has what there is for it now."""
+        """The receiver waits here until it leaves; on return it has what is available to it now."""
         if self._closed_by is not None:
             raise self._closed_by
         self._calls[call] = None
@@ -175,7 +174,7 @@ class TopicQueue:
         self._calls.pop(call, None)
 
     def known_consumers(self) -> dict[str, Consumer]:
-        """Those who wait, hold something, or were there a short while ago."""
+        """Consumers that wait, hold something, or were seen a short while ago."""
         now_ms = self._clock.now_ms()
         for call in self._calls:
             self.consumers.seen(call.consumer, now_ms)
@@ -192,7 +191,7 @@ class TopicQueue:
             await self._serve()
 
     async def _serve(self) -> None:
-        """Gives those who wait what there is."""
+        """Gives the receivers that wait what is available."""
         is_done = False
         while not is_done:
             self._is_full = False
@@ -207,7 +206,7 @@ class TopicQueue:
             is_done = not self._unprobed or not any(call.is_open for call in self._calls)
 
     async def _sort_news(self) -> None:
-        """Partitions that have something go where their turn will come."""
+        """Adds partitions that have something to the scheduler."""
         now_ms, pace = self._lease_clock.now_ms(), Pace()
         while self._news:
             await pace.turn()
@@ -235,9 +234,9 @@ class TopicQueue:
         return start if state is None else max(start, min(state.position(level) for level in range(LEVELS)))
 
     async def _probe(self) -> None:
-        """Finds out which levels partitions have messages in that were stored before the broker was started.
+        """Finds the levels of messages that were stored before the broker was started.
 
-        A slice of them at a time, or as many as it takes to find something.
+        A slice of the partitions at a time, or as many as it takes to find something.
         """
         looks = 0
         while self._unprobed and (looks < _PROBED_AT_ONCE or not self._scheduler.any):
@@ -271,7 +270,7 @@ class TopicQueue:
                 return
 
     async def _take(self, pick: Pick, call: "ReceiveCall") -> int:
-        """Takes what the turn says, as far as it is there; returns how many messages that were."""
+        """Takes what the scheduler picked, as far as it is there; returns how many messages that was."""
         got, has_more = 0, True
         try:
             partition_queue = self._partition_queues.get(self.topic.id, pick.partition)
@@ -298,7 +297,7 @@ class TopicQueue:
         return await partition_queue.issuer.read_ahead(self.group_id, count=pick.want, levels=levels)
 
     def _failed(self, number: int, error: Exception) -> None:
-        """A partition that cannot be read now holds up itself alone, and is tried again."""
+        """A partition that cannot be read holds up only itself, and is tried again later."""
         pause = self._failures[number] = min(2 * self._failures.get(number, 0.5), _LONGEST_PAUSE_SECONDS)
         unexpected = not isinstance(error, QuiverError | OSError)
         where = f"{self.topic.name}-{number}"

@@ -30,12 +30,12 @@ class TopicQueues:
     async def begun(
         self, topics: Sequence[Topic], name: str, group: Group, start: Position | None
     ) -> list[TopicQueue]:
-        """The queues to ask for a receive: every topic is first in its turn. The group begins where it is new."""
+        """The queues of a receive; each topic comes first in turn. In topics that are new to it, the group begins."""
         found = []
         for topic in topics:
             queue = self._known.get((topic.id, group.id))
             if queue is None:
-                if not self._partitions.of(topic.id):
+                if not self._partitions.owned(topic.id):
                     raise TopicNotFound(topic=topic.name)
                 queue = TopicQueue(topic, name, group, self._partitions, self._queues, self._context)
                 self._known[topic.id, group.id] = queue
@@ -64,7 +64,7 @@ class TopicQueues:
             self._watchers.wake(group_id)
 
     def changed(self, queue: PartitionQueue, group_id: int) -> None:
-        """Without a word of a consumer: leases have ended, retries are due, or messages are gone."""
+        """Not by a consumer: leases have expired, retries are due, or messages are gone."""
         found = self._known.get((queue.place.topic_id, group_id))
         if found is not None:
             found.settled(queue.place.partition, frees=True)

@@ -15,7 +15,7 @@ from quiver.storage.local.compaction import LocalCompaction
 from quiver.storage.local.reader import LocalReader
 from quiver.storage.local.resources import LocalResources
 from quiver.storage.local.tiers import LogTiers, MemoryTier
-from quiver.storage.local.wal.log import SMALL_BYTES, Batch
+from quiver.storage.local.wal.log import SMALL_BYTES, WalBatch
 from quiver.storage.local.write_behind import WriteBehind
 from quiver.storage.memory.snapshots import MemorySnapshots
 from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
@@ -50,7 +50,7 @@ class LocalLog:
         self._wal_id = disk.log_id.encode()
         self._in_wal: tuple[int, Segment | None, int] = (0, None, 0)
         """Failures of the WAL so far, and a place in a segment: unsynced bytes before it are in the WAL."""
-        self._newest: Batch | None = None
+        self._newest: WalBatch | None = None
         """The batch of the WAL that has the last of them."""
         self.is_released = False
         """It is closed, and nothing holds its files any more: they may be opened again."""
@@ -154,7 +154,7 @@ class LocalLog:
         if cancelled is not None:
             raise cancelled
 
-    def _add_to_wal(self, runs: Sequence[Run]) -> Batch:
+    def _add_to_wal(self, runs: Sequence[Run]) -> WalBatch:
         wal, (segment, frames) = self._resources.wal, runs[0]
         data: list[Buffer] = []
         size = segment.size

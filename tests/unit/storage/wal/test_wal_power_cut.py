@@ -14,7 +14,7 @@ from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
 from quiver.testing.power_cut import PowerCutFiles
 from unit.log.frames import frame_at, frame_bytes
-from unit.log.reading import frames_of
+from unit.log.logs import frames_of
 
 OPTIONS = LogOptions(segment_bytes=40 * KIB)
 SETTINGS = LocalSettings(min_free_bytes=0, sync_threads=2, wal_file_bytes=24 * KIB)

@@ -9,7 +9,7 @@ import pytest
 
 from quiver.model.limits import KIB
 from quiver.storage.local.wal.files import WalFiles
-from quiver.storage.local.wal.log import MAX_FULL_FILES, Batch, WriteAheadLog
+from quiver.storage.local.wal.log import MAX_FULL_FILES, WalBatch, WriteAheadLog
 from quiver.system.files import Files
 from quiver.system.threads import InlineThreads, ThreadPool
 from quiver.testing.files import FailingFiles
@@ -41,7 +41,7 @@ def positions(directory: Path) -> list[int]:
     return [record.position for record in WalFiles(directory, Files()).records()]
 
 
-async def on_disk(wal: WriteAheadLog, batch: Batch) -> bool:
+async def on_disk(wal: WriteAheadLog, batch: WalBatch) -> bool:
     wal.commit()
     await batch.done()
     return bool(batch.is_on_disk)

@@ -1,6 +1,6 @@
 """Events of the journal, applied to the unsettled messages of an unordered group. Pure.
 
-A snapshot may be ahead of the events behind it. So an event says what becomes of the messages it names whatever they
+A snapshot may be ahead of the events after it. So an event says what becomes of the messages it names whatever they
 are now; those that a later lease has are left to the later events.
 """
 

@@ -14,7 +14,7 @@ _entries = msgspec.msgpack.Decoder(list[InFlightRun])
 def snapshot(positions: Sequence[int], queue_of_level: Sequence[int], unsettled: Unsettled) -> Iterator[bytes]:
     """Positions as they are at the beginning, and the entries below them; there may be changes between the pieces.
 
-    What is taken meanwhile is left out: its event comes behind the snapshot, or it never was.
+    What is taken meanwhile is left out: its event comes after the snapshot, or never.
     """
     yield msgspec.msgpack.encode(positions)
     offset = 0

@@ -121,7 +121,7 @@ class UnorderedState:
         return [entry.taken() for entry in granted]
 
     def _next(self, ready_queue: ReadyQueue, count: int) -> InFlightRun | None:
-        """The next run that can be had, taken out of its place. Its lease is the one it was in, 0 when in none."""
+        """The next available run, taken out of its place. Its lease is the one it was in before, 0 if none."""
         due = self._in_flight.first_due(ready_queue)
         if due is not None:
             return self._in_flight.cut(due, due.start, due.start + count)
@@ -336,7 +336,7 @@ class UnorderedState:
         )
 
     def _snapshot_positions(self) -> list[int]:
-        """What is on no event yet is not in the image either: should it never be written, it is read again."""
+        """What is in no event yet is not in the snapshot either: if it is never written, it is read again."""
         positions = self._taken_positions()
         for _, _, runs in self._unwritten.values():
             for run in runs:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from quiver.model.limits import KIB
-from quiver.storage.local.wal.record import Record, file_header, read_records
+from quiver.storage.local.wal.record import WalRecord, file_header, read_records
 from quiver.system.files import Files
 
 GROWTH_BYTES = 256 * KIB
@@ -77,7 +77,7 @@ class WalFiles:
         if names:
             self._files.sync_directory(self._directory)
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[WalRecord]:
         """What all files hold, in the order in which it was written."""
         for name in self._files.names(self._directory):
             if (found := _NAME.fullmatch(name)) is not None:

@@ -33,7 +33,7 @@ class DirtyLog(Protocol):
         ...
 
 
-class Batch:
+class WalBatch:
     """Records that are written with one call and synced once."""
 
     __slots__ = ("is_on_disk", "logs", "number", "records", "waiting")
@@ -76,7 +76,7 @@ class WriteAheadLog:
         self._file_bytes = file_bytes
         self._number = 1
         self._position = HEADER_BYTES
-        self._batches: deque[Batch] = deque()
+        self._batches: deque[WalBatch] = deque()
         self._logs: dict[int, dict[DirtyLog, None]] = {}
         """By the number of a file: the logs that have records in it and were not synced since."""
         self._writing: asyncio.Task[None] | None = None
@@ -87,7 +87,7 @@ class WriteAheadLog:
         self.failures = 0
         """Rises when records were lost on their way: what was added before it rose does not count as written."""
 
-    def add(self, log: DirtyLog, log_id: bytes, segment_base: int, position: int, data: Sequence[Buffer]) -> Batch:
+    def add(self, log: DirtyLog, log_id: bytes, segment_base: int, position: int, data: Sequence[Buffer]) -> WalBatch:
         """Adds bytes that were written to a segment at a position; they are copied.
 
         Nothing is written before somebody calls `commit`, or a second has passed.
@@ -114,14 +114,14 @@ class WriteAheadLog:
         if not batch.is_on_disk:
             await self._sync_all()
 
-    def _add(self, kind: int, log_id: bytes, segment_base: int, position: int, data: Sequence[Buffer]) -> Batch:
+    def _add(self, kind: int, log_id: bytes, segment_base: int, position: int, data: Sequence[Buffer]) -> WalBatch:
         record = encode(self._number, kind, log_id, segment_base, position, data)
         if self._position + len(record) > self._file_bytes and self._position > HEADER_BYTES:
             self._begin_file()
             record = encode(self._number, kind, log_id, segment_base, position, data)
         batch = self._batches[-1] if self._batches else None
         if batch is None or batch.number != self._number:
-            batch = Batch(self._number)
+            batch = WalBatch(self._number)
             self._batches.append(batch)
         batch.records.append(record)
         self._position += len(record)
@@ -176,7 +176,7 @@ class WriteAheadLog:
         if any(number in self._logs for number in numbers):
             raise OSError(errno.EIO, "the write-ahead log can be neither written nor emptied")
 
-    def _fail(self, batch: Batch, error: BaseException) -> None:
+    def _fail(self, batch: WalBatch, error: BaseException) -> None:
         """After a hole nothing would be read, so a new file is begun; what was added meanwhile is lost as well."""
         _logger.warning("the write-ahead log cannot be written (%r); appends sync their own files", error)
         self.failures += 1

@@ -25,7 +25,7 @@ _REST = struct.Struct("<IQBHqq")
 _PREFIX_BYTES = _CRC.size + _REST.size
 
 
-class Record(NamedTuple):
+class WalRecord(NamedTuple):
     kind: int
     log_id: str
     segment_base: int
@@ -45,7 +45,7 @@ def encode(
     return _CRC.pack(google_crc32c.value(rest)) + rest
 
 
-def read_records(content: memoryview, number: int) -> Iterator[Record]:
+def read_records(content: memoryview, number: int) -> Iterator[WalRecord]:
     """The records of a file, up to the first that is not whole."""
     if len(content) < HEADER_BYTES or _HEADER.unpack_from(content) != (_MAGIC, number):
         return
@@ -61,5 +61,5 @@ def read_records(content: memoryview, number: int) -> Iterator[Record]:
             return
         data = begin + _REST.size + id_length
         log_id = bytes(content[begin + _REST.size : data]).decode()
-        yield Record(kind, log_id, base, segment_position, content[data:end])
+        yield WalRecord(kind, log_id, base, segment_position, content[data:end])
         position = end

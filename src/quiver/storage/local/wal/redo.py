@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from quiver.storage.local.wal.files import WalFiles
-from quiver.storage.local.wal.record import FORGET, Record
+from quiver.storage.local.wal.record import FORGET, WalRecord
 from quiver.system.files import Files
 
 _SEGMENT = re.compile(r"(\d{20})\.log")
@@ -18,7 +18,7 @@ def redo(wal: WalFiles, logs_path: Path, files: Files) -> int:
 
     To do it twice changes nothing, so that a crash in the middle needs no care.
     """
-    by_log: dict[str, list[Record]] = {}
+    by_log: dict[str, list[WalRecord]] = {}
     for record in wal.records():
         if record.kind == FORGET:
             forgotten = record.log_id
@@ -32,7 +32,7 @@ def redo(wal: WalFiles, logs_path: Path, files: Files) -> int:
     return len(by_log)
 
 
-def _redo_log(directory: Path, records: Sequence[Record], files: Files) -> None:
+def _redo_log(directory: Path, records: Sequence[WalRecord], files: Files) -> None:
     """Of the last segment only: earlier ones were synced when they were closed, and may be compacted since."""
     bases = [int(found[1]) for name in files.names(directory) if (found := _SEGMENT.fullmatch(name)) is not None]
     if not bases:
