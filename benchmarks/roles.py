@@ -14,7 +14,6 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.abc import MetaPathFinder
 from typing import Any
 
 CONNECT_SECONDS = 90
@@ -61,14 +60,6 @@ class Watch:
         if not self.ended:
             self.ended = time.monotonic()
             self.cpu_seconds = time.process_time() - self._cpu + cpu_seconds
-
-
-class _WithoutPandas(MetaPathFinder):
-    """pyarrow imports pandas with its first array, where that is installed; a role would wait a second for it."""
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("roles do without pandas")
 
 
 def _warm_up() -> None:
@@ -121,7 +112,6 @@ def span(outcomes: dict[str, Outcome]) -> float:
 
 
 def _play(name: str, role: Role, barrier: Any, answers: Any) -> None:
-    sys.meta_path.insert(0, _WithoutPandas())
     watch = Watch(barrier)
     try:
         result = role.work(*role.arguments, watch)

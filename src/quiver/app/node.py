@@ -64,7 +64,10 @@ async def _open_directory(config: Config) -> LocalStorage:
     )
     try:
         await storage.open()
-    except OSError as error:
+    except BaseException as error:
+        await storage.close()
+        if not isinstance(error, OSError):
+            raise
         problem = f"cannot use {config.data_dir}: {error.strerror or error}"
         raise InvalidSetting(setting="data_dir", problem=problem) from error
     return storage

@@ -1,7 +1,6 @@
 """The producers of transactions that a client keeps, so that only the first transaction of each has to initialise."""
 
 import threading
-from weakref import WeakSet
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
 from quiver.client._async.transaction.transactional import AsyncTransactional
@@ -16,8 +15,8 @@ class AsyncTransactionPool:
         self._mutex = threading.Lock()
         self._named: dict[str, AsyncTransactional] = {}
         self._unnamed: list[AsyncTransactional] = []
-        self._handed_out: WeakSet[AsyncTransactional] = WeakSet()
-        """Without an id, and used only by whoever asked for it."""
+        self._handed_out: list[AsyncTransactional] = []
+        """Without an id, and used only by whoever asked for it; its producers send until somebody closes it."""
 
     def get(
         self, transactional_id: str | None, timeout_ms: int, sending: ProducerConfig | None = None
@@ -27,7 +26,7 @@ class AsyncTransactionPool:
         with self._mutex:
             if transactional_id is None:
                 own = AsyncTransactional(self._broker, None, timeout_ms, sending)
-                self._handed_out.add(own)
+                self._handed_out = [each for each in self._handed_out if not each.is_closed] + [own]
                 return own
             self._named = {name: each for name, each in self._named.items() if not each.is_closed}
             found = self._named.get(transactional_id)

@@ -2,7 +2,6 @@
 """The producers of transactions that a client keeps, so that only the first transaction of each has to initialise."""
 
 import threading
-from weakref import WeakSet
 
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection
 from quiver.client._sync.transaction.transactional import Transactional
@@ -17,8 +16,8 @@ class TransactionPool:
         self._mutex = threading.Lock()
         self._named: dict[str, Transactional] = {}
         self._unnamed: list[Transactional] = []
-        self._handed_out: WeakSet[Transactional] = WeakSet()
-        """Without an id, and used only by whoever asked for it."""
+        self._handed_out: list[Transactional] = []
+        """Without an id, and used only by whoever asked for it; its producers send until somebody closes it."""
 
     def get(
         self, transactional_id: str | None, timeout_ms: int, sending: ProducerConfig | None = None
@@ -28,7 +27,7 @@ class TransactionPool:
         with self._mutex:
             if transactional_id is None:
                 own = Transactional(self._broker, None, timeout_ms, sending)
-                self._handed_out.add(own)
+                self._handed_out = [each for each in self._handed_out if not each.is_closed] + [own]
                 return own
             self._named = {name: each for name, each in self._named.items() if not each.is_closed}
             found = self._named.get(transactional_id)
