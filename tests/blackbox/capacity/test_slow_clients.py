@@ -93,7 +93,8 @@ def test_bodies_that_trickle_starve_nobody_and_are_told_why_they_are_dropped(
     finally:
         done.set()
         thread.join()
-    assert "it sent a request more slowly than 1024 bytes per second" in broker.log_text
+    reason = "it sent a request more slowly than 1024 bytes per second"
+    wait_until(lambda: reason in broker.log_text, 10, "the log says why")
 
 
 def test_half_sent_requests_of_all_ports_share_one_budget_and_leave_room_for_small_ones(

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from quiver.log.recovery.reservation import MIN_STEP
-from quiver.model.errors import Closed, DataDirectoryInUse, DiskFull, PartitionOffline
+from quiver.model.errors import Closed, DataDirectoryInUse, DiskFull, PartitionOffline, QuiverError
 from quiver.storage.local.log import LocalLog
 from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
+from quiver.storage.local.wal.files import WalFiles
+from quiver.storage.local.wal.record import FRAMES, encode
 from quiver.storage.port import LogOptions
 from quiver.system.files import Files
 from quiver.testing.files import FailingFiles
@@ -164,6 +166,39 @@ class TestFlushing:
             await log.append([frame_at(offset, body=body)])
         await log._behind.finish()
         assert files.operations.count("fdatasync") >= 2
+
+
+class TestWriteAheadLogOfOthers:
+    async def test_a_start_that_is_refused_leaves_it_alone(self, start: Callable, tmp_path: Path) -> None:
+        log = await (storage := await start()).open_log("a", LogOptions())
+        for offset in range(3):
+            await log.append([frame_at(offset)])
+        [file] = (tmp_path / "data" / "wal").glob("*.wal")
+        content = file.read_bytes()
+        second = LocalStorage(tmp_path / "data")
+        with pytest.raises(DataDirectoryInUse):
+            await second.open()
+        await second.close()
+        assert file.read_bytes() == content
+        await storage.close()
+        assert not file.exists()
+
+    async def test_it_is_kept_until_it_is_redone(self, tmp_path: Path) -> None:
+        segment = tmp_path / "logs" / "a" / f"{0:020d}.log"
+        segment.parent.mkdir(parents=True)
+        segment.touch()
+        WalFiles(tmp_path / "wal", Files()).write(1, [encode(1, FRAMES, b"a", 0, 0, [frame_bytes(frame_at(0))])])
+        files = FailingFiles(kind="no_space")
+        storage = LocalStorage(tmp_path, LocalSettings(min_free_bytes=0), LocalSystem(files=files))
+        files.fail_at = 4
+        with pytest.raises(QuiverError):
+            await storage.open()
+        assert files.operations[-1] in ("pwritev", "fdatasync")
+        await storage.close()
+        storage = LocalStorage(tmp_path, LocalSettings(min_free_bytes=0))
+        await storage.open()
+        assert (await storage.open_log("a", LogOptions())).end_offset == 1
+        await storage.close()
 
 
 class TestFailedSync:

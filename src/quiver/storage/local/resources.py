@@ -19,5 +19,9 @@ class LocalResources:
     space: FreeSpace
     flusher: Flusher
     wal: WriteAheadLog
+    wal_writes: Threads
     compactor: Compactor
     randomness: Randomness
+
+    def threads(self) -> tuple[Threads, ...]:
+        return self.writes, self.reads, self.background, self.wal_writes

@@ -53,13 +53,15 @@ class LocalStorage:
         self._open_files = OpenFiles(files, settings.max_open_files or default_max_open_files())
         space = FreeSpace(self._root, files, settings.min_free_bytes)
         background = new_threads(BACKGROUND_THREADS, "flush")
+        wal_writes = new_threads(1, "wal")
         self.resources = LocalResources(
             writes=new_threads(settings.sync_threads, "write"),
             reads=new_threads(READ_THREADS, "read"),
             background=background,
             space=space,
             flusher=Flusher(background, space),
-            wal=WriteAheadLog(WalFiles(self._root / "wal", files), new_threads(1, "wal"), settings.wal_file_bytes),
+            wal_writes=wal_writes,
+            wal=WriteAheadLog(WalFiles(self._root / "wal", files), wal_writes, settings.wal_file_bytes),
             compactor=system.new_compactor(files, background),
             randomness=system.randomness,
         )
@@ -68,6 +70,7 @@ class LocalStorage:
         self._logs: dict[str, LocalLog] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._lock_fd = -1
+        self._is_redone = False
 
     @property
     def problem(self) -> str | None:
@@ -121,6 +124,7 @@ class LocalStorage:
             count = redo(WalFiles(self._root / "wal", self._files), self._logs_path, self._files)
         except OSError as error:
             raise storage_error("the write-ahead log", error) from error
+        self._is_redone = True
         if count:
             _logger.info("%d logs got back what was synced in the write-ahead log only", count)
 
@@ -221,10 +225,10 @@ class LocalStorage:
     async def close(self) -> None:
         await self.resources.flusher.stop()
         problems = [problem for problem in await bounded_gather(_close, list(self._logs.values())) if problem]
-        await self.resources.wal.close(
-            all_synced=not problems and all(log.failure is None for log in self._logs.values())
-        )
-        for threads in (self.resources.writes, self.resources.reads, self.resources.background):
+        if self._lock_fd >= 0 and self._is_redone:  # otherwise it belongs to another process, or to the next start
+            all_synced = not problems and all(log.failure is None for log in self._logs.values())
+            await self.resources.wal.close(all_synced=all_synced)
+        for threads in self.resources.threads():
             threads.close()
         if self._lock_fd >= 0:
             self._files.close(self._lock_fd)
