@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,7 @@ _PARTITIONS = 6
 _ROWS = 450
 """In each partition: 9 MB, so that each is a task."""
 _VALUE = b"x" * 20_000
+_HELD_SECONDS = 4.0
 _PASSED = 9
 """Fetches that are answered before the archive is held. A task needs two or three, and two run at a time."""
 
@@ -87,7 +89,7 @@ def test_jobs_on_a_cluster_that_loses_a_worker(
                 cluster.await_workers(2)
                 wait_until(lambda: held.is_held.is_set() or driver.is_over(), _SECONDS, "the archive is under way")
                 assert not driver.is_over(), driver.log
-                lost = wait_until(lambda: _busy(cluster.workers), _SECONDS, "a worker with a task behind it")
+                lost = wait_until(HeldWorker(cluster.workers).find, _SECONDS, "a worker that is held in a task")
                 lost.kill()
             finally:
                 held.is_let_go.set()
@@ -129,9 +131,26 @@ def _make_topics(broker: BrokerProcess) -> None:
             producer.send_many([b"%d" % n for n in range(100)], [b"key-%d" % (n % 7) for n in range(100)])
 
 
-def _busy(workers: list[Worker]) -> Worker | None:
-    """One that has finished a task and is at another."""
-    return next((each for each in workers if 0 < each.tasks("Finished") < each.tasks("Running")), None)
+class HeldWorker:
+    """Finds a worker that has finished a task and is held in another: nothing of it changes for a while.
+
+    A task that got all its fetches before the broker was held ends by itself, so being busy is not enough.
+    """
+
+    def __init__(self, workers: list[Worker]) -> None:
+        self._workers = workers
+        self._seen: dict[int, tuple[int, int]] = {}
+        self._since: dict[int, float] = {}
+
+    def find(self) -> Worker | None:
+        now = time.monotonic()
+        for number, worker in enumerate(self._workers):
+            counts = worker.tasks("Finished"), worker.tasks("Running")
+            if self._seen.get(number) != counts:
+                self._seen[number], self._since[number] = counts, now
+            elif 0 < counts[0] < counts[1] and now - self._since[number] > _HELD_SECONDS:
+                return worker
+        return None
 
 
 def _messages(broker: BrokerProcess, topic: str) -> list[tuple[bytes | None, bytes | None]]:
