@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from quiver.testing.simulation.history import History
 from quiver.testing.simulation.network import SimulatedNetwork
@@ -51,7 +52,7 @@ class Faults:
         self._network.slowness = 1.0
         for node in self._nodes:
             node.disk.slowness = 1.0
-            node.disk.make_room()
+            self._make_room(node)
             node.clock.step(0)
             node.kill_within(1 << 40)
             self._start(node)
@@ -136,7 +137,12 @@ class Faults:
             node.disk.free_bytes = _LITTLE_BYTES
         else:
             node.disk.room_bytes = self._chance.choice([0, 100, 20_000])
-        self._world.later(self._chance.random() * _LONGEST_FULL_SECONDS, node.disk.make_room)
+        self._world.later(self._chance.random() * _LONGEST_FULL_SECONDS, partial(self._make_room, node))
+
+    def _make_room(self, node: Node) -> None:
+        """Requests that were refused until now are sent again."""
+        node.disk.make_room()
+        self._history.fault("disk has room", node=node.name)
 
     def _slow_network(self, node: Node) -> None:
         self._network.slowness = self._chance.choice([10.0, 100.0])
