@@ -256,9 +256,10 @@ class LocalLog:
             self._memory_snapshots.remove_above(offset)
 
     async def _leave_wal(self) -> None:
-        """Nothing that was added to the write-ahead log is redone after this: the segments have it, synced."""
-        if self._in_wal[1] is None:
-            return
+        """Nothing that is in the write-ahead log is redone after this: the segments have it, synced.
+
+        Always, since the log may have been closed and opened again after it was added.
+        """
         await self._resources.writes.run(self._disk.files.sync)
         try:
             await self._resources.wal.forget(self.log_id)

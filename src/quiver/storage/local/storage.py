@@ -163,9 +163,8 @@ class LocalStorage:
             if (log := self._logs.get(log_id)) is not None:
                 await log.discard()
                 self._logs.pop(log_id, None)
-        with contextlib.suppress(
-            OSError
-        ):  # records of logs that have no files are not redone, and ids never come again
+        # Without it nothing is wrong: logs without files are not redone, and ids are never used again.
+        with contextlib.suppress(OSError):
             await self.resources.wal.forget(directory)
         path = self._logs_path / directory
         names = await self.resources.background.run(self._files.names, path)

@@ -157,6 +157,22 @@ async def test_records_are_forgotten_when_that_is_on_disk_or_it_fails(tmp_path: 
     assert [record.kind for record in WalFiles(tmp_path, Files()).records()] == [FRAMES, FORGET, FRAMES]
 
 
+async def test_what_is_to_be_forgotten_is_not_outlived_by_its_records(tmp_path: Path) -> None:
+    wal, broken, good = (
+        WriteAheadLog(WalFiles(tmp_path, Files()), InlineThreads(), 2 * KIB),
+        Dirty(works=False),
+        Dirty(),
+    )
+    wal.add(broken, b"broken", 0, 0, [b"keeps this file"])
+    assert await on_disk(wal, wal.add(good, b"good", 0, 0, [bytes(1500)]))
+    await wal.forget("good")
+    for number in range(10):
+        assert await on_disk(wal, wal.add(Dirty(), b"other", 0, number, [bytes(1500)]))
+    await wal.close()
+    kinds = [(record.kind, record.log_id) for record in WalFiles(tmp_path, Files()).records()]
+    assert kinds.index((FORGET, "good")) > kinds.index((FRAMES, "good"))
+
+
 async def test_closing_removes_the_files_when_every_log_is_synced(tmp_path: Path) -> None:
     synced, broken = Dirty(), Dirty(works=False)
     wal = WriteAheadLog(WalFiles(tmp_path, Files()), InlineThreads(), 64 * KIB)

@@ -84,6 +84,8 @@ class WriteAheadLog:
         self._timer: asyncio.TimerHandle | None = None
         self._stuck: set[int] = set()
         """Files with records of a log that cannot be synced: they stay for the next start."""
+        self._forgetting: set[int] = set()
+        """Files with a FORGET: they stay as long as an earlier file does, which may have what is to be forgotten."""
         self.failures = 0
         """Rises when records were lost on their way: what was added before it rose does not count as written."""
 
@@ -107,6 +109,7 @@ class WriteAheadLog:
         OSError when it cannot be written: earlier records may be redone.
         """
         batch = self._add(FORGET, prefix.encode(), 0, 0, ())
+        self._forgetting.add(batch.number)
         self.commit()
         cancelled = await batch.done()
         if cancelled is not None:
@@ -177,7 +180,8 @@ class WriteAheadLog:
         """Syncs the logs that have records in these files, one file after the other, and retires the files."""
         try:
             for number in numbers:
-                if not all(await bounded_gather(_flush, list(self._logs[number]))):
+                is_synced = all(await bounded_gather(_flush, list(self._logs[number])))
+                if not is_synced or (number in self._forgetting and number > min(self._logs)):
                     self._stuck.add(number)
                     continue
                 try:
@@ -187,6 +191,7 @@ class WriteAheadLog:
                     self._stuck.add(number)
                 else:
                     del self._logs[number]
+                    self._forgetting.discard(number)
         finally:
             self._syncing = None
 
