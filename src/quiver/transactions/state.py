@@ -201,7 +201,7 @@ def _fenced(producer_id: int, epoch: int, producer: Producer) -> ProducerFenced:
     if last is not None and last.epoch == epoch:
         outcome = "committed" if last.commit else "aborted"
         return ProducerFenced(
-            f"epoch {epoch} of producer {producer_id} is over, because its transaction was {outcome}; go on with "
+            f"epoch {epoch} of producer {producer_id} has ended: its transaction was {outcome}; continue with "
             f"producer {last.next.producer_id} epoch {last.next.epoch}",
             **details,
         )
