@@ -75,7 +75,7 @@ class Server:
         self._write_state(addresses)
         if not _is_loopback(self._config.host):
             _log.warning(
-                "listening on %s without authentication: anybody who reaches ports %d and %d can read, change and delete "
+                "listening on %s without authentication: anybody at ports %d and %d can read, change and delete "
                 "everything; keep them behind a firewall, or listen on 127.0.0.1",
                 self._config.host or "every interface",
                 addresses.http_port,
