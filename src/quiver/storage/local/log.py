@@ -250,6 +250,7 @@ class LocalLog:
                 memory.compaction.cut(offset)
             else:
                 await writes.run(self._compaction.cut, offset)
+                await self._behind.finish()  # a reservation of offsets that is under way would save the old end
                 await self._leave_wal()
                 await writes.run(self._disk.truncate, offset)
                 self._tiers.memory = None
