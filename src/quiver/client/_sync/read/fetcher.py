@@ -123,11 +123,12 @@ class Fetcher:
             self._connection.fail(ConnectionLost(address=self._connection.address, problem=problem))
 
     def _begin(self) -> None:
+        if self._unread_count >= _MOST_REQUESTS:
+            return
         self._sources = [source for source in self._sources if not source.is_gone]
         idle = [source for source in self._sources if source.is_idle]
-        if not idle or self._unread_count >= _MOST_REQUESTS:
+        if not idle:
             return
-        self._sources = [*(source for source in self._sources if source not in idle), *idle[1:], idle[0]]
         asked = [(source, source.cursor) for source in idle]
         for source in idle:
             source.is_fetching = True
@@ -166,24 +167,32 @@ class Fetcher:
             raise unexpected(answer)
         self._backoff.reset()
         frames: list[FetchedFrame] = []
-        position = 0
+        position, read_committed = 0, self._read_committed
         for (source, cursor), part in zip(asked, answer.parts, strict=True):
-            piece = payload[position : position + part.length]
-            position += part.length
+            start, position = position, position + part.length
             if source.is_gone or source.cursor is not cursor:
                 continue
             try:
                 if part.error is not None:
                     self._recover(source, part)
                 elif not payload:  # a part can be empty also because others filled the answer
-                    source.found_nothing(part, read_committed=self._read_committed)
+                    source.found_nothing(part, read_committed=read_committed)
+                elif not part.length:
+                    cursor.note_end(part, read_committed=read_committed)
                 else:
                     expiry = None if self._include_expired else expiry_of(answer.now_ms, arrived_at, part.ttl_ms)
-                    taken = cursor.take(source.topic, part, piece, read_committed=self._read_committed, expiry=expiry)
+                    piece = payload[start:position]
+                    taken = cursor.take(source.topic, part, piece, read_committed=read_committed, expiry=expiry)
                     frames += [(source, frame) for frame in taken]
             except QuiverError as error:
                 self._error = self._error or error
+        if frames:
+            self._put_last({source for source, _ in frames})
         return frames
+
+    def _put_last(self, served: set[PartitionSource]) -> None:
+        """The next request names the others first: an answer has room for the first ones."""
+        self._sources.sort(key=served.__contains__)
 
     def _recover(self, source: PartitionSource, part: FetchedPart) -> None:
         """Continues after what retention removed, or a little later; raises other errors."""
