@@ -117,7 +117,7 @@ def connect(
     client_id: str = DEFAULT_CLIENT_ID,
     lazy: bool = False,
 ) -> "Client":
-    """A client of the broker at `host:port`, connected; ConnectionLost when there is no answer.
+    """A client of the broker at `host:port`, connected. Raises ConnectionLost if there is no answer.
 
     Of several addresses ("a:7481,b:7481" or a list) the first that answers is used.
 

@@ -72,7 +72,7 @@ class Waiter(Generic[_T]):
             self._future.set_result(value)
 
     async def wait(self, timeout: float | None) -> _T | None:
-        """The value; TimeoutError when it does not come in time."""
+        """The value. Raises TimeoutError if it does not come in time."""
         if self._future.done() or timeout is None:
             return await self._future
         timer = asyncio.get_running_loop().call_later(max(0.0, timeout), self._expire)

@@ -90,7 +90,7 @@ class Message(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
     @overload
     def json(self, type: Any) -> Any: ...
     def json(self, type: Any = Any) -> Any:
-        """The value read as JSON, and as a `type` if that is given; InvalidRequest when it is not that.
+        """The value read as JSON, and as a `type` if that is given. Raises InvalidRequest if it is not that.
 
         A type is a dataclass, a msgspec struct, a pydantic model, or anything made of them, such as `list[Order]`.
         """

@@ -176,7 +176,7 @@ class DeadLetters:
         return Target(goal.id, dead_letter.partition % count)
 
     def _dead_letter_topic(self, topic: str) -> Topic | None:
-        """None when a topic has no dead letters yet; TopicNotFound when neither it nor any are there."""
+        """None when a topic has no dead letters yet. Raises TopicNotFound if neither it nor any are there."""
         try:
             return self._metadata.topic(dead_letter_topic(check_name(topic)))
         except TopicNotFound:

@@ -37,7 +37,8 @@ _RECORD_BATCH = 3
 
 
 def check_readable(header: FrameHeader, limits: Limits) -> None:
-    """InvalidFrame for a body that this version cannot read, FrameTooLarge for one that takes too much memory."""
+    """Raises InvalidFrame for a body that this version cannot read, FrameTooLarge for one that takes too much
+    memory."""
     attributes = header.attributes
     if attributes & ~KNOWN_ATTRIBUTES or header.compression > COMPRESSION_ZSTD:
         raise InvalidFrame(problem=f"attributes {attributes:#06x} are not known")

@@ -125,7 +125,7 @@ def pack_header(header: FrameHeader) -> bytearray:
 
 
 def unpack_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> FrameHeader:
-    """Reads a header without checking its checksums; InvalidFrame when it cannot be one at all."""
+    """Reads a header without checking its checksums. Raises InvalidFrame if it cannot be one at all."""
     if len(buffer) - position < HEADER_BYTES:
         raise InvalidFrame(problem=f"a frame has at least {HEADER_BYTES} bytes")
     fields = _HEADER.unpack_from(buffer, position)
@@ -151,7 +151,7 @@ def body_crc(header: bytes | bytearray | memoryview, body: bytes | bytearray | m
 
 
 def read_stamped_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> FrameHeader:
-    """Reads the header of a stored frame and checks the header checksum; InvalidFrame when it is bad."""
+    """Reads the header of a stored frame and checks the header checksum. Raises InvalidFrame if it is bad."""
     header = unpack_header(buffer, position)
     if header_crc(memoryview(buffer)[position : position + HEADER_BYTES]) != header.header_crc:
         raise InvalidFrame(problem="the header checksum does not match")

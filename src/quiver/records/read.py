@@ -134,7 +134,7 @@ def open_frame(
     verify: bool = True,
     limits: Limits = _DEFAULT_LIMITS,
 ) -> OpenFrame:
-    """Opens the stored frame at a position; InvalidFrame when it is damaged or cut off.
+    """Opens the stored frame at a position. Raises InvalidFrame if it is damaged or cut off.
 
     `verify` checks both checksums and that the body is sound, so that no bytes can crash the reader. Without it the
     frame must have been checked before; that is also the way to open a frame that no broker has stamped yet.

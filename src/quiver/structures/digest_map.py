@@ -47,7 +47,7 @@ class DigestMap:
     __slots__ = ("_high", "_low", "_numbers", "_packed")
 
     def __init__(self, packed: bytes | memoryview) -> None:
-        """From what `pack` gave; ValueError when it cannot have been that."""
+        """From what `pack` gave. Raises ValueError if it cannot have been that."""
         count, rest = divmod(len(packed), _ENTRY_BYTES)
         if rest:
             raise ValueError(f"a map of digests has {_ENTRY_BYTES} bytes an entry, not {len(packed)} in all")

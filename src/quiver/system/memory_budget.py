@@ -86,12 +86,12 @@ class Holding:
         return size <= self.room()
 
     def check(self, size: int = 1) -> None:
-        """Overloaded when so much more may not be held."""
+        """Raises Overloaded if so much more may not be held."""
         if not self.admits(size):
             raise Overloaded(problem=f"requests and answers hold {self._budget.held_bytes} bytes")
 
     def take(self, size: int) -> None:
-        """Holds more of a request; Overloaded when that is too much."""
+        """Holds more of a request. Raises Overloaded if that is too much."""
         self.check(size)
         self.arrived(self.held_bytes + size)
 

@@ -20,12 +20,12 @@ class Network(Protocol):
     async def listen(self, host: str, port: int) -> tuple[list[socket.socket], int]:
         """Non-blocking listeners on every address of a host, and their port; port 0 picks a free one.
 
-        InvalidSetting when the address is not available.
+        Raises InvalidSetting if the address is not available.
         """
         ...
 
     async def dial(self, host: str, port: int, timeout: float) -> socket.socket:
-        """A connected socket; OSError or TimeoutError when that fails."""
+        """A connected socket. Raises OSError or TimeoutError if that fails."""
         ...
 
 

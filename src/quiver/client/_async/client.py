@@ -96,7 +96,7 @@ class AsyncClient:
         return self._connection.address
 
     async def connect(self, timeout: Duration | None = None) -> "AsyncClient":
-        """Makes sure that the broker answers; ConnectionLost when it does not, with a `timeout` until then."""
+        """Makes sure that the broker answers. Raises ConnectionLost if it does not, with a `timeout` until then."""
         seconds = wait_seconds(timeout)
         if seconds is None:
             await self._connection.connection()
@@ -115,7 +115,7 @@ class AsyncClient:
 
         Options: headers, timestamp, partition, priority, ttl, delay or deliver_at: the message then enters the topic
         at its time, and the offset is its id in `delayed`. A message that the broker kept refusing for the client's
-        timeout raises the refusal. RequestTimeout when there was no answer, or after `timeout` if given: the
+        timeout raises the refusal. Raises RequestTimeout if there was no answer, or after `timeout` if given: the
         message may or may not be stored then.
         """
         self._connection.check_fork()
@@ -305,12 +305,13 @@ class AsyncClient:
         """Commits open transactions of several producers (their `producer_key`) as one.
 
         A second commit with the same `key` does nothing, whatever it names. Returns whether this one did. The
-        `description` says what the key stands for; CommitKeyConflict if the first commit had another one.
+        `description` says what the key stands for. Raises CommitKeyConflict if the first commit had another one.
         """
         return await self.transactions.commit(keys, key=key, description=description)
 
     async def abort_transactions(self, keys: Iterable[ProducerKey | tuple[int, int]]) -> None:
-        """Aborts open transactions of several producers; ProducerFenced if one of them was committed before."""
+        """Aborts open transactions of several producers. Raises ProducerFenced if one of them was committed
+        before."""
         await self.transactions.abort_all(keys)
 
     async def offsets(

@@ -14,7 +14,7 @@ _NAMES = frozenset(SendOptions.__annotations__)
 
 
 def outgoing(value: object, key: object, options: SendOptions, now_ms: int) -> tuple[Outgoing, Route]:
-    """The message and its route; InvalidRequest for what cannot be meant."""
+    """The message and its route. Raises InvalidRequest for what cannot be meant."""
     if not options:
         return Outgoing(value_bytes(value), key_bytes(key), None, None, None), PLAIN_ROUTE
     check_options(options)

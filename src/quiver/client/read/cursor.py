@@ -65,7 +65,7 @@ class StoredFrame(NamedTuple):
     """None: messages are wanted also when they are past their time to live."""
 
     def open(self, topic: str, limits: Limits, monotonic: float) -> ReadFrame:
-        """Checks and opens the frame; CorruptData when its bytes are not what the producer sent."""
+        """Checks and opens the frame. Raises CorruptData if its bytes are not what the producer sent."""
         cursor = self.cursor
         try:
             frame = open_frame(self.payload, self.position, limits=limits)

@@ -21,7 +21,7 @@ class StreamOffsets:
         return bool(self._moved)
 
     def request(self, member_id: str, generation: int, held: Sequence[PartitionSource]) -> GroupOffsetCommit:
-        """For a commit in this generation; MemberFenced when a partition went to another member meanwhile."""
+        """For a commit in this generation. Raises MemberFenced if a partition went to another member meanwhile."""
         for source, _ in self._moved:
             if source not in held:
                 where = f"{source.topic}-{source.partition}"

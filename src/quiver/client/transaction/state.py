@@ -15,7 +15,7 @@ class TransactionState(Enum):
     DETACHED = "detached"
 
     def check(self, *allowed: "TransactionState") -> None:
-        """InvalidRequest when this is another state."""
+        """Raises InvalidRequest if this is another state."""
         if self not in allowed:
             wanted = " or ".join(state.value for state in allowed)
             raise InvalidRequest(problem=f"the transaction is {self.value}, not {wanted}")

@@ -44,7 +44,7 @@ class HeldRun:
     )
 
     def __init__(self, run: ReceivedRun, topic: str, frame: memoryview, now: float) -> None:
-        """CorruptData when the frame cannot be one."""
+        """Raises CorruptData if the frame cannot be one."""
         self.topic = topic
         self.partition = run.partition
         self.lease: LeaseKey = (run.topic_id, run.partition, run.group_id, run.lease_id)
@@ -142,7 +142,7 @@ class HeldRun:
     # content
 
     def open(self, limits: Limits) -> OpenFrame:
-        """Checks and opens the frame, once: its bytes are not kept here. CorruptData when it is damaged."""
+        """Checks and opens the frame, once: its bytes are not kept here. Raises CorruptData if it is damaged."""
         try:
             opened = open_frame(self._frame, limits=limits)
         except InvalidFrame as error:

@@ -64,7 +64,7 @@ class AsyncDeadLetters:
         return DeadLetterPage(answer.dead_letters, answer.total, cursor_text(answer.next))
 
     async def get(self, topic: str, id: DeadLetterRef) -> DeadLetter:
-        """One dead letter; DeadLetterNotFound."""
+        """One dead letter. Raises DeadLetterNotFound."""
         for dead_letter in await self.list(topic, ids=[id]):
             return dead_letter
         raise DeadLetterNotFound(id=str(id), topic=topic)

@@ -23,7 +23,7 @@ class AsyncDelayed:
         return DelayedList(answer.messages, answer.total)
 
     async def get(self, topic: str, partition: int | None = None, id: int | None = None) -> DelayedMessage:
-        """One message, also shortly after it was delivered or cancelled; DelayedNotFound.
+        """One message, also shortly after it was delivered or cancelled. Raises DelayedNotFound.
 
         `get(topic, id=42)` finds its partition, where only one has a message of that id.
         """

@@ -33,7 +33,7 @@ class AsyncGroups:
         return answer.groups
 
     async def describe(self, group: str) -> GroupDescription:
-        """Members, and lag per partition in messages and milliseconds; GroupNotFound."""
+        """Members, and lag per partition in messages and milliseconds. Raises GroupNotFound."""
         answer = (await self._broker.call(DescribeGroup(group))).answer
         if not isinstance(answer, GroupDescription):
             raise unexpected(answer)

@@ -16,7 +16,7 @@ class AsyncQueues:
         return await self._ask(topic, None)
 
     async def depth(self, topic: str, group: str) -> QueueDepth:
-        """Of one group; GroupNotFound when it has not used the topic."""
+        """Of one group. Raises GroupNotFound if it has not used the topic."""
         [found] = await self._ask(topic, check_name(group, "group"))
         return found
 

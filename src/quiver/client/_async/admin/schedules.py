@@ -62,7 +62,7 @@ class AsyncSchedules:
         return await self._answer(ListSchedules())
 
     async def get(self, name: str) -> ScheduleInfo:
-        """ScheduleNotFound."""
+        """Raises ScheduleNotFound."""
         return await self._one(ListSchedules(name))
 
     async def alter(self, name: str, **changes: Any) -> ScheduleInfo:

@@ -105,7 +105,7 @@ class AsyncTopics:
     ) -> CompactedTopic:
         """Compacts a topic now: of each key only the last message stays. With `dry_run` nothing changes.
 
-        InvalidRequest when the topic's `cleanup` is delete. The broker continues after the timeout.
+        Raises InvalidRequest if the topic's `cleanup` is delete. The broker continues after the timeout.
         """
         request = CompactTopic(check_name(name), None if partitions is None else [*partitions], dry_run)
         answer = (await self._broker.call(request, timeout=wait_seconds(timeout))).answer

@@ -56,7 +56,7 @@ class AsyncReconnectingConnection:
         watch_forks(self)
 
     async def connection(self, timeout: float | None = None) -> AsyncConnection:
-        """The connection, made again if it broke; ConnectionLost when one attempt fails, or after `timeout`."""
+        """The connection, made again if it broke. Raises ConnectionLost if one attempt fails, or after `timeout`."""
         connection = self._connection
         if connection is not None and connection.is_open and self._forked_from is None:
             return connection
@@ -84,7 +84,7 @@ class AsyncReconnectingConnection:
         return retry_backoff(self.randomness)
 
     async def reach(self, timeout: float) -> None:
-        """Connects, and tries again until the timeout; ConnectionLost."""
+        """Connects, and tries again until the timeout. Raises ConnectionLost."""
         deadline = self.clock.monotonic() + timeout
         backoff = self.new_backoff()
         while True:
@@ -125,7 +125,7 @@ class AsyncReconnectingConnection:
             await sleep(wait)
 
     async def topic(self, name: str, timeout: float | None = None) -> TopicInfo:
-        """What the broker knows of a topic now; TopicNotFound when there is none."""
+        """What the broker knows of a topic now. Raises TopicNotFound if there is none."""
         check_name(name)
         answer = (await self.call(GetMetadata([name]), timeout=timeout)).answer
         if not isinstance(answer, Metadata):

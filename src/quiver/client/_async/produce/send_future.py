@@ -27,7 +27,7 @@ class AsyncSendFuture(msgspec.Struct, gc=False, eq=False):
     async def result(self, timeout: Duration | None = None) -> Published:
         """Topic, partition and offset once the broker has the message; raises why it has not.
 
-        RequestTimeout after `timeout`: the message stays on its way.
+        Raises RequestTimeout after `timeout`: the message stays on its way.
         """
         await wait_until(lambda: self.done, self.outcome, timeout)
         result = self.outcome.result_of(self.row)

@@ -142,7 +142,7 @@ class AsyncSender:
             await self._send(batches, topic, deadline)
 
     async def wait_for(self, is_reached: Callable[[], bool], timeout: float | None) -> None:
-        """Waits until progress has made a condition true; TimeoutError when it does not in time."""
+        """Waits until progress has made a condition true. Raises TimeoutError if it does not in time."""
         clock = self._broker.clock
         deadline = None if timeout is None else clock.monotonic() + timeout
         while not is_reached():

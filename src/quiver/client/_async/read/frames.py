@@ -32,7 +32,7 @@ class AsyncPendingFetch:
         self._waiter.set((answer, payload))
 
     async def result(self, timeout: Duration | None = None) -> FetchedFrames:
-        """The frames, or the error in their place; RequestTimeout when there was no answer in time."""
+        """The frames, or the error in their place. Raises RequestTimeout if there was no answer in time."""
         seconds = wait_seconds(timeout)
         try:
             got = await self._waiter.wait(seconds)

@@ -52,7 +52,7 @@ class AsyncReader:
         self._messages: AsyncIterator[Message] = flatten(self._message_groups())
 
     async def open(self) -> None:
-        """Fixes where reading starts and ends; TopicNotFound, PartitionNotFound."""
+        """Fixes where reading starts and ends. Raises TopicNotFound, PartitionNotFound."""
         if self._info is not None:
             return
         self._wait_limit.restart()

@@ -127,7 +127,8 @@ class AsyncTransaction:
             self._offsets.add_stream(group)
 
     async def ack(self, job: AsyncJob | AsyncJobBatch) -> None:
-        """Acks a job, or a batch of them, together with the rest; LeaseLost when this consumer no longer holds it.
+        """Acks a job, or a batch of them, together with the rest. Raises LeaseLost if this consumer no longer holds
+        it.
 
         Until the transaction has ended its lease is renewed. If it is aborted the job is open again, or given back
         if its own block was left meanwhile.

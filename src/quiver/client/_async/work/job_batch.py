@@ -56,7 +56,8 @@ class AsyncJobBatch:
         return self.table.combine_chunks().to_batches()[0]
 
     async def ack(self) -> None:
-        """All of it is done: on return that is on disk. LeaseLost when another consumer got some of it meanwhile."""
+        """All of it is done: on return that is on disk. Raises LeaseLost if another consumer got some of it
+        meanwhile."""
         await self._settle(Decision(ACK, self._take_open()))
 
     async def nack(self, delay: Duration | None = None, error: str = "", *, counted: bool = True) -> None:
@@ -71,7 +72,8 @@ class AsyncJobBatch:
         await self._settle(Decision(REJECT, self._take_open(), reason=reason))
 
     def enlist(self) -> Enlisted:
-        """Hands what is open over to a transaction, which acks it or gives it back to its holder; LeaseLost."""
+        """Hands what is open over to a transaction, which acks it or gives it back to its holder. Raises
+        LeaseLost."""
         spans = self._take_open()
         self._is_enlisted = True
         return Enlisted(spans, partial(self._on_transaction_end, spans))
@@ -111,7 +113,7 @@ class AsyncJobBatch:
         return isinstance(error, Reject)
 
     def _take_open(self) -> list[Span]:
-        """What was not settled so far, from now on settled; LeaseLost when the batch was."""
+        """What was not settled so far, from now on settled. Raises LeaseLost if the batch was."""
         if self._is_settled:
             run = self._pieces[0][0].run
             raise run.loss(run.offsets()[0], run.offsets()[-1] + 1)

@@ -21,7 +21,7 @@ class AsyncOpenedRun:
     def __init__(
         self, run: HeldRun, limits: Limits, settler: AsyncSettler, ordered: PrefetchBuffer[Any] | None
     ) -> None:
-        """CorruptData when the run's bytes are damaged."""
+        """Raises CorruptData if the run's bytes are damaged."""
         self.run = run
         self._frame = run.open(limits)
         self._source = AsyncJobSource(self._frame, run, settler, ordered)

@@ -50,7 +50,7 @@ class AsyncReceiver:
         """Why there will be no more messages."""
 
     async def open(self, timeout: float | None = None) -> None:
-        """Finds the topics; TopicNotFound."""
+        """Finds the topics. Raises TopicNotFound."""
         self._topics = {(await self._broker.topic(name, timeout)).id: name for name in self._config.topics}
 
     @property

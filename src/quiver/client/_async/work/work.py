@@ -58,7 +58,7 @@ class AsyncWork:
         watch_forks(self)
 
     async def open(self) -> "AsyncWork":
-        """Finds the topics; TopicNotFound. Receiving begins with the first job asked for."""
+        """Finds the topics. Raises TopicNotFound. Receiving begins with the first job asked for."""
         self._broker.check_fork()
         if self.is_closed:
             raise Closed(what="the work")
@@ -83,7 +83,7 @@ class AsyncWork:
     async def next_job(self, timeout: Duration | None = None) -> AsyncJob | None:
         """Waits for a job; None when the work was stopped or closed. A refusal of earlier acks is raised here.
 
-        MessageTimeout when none came within `timeout`, by default that of the work.
+        Raises MessageTimeout if none came within `timeout`, by default that of the work.
         """
         for job in self._current:
             return job

@@ -65,7 +65,7 @@ class DeadLetters:
         return DeadLetterPage(answer.dead_letters, answer.total, cursor_text(answer.next))
 
     def get(self, topic: str, id: DeadLetterRef) -> DeadLetter:
-        """One dead letter; DeadLetterNotFound."""
+        """One dead letter. Raises DeadLetterNotFound."""
         for dead_letter in self.list(topic, ids=[id]):
             return dead_letter
         raise DeadLetterNotFound(id=str(id), topic=topic)

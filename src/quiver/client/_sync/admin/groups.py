@@ -34,7 +34,7 @@ class Groups:
         return answer.groups
 
     def describe(self, group: str) -> GroupDescription:
-        """Members, and lag per partition in messages and milliseconds; GroupNotFound."""
+        """Members, and lag per partition in messages and milliseconds. Raises GroupNotFound."""
         answer = (self._broker.call(DescribeGroup(group))).answer
         if not isinstance(answer, GroupDescription):
             raise unexpected(answer)

@@ -17,7 +17,7 @@ class Queues:
         return self._ask(topic, None)
 
     def depth(self, topic: str, group: str) -> QueueDepth:
-        """Of one group; GroupNotFound when it has not used the topic."""
+        """Of one group. Raises GroupNotFound if it has not used the topic."""
         [found] = self._ask(topic, check_name(group, "group"))
         return found
 

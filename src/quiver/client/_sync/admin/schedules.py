@@ -63,7 +63,7 @@ class Schedules:
         return self._answer(ListSchedules())
 
     def get(self, name: str) -> ScheduleInfo:
-        """ScheduleNotFound."""
+        """Raises ScheduleNotFound."""
         return self._one(ListSchedules(name))
 
     def alter(self, name: str, **changes: Any) -> ScheduleInfo:

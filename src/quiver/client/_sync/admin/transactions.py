@@ -24,7 +24,8 @@ class Transactions:
         return TransactionList(answer.transactions, answer.total)
 
     def describe(self, producer: str | int) -> TransactionInfo:
-        """The transaction of a transactional id or producer id that is open, or ended last; TransactionNotFound."""
+        """The transaction of a transactional id or producer id that is open, or ended last. Raises
+        TransactionNotFound."""
         named, number = (producer, -1) if isinstance(producer, str) else (None, producer)
         answer = (self._broker.call(messages.DescribeTransaction(named, number))).answer
         if not isinstance(answer, messages.Transaction):
@@ -34,7 +35,7 @@ class Transactions:
     def abort(self, producer: str | int, epoch: int | None = None) -> TransactionInfo:
         """Aborts the open transaction of a transactional id or producer id; whoever runs it gets TransactionAborted.
 
-        Returns what it was. InvalidRequest when none is open, or not the one of `epoch`.
+        Returns what it was. Raises InvalidRequest if none is open, or not the one of `epoch`.
         """
         found = self.describe(producer)
         if found.state != "open" or epoch not in (None, found.epoch):

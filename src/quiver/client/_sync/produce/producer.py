@@ -249,7 +249,7 @@ class Producer:
         return None if deadline is None else max(0.001, deadline - self._broker.clock.monotonic())
 
     def _make_room(self, size: int, deadline: float | None = None) -> None:
-        """Waits while the buffer is full; BufferFull."""
+        """Waits while the buffer is full. Raises BufferFull."""
         limit = self._config.max_buffer_bytes
         unsettled = self._unsettled
         if unsettled.size_bytes + size <= limit:

@@ -143,7 +143,7 @@ class Sender:
             self._send(batches, topic, deadline)
 
     def wait_for(self, is_reached: Callable[[], bool], timeout: float | None) -> None:
-        """Waits until progress has made a condition true; TimeoutError when it does not in time."""
+        """Waits until progress has made a condition true. Raises TimeoutError if it does not in time."""
         clock = self._broker.clock
         deadline = None if timeout is None else clock.monotonic() + timeout
         while not is_reached():

@@ -15,7 +15,7 @@ class TopicCache:
         self._loaded_at = 0.0
 
     def get(self, max_age_seconds: float = math.inf, timeout: float | None = None) -> TopicInfo:
-        """The topic, asked for again when it is older than that; TopicNotFound."""
+        """The topic, asked for again when it is older than that. Raises TopicNotFound."""
         now = self._broker.clock.monotonic()
         if self._known is None or now - self._loaded_at > max_age_seconds:
             self._loaded_at = now
@@ -26,6 +26,6 @@ class TopicCache:
         return self._known
 
     def reload(self, timeout: float) -> TopicInfo:
-        """The topic as it is now, also when it was deleted and created again; TopicNotFound."""
+        """The topic as it is now, also when it was deleted and created again. Raises TopicNotFound."""
         self._known = self._broker.topic(self.name, timeout)
         return self._known

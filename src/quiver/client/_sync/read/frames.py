@@ -33,7 +33,7 @@ class PendingFetch:
         self._waiter.set((answer, payload))
 
     def result(self, timeout: Duration | None = None) -> FetchedFrames:
-        """The frames, or the error in their place; RequestTimeout when there was no answer in time."""
+        """The frames, or the error in their place. Raises RequestTimeout if there was no answer in time."""
         seconds = wait_seconds(timeout)
         try:
             got = self._waiter.wait(seconds)

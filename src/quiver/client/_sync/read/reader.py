@@ -53,7 +53,7 @@ class Reader:
         self._messages: Iterator[Message] = flatten(self._message_groups())
 
     def open(self) -> None:
-        """Fixes where reading starts and ends; TopicNotFound, PartitionNotFound."""
+        """Fixes where reading starts and ends. Raises TopicNotFound, PartitionNotFound."""
         if self._info is not None:
             return
         self._wait_limit.restart()

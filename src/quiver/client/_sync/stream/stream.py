@@ -112,7 +112,7 @@ class Stream:
         return StreamOffsets(self._config.group, self._assignment.committable())
 
     def offsets_request(self, offsets: StreamOffsets) -> GroupOffsetCommit:
-        """What a commit says about them; MemberFenced when they are no longer this member's."""
+        """What a commit says about them. Raises MemberFenced if they are no longer this member's."""
         self._check_membership()
         return offsets.request(self.member_id, self.generation, self._assignment.committable())
 

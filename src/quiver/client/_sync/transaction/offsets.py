@@ -41,7 +41,7 @@ class TransactionOffsets:
         self._streams[stream] = stream.offsets_handed_out()
 
     def requests(self) -> list[GroupOffsetCommit]:
-        """What a commit says about them; MemberFenced when partitions of a stream went to another member."""
+        """What a commit says about them. Raises MemberFenced if partitions of a stream went to another member."""
         named = [
             GroupOffsetCommit(group, [CommitPart(*place, offset) for place, offset in offsets.items()])
             for group, offsets in self._named.items()

@@ -70,7 +70,7 @@ class Job(Message, gc=False, eq=False):
         return str(Receipt(run.topic, run.partition, self.offset, run.attempt, *run.lease[2:]))
 
     def ack(self) -> None:
-        """It is done: on return that is on disk. LeaseLost when another consumer got it meanwhile."""
+        """It is done: on return that is on disk. Raises LeaseLost if another consumer got it meanwhile."""
         self._settle(ACK)
 
     def nack(self, delay: Duration | None = None, error: str = "", *, counted: bool = True) -> None:
@@ -141,7 +141,7 @@ class Job(Message, gc=False, eq=False):
         self.source.settler.decide(decision)
 
     def enlist(self) -> Enlisted:
-        """Hands it over to a transaction, which acks it or gives it back to its holder; LeaseLost."""
+        """Hands it over to a transaction, which acks it or gives it back to its holder. Raises LeaseLost."""
         self._check_open()
         self.state = ENLISTED
         return Enlisted([(self.source.run, self.offset, self.offset + 1)], self._on_transaction_end)

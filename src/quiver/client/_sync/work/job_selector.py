@@ -18,7 +18,7 @@ class JobSelector:
         self._window = window
 
     def take(self, limit: int) -> Slice[OpenedRun] | None:
-        """Up to `limit` rows of the run whose turn it is; CorruptData when its bytes are damaged."""
+        """Up to `limit` rows of the run whose turn it is. Raises CorruptData if its bytes are damaged."""
         clock, buffer = self._settler.clock, self._buffer
         while True:
             taken = buffer.take(1 if buffer.has_stopped_keys else limit, clock.now_ms())

@@ -20,7 +20,7 @@ class OpenedRun:
     __slots__ = ("_arrow", "_frame", "_jobs", "_source", "run")
 
     def __init__(self, run: HeldRun, limits: Limits, settler: Settler, ordered: PrefetchBuffer[Any] | None) -> None:
-        """CorruptData when the run's bytes are damaged."""
+        """Raises CorruptData if the run's bytes are damaged."""
         self.run = run
         self._frame = run.open(limits)
         self._source = JobSource(self._frame, run, settler, ordered)

@@ -51,7 +51,7 @@ class Receiver:
         """Why there will be no more messages."""
 
     def open(self, timeout: float | None = None) -> None:
-        """Finds the topics; TopicNotFound."""
+        """Finds the topics. Raises TopicNotFound."""
         self._topics = {(self._broker.topic(name, timeout)).id: name for name in self._config.topics}
 
     @property

@@ -59,7 +59,7 @@ class Work:
         watch_forks(self)
 
     def open(self) -> "Work":
-        """Finds the topics; TopicNotFound. Receiving begins with the first job asked for."""
+        """Finds the topics. Raises TopicNotFound. Receiving begins with the first job asked for."""
         self._broker.check_fork()
         if self.is_closed:
             raise Closed(what="the work")
@@ -84,7 +84,7 @@ class Work:
     def next_job(self, timeout: Duration | None = None) -> Job | None:
         """Waits for a job; None when the work was stopped or closed. A refusal of earlier acks is raised here.
 
-        MessageTimeout when none came within `timeout`, by default that of the work.
+        Raises MessageTimeout if none came within `timeout`, by default that of the work.
         """
         for job in self._current:
             return job

@@ -114,7 +114,7 @@ def _note_loss(error: LeaseLost, counters: WorkerCounters) -> None:
 
 
 def check_handler(handler: Handler) -> Handler:
-    """InvalidRequest for a handler that this client could not run."""
+    """Raises InvalidRequest for a handler that this client could not run."""
     if not callable(handler):
         raise InvalidRequest(problem=f"{handler!r} cannot be called: a handler is a function that takes a job")
     if not RUNS_COROUTINES and inspect.iscoroutinefunction(handler):
