@@ -346,10 +346,10 @@ def test_transactions_can_be_looked_at_and_aborted_from_outside(q, other, topic)
             [info] = [info for info in other.transactions.list() if info.transactional_id == "seen"]
             assert (info.state, info.partitions, info.transaction_id) == ("open", [(topic, 1)], tx.name)
             assert other.transactions.describe(tx.producer_key.producer_id) == info
-            with pytest.raises(InvalidRequest, match="only one that is open"):
+            with pytest.raises(InvalidRequest, match="only an open transaction"):
                 other.transactions.abort("seen", epoch=tx.producer_key.epoch + 1)
             assert other.transactions.abort("seen") == info
-            with pytest.raises(InvalidRequest, match="only one that is open"):
+            with pytest.raises(InvalidRequest, match="only an open transaction"):
                 other.transactions.abort("seen")
 
     with pytest.raises(TransactionAborted):
