@@ -1,4 +1,4 @@
-"""How far a member has read, as part of a transaction. Pure."""
+"""The positions of a member as part of a transaction. Pure."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from quiver.protocol.transaction_messages import GroupOffsetCommit
 
 
 class StreamOffsets:
-    """Positions of partitions as they were when they were taken."""
+    """Positions of partitions at one moment."""
 
     __slots__ = ("_group", "_moved")
 

@@ -1,4 +1,4 @@
-"""What a transaction is, as its producer knows it."""
+"""The states of a transaction, as its producer sees it."""
 
 from enum import Enum
 
@@ -9,7 +9,7 @@ class TransactionState(Enum):
     NEW = "new"
     OPEN = "open"
     UNCERTAIN = "uncertain"
-    """A commit was asked for and not answered."""
+    """A commit was sent and got no response."""
     COMMITTED = "committed"
     ABORTED = "aborted"
     DETACHED = "detached"
