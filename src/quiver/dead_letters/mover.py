@@ -55,7 +55,7 @@ class DeadLetterMover:
         self._making = asyncio.Lock()
 
     async def carry(self, source: MoveSource, move: Move) -> None:
-        """Raises QuiverError when it has to be tried again."""
+        """Raises QuiverError if it has to be tried again."""
         if move.target.topic_id:
             await self._redrive(source, move)
         else:
@@ -105,7 +105,7 @@ class DeadLetterMover:
             )
 
     async def _give_up(self, source: MoveSource, places: dict[int, int], problem: Exception) -> None:
-        """The topic was deleted after the dead letters had left for it: they become dead letters again."""
+        """The topic was deleted after the redrive was decided: the messages become dead letters again."""
         logger.warning("dead letters of %s come back: %s", source.partition.name, problem)
         async for frame in packed(_read(source.partition, places, lambda row: row.message)):
             await append_again(source.partition, messages=frame.messages, schema_id=frame.schema_id)
@@ -126,7 +126,7 @@ class DeadLetterMover:
 
 
 def _settings(topic: Topic, count: int) -> dict[str, Any]:
-    """Dead letters stay until somebody has looked at them."""
+    """Dead letters are kept until somebody removes them."""
     return {
         "partitions": count,
         "durability": topic.config.durability,
@@ -139,7 +139,7 @@ def _settings(topic: Topic, count: int) -> dict[str, Any]:
 
 
 def _places(runs: Sequence[Run]) -> dict[int, int]:
-    """The place of each offset in the move. Offsets keep theirs also when messages before them are gone."""
+    """The place of each offset in the move. Offsets keep their places even if messages before them are gone."""
     offsets = (offset for start, end in runs for offset in range(start, end))
     return {offset: place for place, offset in enumerate(offsets)}
 
