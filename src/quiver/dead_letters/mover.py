@@ -77,14 +77,7 @@ class DeadLetterMover:
             return to_dead_letter(row, origin)
 
         mover = mover_id("dead_letters", source.place.topic_id, source.place.partition)
-        async for frame in packed(_read(source.partition, places, change)):
-            await append_moved(
-                target,
-                mover=mover,
-                sequence=move.sequence + frame.place,
-                messages=frame.messages,
-                schema_id=frame.schema_id,
-            )
+        await _append(target, mover, move, _read(source.partition, places, change))
 
     async def _redrive(self, source: MoveSource, move: Move) -> None:
         places = _places(msgspec.convert(move.content, list[Run]))
@@ -95,14 +88,7 @@ class DeadLetterMover:
             return
         now_ms = self._clock.now_ms()
         mover = mover_id("redrive", source.place.topic_id, source.place.partition)
-        async for frame in packed(_read(source.partition, places, lambda row: to_message(row, now_ms))):
-            await append_moved(
-                target,
-                mover=mover,
-                sequence=move.sequence + frame.place,
-                messages=frame.messages,
-                schema_id=frame.schema_id,
-            )
+        await _append(target, mover, move, _read(source.partition, places, lambda row: to_message(row, now_ms)))
 
     async def _give_up(self, source: MoveSource, places: dict[int, int], problem: Exception) -> None:
         """The topic was deleted after the redrive was decided: the messages become dead letters again."""
@@ -136,6 +122,18 @@ def _settings(topic: Topic, count: int) -> dict[str, Any]:
         "cleanup": "delete",
         "ttl": None,
     }
+
+
+async def _append(target: Partition, mover: int, move: Move, slices: AsyncIterator[list[Placed]]) -> None:
+    """Appends a move's messages in frames whose sequences tell their places, so that a repeat is recognised."""
+    async for frame in packed(slices):
+        await append_moved(
+            target,
+            mover=mover,
+            sequence=move.sequence + frame.place,
+            messages=frame.messages,
+            schema_id=frame.schema_id,
+        )
 
 
 def _places(runs: Sequence[Run]) -> dict[int, int]:
