@@ -1,4 +1,4 @@
-"""Frames as Arrow batches with the columns that every Quiver reader gives."""
+"""Frames as Arrow batches with the columns of every Quiver reader."""
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +63,7 @@ def arrow_batch(read: ReadFrame) -> pa.RecordBatch:
 
 
 def _repeated(text: str, count: int) -> pa.Array:
-    """A column of one text; a slice of an array that is kept, as every frame needs one."""
+    """A column of one text; a slice of an array that is kept, because every frame needs one."""
     found = _texts.get(text)
     if found is None or len(found) < count:
         found = _texts[text] = repeated_text(text, _kept_length(count))
@@ -79,9 +79,10 @@ def _nulls(kind: pa.DataType, count: int) -> pa.Array:
 
 def _steps(count: int) -> npt.NDArray[np.int64]:
     global _kept_steps
-    if len(_kept_steps) < count:
-        _kept_steps = np.arange(_kept_length(count))
-    return _kept_steps[:count]
+    found = _kept_steps
+    if len(found) < count:
+        found = _kept_steps = np.arange(_kept_length(count))
+    return found[:count]
 
 
 def _kept_length(count: int) -> int:
