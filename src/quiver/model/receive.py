@@ -16,7 +16,7 @@ _MAX_CONSUMER_LENGTH = 240
 
 
 class ReceiveRequest(msgspec.Struct, frozen=True):
-    topics: Sequence[str]
+    topic_ids: Sequence[int]
     group: str
     consumer: str
     """Whom the group's max_unacked is counted for."""
@@ -33,8 +33,8 @@ class ReceiveRequest(msgspec.Struct, frozen=True):
     """Where a group begins that has no position yet; None: earliest."""
 
     def check(self) -> None:
-        if not 1 <= len(self.topics) <= MAX_TOPICS:
-            raise InvalidRequest(problem=f"a receive names 1 to {MAX_TOPICS} topics, not {len(self.topics)}")
+        if not 1 <= len(self.topic_ids) <= MAX_TOPICS:
+            raise InvalidRequest(problem=f"a receive names 1 to {MAX_TOPICS} topics, not {len(self.topic_ids)}")
         if not 1 <= self.max_messages <= MESSAGES_AT_ONCE:
             raise InvalidRequest(problem=f"max_messages {self.max_messages} is not between 1 and {MESSAGES_AT_ONCE}")
         if not 0 <= self.wait_ms <= LONGEST_WAIT_MS:

@@ -62,8 +62,8 @@ class QueueJournal:
         self.name = name
         """Of the partition."""
         self._number = number
-        self._is_last_stop = is_dead_letter_topic(name.rpartition("-")[0])
-        """Nothing dies into a dead-letter topic's own dead-letter topic."""
+        self.is_dead_letter_partition = is_dead_letter_topic(name.rpartition("-")[0])
+        """Nothing is moved from here to another dead-letter topic; dead letters are sent back, or purged."""
         self.groups: dict[int, QueueGroup] = {}
         self.removed = IntervalSet()
         self.outbox = Outbox()
@@ -153,7 +153,7 @@ class QueueJournal:
         if not dead:
             return []
         group.counters.dead += sum(each.end - each.start for each in dead)
-        if self._is_last_stop:
+        if self.is_dead_letter_partition:
             return [Died(group.id, list(dead), [])]
         return begin_moves(group.id, dead, self.outbox, self._number)
 

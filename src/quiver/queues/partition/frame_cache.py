@@ -17,9 +17,8 @@ from quiver.partition.partition import Partition
 from quiver.queues.state.port import Run, StoredRun
 from quiver.records.build import seal
 from quiver.records.columns import HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, Arrays, layout_for
-from quiver.records.expiry import may_be_past, past_rows
 from quiver.records.header import HEADER_BYTES, FrameHeader, stamp, unpack_header
-from quiver.records.read import OpenFrame, open_frame, split_frames
+from quiver.records.read import OpenFrame, check_body, may_be_past, open_frame, past_rows, split_frames
 
 READ_BYTES = 256 * KIB
 _ROW_BYTES = 16
@@ -33,11 +32,12 @@ _OPENED_ROW_BYTES = 8
 class StoredFrame:
     """A frame as it is stored. Whatever opens a damaged one raises InvalidFrame."""
 
-    __slots__ = ("_deltas", "_opened", "_sizes", "data", "header")
+    __slots__ = ("_deltas", "_is_checked", "_opened", "_sizes", "data", "header")
 
     def __init__(self, header: FrameHeader, data: bytes | memoryview) -> None:
         self.header = header
         self.data = data
+        self._is_checked = False
         self._opened: OpenFrame | None = None
         self._deltas: npt.NDArray[np.int32] | None = None
         self._sizes: npt.NDArray[np.int64] | None = None
@@ -49,6 +49,12 @@ class StoredFrame:
     @property
     def end(self) -> int:
         return self.header.next_offset
+
+    def check(self) -> None:
+        """Comes before any of it is delivered: a frame that goes out whole is not opened."""
+        if not self._is_checked:
+            check_body(self.data, self.header)
+            self._is_checked = True
 
     def opened(self) -> OpenFrame:
         if self._opened is None:
@@ -105,10 +111,9 @@ class StoredFrame:
 
     def cut(self, start: int, end: int) -> bytes | memoryview:
         """A stamped frame with just these messages, without a hole between them. One that is whole is as stored."""
-        opened = self.opened()
         if self._is_whole(start, end):
             return self.data
-        header = self.header
+        opened, header = self.opened(), self.header
         row, count = self._row(start), end - start
         layout = layout_for(header.columns)
         columns = [column for column in layout.columns if column is not OFFSET_DELTA]

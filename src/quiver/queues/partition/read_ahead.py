@@ -18,9 +18,9 @@ LOOK_AHEAD = 100_000
 
 
 class ReadAhead:
-    """Belongs to a partition. `removed` are offsets that nobody gets any more."""
+    """Belongs to a partition. `removed` are the dead letters that nobody gets any more."""
 
-    def __init__(self, partition: Partition, frames: FrameCache, removed: IntervalSet) -> None:
+    def __init__(self, partition: Partition, frames: FrameCache, removed: IntervalSet | None) -> None:
         self._partition = partition
         self._log = partition.log
         self._frames = frames
@@ -109,7 +109,7 @@ class ReadAhead:
                     pieces += frame.pieces(at, with_keys=with_keys)
                 except InvalidFrame as error:
                     self._note_damage(group, max(at, frame.start), frame.end, error)
-        return _without(pieces, self._removed) if len(self._removed) else pieces
+        return pieces if self._removed is None else _without(pieces, self._removed)
 
     def _feed(self, group: QueueGroup, level: int, at: int, pieces: list[StoredRun], position: int) -> bool:
         state = group.state

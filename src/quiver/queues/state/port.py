@@ -37,6 +37,15 @@ class StoredRun(NamedTuple):
     """Of each message; only for groups that are ordered by key."""
 
 
+class LeaseTerms(NamedTuple):
+    """What messages are leased under. Several takes may add to one lease."""
+
+    lease: int
+    consumer: str
+    deadline_ms: int
+    """By the clock of leases."""
+
+
 class Taken(NamedTuple):
     """Leased just now. Runs come in the order of delivery."""
 
@@ -106,20 +115,12 @@ class GroupState(Protocol):
         ...
 
     def take(
-        self,
-        level: int,
-        count: int,
-        *,
-        lease: int,
-        consumer: str,
-        now_ms: int,
-        deadline_ms: int,
-        delivered_ms: int | None = None,
+        self, level: int, count: int, terms: LeaseTerms, now_ms: int, delivered_ms: int | None = None
     ) -> list[Taken]:
         """Leases up to `count` messages of a level, due retries first, then in offset order.
 
-        `delivered_ms` is the time to be shown; all others are those of the clock of leases. Several calls may add to
-        one lease. The event is left by `lease_taken`.
+        `delivered_ms` is the time of delivery by the wall clock; all other times are those of the clock of leases.
+        `lease_taken` adds the event.
         """
         ...
 

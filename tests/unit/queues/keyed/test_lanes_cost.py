@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from quiver.model.queue import QueueSettings
 from quiver.queues.state.keyed.state import LaneState
-from quiver.queues.state.port import StoredRun
+from quiver.queues.state.port import LeaseTerms, StoredRun
 from quiver.queues.state.retry_policy import RetryPolicy
 
 NOW_MS = 10_000
@@ -40,7 +40,7 @@ def feed(state: LaneState, keys: list[bytes | None]) -> None:
 
 def take(state: LaneState, count: int, lease: int) -> int:
     deadline_ms = NOW_MS + 30_000
-    taken = state.take(2, count, lease=lease, consumer="ann", now_ms=NOW_MS, deadline_ms=deadline_ms)
+    taken = state.take(2, count, LeaseTerms(lease, "ann", deadline_ms), NOW_MS)
     state.lease_taken(lease)
     state.events.clear()
     return sum(run.end - run.start for run in taken)

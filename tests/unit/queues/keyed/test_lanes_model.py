@@ -12,7 +12,7 @@ from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Died, Event, Rewound
 from quiver.queues.state.keyed import snapshot as lanes_snapshot
 from quiver.queues.state.keyed.state import LaneState
-from quiver.queues.state.port import Dead, Run, Settlement, StoredRun
+from quiver.queues.state.port import Dead, LeaseTerms, Run, Settlement, StoredRun
 from quiver.queues.state.retry_policy import RetryPolicy
 from unit.queues.keyed.lane_model import DELIVERED, WAITING, LaneModel, Outcome
 
@@ -92,9 +92,7 @@ class Lanes(RuleBasedStateMachine):
     def take(self, level: int, count: int, consumer: str, visibility_ms: int) -> None:
         self.last_lease += 1
         deadline_ms = self.now_ms + visibility_ms
-        taken = self.state.take(
-            level, count, lease=self.last_lease, consumer=consumer, now_ms=self.now_ms, deadline_ms=deadline_ms
-        )
+        taken = self.state.take(level, count, LeaseTerms(self.last_lease, consumer, deadline_ms), self.now_ms)
         self.state.lease_taken(self.last_lease)
         self.record()
         found = [

@@ -135,12 +135,17 @@ async def test_a_damaged_header_is_passed_over_and_counted(tmp_path: Path) -> No
     await storage.close()
 
 
-def test_a_frame_whose_body_was_changed_is_not_cut() -> None:
+def test_a_frame_whose_body_was_changed_is_neither_sent_whole_nor_cut() -> None:
     frame = stored(build_frame(numbered(5), timestamp_ms=1))
+    frame.check()
+    assert frame.cut(0, 5) is frame.data
     data = bytearray(frame.data)
     data[-20] ^= 1
+    changed = StoredFrame(frame.header, bytes(data))
     with pytest.raises(InvalidFrame):
-        StoredFrame(frame.header, bytes(data)).cut(1, 2)
+        changed.check()
+    with pytest.raises(InvalidFrame):
+        changed.cut(1, 2)
 
 
 @given(

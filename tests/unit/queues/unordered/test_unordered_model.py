@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Died, Event, Rewound
-from quiver.queues.state.port import Dead, Settlement, StoredRun
+from quiver.queues.state.port import Dead, LeaseTerms, Settlement, StoredRun
 from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.queues.state.unordered import in_flight
 from quiver.queues.state.unordered.state import UnorderedState
@@ -101,11 +101,12 @@ class Machine:
             "now_ms": self.now_ms,
             "deadline_ms": self.now_ms + self.chance.randint(1, 60),
         }
+        terms = LeaseTerms(how["lease"], how["consumer"], how["deadline_ms"])
         for _ in range(self.chance.randint(1, 3)):
             ready_queue, count = self.chance.choice(self.ready_queues()), self.chance.randint(1, 15)
             taken = [
                 (offset, run.level, run.attempt, run.first_delivered_ms, run.last_error)
-                for run in self.state.take(ready_queue, count, **how)
+                for run in self.state.take(ready_queue, count, terms, self.now_ms)
                 for offset in range(run.start, run.end)
             ]
             assert taken == self.model.take(ready_queue, count, **how)

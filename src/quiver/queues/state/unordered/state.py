@@ -21,7 +21,18 @@ from quiver.queues.journal.events import (
     Rewound,
     SettledBelow,
 )
-from quiver.queues.state.port import LEASE_EXPIRED, LEVELS, Counts, Dead, Refused, Run, Settlement, StoredRun, Taken
+from quiver.queues.state.port import (
+    LEASE_EXPIRED,
+    LEVELS,
+    Counts,
+    Dead,
+    LeaseTerms,
+    Refused,
+    Run,
+    Settlement,
+    StoredRun,
+    Taken,
+)
 from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.queues.state.unordered import snapshot as unordered_snapshot
 from quiver.queues.state.unordered.in_flight import (
@@ -92,19 +103,11 @@ class UnorderedState:
         return found + [0] * (LEVELS - len(found))
 
     def take(
-        self,
-        level: int,
-        count: int,
-        *,
-        lease: int,
-        consumer: str,
-        now_ms: int,
-        deadline_ms: int,
-        delivered_ms: int | None = None,
+        self, level: int, count: int, terms: LeaseTerms, now_ms: int, delivered_ms: int | None = None
     ) -> list[Taken]:
         self._in_flight.wake(now_ms)
         delivered_ms = now_ms if delivered_ms is None else delivered_ms
-        consumer = intern(consumer)
+        lease, consumer, deadline_ms = terms.lease, intern(terms.consumer), terms.deadline_ms
         ready_queue = self._in_flight.ready_queues[self._queue_of_level[level]]
         granted: list[InFlightRun] = []
         _, _, runs = self._unwritten.setdefault(lease, (consumer, deadline_ms, []))
