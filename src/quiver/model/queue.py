@@ -1,18 +1,28 @@
-"""What queue groups can be told: on the topic as a default, on a group for itself."""
+"""The settings of queue groups, and what a receive asks for."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
+from quiver.model.errors import InvalidRequest
+from quiver.model.limits import LONGEST_WAIT_MS, MESSAGES_AT_ONCE, MIB
+from quiver.model.position import Position
+from quiver.model.priority import Priority
 from quiver.model.settings import Setting, duration, whole
 from quiver.model.times import format_duration
 
 Ordering = Literal["none", "key"]
 
 _DAY_MS = 86_400_000
+MAX_TOPICS = 1_000
+MAX_VISIBILITY_MS = 7 * 86_400_000
+_MAX_CONSUMER_LENGTH = 240
 
 
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Set on a topic as defaults, or on one group."""
+
     max_attempts: int = 4
     """Deliveries, the first one included."""
     backoff_ms: int = 1_000
@@ -44,3 +54,33 @@ QUEUE_SETTINGS: dict[str, Setting] = {
     "max_unacked": Setting("max_unacked", whole(1, 1_000_000)),
     "starvation": Setting("starvation_ms", duration(1, _DAY_MS)),
 }
+
+
+class ReceiveRequest(msgspec.Struct, frozen=True):
+    topic_ids: Sequence[int]
+    group: str
+    consumer: str
+    """Whom the group's max_unacked is counted for."""
+    max_messages: int = 10
+    max_bytes: int = 8 * MIB
+    wait_ms: int = 0
+    visibility_ms: int | None = None
+    """How long the lease lasts; None: as the group is set."""
+    ordering: Ordering | None = None
+    """Fixed at the group's first use."""
+    priority: Priority | None = None
+    """This level only."""
+    start: Position | None = None
+    """Where a group begins that has no position yet; None: earliest."""
+
+    def check(self) -> None:
+        if not 1 <= len(self.topic_ids) <= MAX_TOPICS:
+            raise InvalidRequest(problem=f"a receive names 1 to {MAX_TOPICS} topics, not {len(self.topic_ids)}")
+        if not 1 <= self.max_messages <= MESSAGES_AT_ONCE:
+            raise InvalidRequest(problem=f"max_messages {self.max_messages} is not between 1 and {MESSAGES_AT_ONCE}")
+        if not 0 <= self.wait_ms <= LONGEST_WAIT_MS:
+            raise InvalidRequest(problem=f"a wait of {self.wait_ms} ms is not between 0 and 5 minutes")
+        if self.visibility_ms is not None and not 1 <= self.visibility_ms <= MAX_VISIBILITY_MS:
+            raise InvalidRequest(problem=f"a visibility of {self.visibility_ms} ms is not between 1 ms and 7 days")
+        if not 1 <= len(self.consumer) <= _MAX_CONSUMER_LENGTH:
+            raise InvalidRequest(problem=f"a consumer's name has 1 to {_MAX_CONSUMER_LENGTH} characters")

@@ -8,8 +8,8 @@ import msgspec
 from quiver.client.size_option import size_option
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import KIB, MIB
+from quiver.model.numbers import Size
 from quiver.model.priority import PriorityLevel
-from quiver.model.sizes import Size
 from quiver.model.times import Duration, Time, parse_duration_ms
 from quiver.protocol.messages import ACKS_ALL, ACKS_LEADER, ACKS_NONE, CODECS
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from quiver.groups.service import Groups
 from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.limits import MIB
+from quiver.model.names import TopicPartition
 from quiver.model.topic import Topic
-from quiver.model.topic_partition import TopicPartition
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.receive import Received
 from quiver.queues.service import Queues

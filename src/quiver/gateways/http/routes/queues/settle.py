@@ -20,8 +20,7 @@ from quiver.model.errors import (
     SettleInOrder,
 )
 from quiver.model.limits import RECEIPTS_AT_ONCE
-from quiver.model.receipt import Receipt, parse_receipt
-from quiver.model.settlement import ACK, EXTEND, MAX_DELAY_MS, NACK, REJECT
+from quiver.model.settlement import ACK, EXTEND, MAX_DELAY_MS, NACK, REJECT, Receipt, parse_receipt
 from quiver.model.times import format_time, parse_duration_ms
 
 if TYPE_CHECKING:
