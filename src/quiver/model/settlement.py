@@ -6,10 +6,10 @@ from typing import NamedTuple
 import msgspec
 
 from quiver.model.errors import InvalidReceipt, InvalidRequest
+from quiver.model.limits import LONGEST_SETTLE_DELAY_MS
 
 ACK, NACK, REJECT, EXTEND = 0, 1, 2, 3
 
-MAX_DELAY_MS = 3650 * 86_400_000
 _END_OF_OFFSETS = 2**63
 _RECEIPT = re.compile(
     r"([A-Za-z0-9._-]{1,240}):([0-9]{1,5}):([0-9]{1,19}):([0-9]{1,9}):([0-9a-f]{1,16})-([0-9a-f]{1,16})", re.ASCII
@@ -43,7 +43,7 @@ class SettleRequest(msgspec.Struct, array_like=True, frozen=True):
         for start, end in self.runs:
             if not 0 <= start < end <= _END_OF_OFFSETS:
                 raise InvalidRequest(problem=f"{start} to {end} is not a run of offsets")
-        if self.delay_ms is not None and not 0 <= self.delay_ms <= MAX_DELAY_MS:
+        if self.delay_ms is not None and not 0 <= self.delay_ms <= LONGEST_SETTLE_DELAY_MS:
             raise InvalidRequest(problem=f"a delay of {self.delay_ms} ms is not between 0 and ten years")
 
 
