@@ -77,7 +77,7 @@ class StoredFrame:
         base = self.header.base_offset
         return [(base + int(first), base + int(last) + 1) for first, last in zip(firsts, lasts, strict=True)]
 
-    def pieces(self, offset: int, *, with_keys: bool) -> list[StoredRun]:
+    def stored_runs(self, offset: int, *, with_keys: bool) -> list[StoredRun]:
         """Its messages from an offset on, for `GroupState.feed`."""
         level = self.header.priority
         found = [(max(start, offset), end) for start, end in self.runs() if end > offset]
@@ -189,13 +189,13 @@ class FrameCache:
         if frames := self._following(partition, offset):
             return frames
         compacted = partition.committed.aborted_gone_below
-        piece = await partition.log.read(offset, max_bytes=READ_BYTES)
-        if piece is None:
+        part = await partition.log.read(offset, max_bytes=READ_BYTES)
+        if part is None:
             return ()
         try:
-            data = await piece.read()
+            data = await part.read()
         finally:
-            piece.release()
+            part.release()
         if (
             not self._compacted.setdefault(partition, compacted)
             == compacted

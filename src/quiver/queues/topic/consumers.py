@@ -1,4 +1,4 @@
-"""The consumers of a topic and group: how many messages each holds, and when it was heard of. Pure."""
+"""The consumers of a topic and group: how many messages each holds, and when it was last seen. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple

@@ -301,7 +301,7 @@ def test_a_snapshot_that_is_taken_while_leases_change_ends_where_the_group_was()
     lanes.take(1_200)
     snapshot = lanes.state.snapshot()
     lanes.state.events.clear()
-    pieces = [next(snapshot), next(snapshot)]
+    chunks = [next(snapshot), next(snapshot)]
     lanes.state.ack(1, [(0, 10), (1_100, 1_200)])
     lanes.state.nack(
         1,
@@ -317,7 +317,7 @@ def test_a_snapshot_that_is_taken_while_leases_change_ends_where_the_group_was()
     )
     lanes.take(5)
     other = Lanes()
-    other.state.restore([*pieces, *snapshot])
+    other.state.restore([*chunks, *snapshot])
     for event in lanes.state.events:
         other.state.apply(event)
     assert other.state.counts() == lanes.state.counts()

@@ -116,7 +116,7 @@ def test_a_group_that_is_forgotten_leaves_nothing() -> None:
     assert grown.bytes < 20_000
 
 
-def test_pieces_of_a_snapshot_are_small_however_much_there_is() -> None:
+def test_chunks_of_a_snapshot_are_small_however_much_there_is() -> None:
     state = LaneState(1, 0)
     feed(state, [b"hot"])
     take(state, 1, 1)
@@ -124,10 +124,10 @@ def test_pieces_of_a_snapshot_are_small_however_much_there_is() -> None:
         feed(state, [b"hot"] * FRAME)
         feed(state, [b"key %d" % number for number in range(turn * FRAME, (turn + 1) * FRAME)])
     assert take(state, 5 * FRAME, 2) == 5 * FRAME
-    pieces = list(state.snapshot())
-    assert max(map(len, pieces)) < 200_000
+    chunks = list(state.snapshot())
+    assert max(map(len, chunks)) < 200_000
     again = LaneState(1, 0)
-    again.restore(pieces)
+    again.restore(chunks)
     assert again.counts().leased == 5 * FRAME + 1
     assert again.position(0) == 1
     again.feed(0, [StoredRun(1, FRAME + 1, 2, [b"hot"] * FRAME)], FRAME + 1)

@@ -61,9 +61,9 @@ async def append(jobs: QueuePartition, frame: StoredFrame) -> None:
 def test_a_compacted_frame_has_runs() -> None:
     frame = compacted(100)
     assert frame.runs() == [(100, 103), (105, 106), (107, 109), (112, 113)]
-    pieces = frame.pieces(101, with_keys=True)
-    assert pieces[0] == StoredRun(101, 103, 2, [b"k1", b"k2"])
-    assert pieces[2] == StoredRun(107, 109, 2, [b"k7", b"k8"])
+    runs = frame.stored_runs(101, with_keys=True)
+    assert runs[0] == StoredRun(101, 103, 2, [b"k1", b"k2"])
+    assert runs[2] == StoredRun(107, 109, 2, [b"k7", b"k8"])
     cut = open_frame(frame.cut(107, 109))
     assert (list(cut.offsets()), cut.values(), cut.keys()) == ([107, 108], [b"v7", b"v8"], [b"k7", b"k8"])
 
