@@ -51,7 +51,7 @@ class StoredFrame:
         return self.header.next_offset
 
     def check(self) -> None:
-        """Comes before any of it is delivered: a frame that goes out whole is not opened."""
+        """Called before any of it is delivered: a frame that is delivered whole is not opened."""
         if not self._is_checked:
             check_body(self.data, self.header)
             self._is_checked = True

@@ -23,7 +23,7 @@ from quiver.system.randomness import Randomness
 
 _RUNS_AT_ONCE = 1_000
 _REASON_LENGTH = 1_000
-"""As much of an error text is kept: it is in the journal and in memory, per run of messages."""
+"""How many characters of an error are kept: it is in the journal and in memory, per run of messages."""
 
 
 class PreparedAcks(NamedTuple):
