@@ -12,7 +12,8 @@ from quiver.model.message import StoredMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import Topic
 from quiver.partition.pending import message_bytes
-from quiver.records.read import OpenFrame, open_frame, past_rows, split_frames
+from quiver.records.expiry import past_rows
+from quiver.records.read import OpenFrame, open_frame, split_frames
 from quiver.system.clock import Clock
 from quiver.topics.partitions import Partitions
 

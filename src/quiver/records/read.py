@@ -1,16 +1,15 @@
-"""Reading frames: as Python objects or as Arrow, without copying; and which of their messages are past their time."""
+"""Reading frames: as Python objects or as Arrow, without copying."""
 
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from quiver.model.errors import InvalidFrame
 from quiver.model.limits import Limits
-from quiver.records.arrow_arrays import number_array, number_scalar, to_numbers
+from quiver.records.arrow_arrays import number_array, to_numbers
 from quiver.records.body import check_readable, open_body
 from quiver.records.columns import (
     DELIVER_AT,
@@ -38,9 +37,6 @@ ARROW_SCHEMA = pa.schema(
 """What `OpenFrame.to_arrow` gives, whatever columns the frame has."""
 
 _DEFAULT_LIMITS = Limits()
-
-Past = npt.NDArray[np.bool_]
-"""By row, whether the time to live of a message is over."""
 
 
 class OpenFrame:
@@ -177,25 +173,3 @@ def split_frames(buffer: bytes | bytearray | memoryview) -> Iterator[tuple[int, 
             return
         yield position, header
         position = following
-
-
-def may_be_past(header: FrameHeader, now_ms: int, ttl_ms: int | None) -> bool:
-    """Whether the frame has to be looked into at all."""
-    return bool(header.columns & EXPIRES_AT.bit) or _is_past_in_general(header, now_ms, ttl_ms)
-
-
-def past_rows(frame: OpenFrame, now_ms: int, ttl_ms: int | None) -> Past | None:
-    """None: no message is past its time.
-
-    A message that came with a time to live goes by that; the others by the topic's, counted from their arrival.
-    """
-    in_general = _is_past_in_general(frame.header, now_ms, ttl_ms)
-    own = frame.column(EXPIRES_AT)
-    if own is None:
-        return np.full(len(frame), True) if in_general else None
-    past: Past = to_numbers(own.fill_null(number_scalar(now_ms if in_general else now_ms + 1))) <= now_ms
-    return past if past.any() else None
-
-
-def _is_past_in_general(header: FrameHeader, now_ms: int, ttl_ms: int | None) -> bool:
-    return ttl_ms is not None and header.append_time_ms + ttl_ms <= now_ms

@@ -2,8 +2,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.records.build import build_frame
+from quiver.records.expiry import may_be_past, past_rows
 from quiver.records.header import stamp, unpack_header
-from quiver.records.read import OpenFrame, may_be_past, open_frame, past_rows
+from quiver.records.read import OpenFrame, open_frame
 
 MOMENTS = st.integers(0, 20)
 

@@ -10,8 +10,9 @@ from quiver.model.errors import CorruptData, InvalidFrame
 from quiver.model.limits import Limits
 from quiver.protocol.messages import FetchedPart
 from quiver.records.aborted_frames import AbortedFrames
+from quiver.records.expiry import Past, may_be_past, past_rows
 from quiver.records.header import FrameHeader
-from quiver.records.read import OpenFrame, Past, may_be_past, open_frame, past_rows, split_frames
+from quiver.records.read import OpenFrame, open_frame, split_frames
 
 NO_END = 2**63 - 1
 

@@ -16,9 +16,10 @@ from quiver.model.limits import KIB, MIB
 from quiver.partition.partition import Partition
 from quiver.queues.state.port import Run, StoredRun
 from quiver.records.build import seal
-from quiver.records.columns import HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, Arrays, layout_for
+from quiver.records.columns import EXPIRES_AT, HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, Arrays, layout_for
+from quiver.records.expiry import may_be_past, past_rows
 from quiver.records.header import HEADER_BYTES, FrameHeader, stamp, unpack_header
-from quiver.records.read import OpenFrame, check_body, may_be_past, open_frame, past_rows, split_frames
+from quiver.records.read import OpenFrame, check_body, open_frame, split_frames
 
 READ_BYTES = 256 * KIB
 _ROW_BYTES = 16
@@ -32,23 +33,16 @@ _OPENED_ROW_BYTES = 8
 class StoredFrame:
     """A frame as it is stored. Whatever opens a damaged one raises InvalidFrame."""
 
-    __slots__ = ("_deltas", "_is_checked", "_opened", "_sizes", "data", "header")
+    __slots__ = ("_deltas", "_is_checked", "_opened", "_sizes", "data", "end", "header", "start")
 
     def __init__(self, header: FrameHeader, data: bytes | memoryview) -> None:
         self.header = header
+        self.start, self.end = header.base_offset, header.next_offset
         self.data = data
         self._is_checked = False
         self._opened: OpenFrame | None = None
         self._deltas: npt.NDArray[np.int32] | None = None
         self._sizes: npt.NDArray[np.int64] | None = None
-
-    @property
-    def start(self) -> int:
-        return self.header.base_offset
-
-    @property
-    def end(self) -> int:
-        return self.header.next_offset
 
     def check(self) -> None:
         """Called before any of it is delivered: a frame that is delivered whole is not opened."""
@@ -88,7 +82,8 @@ class StoredFrame:
 
     def expired(self, start: int, end: int, now_ms: int, ttl_ms: int | None) -> list[Run]:
         """Which of these messages, without a hole between them, have expired."""
-        if not may_be_past(self.header, now_ms, ttl_ms):
+        never_expire = ttl_ms is None and not self.header.columns & EXPIRES_AT.bit
+        if never_expire or not may_be_past(self.header, now_ms, ttl_ms):
             return []
         past = past_rows(self.opened(), now_ms, ttl_ms)
         if past is None:

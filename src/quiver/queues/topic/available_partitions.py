@@ -125,7 +125,7 @@ class AvailablePartitions:
             number = self.news.pop()
             state = self.state(number)
             available = _NOTHING if state is None else state.available(now_ms)
-            unread = [level for level in range(LEVELS) if self._may_have_unread(number, level, state)]
+            unread = self._unread_levels(number, state)
             if len(unread) > 1 and number not in self._floors:
                 self.unprobed[number] = None
             for level in range(LEVELS):
@@ -155,14 +155,18 @@ class AvailablePartitions:
 
     def has_more(self, pick: Pick, available: int) -> bool:
         """Whether there is more where `available` messages are left of what was read ahead."""
-        return available > 0 or self._may_have_unread(pick.partition, pick.level, self.state(pick.partition))
+        return available > 0 or pick.level in self._unread_levels(pick.partition, self.state(pick.partition))
 
-    def _may_have_unread(self, number: int, level: int, state: GroupState | None) -> bool:
+    def _unread_levels(self, number: int, state: GroupState | None) -> list[int]:
+        """The levels that may have messages which were not read ahead."""
         partition = self._partitions[number]
-        position = partition.log.start_offset if state is None else state.position(level)
-        if number in self._floors:
-            position = max(position, self._floors[number][level])
-        return min(partition.committed.newest[level], partition.committed.last_stable) > position
+        newest, stable = partition.committed.newest, partition.committed.last_stable
+        floors = self._floors.get(number, _NOTHING)
+        if state is None:
+            positions = [partition.log.start_offset] * LEVELS
+        else:
+            positions = [state.position(level) for level in range(LEVELS)]
+        return [level for level in range(LEVELS) if min(newest[level], stable) > max(positions[level], floors[level])]
 
     def _lowest_position(self, number: int) -> int:
         start, state = self._partitions[number].log.start_offset, self.state(number)
