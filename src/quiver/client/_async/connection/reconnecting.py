@@ -2,10 +2,11 @@
 
 import socket
 from collections.abc import Callable
+from typing import TypeVar
 
 from quiver.client._async.connection.connection import AsyncConnection, Reply
 from quiver.client._async.connection.environment import REAL_ENVIRONMENT, AsyncEnvironment
-from quiver.client._backend_async import Lock, acquire, sleep
+from quiver.client._backend_async import Gate, Lock, acquire, sleep
 from quiver.client.backoff import retry_backoff
 from quiver.client.connection.address import Address, Bootstrap
 from quiver.client.connection.fork import watch_forks
@@ -27,6 +28,7 @@ from quiver.system.backoff import Backoff
 Target = Bootstrap | Callable[[], socket.socket]
 """Addresses to dial, or what gives a connected socket (the embedded broker)."""
 
+_T = TypeVar("_T")
 _CONNECT_SECONDS = 10.0
 
 
@@ -78,6 +80,11 @@ class AsyncReconnectingConnection:
             return connection
         finally:
             self._connecting.release()
+
+    async def wait(self, gate: Gate[_T], timeout: float | None) -> _T:
+        """Waits for a gate that an answer opens, see `AsyncConnection.wait`."""
+        connection = self._connection
+        return await (gate.wait(timeout) if connection is None else connection.wait(gate, timeout))
 
     def new_backoff(self) -> Backoff:
         """For one thing that is tried again."""

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
-from quiver.client._async.produce.send_future import AsyncBulkSendFuture, AsyncSendFuture
+from quiver.client._async.produce.send_future import AsyncBulkSendFuture, AsyncSendFuture, result_of, wait_until
 from quiver.client._async.produce.sender import AsyncSender
 from quiver.client._async.produce.topic_cache import AsyncTopicCache
 from quiver.client.connection.fork import watch_forks
@@ -21,6 +21,7 @@ from quiver.client.produce.open_chunks import OpenChunks
 from quiver.client.produce.options import ProducerConfig, SendOptions
 from quiver.client.produce.outgoing import check_options, deliver_at_ms, outgoing, route_of
 from quiver.client.produce.payload import message_bytes
+from quiver.client.produce.published import Published
 from quiver.client.produce.route import Route
 from quiver.client.produce.rows import Rows
 from quiver.model.errors import BufferFull, Closed, MessageTooLarge, PartitionNotFound, QuiverError, RequestTimeout
@@ -191,16 +192,31 @@ class AsyncProducer:
 
     # gathering
 
-    async def send_within(self, seconds: float, value: Any, key: Any, options: SendOptions) -> AsyncSendFuture:
-        """As `send`, for whoever waits no longer than that, whatever has to be found out first."""
-        return await self._send_any(value, key, options, self._broker.clock.monotonic() + seconds)
-
-    def wake(self) -> None:
-        """Makes sure that what was taken is sent, whether or not its future is waited for."""
-        self._sender.wake()
+    async def publish(
+        self, value: Any, key: Any, options: SendOptions, seconds: float | None, verdict_seconds: float
+    ) -> Published:
+        """Sends one message at once, and waits for its outcome: for `seconds`, whatever has to be found out first,
+        or else for `verdict_seconds` after it was sent. RequestTimeout."""
+        clock = self._broker.clock
+        deadline = None if seconds is None else clock.monotonic() + seconds
+        future = await self._send_any(value, key, options, deadline, is_waited_for=True)
+        if deadline is None:
+            deadline = clock.monotonic() + verdict_seconds
+        try:
+            await wait_until(lambda: future.done, future.outcome, deadline - clock.monotonic(), self._broker)
+        except RequestTimeout:
+            self._sender.wake()  # it is sent all the same
+            raise RequestTimeout(seconds=verdict_seconds if seconds is None else seconds) from None
+        return result_of(future.outcome, future.row)
 
     async def _send_any(
-        self, value: Any, key: Any, options: SendOptions, deadline: float | None = None
+        self,
+        value: Any,
+        key: Any,
+        options: SendOptions,
+        deadline: float | None = None,
+        *,
+        is_waited_for: bool = False,
     ) -> AsyncSendFuture:
         message, route = outgoing(value, key, options, self._broker.clock.now_ms())
         topic = await self._begin(route, deadline)
@@ -211,7 +227,7 @@ class AsyncProducer:
         added = self._chunks.add(message, route, size, topic.max_message_bytes)
         sender = self._sender
         if self._config.linger_seconds == 0:
-            await sender.pump(self._left(deadline))
+            await sender.pump(self._left(deadline), is_waited_for=is_waited_for)
             if sender.has_work:  # the broker asked for a pause, or a window is full
                 sender.wake()
         elif added.is_full or (added.is_first and sender.needs_waking):

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
 from quiver.client._backend_async import Waiter, monotonic
 from quiver.client.connection.fork import current_pid
 from quiver.client.produce.batches.send_outcome import SendOutcome, fresh
@@ -30,11 +31,7 @@ class AsyncSendFuture(msgspec.Struct, gc=False, eq=False):
         RequestTimeout after `timeout`: the message stays on its way.
         """
         await wait_until(lambda: self.done, self.outcome, timeout)
-        result = self.outcome.result_of(self.row)
-        if isinstance(result, QuiverError):
-            raise fresh(result)
-        assert result is not None
-        return result
+        return result_of(self.outcome, self.row)
 
     def add_done_callback(self, callback: Callable[["AsyncSendFuture"], Any]) -> None:
         """Calls `callback(future)` once the outcome is known; it must be quick, `result` then returns at once."""
@@ -69,7 +66,22 @@ class AsyncBulkSendFuture:
         self.outcome.when_known(lambda: self.done, lambda: callback(self))
 
 
-async def wait_until(is_known: Callable[[], bool], outcome: SendOutcome, timeout: Duration | None) -> None:
+def result_of(outcome: SendOutcome, row: int) -> Published:
+    """Where a message is, once that is known; raises why it is nowhere."""
+    result = outcome.result_of(row)
+    if isinstance(result, QuiverError):
+        raise fresh(result)
+    assert result is not None
+    return result
+
+
+async def wait_until(
+    is_known: Callable[[], bool],
+    outcome: SendOutcome,
+    timeout: Duration | None,
+    broker: AsyncReconnectingConnection | None = None,
+) -> None:
+    """Waits until what is asked for is known, and receives answers of the broker meanwhile; RequestTimeout."""
     seconds = wait_seconds(timeout)
     deadline = None if seconds is None else monotonic() + seconds
     while not is_known():
@@ -80,6 +92,7 @@ async def wait_until(is_known: Callable[[], bool], outcome: SendOutcome, timeout
         if is_known():
             return
         try:
-            await waiter.wait(None if deadline is None else deadline - monotonic())
+            left = None if deadline is None else deadline - monotonic()
+            await (waiter.wait(left) if broker is None else broker.wait(waiter, left))
         except TimeoutError:
             raise RequestTimeout(seconds=seconds) from None

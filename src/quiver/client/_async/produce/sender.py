@@ -94,10 +94,10 @@ class AsyncSender:
     def has_work(self) -> bool:
         return bool(self._chunks.ready) or self._in_flight.has_work
 
-    async def pump(self, timeout: float | None = None) -> None:
+    async def pump(self, timeout: float | None = None, *, is_waited_for: bool = False) -> None:
         """Sends everything that may go now. Failures end up in futures and retries, not with the caller.
 
-        After `timeout` seconds it is left to the background task.
+        After `timeout` seconds it is left to the background task. `is_waited_for`: see `AsyncConnection.send`.
         """
         now = self._broker.clock.monotonic()
         deadline = math.inf if timeout is None else now + timeout
@@ -108,11 +108,11 @@ class AsyncSender:
             self.wake()
             return
         try:
-            await self._pump(deadline)
+            await self._pump(deadline, is_waited_for)
         finally:
             self._pumping.release()
 
-    async def _pump(self, deadline: float) -> None:
+    async def _pump(self, deadline: float, is_waited_for: bool) -> None:
         chunks = self._chunks
         while self.closed_by is None:
             if chunks.has_open and (chunks.is_urgent or self.is_clear):
@@ -134,7 +134,7 @@ class AsyncSender:
             batches = self._in_flight.take(now, self._identity)
             if not batches:
                 return
-            await self._send(batches, topic, deadline)
+            await self._send(batches, topic, deadline, is_waited_for)
 
     async def wait_for(self, is_reached: Callable[[], bool], timeout: float | None) -> None:
         """Waits until progress has made a condition true; TimeoutError when it does not in time."""
@@ -290,7 +290,9 @@ class AsyncSender:
 
     # sending
 
-    async def _send(self, batches: list[InFlightBatch], topic: TopicInfo, deadline: float) -> None:
+    async def _send(
+        self, batches: list[InFlightBatch], topic: TopicInfo, deadline: float, is_waited_for: bool
+    ) -> None:
         config = self._config
         try:
             connection = await self._broker.connection(self._left(deadline))
@@ -310,7 +312,7 @@ class AsyncSender:
             count = topic.partitions if batch.hashed and not batch.is_uncertain else 0
             request = Produce(topic.id, batch.partition, count, config.acks)
             outbound.append(Outbound(request, frame, partial(self._answered, queue, batch) if is_answered else None))
-        await connection.send(outbound)
+        await connection.send(outbound, is_waited_for=is_waited_for)
         if not is_answered:
             lost = ConnectionLost(address=self._broker.address, problem="it broke while messages were sent")
             answer = Produced(_UNKNOWN_OFFSET, 0) if connection.is_open else lost

@@ -27,6 +27,7 @@ _Asked = list[tuple[PartitionSource, Cursor]]
 _Arrived = tuple[_Asked, Response | QuiverError, memoryview, float]
 FetchedFrame = tuple[PartitionSource, StoredFrame]
 
+_LARGE_BYTES = 32 * 1024
 _MOST_REQUESTS = 4
 """In flight or unread: what bounds the memory that is used for fetching ahead."""
 
@@ -60,6 +61,8 @@ class AsyncFetcher:
         self._news = Signal()
         self._connection: AsyncConnection | None = None
         self._unread_count = 0
+        self._was_large = False
+        """The last answer was worth being received while the one before is processed."""
         self._last_answer_at = 0.0
         self._backoff = broker.new_backoff()
         self._deadline: float | None = None
@@ -87,13 +90,14 @@ class AsyncFetcher:
             raise error
         await self._begin()
         if not self._arrived:
-            await self._news.wait(self._within(self._answer_seconds))
+            await self._broker.wait(self._news, self._within(self._answer_seconds))
             self._check_answers()
         self._news.clear()
         if not self._arrived:
             return []
         asked, answer, payload, arrived_at = self._arrived.popleft()
         self._unread_count -= 1
+        self._was_large = len(payload) > _LARGE_BYTES
         self._last_answer_at = self._broker.clock.monotonic()
         for source, cursor in asked:
             if source.cursor is cursor:
@@ -117,7 +121,8 @@ class AsyncFetcher:
     def _check_answers(self) -> None:
         """Gives up a connection that should have answered by now."""
         waited = self._broker.clock.monotonic() - self._last_answer_at
-        if self._connection is not None and self._unread_count and waited > self._answer_seconds:
+        is_due = self._unread_count > 0 and not self._arrived
+        if self._connection is not None and is_due and waited > self._answer_seconds:
             problem = f"no answer for {waited:.0f} s"
             self._connection.fail(ConnectionLost(address=self._connection.address, problem=problem))
 
@@ -151,7 +156,7 @@ class AsyncFetcher:
         except QuiverError as error:
             on_answer(error, memoryview(b""))
             return
-        await self._connection.send([Outbound(request, None, on_answer)])
+        await self._connection.send([Outbound(request, None, on_answer)], is_waited_for=not self._was_large)
 
     async def _take(
         self, asked: _Asked, answer: Response | QuiverError, payload: memoryview, arrived_at: float

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection
-from quiver.client._sync.produce.send_future import BulkSendFuture, SendFuture
+from quiver.client._sync.produce.send_future import BulkSendFuture, SendFuture, result_of, wait_until
 from quiver.client._sync.produce.sender import Sender
 from quiver.client._sync.produce.topic_cache import TopicCache
 from quiver.client.connection.fork import watch_forks
@@ -22,6 +22,7 @@ from quiver.client.produce.open_chunks import OpenChunks
 from quiver.client.produce.options import ProducerConfig, SendOptions
 from quiver.client.produce.outgoing import check_options, deliver_at_ms, outgoing, route_of
 from quiver.client.produce.payload import message_bytes
+from quiver.client.produce.published import Published
 from quiver.client.produce.route import Route
 from quiver.client.produce.rows import Rows
 from quiver.model.errors import BufferFull, Closed, MessageTooLarge, PartitionNotFound, QuiverError, RequestTimeout
@@ -188,15 +189,32 @@ class Producer:
 
     # gathering
 
-    def send_within(self, seconds: float, value: Any, key: Any, options: SendOptions) -> SendFuture:
-        """As `send`, for whoever waits no longer than that, whatever has to be found out first."""
-        return self._send_any(value, key, options, self._broker.clock.monotonic() + seconds)
+    def publish(
+        self, value: Any, key: Any, options: SendOptions, seconds: float | None, verdict_seconds: float
+    ) -> Published:
+        """Sends one message at once, and waits for its outcome: for `seconds`, whatever has to be found out first,
+        or else for `verdict_seconds` after it was sent. RequestTimeout."""
+        clock = self._broker.clock
+        deadline = None if seconds is None else clock.monotonic() + seconds
+        future = self._send_any(value, key, options, deadline, is_waited_for=True)
+        if deadline is None:
+            deadline = clock.monotonic() + verdict_seconds
+        try:
+            wait_until(lambda: future.done, future.outcome, deadline - clock.monotonic(), self._broker)
+        except RequestTimeout:
+            self._sender.wake()  # it is sent all the same
+            raise RequestTimeout(seconds=verdict_seconds if seconds is None else seconds) from None
+        return result_of(future.outcome, future.row)
 
-    def wake(self) -> None:
-        """Makes sure that what was taken is sent, whether or not its future is waited for."""
-        self._sender.wake()
-
-    def _send_any(self, value: Any, key: Any, options: SendOptions, deadline: float | None = None) -> SendFuture:
+    def _send_any(
+        self,
+        value: Any,
+        key: Any,
+        options: SendOptions,
+        deadline: float | None = None,
+        *,
+        is_waited_for: bool = False,
+    ) -> SendFuture:
         message, route = outgoing(value, key, options, self._broker.clock.now_ms())
         topic = self._begin(route, deadline)
         size = message_bytes(message.value, message.key, message.headers, message.id)
@@ -206,7 +224,7 @@ class Producer:
         added = self._chunks.add(message, route, size, topic.max_message_bytes)
         sender = self._sender
         if self._config.linger_seconds == 0:
-            sender.pump(self._left(deadline))
+            sender.pump(self._left(deadline), is_waited_for=is_waited_for)
             if sender.has_work:  # the broker asked for a pause, or a window is full
                 sender.wake()
         elif added.is_full or (added.is_first and sender.needs_waking):

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from quiver.client._backend_sync import Waiter, monotonic
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
 from quiver.client.connection.fork import current_pid
 from quiver.client.produce.batches.send_outcome import SendOutcome, fresh
 from quiver.client.produce.published import Published, Span
@@ -31,11 +32,7 @@ class SendFuture(msgspec.Struct, gc=False, eq=False):
         RequestTimeout after `timeout`: the message stays on its way.
         """
         wait_until(lambda: self.done, self.outcome, timeout)
-        result = self.outcome.result_of(self.row)
-        if isinstance(result, QuiverError):
-            raise fresh(result)
-        assert result is not None
-        return result
+        return result_of(self.outcome, self.row)
 
     def add_done_callback(self, callback: Callable[["SendFuture"], Any]) -> None:
         """Calls `callback(future)` once the outcome is known; it must be quick, `result` then returns at once."""
@@ -70,7 +67,22 @@ class BulkSendFuture:
         self.outcome.when_known(lambda: self.done, lambda: callback(self))
 
 
-def wait_until(is_known: Callable[[], bool], outcome: SendOutcome, timeout: Duration | None) -> None:
+def result_of(outcome: SendOutcome, row: int) -> Published:
+    """Where a message is, once that is known; raises why it is nowhere."""
+    result = outcome.result_of(row)
+    if isinstance(result, QuiverError):
+        raise fresh(result)
+    assert result is not None
+    return result
+
+
+def wait_until(
+    is_known: Callable[[], bool],
+    outcome: SendOutcome,
+    timeout: Duration | None,
+    broker: ReconnectingConnection | None = None,
+) -> None:
+    """Waits until what is asked for is known, and receives answers of the broker meanwhile; RequestTimeout."""
     seconds = wait_seconds(timeout)
     deadline = None if seconds is None else monotonic() + seconds
     while not is_known():
@@ -81,6 +93,7 @@ def wait_until(is_known: Callable[[], bool], outcome: SendOutcome, timeout: Dura
         if is_known():
             return
         try:
-            waiter.wait(None if deadline is None else deadline - monotonic())
+            left = None if deadline is None else deadline - monotonic()
+            (waiter.wait(left) if broker is None else broker.wait(waiter, left))
         except TimeoutError:
             raise RequestTimeout(seconds=seconds) from None

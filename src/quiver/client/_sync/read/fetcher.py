@@ -28,6 +28,7 @@ _Asked = list[tuple[PartitionSource, Cursor]]
 _Arrived = tuple[_Asked, Response | QuiverError, memoryview, float]
 FetchedFrame = tuple[PartitionSource, StoredFrame]
 
+_LARGE_BYTES = 32 * 1024
 _MOST_REQUESTS = 4
 """In flight or unread: what bounds the memory that is used for fetching ahead."""
 
@@ -61,6 +62,8 @@ class Fetcher:
         self._news = Signal()
         self._connection: Connection | None = None
         self._unread_count = 0
+        self._was_large = False
+        """The last answer was worth being received while the one before is processed."""
         self._last_answer_at = 0.0
         self._backoff = broker.new_backoff()
         self._deadline: float | None = None
@@ -88,13 +91,14 @@ class Fetcher:
             raise error
         self._begin()
         if not self._arrived:
-            self._news.wait(self._within(self._answer_seconds))
+            self._broker.wait(self._news, self._within(self._answer_seconds))
             self._check_answers()
         self._news.clear()
         if not self._arrived:
             return []
         asked, answer, payload, arrived_at = self._arrived.popleft()
         self._unread_count -= 1
+        self._was_large = len(payload) > _LARGE_BYTES
         self._last_answer_at = self._broker.clock.monotonic()
         for source, cursor in asked:
             if source.cursor is cursor:
@@ -118,7 +122,8 @@ class Fetcher:
     def _check_answers(self) -> None:
         """Gives up a connection that should have answered by now."""
         waited = self._broker.clock.monotonic() - self._last_answer_at
-        if self._connection is not None and self._unread_count and waited > self._answer_seconds:
+        is_due = self._unread_count > 0 and not self._arrived
+        if self._connection is not None and is_due and waited > self._answer_seconds:
             problem = f"no answer for {waited:.0f} s"
             self._connection.fail(ConnectionLost(address=self._connection.address, problem=problem))
 
@@ -152,7 +157,7 @@ class Fetcher:
         except QuiverError as error:
             on_answer(error, memoryview(b""))
             return
-        self._connection.send([Outbound(request, None, on_answer)])
+        self._connection.send([Outbound(request, None, on_answer)], is_waited_for=not self._was_large)
 
     def _take(
         self, asked: _Asked, answer: Response | QuiverError, payload: memoryview, arrived_at: float
