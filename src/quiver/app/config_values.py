@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from quiver.model.sizes import parse_size_bytes
+from quiver.model.numbers import parse_size_bytes
 
 Parse = Callable[[Any], Any]
 

@@ -14,10 +14,10 @@ from quiver.groups.service import Groups
 from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.messages.publish import Publish, Published
-from quiver.model.epochs import sole_leader_epoch
 from quiver.model.errors import QuiverError, ShuttingDown
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
+from quiver.model.names import sole_leader_epoch
 from quiver.model.numbers import HIGHEST
 from quiver.model.position import Position
 from quiver.model.topic import Topic

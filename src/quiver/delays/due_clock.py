@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Protocol
 
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.structures.deadlines import Deadlines
 from quiver.system.clock import Clock
 from quiver.telemetry.supervised_task import SupervisedTask

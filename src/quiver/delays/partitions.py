@@ -13,8 +13,8 @@ from quiver.delays.partition.partition_delays import (
     schedule_settings,
 )
 from quiver.model.errors import QuiverError, ShuttingDown
+from quiver.model.names import TopicPartition
 from quiver.model.topic import Topic
-from quiver.model.topic_partition import TopicPartition
 from quiver.partition.lazy_registry import LazyRegistry
 from quiver.storage.port import Storage
 from quiver.system.pace import bounded_gather, paced

@@ -11,12 +11,12 @@ from quiver.delays.partition.due_moves import Lateness
 from quiver.delays.partition.partition_delays import DelayContext, PartitionDelays
 from quiver.delays.partition.read_ahead import MemoryShare
 from quiver.delays.partitions import DelayPartitions
-from quiver.model.delayed import DelayedMessage
 from quiver.model.errors import DelayedNotFound, InvalidRequest, PartitionNotFound
 from quiver.model.message import NewMessage
+from quiver.model.names import TopicPartition
 from quiver.model.priority import Priority
+from quiver.model.schedule import DelayedMessage
 from quiver.model.topic import Topic
-from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Appended, Frame, Partition
 from quiver.records.header import FrameHeader
 from quiver.storage.port import Storage

@@ -5,16 +5,16 @@ from typing import Any
 
 import msgspec
 
+from quiver.model.limits import DAY_MS
 from quiver.model.queue import QUEUE_SETTINGS, QueueSettings
 from quiver.model.settings import Setting, duration, parse_settings
 from quiver.model.times import format_duration
 
-_DAY_MS = 86_400_000
-_SETTINGS = {"offsets_retention": Setting("offsets_retention_ms", duration(0, 3650 * _DAY_MS)), **QUEUE_SETTINGS}
+_SETTINGS = {"offsets_retention": Setting("offsets_retention_ms", duration(0, 3650 * DAY_MS)), **QUEUE_SETTINGS}
 
 
 class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
-    offsets_retention_ms: int = 7 * _DAY_MS
+    offsets_retention_ms: int = 7 * DAY_MS
     """The offsets of a group without members are kept this long."""
     queue: dict[str, int] = {}
     """Fields of QueueSettings that the group has for itself; the others are the topic's."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from quiver.messages.stored_slice import StoredSlice, read_slice
 from quiver.model.errors import CorruptData, InvalidFrame, PartitionNotFound
-from quiver.model.limits import MIB
+from quiver.model.limits import MIB, PAGE_BYTES
 from quiver.model.message import StoredMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import Topic
@@ -18,7 +18,6 @@ from quiver.system.clock import Clock
 from quiver.topics.partitions import Partitions
 
 _READ_BYTES = MIB
-PAGE_BYTES = 16 * MIB
 
 
 def message_size(message: StoredMessage) -> int:

@@ -5,7 +5,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from quiver.messages.browse import PAGE_BYTES, MessagePage, message_size
+from quiver.messages.browse import MessagePage, message_size
+from quiver.model.limits import PAGE_BYTES
 from quiver.model.message import StoredMessage
 
 _LEAST_READ = 10

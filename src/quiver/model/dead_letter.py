@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from quiver.model.errors import InvalidRequest
+from quiver.model.limits import NAME_LENGTH
 from quiver.model.numbers import shown, whole_number
 from quiver.model.priority import Priority
 
@@ -28,7 +29,6 @@ _HEADER_FIELDS = (
 )
 HEADER_NAMES = frozenset(HEADER_PREFIX + field for field in _HEADER_FIELDS)
 """The headers that say how a dead letter died; all others are the message's own."""
-_LONGEST_NAME = 240
 _HASH_DIGITS = 8
 
 
@@ -43,9 +43,9 @@ def dead_letter_topic(topic: str) -> str:
     """
     if is_dead_letter_topic(topic):
         return topic
-    if len(topic) + len(SUFFIX) <= _LONGEST_NAME:
+    if len(topic) + len(SUFFIX) <= NAME_LENGTH:
         return topic + SUFFIX
-    kept = topic[: _LONGEST_NAME - len(SUFFIX) - _HASH_DIGITS - 1]
+    kept = topic[: NAME_LENGTH - len(SUFFIX) - _HASH_DIGITS - 1]
     return f"{kept}-{zlib.crc32(topic.encode()):0{_HASH_DIGITS}x}{SUFFIX}"
 
 

@@ -3,9 +3,8 @@
 import msgspec
 
 from quiver.model.errors import InvalidRequest
+from quiver.model.limits import MESSAGE_ID_BYTES
 from quiver.model.priority import Priority
-
-MAX_ID_BYTES = 1024
 
 
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +36,7 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_message_id(id: bytes) -> None:
     """What users may call a message by."""
-    if not 0 < len(id) <= MAX_ID_BYTES:
+    if not 0 < len(id) <= MESSAGE_ID_BYTES:
         raise InvalidRequest(
-            problem=f"a message id has 1 to {MAX_ID_BYTES} bytes, not {len(id)}; leave it out for none"
+            problem=f"a message id has 1 to {MESSAGE_ID_BYTES} bytes, not {len(id)}; leave it out for none"
         )

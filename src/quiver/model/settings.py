@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
 
 from quiver.model.errors import InvalidRequest, InvalidSetting
-from quiver.model.numbers import shown, whole_number
-from quiver.model.sizes import parse_size_bytes
+from quiver.model.numbers import parse_size_bytes, shown, whole_number
 from quiver.model.times import parse_duration_ms
 
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from quiver.model.limits import KIB, MIB
+from quiver.model.limits import DAY_MS, KIB, MIB
 from quiver.model.names import TopicId
 from quiver.model.queue import QUEUE_SETTINGS, QueueSettings
 from quiver.model.settings import Setting, duration, one_of, optional_duration, parse_settings, size, whole
@@ -14,19 +14,17 @@ from quiver.model.times import format_duration
 Durability = Literal["fsync", "interval", "memory"]
 Cleanup = Literal["delete", "compact", "compact,delete"]
 
-_DAY_MS = 86_400_000
-
 
 class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a topic; durations in milliseconds, None means no limit (or: the broker's default)."""
 
     partitions: int = 3
-    retention_ms: int | None = 7 * _DAY_MS
+    retention_ms: int | None = 7 * DAY_MS
     retention_bytes: int | None = None
     segment_bytes: int = 64 * MIB
     durability: Durability = "fsync"
     cleanup: Cleanup = "delete"
-    tombstone_retention_ms: int = _DAY_MS
+    tombstone_retention_ms: int = DAY_MS
     dedup_window_ms: int = 600_000
     """How long message ids are remembered; 0: they are not looked at."""
     max_message_bytes: int | None = None
@@ -42,7 +40,7 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def roll_after_ms(self) -> int:
         """An active segment this old is closed, so that retention works on small topics too."""
-        return _DAY_MS if self.retention_ms is None else max(1, min(_DAY_MS, self.retention_ms // 4))
+        return DAY_MS if self.retention_ms is None else max(1, min(DAY_MS, self.retention_ms // 4))
 
     def settings(self) -> dict[str, Any]:
         """The settings by the names and in the form users write them."""
@@ -111,8 +109,8 @@ _SETTINGS: dict[str, Setting] = {
     "segment_bytes": Setting("segment_bytes", size(64 * KIB, 1024 * MIB)),
     "durability": Setting("durability", one_of(Durability)),
     "cleanup": Setting("cleanup", one_of(Cleanup)),
-    "tombstone_retention": Setting("tombstone_retention_ms", duration(0, 3650 * _DAY_MS)),
-    "dedup_window": Setting("dedup_window_ms", duration(0, 7 * _DAY_MS)),
+    "tombstone_retention": Setting("tombstone_retention_ms", duration(0, 3650 * DAY_MS)),
+    "dedup_window": Setting("dedup_window_ms", duration(0, 7 * DAY_MS)),
     "max_message_bytes": Setting("max_message_bytes", size(1, 64 * MIB, optional=True)),
     "ttl": Setting("ttl_ms", optional_duration),
     "priority_weights": Setting("priority_weights", _weights),

@@ -8,8 +8,6 @@ change of the wire format never changes the format on disk.
 import msgspec
 
 DEFAULT_TIMEOUT_MS = 60_000
-MOST_PRODUCERS = 10_000
-"""So many at most are committed or aborted as one."""
 
 
 class ProducerKey(msgspec.Struct, array_like=True, frozen=True):

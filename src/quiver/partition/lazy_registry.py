@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from quiver.model.errors import PartitionNotFound, QuiverError, ShuttingDown, TopicNotFound
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.system.pace import AT_ONCE, bounded_gather
 
 logger = logging.getLogger(__name__)

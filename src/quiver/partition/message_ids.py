@@ -13,13 +13,12 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from quiver.model.limits import MESSAGE_IDS_REMEMBERED
 from quiver.partition.id_keys import Key, Keys
 from quiver.records.header import COLUMN_ID, FrameHeader
 from quiver.structures.digest_map import DigestMap, Digests, WantedDigests
 from quiver.structures.interval_set import IntervalSet
 
-IDS_REMEMBERED = 1_000_000
-"""In each partition at the least, within the window; then the oldest go, some 100,000 at a time."""
 _SEALED_IDS = 1 << 17
 _WINDOW_STEPS = 1024
 """Ids are forgotten by this part of the window together."""
@@ -256,7 +255,7 @@ class MessageIds:
         if self._sealed and len(self._sealed[-1][0]) + len(sealed) <= _SEALED_IDS:
             sealed = self._sealed.pop()[0].joined(sealed)
         self._sealed.append((sealed, self._end))
-        while len(self) - len(self._sealed[0][0]) >= IDS_REMEMBERED:
+        while len(self) - len(self._sealed[0][0]) >= MESSAGE_IDS_REMEMBERED:
             self._sealed.popleft()
 
     # forgetting

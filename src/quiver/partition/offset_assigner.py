@@ -4,9 +4,9 @@ import logging
 
 import numpy as np
 
-from quiver.model.epochs import LeaderEpoch
 from quiver.model.errors import MessageIdUndecided, OutOfSequence, QuiverError, TransactionConflict
 from quiver.model.limits import SEQUENCE_LIMIT, Limits
+from quiver.model.names import LeaderEpoch
 from quiver.partition.id_keys import Keys, id_keys
 from quiver.partition.message_ids import Screening, first_entries
 from quiver.partition.pending import (

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from typing import NamedTuple
 
-from quiver.model.epochs import LeaderEpoch
 from quiver.model.errors import (
     MessageTooLarge,
     Overloaded,
@@ -13,6 +12,7 @@ from quiver.model.errors import (
 )
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.message import NewMessage
+from quiver.model.names import LeaderEpoch
 from quiver.model.times import format_time
 from quiver.model.topic import TopicConfig
 from quiver.partition.committed_view import CommittedView

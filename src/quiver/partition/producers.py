@@ -9,11 +9,9 @@ from typing import NamedTuple
 import msgspec
 
 from quiver.model.errors import OutOfSequence, ProducerFenced, UnknownProducer
-from quiver.model.limits import FRAMES_REMEMBERED, SEQUENCE_LIMIT
+from quiver.model.limits import FRAMES_REMEMBERED, PRODUCER_REMEMBERED_MS, PRODUCERS_REMEMBERED, SEQUENCE_LIMIT
 from quiver.records.header import COLUMN_ID, NO_PRODUCER, FrameHeader
 
-EXPIRY_MS = 24 * 3_600_000
-PRODUCERS_REMEMBERED = 10_000
 FIRST_RELAY_ID = 1 << 62
 """Producer ids from here on belong to the broker's own moves between logs. They are never forgotten, and a frame of
 theirs is a repeat exactly if its sequence was passed before: a target that lost its memory takes what comes next."""
@@ -143,7 +141,7 @@ class ProducerTable:
     def expire(self, now_ms: int) -> None:
         """Forgets producers that have been silent for a day."""
         for producer_id, state in list(self._producers.items()):
-            if state.last_append_ms + EXPIRY_MS < now_ms:
+            if state.last_append_ms + PRODUCER_REMEMBERED_MS < now_ms:
                 del self._producers[producer_id]
 
     def encode(self) -> bytes:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 
 AssignorName = Literal["sticky", "range", "roundrobin"]
 

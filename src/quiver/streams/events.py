@@ -2,7 +2,7 @@
 
 import msgspec
 
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.streams.membership import Membership
 
 

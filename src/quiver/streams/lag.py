@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from quiver.groups.service import Groups
 from quiver.model.errors import QuiverError
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.partition.partition import Partition
 from quiver.queues.depth import PartitionDepth
 from quiver.queues.service import Queues

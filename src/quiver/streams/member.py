@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from quiver.model.errors import InvalidRequest
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.structures.name_pattern import check_pattern
 
 MemberState = Literal["none", "pending_revoke", "pending_assign", "complete"]

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from typing import NamedTuple
 
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.streams.member import MemberState
 
 

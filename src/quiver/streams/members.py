@@ -9,9 +9,8 @@ import logging
 import msgspec
 
 from quiver.groups.service import Groups
-from quiver.model.names import check_name
+from quiver.model.names import TopicPartition, check_name
 from quiver.model.topic import Topic
-from quiver.model.topic_partition import TopicPartition
 from quiver.streams.assignors import AssignorName
 from quiver.streams.events import Event, MembershipChanged
 from quiver.streams.journal import StreamJournal

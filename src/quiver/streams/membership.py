@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from quiver.model.errors import GenerationMismatch, GroupProtocolMismatch, MemberFenced, MemberNotFound
+from quiver.model.names import TopicPartition
 from quiver.model.topic import TopicSize
-from quiver.model.topic_partition import TopicPartition
 from quiver.streams.assignors import ASSIGNORS, AssignorName
 from quiver.streams.member import REVOCATION_MS, Member, Subscription
 from quiver.structures.name_pattern import matching

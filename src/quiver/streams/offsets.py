@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from quiver.groups.service import Groups
 from quiver.model.errors import GroupNotEmpty
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.streams.events import Committed, OffsetsCommitted, OffsetsForgotten
 from quiver.streams.journal import StreamJournal
 from quiver.streams.members import Members

@@ -8,7 +8,7 @@ A commit takes effect when its record is applied, for both in one step. After a 
 seen the last commit follows it when it is opened.
 """
 
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.service import Queues
 from quiver.streams.events import Event, OffsetsCommitted

@@ -5,9 +5,9 @@ from typing import NamedTuple
 from quiver.groups.service import Groups
 from quiver.messages.position_offset import position_offset
 from quiver.model.errors import GroupNotEmpty
+from quiver.model.names import TopicPartition
 from quiver.model.position import Position
 from quiver.model.topic import Topic
-from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Partition
 from quiver.queues.service import Queues
 from quiver.streams.service import Streams

@@ -7,9 +7,9 @@ from quiver.groups.service import Groups
 from quiver.groups.table import Group
 from quiver.messages.position_offset import position_offset
 from quiver.model.errors import GroupNotEmpty, InvalidRequest, PartitionNotFound, QuiverError
+from quiver.model.names import TopicPartition
 from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
-from quiver.model.topic_partition import TopicPartition
 from quiver.queues.service import Queues
 from quiver.storage.port import Storage
 from quiver.streams.assignors import AssignorName

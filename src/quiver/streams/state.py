@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.streams.events import Committed, Event, MembershipChanged, OffsetsCommitted, OffsetsForgotten
 from quiver.streams.membership import Membership
 

@@ -4,10 +4,9 @@ import logging
 from collections import deque
 from itertools import islice
 
-from quiver.model.epochs import LeaderEpoch, StartEpoch, sole_leader_epoch
 from quiver.model.errors import PartitionNotFound, TopicNotFound
 from quiver.model.limits import Limits
-from quiver.model.names import TopicId
+from quiver.model.names import LeaderEpoch, StartEpoch, TopicId, sole_leader_epoch
 from quiver.model.topic import Topic, TopicConfig
 from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.storage.port import Storage

@@ -19,8 +19,8 @@ from quiver.model.errors import (
     SettleInOrder,
     TopicNotFound,
 )
+from quiver.model.names import TopicPartition
 from quiver.model.settlement import ACK, SettleRequest
-from quiver.model.topic_partition import TopicPartition
 from quiver.model.transaction import GroupOffsetCommit
 from quiver.partition.partition import Partition
 from quiver.queues.service import Queues

@@ -8,14 +8,15 @@ from quiver.model.limits import (
     COMMIT_KEY_LENGTH,
     TRANSACTION_ACK_RUNS,
     TRANSACTION_OFFSETS,
+    TRANSACTION_PRODUCERS,
 )
-from quiver.model.transaction import MOST_PRODUCERS, GroupOffsetCommit, LeasedAcks, ProducerKey
+from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.transactions.commit_key import CommitKey
 
 
 def check_producers(producers: Sequence[ProducerKey]) -> None:
-    if not 1 <= len(producers) <= MOST_PRODUCERS:
-        raise InvalidRequest(problem=f"a transaction has 1 to {MOST_PRODUCERS} producers")
+    if not 1 <= len(producers) <= TRANSACTION_PRODUCERS:
+        raise InvalidRequest(problem=f"a transaction has 1 to {TRANSACTION_PRODUCERS} producers")
     if len({each.producer_id for each in producers}) < len(producers):
         raise InvalidRequest(problem="a producer is named twice")
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from quiver.messages.publish import Published
 from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
 from quiver.model.message import NewMessage
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.model.transaction import DEFAULT_TIMEOUT_MS, GroupOffsetCommit, LeasedAcks, ProducerKey, TransactionInfo
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks

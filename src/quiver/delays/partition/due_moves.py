@@ -10,7 +10,7 @@ from quiver.delays.partition.schedule_log import ScheduledRow, read_rows
 from quiver.delays.pending import Delayed
 from quiver.model.limits import MIB
 from quiver.model.message import NewMessage
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.outbox.append import append_moved
 from quiver.outbox.outbox import Move, mover_id
 from quiver.partition.partition import Partition

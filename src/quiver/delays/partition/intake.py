@@ -16,7 +16,7 @@ from quiver.delays.state import DelayState
 from quiver.model.errors import FrameTooLarge, InvalidRequest
 from quiver.model.limits import LONGEST_DELAY_MS
 from quiver.model.message import NewMessage
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.partition.partition import Appended, Frame, Partition
 from quiver.records.header import FrameHeader
 from quiver.records.read import open_frame

@@ -21,11 +21,11 @@ from quiver.delays.partition.read_ahead import MemoryShare, ReadAhead
 from quiver.delays.partition.schedule_log import FRAME_BYTES, read_rows, scan
 from quiver.delays.pending import Delayed
 from quiver.delays.state import DelayState
-from quiver.model.delayed import DelayedStatus
 from quiver.model.errors import QuiverError
 from quiver.model.limits import KIB, MIB, Limits
+from quiver.model.names import TopicPartition
+from quiver.model.schedule import DelayedStatus
 from quiver.model.topic import TopicConfig
-from quiver.model.topic_partition import TopicPartition
 from quiver.outbox.outbox import Target
 from quiver.outbox.relay import OutboxRelay
 from quiver.partition.partition import Partition, PartitionSettings, log_options

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from quiver.model.names import TopicPartition
 from quiver.model.position import EARLIEST, Position
-from quiver.model.topic_partition import TopicPartition
 from quiver.streams.assignors import AssignorName
 from quiver.streams.member import Subscription
 from quiver.streams.member_view import MemberView

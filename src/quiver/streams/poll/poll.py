@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from quiver.groups.service import Groups
 from quiver.model.errors import QuiverError, TopicNotFound
-from quiver.model.limits import MIB
+from quiver.model.limits import PAGE_BYTES
+from quiver.model.names import TopicPartition
 from quiver.model.topic import Topic
-from quiver.model.topic_partition import TopicPartition
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.receive import Received
 from quiver.queues.service import Queues
@@ -27,8 +27,6 @@ from quiver.topics.partitions import Partitions
 
 _ANSWER_EARLY_SECONDS = 0.1
 """A poll returns this much before its timeout, so that the client's own timeout does not come first."""
-_POLL_BYTES = 16 * MIB
-"""A poll begins no further partition when it holds this much."""
 _LEVEL = 0
 """Of messages that are read in offset order."""
 
@@ -120,10 +118,10 @@ class Poll:
         problem: QuiverError | None = None
         size = 0
         async for partition in paced(session.in_turn(view.assigned)):
-            if limit <= 0 or size >= _POLL_BYTES:
+            if limit <= 0 or size >= PAGE_BYTES:
                 break
             try:
-                received = await self._take_from(group, view.member_id, session, partition, limit, _POLL_BYTES - size)
+                received = await self._take_from(group, view.member_id, session, partition, limit, PAGE_BYTES - size)
             except QuiverError as error:
                 if self._streams.topic_name(partition.topic_id) is not None:
                     problem = error

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 
 from quiver.groups.service import Groups
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.streams.member_view import MemberView
 from quiver.streams.service import Streams
 

@@ -89,11 +89,13 @@ def wait_until(
         if outcome.pid != current_pid():
             raise ForkRefused(pid=outcome.pid)
         waiter: Waiter[None] = Waiter()
-        outcome.watchers.add(waiter.set)
-        if is_known():
-            return
+        end = outcome.watchers.add_until(is_known, waiter.set)
         try:
+            if is_known():
+                return
             left = None if deadline is None else deadline - monotonic()
             (waiter.wait(left) if broker is None else broker.wait(waiter, left))
         except TimeoutError:
             raise RequestTimeout(seconds=seconds) from None
+        finally:
+            end()
