@@ -58,9 +58,12 @@ class Signal:
         self.on_set: Callable[[], None] | None = None
 
     def set(self) -> None:
-        with contextlib.suppress(RuntimeError):  # it was set
+        try:
             self._gate.release()
-        _tell(self.on_set)
+        except RuntimeError:
+            return  # it was set
+        if self.on_set is not None:
+            self.on_set()
 
     def clear(self) -> None:
         self._gate.acquire(blocking=False)
@@ -89,9 +92,12 @@ class Waiter(Generic[_T]):
     def set(self, value: _T | None = None) -> None:
         if self._gate.locked():
             self._value = value
-            with contextlib.suppress(RuntimeError):
+            try:
                 self._gate.release()
-            _tell(self.on_set)
+            except RuntimeError:
+                return
+            if self.on_set is not None:
+                self.on_set()
 
     @property
     def is_set(self) -> bool:
@@ -102,11 +108,6 @@ class Waiter(Generic[_T]):
         if not self._gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
             raise TimeoutError
         return self._value
-
-
-def _tell(on_set: Callable[[], None] | None) -> None:
-    if on_set is not None:
-        on_set()
 
 
 class Task:

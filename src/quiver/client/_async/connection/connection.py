@@ -108,6 +108,10 @@ class AsyncConnection:
         return self._error is None
 
     @property
+    def is_sending(self) -> bool:
+        return self._sending.locked()
+
+    @property
     def lost_by(self) -> QuiverError:
         """What ended it."""
         assert self._error is not None, "it is open"

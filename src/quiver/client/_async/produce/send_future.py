@@ -8,7 +8,8 @@ import msgspec
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
 from quiver.client._backend_async import Waiter, monotonic
 from quiver.client.connection.fork import current_pid
-from quiver.client.produce.batches.send_outcome import SendOutcome, fresh
+from quiver.client.produce.batches.batch import Batch
+from quiver.client.produce.batches.send_outcome import SendOutcome, fresh, result_in
 from quiver.client.produce.published import Published, Span
 from quiver.model.errors import ForkRefused, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
@@ -25,13 +26,15 @@ class AsyncSendFuture(msgspec.Struct, gc=False, eq=False):
     def done(self) -> bool:
         return self.outcome.is_known(self.row)
 
-    async def result(self, timeout: Duration | None = None) -> Published:
+    async def result(
+        self, timeout: Duration | None = None, _broker: AsyncReconnectingConnection | None = None
+    ) -> Published:
         """Topic, partition and offset once the broker has the message; raises why it has not.
 
         RequestTimeout after `timeout`: the message stays on its way.
         """
-        await wait_until(lambda: self.done, self.outcome, timeout)
-        return result_of(self.outcome, self.row)
+        await wait_until(lambda: self.done, self.outcome, timeout, _broker)
+        return _published(self.outcome.result_of(self.row))
 
     def add_done_callback(self, callback: Callable[["AsyncSendFuture"], Any]) -> None:
         """Calls `callback(future)` once the outcome is known; it must be quick, `result` then returns at once."""
@@ -66,9 +69,21 @@ class AsyncBulkSendFuture:
         self.outcome.when_known(lambda: self.done, lambda: callback(self))
 
 
-def result_of(outcome: SendOutcome, row: int) -> Published:
-    """Where a message is, once that is known; raises why it is nowhere."""
-    result = outcome.result_of(row)
+async def result_of_single(batch: Batch, timeout: float, broker: AsyncReconnectingConnection) -> Published:
+    """Where the message of a batch of one is; raises why it is nowhere. RequestTimeout, as futures."""
+    outcome, deadline = batch.outcomes[0], monotonic() + timeout
+    while not batch.current.is_settled:
+        waiter: Waiter[None] = Waiter()
+        outcome.watchers.add(waiter.set)
+        if not batch.current.is_settled:
+            try:
+                await broker.wait(waiter, deadline - monotonic())
+            except TimeoutError:
+                raise RequestTimeout(seconds=timeout) from None
+    return _published(result_in(outcome.topic, batch.current, 0))
+
+
+def _published(result: Published | QuiverError | None) -> Published:
     if isinstance(result, QuiverError):
         raise fresh(result)
     assert result is not None

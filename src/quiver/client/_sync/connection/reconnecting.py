@@ -82,6 +82,14 @@ class ReconnectingConnection:
         finally:
             self._connecting.release()
 
+    @property
+    def idle_connection(self) -> Connection | None:
+        """The connection, if it is open and nobody is sending."""
+        connection = self._connection
+        if connection is None or not connection.is_open or connection.is_sending or self._forked_from is not None:
+            return None
+        return connection
+
     def wait(self, gate: Gate[_T], timeout: float | None) -> _T:
         """Waits for a gate that an answer opens, see `Connection.wait`."""
         connection = self._connection

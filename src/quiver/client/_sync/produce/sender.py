@@ -12,13 +12,14 @@ from collections.abc import Callable
 from functools import partial
 
 from quiver.client._backend_sync import Lock, Signal, Task, Waiter, acquire
-from quiver.client._sync.connection.connection import Outbound
+from quiver.client._sync.connection.connection import Connection, Outbound
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client._sync.produce.topic_cache import TopicCache
 from quiver.client.produce.batches.batch import Batch
 from quiver.client.produce.batches.batch_router import BatchRouter
 from quiver.client.produce.batches.in_flight import NO_IDENTITY, InFlightBatch, InFlightBatches
 from quiver.client.produce.batches.routing import Router
+from quiver.client.produce.batches.send_outcome import SendOutcome
 from quiver.client.produce.batches.send_queue import PartitionSendQueue
 from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.open_chunks import OpenChunks
@@ -117,6 +118,41 @@ class Sender:
             self._pump(deadline, is_waited_for)
         finally:
             self._pumping.release()
+
+    def send_single(self, value: bytes, key: bytes | None) -> Batch | None:
+        """Sends a small message in a frame of its own, for a caller who waits for its outcome.
+
+        None: something else is to be sent or to be found out first, so it has to go the way of all others.
+        """
+        if self._pumping.locked() or not acquire(self._pumping, 0.0):
+            return None
+        try:
+            now, topic = self._broker.clock.monotonic(), self._topic.known(_TOPIC_SECONDS)
+            connection, size = self._broker.idle_connection, len(value) + (0 if key is None else len(key))
+            if topic is None or connection is None or not self._takes_singles(now, size, topic):
+                return None
+            last_try = now + self._config.delivery_seconds
+            batch = self._router.single(SendOutcome(topic.name), key, size, topic.partitions, last_try)
+            queue = self._in_flight.begin_single(batch, now)
+            if queue is None:
+                return None
+            self._unsettled.add(size, 1)
+            batch.build_single(value, key, self._broker.clock.now_ms(), queue.identity)
+            self._send_batches([(queue, batch)], topic, connection, is_waited_for=True)
+            return batch
+        finally:
+            self._pumping.release()
+
+    def _takes_singles(self, now: float, size: int, topic: TopicInfo) -> bool:
+        chunks, in_flight = self._chunks, self._in_flight
+        return (
+            size <= topic.max_message_bytes
+            and self._unsettled.size_bytes + size <= self._config.max_buffer_bytes
+            and self.closed_by is None
+            and not (chunks.is_closed or chunks.has_open or chunks.ready)
+            and not in_flight.is_unanswered_since(now - _SLOW_SECONDS)
+            and now >= self._paused_until
+        )
 
     def _pump(self, deadline: float, is_waited_for: bool) -> None:
         chunks = self._chunks
@@ -300,13 +336,18 @@ class Sender:
     # sending
 
     def _send(self, batches: list[InFlightBatch], topic: TopicInfo, deadline: float, is_waited_for: bool) -> None:
-        config = self._config
         try:
             connection = self._broker.connection(self._left(deadline))
         except QuiverError as error:
             for queue, batch in batches:
                 self._refused(queue, batch, error, was_sent=False)
             return
+        self._send_batches(batches, topic, connection, is_waited_for=is_waited_for)
+
+    def _send_batches(
+        self, batches: list[InFlightBatch], topic: TopicInfo, connection: Connection, *, is_waited_for: bool
+    ) -> None:
+        config = self._config
         is_answered = config.acks != ACKS_NONE
         outbound: list[Outbound] = []
         for queue, batch in batches:
@@ -319,7 +360,14 @@ class Sender:
             count = topic.partitions if batch.hashed and not batch.is_uncertain else 0
             request = Produce(topic.id, batch.partition, count, config.acks)
             outbound.append(Outbound(request, frame, partial(self._answered, queue, batch) if is_answered else None))
-        connection.send(outbound, is_waited_for=is_waited_for)
+        try:
+            connection.send(outbound, is_waited_for=is_waited_for)
+        except BaseException:
+            interrupted = ConnectionLost(address=self._broker.address, problem="sending was interrupted")
+            for queue, batch in batches:  # those that were answered by the end of the connection stay as they are
+                self._refused(queue, batch, interrupted)
+            self.wake()
+            raise
         if not is_answered:
             lost = ConnectionLost(address=self._broker.address, problem="it broke while messages were sent")
             answer = Produced(_UNKNOWN_OFFSET, 0) if connection.is_open else lost
