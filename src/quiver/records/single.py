@@ -26,11 +26,13 @@ def single_frame(
     *,
     timestamp_ms: int,
     priority: int,
-    producer_id: int,
-    producer_epoch: int,
+    identity: tuple[int, int],
     base_sequence: int,
 ) -> bytes:
-    """A producer's frame of one message with at most SINGLE_VALUE_BYTES and SINGLE_KEY_BYTES."""
+    """A producer's frame of one message with at most SINGLE_VALUE_BYTES and SINGLE_KEY_BYTES.
+
+    The identity is the id and the epoch of the producer.
+    """
     lengths = (_NO_KEY if key is None else len(key), len(value))
     metadata = _arrow_metadata.get(lengths) or _learn(lengths)
     parts = [metadata]
@@ -39,8 +41,8 @@ def single_frame(
     parts += (_ENDS.pack(0, lengths[1]), value, _PADDING[-lengths[1] % ALIGNMENT])
     body = b"".join(parts)
     head = pack_header_fields(
-        MAGIC, VERSION, priority, 0, 0, 0, 0, 0, len(body), len(body), 1, 0, producer_id, producer_epoch,
-        base_sequence, timestamp_ms, timestamp_ms, 0, 0, 0 if key is None else COLUMN_KEY,
+        MAGIC, VERSION, priority, 0, 0, 0, 0, 0, len(body), len(body), 1, 0, *identity, base_sequence,
+        timestamp_ms, timestamp_ms, 0, 0, 0 if key is None else COLUMN_KEY,
     )  # fmt: skip
     crc = google_crc32c.value(head[:4] + head[32:] + body)
     return b"".join((head[:4], _LENGTH.pack(crc), head[8:], body))

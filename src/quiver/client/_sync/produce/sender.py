@@ -14,6 +14,7 @@ from functools import partial
 from quiver.client._backend_sync import Lock, Signal, Task, Waiter, acquire
 from quiver.client._sync.connection.connection import Connection, Outbound
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
+from quiver.client._sync.produce.repair import new_identity, reroute
 from quiver.client._sync.produce.topic_cache import TopicCache
 from quiver.client.produce.batches.batch import Batch
 from quiver.client.produce.batches.batch_router import BatchRouter
@@ -40,7 +41,6 @@ from quiver.protocol.messages import (
     InitProducer,
     Produce,
     Produced,
-    ProducerIdentity,
     Response,
     TopicInfo,
 )
@@ -131,8 +131,8 @@ class Sender:
             connection, size = self._broker.idle_connection, len(value) + (0 if key is None else len(key))
             if topic is None or connection is None or not self._takes_singles(now, size, topic):
                 return None
-            last_try = now + self._config.delivery_seconds
-            batch = self._router.single(SendOutcome(topic.name), key, size, topic.partitions, last_try)
+            outcome, last_try = SendOutcome(topic.name), now + self._config.delivery_seconds
+            batch = self._router.single(outcome, key, size, topic.partitions, last_try)
             queue = self._in_flight.begin_single(batch, now)
             if queue is None:
                 return None
@@ -144,14 +144,13 @@ class Sender:
             self._pumping.release()
 
     def _takes_singles(self, now: float, size: int, topic: TopicInfo) -> bool:
-        chunks, in_flight = self._chunks, self._in_flight
+        chunks = self._chunks
         return (
             size <= topic.max_message_bytes
             and self._unsettled.size_bytes + size <= self._config.max_buffer_bytes
             and self.closed_by is None
             and not (chunks.is_closed or chunks.has_open or chunks.ready)
-            and not in_flight.is_unanswered_since(now - _SLOW_SECONDS)
-            and now >= self._paused_until
+            and not self._in_flight.is_unanswered_since(now - _SLOW_SECONDS)
         )
 
     def _pump(self, deadline: float, is_waited_for: bool) -> None:
@@ -298,39 +297,14 @@ class Sender:
             last_try = self._broker.clock.monotonic() + self._config.delivery_seconds
             room -= self._router.place(self._chunks.take_ready(together_bytes), topic.partitions, last_try)
         if self._in_flight.can_be_rerouted:
-            topic = self._reroute(topic, deadline)
+            topic = reroute(self._topic, topic, self._in_flight, self._router, self._left(deadline))
         if self._config.idempotent and not self._config.is_transactional:
             if self._identity == NO_IDENTITY:
-                self._identity = self._new_identity(InitProducer(), deadline)
+                self._identity = new_identity(self._broker, InitProducer(), self._left(deadline))
             for queue in self._in_flight.wanting_epoch():
-                self._in_flight.begin_epoch(queue, self._new_identity(InitProducer(*queue.identity), deadline))
-        return topic
-
-    def _new_identity(self, request: InitProducer, deadline: float) -> tuple[int, int]:
-        connection = self._broker.connection(self._left(deadline))
-        answer = (connection.call(request, self._left(deadline))).answer
-        if isinstance(answer, ProducerIdentity):
-            return answer.producer_id, answer.epoch
-        if isinstance(answer, Failure):
-            raise error_from_wire(answer.code, answer.message, answer.retryable)
-        raise unexpected(answer)
-
-    def _reroute(self, known: TopicInfo, deadline: float) -> TopicInfo:
-        """Routes again what was refused because the topic has changed, and what waits and was hashed like it."""
-        missing: TopicNotFound | None = None
-        topic = known
-        try:
-            topic = self._topic.reload(self._left(deadline))
-        except TopicNotFound as error:
-            missing = error
-        is_new = topic.id != known.id
-        for batch in self._in_flight.withdraw(is_new_topic=is_new or missing is not None):
-            if missing is not None:
-                self._unsettled.settle(batch, error=missing)
-            elif isinstance(batch.last_error, TopicNotFound) and not is_new:
-                self._unsettled.settle(batch, error=batch.last_error)
-            else:
-                self._router.place_again(batch, topic.partitions)
+                request = InitProducer(*queue.identity)
+                identity = new_identity(self._broker, request, self._left(deadline))
+                self._in_flight.begin_epoch(queue, identity)
         return topic
 
     # sending

@@ -120,8 +120,7 @@ class Batch:
             key,
             timestamp_ms=now_ms,
             priority=self.route.priority,
-            producer_id=identity[0],
-            producer_epoch=identity[1],
+            identity=identity,
             base_sequence=self.sequence,
         )
 

@@ -59,6 +59,10 @@ class BatchRouter:
             self._unsettled.fail_rows(pending, error)
             return None
 
+    def fail(self, batch: Batch, error: QuiverError) -> None:
+        """There is no place for a batch any more."""
+        self._unsettled.settle(batch, error=error)
+
     def place_again(self, batch: Batch, partition_count: int) -> None:
         """Routes a batch by another number of partitions, or fails it."""
         rows, route = batch.open_rows(), batch.route
