@@ -104,7 +104,7 @@ class Waiter(Generic[_T]):
         return not self._gate.locked()
 
     def wait(self, timeout: float | None) -> _T | None:
-        """The value; TimeoutError when it does not come in time."""
+        """The value. Raises TimeoutError if it does not come in time."""
         if not self._gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
             raise TimeoutError
         return self._value
@@ -194,7 +194,7 @@ class Stream:
 
 class Network(Protocol):
     def dial(self, host: str, port: int, timeout: float) -> socket.socket:
-        """A connected socket; OSError or TimeoutError when that fails."""
+        """A connected socket. Raises OSError or TimeoutError if that fails."""
         ...
 
 

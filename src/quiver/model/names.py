@@ -27,8 +27,8 @@ class TopicPartition(NamedTuple):
 
 
 def sole_leader_epoch(start: StartEpoch) -> LeaderEpoch:
-    """The leader epoch of every unit when one process has the data directory to itself: it leads them all from its
-    start on."""
+    """The leader epoch of every unit when one process has the data directory to itself: it leads them all since its
+    start."""
     return LeaderEpoch(start)
 
 

@@ -29,11 +29,11 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int = 4
     """Deliveries, the first one included."""
     backoff_ms: int = 1_000
-    """The pause before the first retry; it doubles with each."""
+    """The pause before the first retry; it doubles with each further one."""
     backoff_max_ms: int = 60_000
     visibility_ms: int = 30_000
     max_unacked: int = 1_000
-    """Messages that a consumer may hold at a time."""
+    """Messages that a consumer may have leased at a time."""
     starvation_ms: int = 30_000
     """A priority level that was not served for this long comes next."""
 
@@ -63,18 +63,18 @@ class ReceiveRequest(msgspec.Struct, frozen=True):
     topics: Sequence[str]
     group: str
     consumer: str
-    """Whom the group's max_unacked is counted for."""
+    """The group's max_unacked is counted per consumer."""
     max_messages: int = 10
     max_bytes: int = 8 * MIB
     wait_ms: int = 0
     visibility_ms: int | None = None
-    """How long the lease lasts; None: as the group is set."""
+    """How long the lease lasts; None: the group's visibility."""
     ordering: Ordering | None = None
     """Fixed at the group's first use."""
     priority: Priority | None = None
     """This level only."""
     start: Position | None = None
-    """Where a group begins that has no position yet; None: earliest."""
+    """Where the group begins if it has no position yet; None: earliest."""
 
     def check(self) -> None:
         if not 1 <= len(self.topics) <= TOPICS_AT_ONCE:

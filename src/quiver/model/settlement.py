@@ -18,7 +18,7 @@ _SHOWN_CHARACTERS = 80
 
 
 class SettleRequest(msgspec.Struct, array_like=True, frozen=True):
-    """What is to happen with some messages of one lease."""
+    """What to do with some messages of one lease."""
 
     topic_id: int
     partition: int
@@ -35,7 +35,7 @@ class SettleRequest(msgspec.Struct, array_like=True, frozen=True):
     reason: str = ""
     """nack: the last error; reject: the reason."""
     is_repeat: bool = False
-    """It was sent before, and it is not known what became of it: refusals say whether the messages are settled."""
+    """The request was sent before and its outcome is unknown. Refusals then say whether the messages are settled."""
 
     def check(self) -> None:
         if not 0 <= self.action <= EXTEND:
@@ -63,7 +63,8 @@ class Receipt(NamedTuple):
 
 
 def parse_receipt(text: object) -> Receipt:
-    """InvalidReceipt for anything that cannot be one. Whether its lease lives is for the broker to say."""
+    """Raises InvalidReceipt for anything that cannot be a receipt. Only the broker knows whether its lease still
+    holds."""
     found = _RECEIPT.fullmatch(text) if isinstance(text, str) else None
     if found is None or int(found[3]) >= _END_OF_OFFSETS:
         shown = text[:_SHOWN_CHARACTERS] if isinstance(text, str) else text

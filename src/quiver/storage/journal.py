@@ -81,8 +81,8 @@ class Journal:
     ) -> "Journal":
         """Opens the journal, restores the newest snapshot that can be used and applies every record after it.
 
-        `restore` may be called again after it raised, with an older one. CorruptData when what is left does not tell
-        the whole: a state machine is never taken for empty because its files are damaged.
+        `restore` may be called again after it raised, with an older one. Raises CorruptData if what is left does not
+        tell the whole: a state machine is never taken for empty because its files are damaged.
         """
         log = await storage.open_log(log_id, options)
         journal = cls(log, epoch=epoch, clock=clock, apply=apply)

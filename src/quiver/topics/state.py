@@ -40,7 +40,7 @@ class CatalogueState:
         self.next_topic_id = TopicId(1)
         self.producer_ids_upper = 1
         self.producer_epochs: dict[int, int] = {}
-        """Of producers without transactions, the last epoch that was given out, if it is not 0; the latest last."""
+        """The last epoch given to each producer without transactions, if it is not 0; the most recent is last."""
         self.node_id = ""
 
     def apply(self, event: Event) -> None:

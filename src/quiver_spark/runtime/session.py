@@ -77,7 +77,8 @@ def register(spark: "SparkSession") -> None:
     """Makes the format `quiver` known to a session of your own, and makes each of its queries plan its reads again.
 
     A session finds the format by itself where the package is installed, but then plans a DataFrame or view only once:
-    it shows the topic as it was at its first action."""
+    it shows the topic as it was at its first action.
+    """
     from quiver_spark.source.data_source import QuiverSource
 
     spark.dataSource.register(QuiverSource)
@@ -85,7 +86,7 @@ def register(spark: "SparkSession") -> None:
 
 
 def java_home() -> str:
-    """Where Java is; InvalidRequest when there is none that Spark runs on."""
+    """Where Java is. Raises InvalidRequest if there is none that Spark runs on."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     advice = (

@@ -134,7 +134,7 @@ def commit_written(commit: Commit, options: WriteOptions) -> bool:
     """Commits everything that the tasks have written, atomically. Returns whether this call did so.
 
     If the key was committed before, the rows of that commit stay, and what was written again is aborted.
-    CommitKeyConflict when the rows cannot be the same: then nothing is committed.
+    Raises CommitKeyConflict if the rows cannot be the same: then nothing is committed.
     """
     producers = [ProducerKey(*each.producer) for each in commit.written if each.producer is not None]
     client = _client(options)

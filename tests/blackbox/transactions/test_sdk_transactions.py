@@ -221,7 +221,7 @@ def _is_open(q, name: str) -> bool:
 def test_one_at_a_time_for_each_id_and_any_number_without(q, topic):
     with q.transaction("single") as tx:
         tx.publish(topic, b"1")
-        with pytest.raises(TransactionConflict, match="threads and tasks need"):
+        with pytest.raises(TransactionConflict, match="use one transactional id per"):
             q.transaction("single").begin()
         with q.transaction() as free, q.transaction() as another:
             free.publish(topic, b"2")
@@ -254,7 +254,7 @@ def test_by_hand(q, topic):
         tx.publish(topic, b"x")
     with pytest.raises(InvalidRequest, match="is committed"):
         tx.abort()
-    with pytest.raises(InvalidRequest, match="begin one"):
+    with pytest.raises(InvalidRequest, match="call begin first"):
         producer.abort()
     tx = producer.begin()
     tx.publish(topic, b"2")
@@ -295,13 +295,13 @@ def test_a_key_with_another_description_is_refused_and_commits_nothing(q, other,
     assert not other.commit_transactions([prepare(b"b")], key="described/1", description="1 row")
     assert not other.commit_transactions([prepare(b"b")], key="described/1")
     left = prepare(b"c")
-    said = "'described/1' was committed with '1 row' and now comes with '2 rows'"
+    said = "'described/1' was used for '1 row' and now comes with '2 rows'"
     with pytest.raises(quiver.errors.CommitKeyConflict, match=said):
         other.commit_transactions([left], key="described/1", description="2 rows")
     body = {"producer_id": left.producer_id, "epoch": left.epoch, "key": "described/1", "description": "2 rows"}
     status, answer = shared_broker.request("POST", "/transactions/commit", body)
     assert (status, answer["code"]) == (409, "commit_key_conflict")
-    with pytest.raises(quiver.errors.InvalidRequest, match="give a key too"):
+    with pytest.raises(quiver.errors.InvalidRequest, match="needs a key"):
         other.commit_transactions([left], description="2 rows")
     q.abort_transactions([left])
     assert values(q, topic) == [b"a"]
@@ -346,10 +346,10 @@ def test_transactions_can_be_looked_at_and_aborted_from_outside(q, other, topic)
             [info] = [info for info in other.transactions.list() if info.transactional_id == "seen"]
             assert (info.state, info.partitions, info.transaction_id) == ("open", [(topic, 1)], tx.name)
             assert other.transactions.describe(tx.producer_key.producer_id) == info
-            with pytest.raises(InvalidRequest, match="only one that is open"):
+            with pytest.raises(InvalidRequest, match="only an open transaction"):
                 other.transactions.abort("seen", epoch=tx.producer_key.epoch + 1)
             assert other.transactions.abort("seen") == info
-            with pytest.raises(InvalidRequest, match="only one that is open"):
+            with pytest.raises(InvalidRequest, match="only an open transaction"):
                 other.transactions.abort("seen")
 
     with pytest.raises(TransactionAborted):

@@ -87,7 +87,7 @@ def _check(
     partition: list[int] | None,
     include_expired: bool,
 ) -> None:
-    """InvalidRequest for options that contradict each other."""
+    """Raises InvalidRequest for options that contradict each other."""
     if follow and end is not None:
         raise InvalidRequest(problem="give either --follow or --to, not both")
     if count is not None and count < 1:

@@ -51,7 +51,7 @@ class DeadLetterRanges(NamedTuple):
 def find_ranges(options: ReadOptions) -> DeadLetterRanges:
     """The dead letters of the topics that the options name; of all, when they name none.
 
-    A topic is named by itself or by its dead-letter topic. TopicNotFound when neither is there.
+    A topic is named by itself or by its dead-letter topic. Raises TopicNotFound if neither is there.
     """
     catalogue = open_catalogue(options)
     try:
