@@ -78,8 +78,10 @@ class AsyncFetcher:
         self._news.set()
 
     async def next_frames(self, timeout: float | None = None) -> list[FetchedFrame]:
-        """Frames of one response; none after a wait without any, or when woken. The next request is in flight by
-        then.
+        """Frames of one response; none after a wait without any, or when woken.
+
+        After a large response the next request is in flight by then. After a small one the next call sends it: the
+        caller has its message earlier, and what is published meanwhile comes with one response.
 
         It waits for at most `timeout` seconds, also for a connection. An error is raised after the frames that were
         read before it were returned.
@@ -105,7 +107,8 @@ class AsyncFetcher:
                 source.is_fetching = False
         frames = await self._take(asked, answer, payload, arrived_at)
         if self._error is None:
-            await self._begin()
+            if self._was_large:
+                await self._begin()
         elif not frames:
             return await self.next_frames(timeout)
         return frames
@@ -157,7 +160,8 @@ class AsyncFetcher:
         except QuiverError as error:
             on_answer(error, memoryview(b""))
             return
-        await self._connection.send([Outbound(request, None, on_answer)], is_waited_for=not self._was_large)
+        is_waited_for = not (self._was_large or self._arrived)
+        await self._connection.send([Outbound(request, None, on_answer)], is_waited_for=is_waited_for)
 
     async def _take(
         self, asked: _Asked, answer: Response | QuiverError, payload: memoryview, arrived_at: float
