@@ -187,7 +187,7 @@ class Stream:
             self._socket.shutdown(socket.SHUT_WR)
 
     def abort(self) -> None:
-        """Wakes whoever waits in receive or send; they get an error or the end."""
+        """Wakes everybody who waits in receive or send; they get an error or the end."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 

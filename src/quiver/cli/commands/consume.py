@@ -133,7 +133,7 @@ def _rows(topic: str, batch: Any, fields: Collection[str]) -> list[Row]:
 
 
 def _discard_output() -> None:
-    """Whoever read our output is gone (`| head`), so nothing more is written."""
+    """The reader of our output is gone (`| head`), so nothing more is written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""Many small files of the lake into fewer large ones, with the same messages and the ranges joined."""
+"""Joins many small files of the lake into fewer large ones, with the same messages."""
 
 import logging
 from collections.abc import Iterator, Sequence

@@ -70,7 +70,7 @@ def find_ranges(options: ReadOptions) -> DeadLetterRanges:
 
 
 def dead_letter_topics(there: Sequence[str], topics: Sequence[str], pattern: str | None) -> list[str]:
-    """The dead-letter topics that are meant, of all topics that are there. Pure."""
+    """The dead-letter topics that the options name, among all topics. Pure."""
     known = set(there)
     for topic in topics:
         if topic not in known and dead_letter_topic(topic) not in known:

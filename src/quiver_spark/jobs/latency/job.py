@@ -1,6 +1,6 @@
 """`latency`: how long messages wait for their delivery and their acknowledgement, from the journals of deliveries.
 
-Workers read the journal of a partition and the frame headers of its messages, and answer with histograms; Spark adds
+Workers read the journal of a partition and the frame headers of its messages, and return histograms; Spark adds
 them up. The report is a table of figures, a chart and a page.
 """
 

@@ -24,7 +24,7 @@ class ReplaySource(Protocol):
         ...
 
     def times(self) -> Times:
-        """What the times of rows must be within in addition."""
+        """Bounds for the times of rows."""
         ...
 
     def frame(self, spark: "SparkSession", batch: Sequence[Range], times: Times) -> "DataFrame":

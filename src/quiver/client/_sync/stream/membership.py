@@ -102,7 +102,7 @@ class Membership:
             if read:
                 _logger.info("group %s: releases %s", self._config.group, listed(read))
             if self._config.auto_commit_seconds is not None:
-                with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
+                with contextlib.suppress(MemberFenced):  # the response to the heartbeat says what is wrong
                     self._commit(read)
             beat = GroupHeartbeat(
                 self._config.group, self.member_id, self._version, keys, 0, self._assignment.is_revoking
@@ -150,7 +150,7 @@ class Membership:
         now = self._broker.clock.monotonic()
         if every is not None and now - self._committed_at >= every:
             self._committed_at = now
-            with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
+            with contextlib.suppress(MemberFenced):  # the response to the heartbeat says what is wrong
                 self.commit()
         wait_ms = config.heartbeat_ms if every is None else min(config.heartbeat_ms, max(1, int(every * 1000)))
         request = GroupHeartbeat(
