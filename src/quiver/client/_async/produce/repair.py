@@ -20,6 +20,12 @@ async def new_identity(broker: AsyncReconnectingConnection, request: InitProduce
     raise unexpected(answer)
 
 
+async def begin_epochs(broker: AsyncReconnectingConnection, in_flight: InFlightBatches, timeout: float) -> None:
+    """Queues whose sequence numbers cannot be repaired begin again at 0, in a new epoch."""
+    for queue in in_flight.wanting_epoch():
+        in_flight.begin_epoch(queue, await new_identity(broker, InitProducer(*queue.identity), timeout))
+
+
 async def reroute(
     topics: AsyncTopicCache, known: TopicInfo, in_flight: InFlightBatches, router: BatchRouter, timeout: float
 ) -> TopicInfo:

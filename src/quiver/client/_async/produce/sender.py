@@ -13,7 +13,7 @@ from functools import partial
 
 from quiver.client._async.connection.connection import AsyncConnection, Outbound
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
-from quiver.client._async.produce.repair import new_identity, reroute
+from quiver.client._async.produce.repair import begin_epochs, new_identity, reroute
 from quiver.client._async.produce.topic_cache import AsyncTopicCache
 from quiver.client._backend_async import Lock, Signal, Task, Waiter, acquire
 from quiver.client.produce.batches.batch import Batch
@@ -301,10 +301,7 @@ class AsyncSender:
         if self._config.idempotent and not self._config.is_transactional:
             if self._identity == NO_IDENTITY:
                 self._identity = await new_identity(self._broker, InitProducer(), self._left(deadline))
-            for queue in self._in_flight.wanting_epoch():
-                request = InitProducer(*queue.identity)
-                identity = await new_identity(self._broker, request, self._left(deadline))
-                self._in_flight.begin_epoch(queue, identity)
+            await begin_epochs(self._broker, self._in_flight, self._left(deadline))
         return topic
 
     # sending

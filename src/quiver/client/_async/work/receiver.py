@@ -72,7 +72,7 @@ class AsyncReceiver:
         return max(self._retry_at, self._asked_at + _SMALL_REQUEST_SECONDS)
 
     async def ask(self, timeout: float | None = None, *, is_waited_for: bool = False) -> None:
-        """Sends a request if it is time for one. Never raises: `error` says what is the matter.
+        """Sends a request if it is time for one. Never raises: `error` says what is wrong.
 
         `is_waited_for`: see `AsyncConnection.send`.
         """

@@ -21,6 +21,12 @@ def new_identity(broker: ReconnectingConnection, request: InitProducer, timeout:
     raise unexpected(answer)
 
 
+def begin_epochs(broker: ReconnectingConnection, in_flight: InFlightBatches, timeout: float) -> None:
+    """Queues whose sequence numbers cannot be repaired begin again at 0, in a new epoch."""
+    for queue in in_flight.wanting_epoch():
+        in_flight.begin_epoch(queue, new_identity(broker, InitProducer(*queue.identity), timeout))
+
+
 def reroute(
     topics: TopicCache, known: TopicInfo, in_flight: InFlightBatches, router: BatchRouter, timeout: float
 ) -> TopicInfo:

@@ -15,7 +15,7 @@ from functools import partial
 from quiver.client._backend_sync import Lock, Signal, Task, Waiter, acquire
 from quiver.client._sync.connection.connection import Connection, Outbound
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
-from quiver.client._sync.produce.repair import new_identity, reroute
+from quiver.client._sync.produce.repair import begin_epochs, new_identity, reroute
 from quiver.client._sync.produce.topic_cache import TopicCache
 from quiver.client.produce.batches.batch import Batch
 from quiver.client.produce.batches.batch_router import BatchRouter
@@ -302,10 +302,7 @@ class Sender:
         if self._config.idempotent and not self._config.is_transactional:
             if self._identity == NO_IDENTITY:
                 self._identity = new_identity(self._broker, InitProducer(), self._left(deadline))
-            for queue in self._in_flight.wanting_epoch():
-                request = InitProducer(*queue.identity)
-                identity = new_identity(self._broker, request, self._left(deadline))
-                self._in_flight.begin_epoch(queue, identity)
+            begin_epochs(self._broker, self._in_flight, self._left(deadline))
         return topic
 
     # sending
