@@ -28,6 +28,7 @@ _Asked = list[tuple[PartitionSource, Cursor]]
 _Arrived = tuple[_Asked, Response | QuiverError, memoryview, float]
 FetchedFrame = tuple[PartitionSource, StoredFrame]
 
+_LARGE_BYTES = 32 * 1024
 _MOST_REQUESTS = 4
 """Requests in flight or unread, which bounds the memory for fetching ahead."""
 
@@ -61,6 +62,8 @@ class Fetcher:
         self._news = Signal()
         self._connection: Connection | None = None
         self._unread_count = 0
+        self._was_large = False
+        """The last answer was worth being received while the one before is processed."""
         self._last_answer_at = 0.0
         self._backoff = broker.new_backoff()
         self._deadline: float | None = None
@@ -76,8 +79,10 @@ class Fetcher:
         self._news.set()
 
     def next_frames(self, timeout: float | None = None) -> list[FetchedFrame]:
-        """Frames of one response; none after a wait without any, or when woken. The next request is in flight by
-        then.
+        """Frames of one response; none after a wait without any, or when woken.
+
+        After a large response the next request is in flight by then. After a small one the next call sends it: the
+        caller has its message earlier, and what is published meanwhile comes with one response.
 
         It waits for at most `timeout` seconds, also for a connection. An error is raised after the frames that were
         read before it were returned.
@@ -89,20 +94,22 @@ class Fetcher:
             raise error
         self._begin()
         if not self._arrived:
-            self._news.wait(self._within(self._answer_seconds))
+            self._broker.wait(self._news, self._within(self._answer_seconds))
             self._check_answers()
         self._news.clear()
         if not self._arrived:
             return []
         asked, answer, payload, arrived_at = self._arrived.popleft()
         self._unread_count -= 1
+        self._was_large = len(payload) > _LARGE_BYTES
         self._last_answer_at = self._broker.clock.monotonic()
         for source, cursor in asked:
             if source.cursor is cursor:
                 source.is_fetching = False
         frames = self._take(asked, answer, payload, arrived_at)
         if self._error is None:
-            self._begin()
+            if self._was_large:
+                self._begin()
         elif not frames:
             return self.next_frames(timeout)
         return frames
@@ -119,7 +126,8 @@ class Fetcher:
     def _check_answers(self) -> None:
         """Drops a connection that should have responded by now."""
         waited = self._broker.clock.monotonic() - self._last_answer_at
-        if self._connection is not None and self._unread_count and waited > self._answer_seconds:
+        is_due = self._unread_count > 0 and not self._arrived
+        if self._connection is not None and is_due and waited > self._answer_seconds:
             problem = f"no response for {waited:.0f} s"
             self._connection.fail(ConnectionLost(address=self._connection.address, problem=problem))
 
@@ -154,7 +162,8 @@ class Fetcher:
         except QuiverError as error:
             on_answer(error, memoryview(b""))
             return
-        self._connection.send([Outbound(request, None, on_answer)])
+        is_waited_for = not (self._was_large or self._arrived)
+        self._connection.send([Outbound(request, None, on_answer)], is_waited_for=is_waited_for)
 
     def _take(
         self, asked: _Asked, answer: Response | QuiverError, payload: memoryview, arrived_at: float
