@@ -29,9 +29,6 @@ MAX_PARAMETERS = 6
 OPTIONS_OF_USERS = ("src/quiver/client/", "src/quiver/app/embedded.py", "src/quiver_spark/")
 """Where keyword-only parameters of public functions are options that users choose from: as many as they need."""
 LONG_PARAMETER_LISTS = {
-    "src/quiver/queues/state/keyed/state.py:LaneState.take": "what to take, the lease it goes under, and the time",
-    "src/quiver/queues/state/port.py:GroupState.take": "what to take, the lease it goes under, and the time",
-    "src/quiver/queues/state/unordered/state.py:UnorderedState.take": "what to take, its lease, and the time",
     "src/quiver/records/build.py:build_frame": "the columns of a frame, most of them left out",
     "src/quiver/records/build.py:seal": "the fields that a producer sets in a frame header, most of them left out",
     "src/quiver/storage/journal.py:Journal.open": "where a journal is, how it is kept, and its owner's callbacks",
@@ -90,6 +87,18 @@ METAPHORS = {
     "lane_book": "lane table",
     "a letter": "a dead letter",
     "the letter": "the dead letter",
+    "sign of life": "heartbeat",
+    "signs of life": "heartbeats",
+    "stepped over": "skipped",
+    "fall due": "become due",
+    "falls due": "becomes due",
+    "fell due": "became due",
+    "never were": "never existed",
+    "what is the matter": "what is wrong",
+    "no answer": "no response",
+    "times a second": "times per second",
+    "bytes an entry": "bytes per entry",
+    "a class a code": "a class per code",
 }
 """A word or phrase that must be decoded, and the word of the field (`docs/glossary.md`)."""
 METAPHORS_ALLOWED = {

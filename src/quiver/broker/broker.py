@@ -180,7 +180,7 @@ class Broker:
         self._topics.resume_removals()
 
     async def stop(self) -> None:
-        """Refuses new work and finishes what was accepted. The storage is closed by whoever opened it."""
+        """Refuses new work and finishes what was accepted. The caller that opened the storage closes it."""
         self._running = False
         await self._topics.stop()
         await self._compactions.stop()
@@ -205,9 +205,6 @@ class Broker:
 
     def topic(self, name: str) -> Topic:
         return self._catalogue.topic(name)
-
-    def topic_by_id(self, topic_id: int) -> Topic:
-        return self._catalogue.topic_by_id(topic_id)
 
     async def create_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         """Returns when messages can be published to the topic."""

@@ -5,19 +5,24 @@ import contextlib
 import inspect
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from quiver.client.connection.socket_reader import Incoming
 from quiver.system.network import Network, TcpNetwork
 
 _T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
+_READS_PER_TURN = 8
 Buffer = bytes | bytearray | memoryview
 
 __all__ = [
     "RUNS_COROUTINES",
     "Buffer",
+    "Gate",
     "Lock",
     "Network",
     "Signal",
+    "SocketReader",
     "Stream",
     "Task",
     "TcpNetwork",
@@ -37,7 +42,7 @@ Lock = asyncio.Lock
 
 
 class Signal:
-    """Set by anybody, waited for and cleared by one."""
+    """Set by anybody; one waiter waits for it and clears it."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -60,7 +65,7 @@ class Signal:
 
 
 class Waiter(Generic[_T]):
-    """One value, handed over once."""
+    """One value, passed once."""
 
     __slots__ = ("_future",)
 
@@ -71,8 +76,12 @@ class Waiter(Generic[_T]):
         if not self._future.done():
             self._future.set_result(value)
 
+    @property
+    def is_set(self) -> bool:
+        return self._future.done()
+
     async def wait(self, timeout: float | None) -> _T | None:
-        """The value; TimeoutError when it does not come in time."""
+        """The value. Raises TimeoutError if it does not come in time."""
         if self._future.done() or timeout is None:
             return await self._future
         timer = asyncio.get_running_loop().call_later(max(0.0, timeout), self._expire)
@@ -94,7 +103,7 @@ class Task:
         self._task = asyncio.get_running_loop().create_task(body(), name=name)
 
     def cancel(self) -> None:
-        """Ends a task that waits, unless it is the one that asks."""
+        """Cancels a task that waits, unless it is the current one."""
         if not self.is_current:
             self._task.cancel()
 
@@ -118,18 +127,18 @@ async def sleep(seconds: float) -> None:
 
 
 def monotonic() -> float:
-    """The time that timeouts here are measured by."""
+    """The clock of timeouts here."""
     return asyncio.get_running_loop().time()
 
 
 async def finished(outcome: Any) -> None:
-    """Waits for what a user's function returned, where that can be waited for."""
+    """Awaits what a user's function returned, if that is awaitable."""
     if inspect.isawaitable(outcome):
         await outcome
 
 
 async def acquire(lock: Lock, timeout: float | None) -> bool:
-    """Whether the lock was acquired in time; without a timeout, always."""
+    """Returns whether the lock was acquired in time; without a timeout, always True."""
     if timeout is None or not lock.locked():
         return await lock.acquire()
     with contextlib.suppress(TimeoutError):
@@ -143,7 +152,7 @@ def flatten(groups: AsyncIterator[Iterable[_T]]) -> AsyncIterator[_T]:
 
 
 class _Flattened(AsyncIterator[_T]):
-    """Goes on with the next group after one that raised."""
+    """Continues with the next group after one that raised."""
 
     def __init__(self, groups: AsyncIterator[Iterable[_T]]) -> None:
         self._groups = groups
@@ -170,9 +179,9 @@ class Stream:
         self._socket = sock
         self._loop = asyncio.get_running_loop()
 
-    async def receive_into(self, buffer: memoryview, whole: bool = False) -> int:
-        """Some bytes; 0 at the end. `whole` is a hint that nothing short of all of them is of use."""
-        return await self._loop.sock_recv_into(self._socket, buffer)
+    def reader(self, incoming: Incoming, name: str) -> "SocketReader":
+        """What receives from it, and closes it in the end."""
+        return SocketReader(self._socket, incoming)
 
     async def send(self, buffers: Sequence[Buffer]) -> None:
         try:
@@ -193,14 +202,81 @@ class Stream:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def end_sending(self) -> None:
-        """The other side is told that nothing more comes; what it still has to say can be received."""
+        """Tells the other side that nothing more comes; its remaining data can still be received."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     def abort(self) -> None:
-        """Wakes whoever waits in receive or send; they get an error or the end."""
+        """Wakes everybody who waits in receive or send; they get an error or the end."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
+
+class Gate(Protocol[_T_co]):
+    """What is waited for."""
+
+    async def wait(self, timeout: float | None) -> _T_co: ...
+
+
+class SocketReader:
+    """Receives where the loop says that something has arrived, so that answers are known in the same turn.
+
+    `_backend_sync` has the one for threads, which says more about `Incoming`.
+    """
+
+    def __init__(self, sock: socket.socket, incoming: Incoming) -> None:
+        self._socket, self._fd = sock, sock.fileno()
+        self._incoming = incoming
+        self._loop = asyncio.get_running_loop()
+        self._next_turn: asyncio.Handle | None = None
+        self._ended = self._loop.create_future()
+
+    def start(self) -> None:
+        self._loop.add_reader(self._fd, self._on_readable)
+
+    def expect(self) -> None:
+        """A request was sent that nobody waits for: its answer is received like any other."""
+
+    async def wait(self, gate: Gate[_T], timeout: float | None) -> _T:
+        return await gate.wait(timeout)
+
+    def end(self) -> None:
+        """Nothing more is received."""
+        if not self._ended.done():
+            self._ended.set_result(None)
+            self._loop.remove_reader(self._fd)
+            if self._next_turn is not None:
+                self._next_turn.cancel()
+
+    async def join(self, timeout: float | None) -> None:
+        """Returns when nothing more is received."""
+        await asyncio.wait([self._ended], timeout=timeout)
+
     def close(self) -> None:
+        """After `end`."""
         self._socket.close()
+
+    def after_fork(self) -> None:
+        """In the child: only the descriptor is closed, the parent still uses the socket and the loop."""
+        self._socket.close()
+
+    def _on_readable(self) -> None:
+        """Receives until nothing is left, in turns.
+
+        Leaving the rest to the next event would lose it: when data and a reset come as one event, uvloop reports
+        that event once and polls no more, so the reset must be found by reading on.
+        """
+        self._next_turn = None
+        try:
+            for _ in range(_READS_PER_TURN):
+                self._incoming.received(self._socket.recv_into(self._incoming.get_buffer()))
+                if self._ended.done():
+                    return
+        except (BlockingIOError, InterruptedError):
+            return
+        except BaseException as error:
+            self._incoming.receiving_failed(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._next_turn = self._loop.call_soon(self._on_readable)

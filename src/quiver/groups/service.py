@@ -57,7 +57,8 @@ class Groups:
 
     def check_readable(self) -> None:
         """Raises `problem`, if there is one."""
-        self._journaled.check()
+        if self._journaled.problem is not None:
+            raise self._journaled.problem
 
     def group(self, name: str) -> Group:
         """Raises GroupNotFound if there is none."""
@@ -67,24 +68,25 @@ class Groups:
         return group
 
     def find(self, name: str) -> Group | None:
-        self._journaled.check()
+        self.check_readable()
         return self._table.groups.get(name)
 
     def groups(self) -> Mapping[str, Group]:
         """By name."""
-        self._journaled.check()
+        self.check_readable()
         return self._table.groups
 
     def name_of(self, group_id: int) -> str | None:
         """None when there is no such group (any more)."""
-        self._journaled.check()
+        self.check_readable()
         return self._table.names.get(group_id)
 
     async def queue_group(self, name: str, ordering: Ordering | None) -> Group:
         """The queue group of a name, created at its first use.
 
-        GroupKindMismatch or GroupOrderingMismatch if the group is another kind or has another ordering. If no
-        ordering is given, any is accepted, and a new group has ordering `none`."""
+        Raises GroupKindMismatch or GroupOrderingMismatch if the group is another kind or has another ordering. If no
+        ordering is given, any is accepted, and a new group has ordering `none`.
+        """
         group = self.find(name)
         if group is None:
             check_name(name, "group")
@@ -97,7 +99,7 @@ class Groups:
         return group
 
     def check_stream_group(self, name: str) -> Group | None:
-        """The stream group of a name; None if there is no group. GroupKindMismatch if it is a queue group."""
+        """The stream group of a name; None if there is no group. Raises GroupKindMismatch if it is a queue group."""
         group = self.find(name)
         if group is not None and group.kind != "stream":
             raise GroupKindMismatch(group=name, kind=group.kind)

@@ -1,12 +1,13 @@
-"""Batches: messages of one partition that travel as one frame."""
+"""Batches: messages of one partition that are sent as one frame."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from quiver.client.produce.batches.routing import Routed, RoutedRows
 from quiver.client.produce.route import Route
-from quiver.client.produce.rows import Rows, renumbered
+from quiver.client.produce.rows import ONE_ROW, Rows, renumbered
 from quiver.model.errors import QuiverError
+from quiver.records.single import single_frame
 
 if TYPE_CHECKING:
     from quiver.client.produce.batches.send_outcome import Placement, SendOutcome
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
 UNNUMBERED = -1
 _NONE: Mapping[int, tuple[int, bool]] = {}
 SendQueueKey = tuple[int, bool]
-"""The partition, and whether it is about delayed messages, which the broker numbers by themselves."""
+"""The partition, and whether the messages are delayed: the broker numbers those separately."""
 
 
 class Batch:
-    """Messages of one partition and priority that travel as one frame."""
+    """Messages of one partition and priority that are sent as one frame."""
 
     __slots__ = (
         "base_offset",
@@ -49,7 +50,7 @@ class Batch:
         self, outcomes: Sequence["SendOutcome"], route: Route, part: RoutedRows, *, size: int, deadline: float
     ) -> None:
         self.outcomes = outcomes
-        """Of those whose messages may be in it."""
+        """The outcomes whose messages may be in it."""
         self.route = route
         self.partition = part.partition
         self.rows: Rows | None = part.rows
@@ -63,13 +64,13 @@ class Batch:
         self.frame: bytes | None = None
         self.sent_at = 0.0
         self.is_head = False
-        """Sent while nothing before it was unanswered, so an answer `out of sequence` is meant for it."""
+        """Sent while nothing before it was in flight, so `out of sequence` can only be about this batch."""
         self.is_uncertain = False
-        """A connection broke before it was answered: it may be stored already."""
+        """A connection broke before the response: it may be stored already."""
         self.base_offset: int | None = None
         self.duplicates: Mapping[int, tuple[int, bool]] = _NONE
-        """Messages that were published before, by row: the offset of the first one, and whether that is a delayed
-        message's id."""
+        """Repeats by row: the offset of the first message with the id, and whether that is the id of a delayed
+        message."""
         self.duplicate_rows: Sequence[int] = ()
         """In order."""
         self.last_error: QuiverError | None = None
@@ -86,8 +87,13 @@ class Batch:
     def is_settled(self) -> bool:
         return self.base_offset is not None or self.error is not None
 
+    @property
+    def current(self) -> "Batch":
+        """Of a batch of one message: the one that it is in now, which is another one after it was routed again."""
+        return self if self.placement is None else self.placement.locate(0)[0]
+
     def build(self, identity: tuple[int, int], compression: str, *, transactional: bool = False) -> bytes:
-        """The frame under this identity and the batch's sequence; built once, and renumbered if need be."""
+        """The frame with this identity and the batch's sequence; built once, and renumbered if necessary."""
         producer_id, epoch = identity
         sequence = self.sequence if producer_id >= 0 else -1
         if self.frame is None:
@@ -106,8 +112,20 @@ class Batch:
         self.identity = (producer_id, epoch)
         return self.frame
 
+    def build_single(self, value: bytes, key: bytes | None, now_ms: int, identity: tuple[int, int]) -> None:
+        """Builds the frame, of one small message and uncompressed."""
+        self.identity = identity
+        self.frame = single_frame(
+            value,
+            key,
+            timestamp_ms=now_ms,
+            priority=self.route.priority,
+            identity=identity,
+            base_sequence=self.sequence,
+        )
+
     def note_duplicates(self, duplicates: Iterable[tuple[int, int, bool]]) -> None:
-        """Which messages are not new, as the broker says."""
+        """Which messages are repeats, according to the broker."""
         self.duplicates = {row: (offset, is_delayed) for row, offset, is_delayed in duplicates}
         self.duplicate_rows = sorted(self.duplicates)
 
@@ -121,10 +139,19 @@ class Batch:
         self.rows = self.frame = None
 
 
+def single_batch(
+    outcome: "SendOutcome", route: Route, partition: int, *, hashed: bool, size: int, deadline: float
+) -> Batch:
+    """The batch of one message, of which there will only be a frame."""
+    batch = Batch([outcome], route, RoutedRows(partition, ONE_ROW, hashed), size=size, deadline=deadline)
+    batch.rows = None
+    return batch
+
+
 def batches_of(
     routed: Routed, outcomes: Sequence["SendOutcome"], route: Route, size: int, deadline: float
 ) -> list[Batch]:
-    """One batch per part; the size is shared out by count, and the sum stays exact."""
+    """One batch per part; the size is divided by count, and the sum stays exact."""
     total = sum(len(part.rows) for part in routed.parts)
     batches: list[Batch] = []
     left = size

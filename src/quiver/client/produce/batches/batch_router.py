@@ -1,14 +1,15 @@
-"""From rows to batches of partitions, also again when the topic has changed. Pure."""
+"""Turns rows into batches of partitions, again if the topic has changed. Pure."""
 
 from collections.abc import Sequence
 
-from quiver.client.produce.batches.batch import Batch, batches_of
+from quiver.client.produce.batches.batch import Batch, batches_of, single_batch
 from quiver.client.produce.batches.in_flight import InFlightBatches
 from quiver.client.produce.batches.routing import Router
-from quiver.client.produce.batches.send_outcome import Placement
+from quiver.client.produce.batches.send_outcome import Placement, SendOutcome
 from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.chunk import PendingRows
 from quiver.client.produce.options import ProducerConfig
+from quiver.client.produce.route import PLAIN_ROUTE
 from quiver.client.produce.rows import Rows
 from quiver.model.errors import QuiverError
 
@@ -23,7 +24,7 @@ class BatchRouter:
         self._config = config
 
     def place(self, together: Sequence[PendingRows], partition_count: int, deadline: float) -> int:
-        """Splits rows of one route together and enqueues their batches, or fails them; returns how many batches."""
+        """Splits rows of one route and enqueues their batches, or fails them; returns the number of batches."""
         opened = [(pending, rows) for pending in together if (rows := self._open(pending)) is not None]
         if not opened:
             return 0
@@ -44,12 +45,23 @@ class BatchRouter:
         self._enqueue(batches, len(opened))
         return len(batches)
 
+    def single(
+        self, outcome: SendOutcome, key: bytes | None, size: int, partition_count: int, deadline: float
+    ) -> Batch:
+        """The batch of one message, which is not enqueued."""
+        partition = self._router.partition_of(key, partition_count, self._in_flight.is_failing)
+        return single_batch(outcome, PLAIN_ROUTE, partition, hashed=key is not None, size=size, deadline=deadline)
+
     def _open(self, pending: PendingRows) -> Rows | None:
         try:
             return pending.rows()
         except QuiverError as error:
             self._unsettled.fail_rows(pending, error)
             return None
+
+    def fail(self, batch: Batch, error: QuiverError) -> None:
+        """There is no place for a batch any more."""
+        self._unsettled.settle(batch, error=error)
 
     def place_again(self, batch: Batch, partition_count: int) -> None:
         """Routes a batch by another number of partitions, or fails it."""
@@ -65,6 +77,6 @@ class BatchRouter:
         self._enqueue(batches, 1)
 
     def _enqueue(self, batches: Sequence[Batch], counted: int) -> None:
-        """Adds the batches of what was counted as so many."""
+        """Adds the batches of rows that were counted before."""
         self._unsettled.add(0, len(batches) - counted)
         self._in_flight.enqueue(batches)

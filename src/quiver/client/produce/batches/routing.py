@@ -1,4 +1,4 @@
-"""Which partition messages go to: the one they name, that of their key or id, or one after the other."""
+"""Chooses partitions: the one that a message names, that of its key or id, or each in turn."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -8,6 +8,7 @@ import numpy as np
 from quiver.client.produce.options import BatchLimits
 from quiver.client.produce.rows import Indices, Rows, runs_within
 from quiver.model.errors import PartitionNotFound
+from quiver.structures.murmur2 import partition_for
 
 NO_LIMITS = BatchLimits(2**63 - 1, 2**63 - 1)
 
@@ -22,11 +23,11 @@ class RoutedRows(NamedTuple):
 class Routed(NamedTuple):
     parts: list[RoutedRows]
     order: Indices | None
-    """How the rows were reordered to lie in the parts, one part after the other; None when they were not."""
+    """The order of the rows in the parts, one part after the other; None if it did not change."""
 
 
 def _cut(partition: int, rows: Rows, limits: BatchLimits) -> list[RoutedRows]:
-    """The rows of a partition as parts that are within limits."""
+    """The rows of a partition in parts within limits."""
     if rows.size_bytes <= limits.size_bytes and len(rows) <= limits.messages:
         return [RoutedRows(partition, rows, True)]
     runs = runs_within(np.cumsum(rows.sizes()), limits)
@@ -46,9 +47,9 @@ class Router:
         is_failing: Callable[[int], bool],
         limits: BatchLimits = NO_LIMITS,
     ) -> Routed:
-        """Messages without key and id stay together and go to the next partition that takes messages.
+        """Messages without key and id stay together and go to the next partition in turn.
 
-        What goes by key may be more than a batch holds, and is cut where that is so for a partition.
+        Messages by key may be more than a batch; they are cut if they are too many for a partition.
         """
         if chosen is not None:
             if not 0 <= chosen < count:
@@ -76,6 +77,12 @@ class Router:
                 parts.append(RoutedRows(partition, part, True))
             start += part_count
         return Routed(parts, order)
+
+    def partition_of(self, key: bytes | None, count: int, is_failing: Callable[[int], bool]) -> int:
+        """Where a single message goes."""
+        if count == 1:
+            return 0
+        return self._next_partition(count, is_failing) if key is None else partition_for(key, count)
 
     def _next_partition(self, count: int, is_failing: Callable[[int], bool]) -> int:
         for _ in range(min(count, 100)):
