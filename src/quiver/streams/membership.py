@@ -30,7 +30,7 @@ TRANSITIONS: tuple[tuple[GroupStateName, str, GroupStateName], ...] = (
     ("empty", "first member joins", "stable"),
     ("stable", "member joins, leaves or expires, or topics change", "rebalancing"),
     ("stable", "change that moves nothing", "stable"),
-    ("rebalancing", "every member has let go and received", "stable"),
+    ("rebalancing", "every member has given up and received", "stable"),
     ("rebalancing", "another change", "rebalancing"),
     ("stable", "last member leaves or expires", "empty"),
     ("rebalancing", "last member leaves or expires", "empty"),

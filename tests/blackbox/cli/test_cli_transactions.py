@@ -13,7 +13,8 @@ from quiver.model.errors import TransactionAborted
 def test_list_describe_and_abort(q, cli: Cli) -> None:
     q.topics.create("orders", partitions=2)
     assert cli("txn", "list").stdout.split()[:2] == [b"TRANSACTION", b"ID"]
-    tx, nameless = q.transactional("billing").begin(), q.transactional().begin()
+    tx = q.transactional("billing", timeout="10m").begin()  # as long as the commands may take
+    nameless = q.transactional(timeout="10m").begin()
     for open_one in (tx, nameless):
         open_one.publish("orders", b"x", partition=1)
         open_one.flush()
@@ -21,7 +22,7 @@ def test_list_describe_and_abort(q, cli: Cli) -> None:
     assert listed["total"] == 2
     first = listed["transactions"][0]
     assert (first["transaction_id"], first["transactional_id"], first["state"]) == (tx.name, "billing", "open")
-    assert (first["partitions"], first["groups"], first["timeout"]) == (["orders-1"], [], "1m")
+    assert (first["partitions"], first["groups"], first["timeout"]) == (["orders-1"], [], "10m")
     lines = cli("txn", "list").stdout.decode().splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [[tx.name, "billing", "open"], [nameless.name, "-", "open"]]
     one = cli("txn", "list", "--limit", "1")
