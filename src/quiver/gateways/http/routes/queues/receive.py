@@ -1,6 +1,5 @@
 """POST /topics/{topic}/receive: leases messages to a consumer of a queue group; waits until there are some."""
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -8,7 +7,7 @@ from msgspec import Meta
 
 from quiver.gateways.http.field_notes import DURATION, NAME, PRIORITY, needed, note
 from quiver.gateways.http.operation import Operation, Routes
-from quiver.gateways.http.request import ClientGone, Request
+from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response, StreamedResponse
 from quiver.gateways.http.routes.messages.message_stream import streamed_messages
 from quiver.gateways.http.routes.queues.received import ReceivedMessage, Size, shown_runs
@@ -84,20 +83,7 @@ class ReceiveRoute:
     async def _wait(self, request: Request, topic: str, wanted: ReceiveRequest) -> "list[Received]":
         """Receives as long as the client is connected: what it does not get must not count as delivered."""
         asked = _asked(topic, wanted, request.connection, self._broker.clock.now_ms())
-        receiving = asyncio.ensure_future(self._broker.queues.receive(asked))
-        leaving = asyncio.ensure_future(request.client_gone())
-        try:
-            await asyncio.wait((receiving, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if not leaving.done():
-                return receiving.result()
-            receiving.cancel()
-            await asyncio.wait((receiving,))
-            if not receiving.cancelled() and receiving.exception() is None:
-                await self._broker.queues.give_back(receiving.result())
-            raise ClientGone
-        finally:
-            receiving.cancel()
-            leaving.cancel()
+        return await request.while_connected(self._broker.queues.receive(asked))
 
 
 def receive_routes(broker: "Broker") -> Routes:
