@@ -176,6 +176,7 @@ class HttpConnection(asyncio.Protocol):
             self._holding.take(more)
         except Overloaded as error:
             self._stop_at(error)
+            self._waiting.clear()
 
     def _parse(self, data: "bytes | memoryview") -> None:
         if self._is_last and (self._incoming is None or self._incoming.is_whole):
@@ -237,8 +238,11 @@ class HttpConnection(asyncio.Protocol):
             path, query = parsed.path or b"/", parsed.query or b""
         head = RequestHead(parser.get_method().decode("ascii"), path.decode("ascii"), query, headers)
         head.size_bytes = self._head_bytes + self._slice_bytes
-        if parser.get_http_version() == "1.0":
+        version = parser.get_http_version()
+        if version == "1.0":
             head.is_old, head.keeps_alive = True, False
+        elif version != "1.1":
+            raise ValueError(version)  # the parser makes an error of it
         elif not parser.should_keep_alive():
             head.keeps_alive = False
         if b"expect" in headers and not head.is_old:
