@@ -62,7 +62,7 @@ class HttpGateway:
             return
         listener = _listen(*self._address)
         self.port = listener.getsockname()[1]
-        self._server = HttpServer(self._application.handle, self._budget, self._clock)
+        self._server = HttpServer(self._application.begin, self._budget, self._clock)
         self._lag.start()
         settings = self._settings
         await self._server.start(listener, settings.stall_seconds, settings.least_bytes_per_second)

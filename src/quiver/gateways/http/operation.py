@@ -1,7 +1,8 @@
 """What a route offers: one operation per method, with the types that its handler and the OpenAPI document share."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,8 +13,21 @@ from quiver.model.errors import QuiverError
 Handler = Callable[[Request], Awaitable[Response | StreamedResponse]]
 
 
+class Begun(NamedTuple):
+    """A request that only waits for one future."""
+
+    future: "asyncio.Future[Any]"
+    response: Callable[[], Response]
+    """When the future is done."""
+
+
+Begin = Callable[[Request], Begun | Response | None]
+
+
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
     handler: Handler
+    begin: Begin | None = None
+    """Begins simple requests without a task of their own; None: `handler` is to handle it."""
     summary: str
     tag: str
     response: Any

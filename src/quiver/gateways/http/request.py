@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 from collections.abc import Coroutine, Mapping
+from functools import lru_cache
+from time import perf_counter
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
@@ -11,7 +13,7 @@ import msgspec
 from quiver.gateways.http.compression import decompress
 from quiver.gateways.http.media import Media, media_of_request, media_of_response
 from quiver.gateways.http.wire.exchange import ClientGone, Exchange
-from quiver.model.errors import InvalidRequest, RequestTooLarge
+from quiver.model.errors import InvalidRequest, Overloaded, RequestTooLarge
 from quiver.model.limits import HTTP_QUERY_FIELDS, KIB
 from quiver.model.names import check_name
 from quiver.model.numbers import shown, whole_number
@@ -19,7 +21,9 @@ from quiver.system.memory_budget import MemoryBudget
 
 T = TypeVar("T")
 _VERSION = "/v1"
+_SHOWN_PATH = 200
 _SMALL_HEAD_BYTES = 4 * KIB
+_SMALL_BODY_BYTES = 64 * KIB
 
 _HIGHEST_PARTITION = 10**9
 _WAIT_SECONDS = 5.0
@@ -31,6 +35,11 @@ def without_version(path: str) -> str:
     if path.startswith(_VERSION) and path[len(_VERSION) : len(_VERSION) + 1] in ("/", ""):
         return path[len(_VERSION) :] or "/"
     return path
+
+
+@lru_cache(maxsize=1024)
+def _topic_name(quoted: str) -> str:
+    return check_name(unquote(quoted))
 
 
 def _check_values(fields: Mapping[str, str], kind: Any) -> None:
@@ -65,7 +74,9 @@ class Request:
         "params",
         "path",
         "query_string",
+        "read",
         "route",
+        "started",
         "waits",
     )
 
@@ -77,10 +88,13 @@ class Request:
         """As it was sent, so that a quoted slash stays inside its part."""
         self.headers = head.headers
         self.query_string = head.query
-        self.params: dict[str, str] = {}
+        self.params: Mapping[str, str] = {}
         self.route = ""
         self.waits = False
         """It asks the broker to wait for something, so it may take long."""
+        self.read: Any = None
+        """What `body_at_once` has read."""
+        self.started = perf_counter()
         self._max_bytes = max_bytes
         self._holding = budget.open()
 
@@ -101,9 +115,14 @@ class Request:
         """Address and port at the other end."""
         return self.exchange.peer
 
+    @property
+    def shown_path(self) -> str:
+        """For log lines."""
+        return self.path[:_SHOWN_PATH]
+
     def topic(self) -> str:
         """The topic the path names; InvalidName when it cannot be one."""
-        return check_name(unquote(self.params["topic"]))
+        return _topic_name(self.params["topic"])
 
     def partition(self) -> int:
         """The partition the path names."""
@@ -130,6 +149,23 @@ class Request:
         media = self.media
         content = await self.content()
         return media.decode(content, kind) if content else _empty(kind)
+
+    def body_at_once(self, kind: type[T]) -> T | None:
+        """A small body that is there and not compressed, as a struct; None for others: they need waiting."""
+        content = self.exchange.whole_body
+        if content is None or not 0 < len(content) <= min(_SMALL_BODY_BYTES, self._max_bytes):
+            return None
+        if b"content-encoding" in self.headers:
+            return None
+        media = self.media
+        try:
+            self._holding.take(len(content))
+        except Overloaded:
+            return None
+        self._holding.end_request()
+        self.exchange.take()
+        self.read = found = media.decode(content, kind)
+        return found
 
     async def content(self) -> bytes:
         """The bytes of the body, opened if they were compressed. The limit is checked before they are read."""

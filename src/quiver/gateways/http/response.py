@@ -47,6 +47,13 @@ def error_response(error: QuiverError) -> Response:
     return Response(error.to_dict(), error.status, headers=headers)
 
 
+def respond_at_once(request: Request, response: Response) -> None:
+    """Sends a small response as it is, without compression."""
+    media = request.response_media
+    body = media.encode(response.body)
+    request.exchange.respond(response.status, [(b"content-type", media.content_type), *response.headers], body)
+
+
 async def send_response(request: Request, response: Response | StreamedResponse) -> None:
     if isinstance(response, StreamedResponse):
         await _send_stream(request, response)

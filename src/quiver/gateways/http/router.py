@@ -6,6 +6,7 @@ from quiver.gateways.http.operation import Operation, Routes
 from quiver.model.errors import MethodNotAllowed, RouteNotFound
 
 _SHOWN_PATH = 200
+_REMEMBERED_PATHS = 1_000
 
 
 class Resource:
@@ -45,6 +46,8 @@ class Router:
 
     def __init__(self, routes: Routes) -> None:
         self._root = _Node()
+        self._found: dict[str, tuple[Resource, Mapping[str, str]]] = {}
+        """Paths that were found: most clients use a few."""
         for path, operations in routes.items():
             self._add(path, Resource(path, operations))
 
@@ -60,15 +63,23 @@ class Router:
                 node = node.by_name.setdefault(part, _Node())
         node.resource = resource, names
 
-    def find(self, path: str, method: str) -> tuple[Resource, dict[str, str]]:
+    def find(self, path: str, method: str) -> tuple[Resource, Mapping[str, str]]:
         """The resource and the parts of the path that its route names, still quoted; RouteNotFound."""
+        known = self._found.get(path)
+        if known is not None:
+            return known
         parts = path.split("/")
         values: list[str] = []
         found = _search(self._root, parts, 1, values) if parts[0] == "" else None
         if found is None:
             raise RouteNotFound(method=method, path=path[:_SHOWN_PATH])
         resource, names = found
-        return resource, dict(zip(names, values, strict=True))
+        result = resource, dict(zip(names, values, strict=True))
+        if len(path) <= _SHOWN_PATH:
+            if len(self._found) >= _REMEMBERED_PATHS:
+                self._found.clear()
+            self._found[path] = result
+        return result
 
 
 def _search(node: _Node, parts: list[str], at: int, values: list[str]) -> tuple[Resource, list[str]] | None:

@@ -137,13 +137,29 @@ class HttpConnection(asyncio.Protocol):
                     break
         finally:
             self._is_advancing = False
-        self._settle_down()
+        if not self._is_settled:
+            self._settle_down()
 
     @property
     def _may_parse(self) -> bool:
         if self._refusal is not None or len(self._waiting) >= _MOST_WAITING:
             return False
         return self._incoming is None or self._incoming.unread_bytes <= _UNREAD_BYTES
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether there is nothing out of the ordinary: nothing waits, is counted, or keeps the connection from
+        reading."""
+        return (
+            self._is_reading
+            and not self._in_head
+            and not self._waiting
+            and self._unparsed is None
+            and self._refusal is None
+            and not self._holding.held_bytes
+            and self._incoming is not None
+            and self._incoming.unread_bytes <= _UNREAD_BYTES
+        )
 
     def _settle_down(self) -> None:
         """Nothing more can be done until something arrives or is answered."""

@@ -117,6 +117,13 @@ class Exchange:
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
+    @property
+    def whole_body(self) -> bytes | None:
+        """The body, if it has arrived in one piece; it is not taken by looking at it."""
+        if not self.is_whole or len(self._pieces) != 1:
+            return None
+        return self._pieces[0]
+
     def take(self) -> bytes:
         """What has arrived of the body since the last time. ClientGone when the rest will never come."""
         if self.is_lost:

@@ -14,22 +14,21 @@ from quiver.system.clock import Clock
 from quiver.system.memory_budget import MemoryBudget
 
 _CHECK_EVERY_S = 1.0
+Begin = Callable[[Exchange], Coroutine[Any, Any, None] | None]
 
 
 class HttpServer:
-    """Serves one port. `handle` answers one request; it raises nothing."""
+    """Serves one port. `begin` handles a request, or returns what is to be awaited for it; it raises nothing."""
 
     max_connections: ClassVar[int] = CONNECTIONS
 
-    def __init__(
-        self, handle: Callable[[Exchange], Coroutine[Any, Any, None]], budget: MemoryBudget, clock: Clock
-    ) -> None:
+    def __init__(self, begin: Begin, budget: MemoryBudget, clock: Clock) -> None:
         self.budget = budget
         self.date_line = b""
         self.connections: set[HttpConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that are being handled; also those whose clients have left."""
-        self._handle = handle
+        self._begin = begin
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._listening: asyncio.Server | None = None
@@ -76,7 +75,10 @@ class HttpServer:
         self._ended.set()
 
     def serve(self, exchange: Exchange) -> None:
-        task = self._loop.create_task(self._handle(exchange))
+        handling = self._begin(exchange)
+        if handling is None:
+            return
+        task = self._loop.create_task(handling)
         self.tasks.add(task)
         task.add_done_callback(self._served)
 
