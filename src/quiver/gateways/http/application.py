@@ -45,6 +45,7 @@ class Application:
     def begin(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         """Handles a request, or returns what is to be awaited for it."""
         request = Request(exchange, self._max_body_bytes, self._budget)
+        request.started = perf_counter()
         try:
             request.hold_head()
             self._guard.check(request)

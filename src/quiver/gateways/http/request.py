@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine, Mapping
 from functools import lru_cache
-from time import perf_counter
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
@@ -94,7 +93,8 @@ class Request:
         """It asks the broker to wait for something, so it may take long."""
         self.read: Any = None
         """What `body_at_once` has read."""
-        self.started = perf_counter()
+        self.started = 0.0
+        """When it was begun, for the log line."""
         self._max_bytes = max_bytes
         self._holding = budget.open()
 
