@@ -43,7 +43,7 @@ class Published(NamedTuple):
     """The message waits until it is due, and the offset is its id among the delayed messages."""
 
 
-class Begun(NamedTuple):
+class PublishFuture(NamedTuple):
     """A message that is queued in its partition."""
 
     partition: int
@@ -155,36 +155,36 @@ class Publish:
         appended.add_done_callback(lambda done: written(done.exception()))
         return appended
 
-    def begin(self, topic_name: str, message: NewMessage) -> Begun | QuiverError:
+    def begin(self, topic_name: str, message: NewMessage) -> PublishFuture | QuiverError:
         """Queues one message before it returns, or returns why it was refused."""
         return self._start(self._catalogue.topic(topic_name), message)
 
     async def messages(self, topic_name: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
         """Publishes each message by itself; returns the position of each, or why it was refused."""
         topic = self._catalogue.topic(topic_name)
-        started: list[Begun | QuiverError] = []
+        started: list[PublishFuture | QuiverError] = []
         begun_at_once: set[int] = set()
         for message in messages:
             begun = self._start(topic, message)
             started.append(begun)
-            if isinstance(begun, Begun):
+            if isinstance(begun, PublishFuture):
                 begun_at_once.add(begun.partition)
             if len(begun_at_once) >= _PARTITIONS_AT_ONCE:  # each one builds a frame in its own turn of the loop
                 begun_at_once.clear()
                 await asyncio.sleep(0)
         return [await _outcome(begun) for begun in started]
 
-    def _start(self, topic: Topic, message: NewMessage) -> Begun | QuiverError:
+    def _start(self, topic: Topic, message: NewMessage) -> PublishFuture | QuiverError:
         try:
             if message.key is None and topic.config.is_compacted:
                 raise InvalidRequest(problem=KEY_NEEDED)
             number = self._choose(topic, message)
             if message.deliver_at_ms is None:
-                return Begun(number, self._partitions.get(topic.id, number).append_message(message))
+                return PublishFuture(number, self._partitions.get(topic.id, number).append_message(message))
             if message.deliver_at_ms > self._clock.now_ms():
-                return Begun(number, self._delays.schedule_message(topic, number, message))
+                return PublishFuture(number, self._delays.schedule_message(topic, number, message))
             now = msgspec.structs.replace(message, deliver_at_ms=None)
-            return Begun(number, self._partitions.get(topic.id, number).append_message(now))
+            return PublishFuture(number, self._partitions.get(topic.id, number).append_message(now))
         except QuiverError as error:
             return error
         except Exception:  # only this message is at fault: the others are published
@@ -210,7 +210,7 @@ def chosen_partition(topic: Topic, message: NewMessage, count: int) -> int | Non
     return None if hashed is None else partition_for(hashed, count)
 
 
-async def _outcome(begun: Begun | QuiverError) -> Published | QuiverError:
+async def _outcome(begun: PublishFuture | QuiverError) -> Published | QuiverError:
     if isinstance(begun, QuiverError):
         return begun
     if not begun.future.done():
