@@ -13,7 +13,7 @@ from quiver.delays.service import Delays
 from quiver.groups.service import Groups
 from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
-from quiver.messages.publish import PublishFuture, Publish, Published
+from quiver.messages.publish import Publish, Published, PublishFuture
 from quiver.model.errors import QuiverError, ShuttingDown
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
