@@ -152,18 +152,17 @@ class Request:
 
     def body_at_once(self, kind: type[T]) -> T | None:
         """A small body that is there and not compressed, as a struct; None for others: they need waiting."""
-        content = self.exchange.whole_body
-        if content is None or not 0 < len(content) <= min(_SMALL_BODY_BYTES, self._max_bytes):
-            return None
         if b"content-encoding" in self.headers:
             return None
-        media = self.media
+        media, content = self.media, self.exchange.take_whole(min(_SMALL_BODY_BYTES, self._max_bytes))
+        if content is None:
+            return None
         try:
             self._holding.take(len(content))
         except Overloaded:
+            self.exchange.arrived(content)  # taken again when there is room
             return None
         self._holding.end_request()
-        self.exchange.take()
         self.read = found = media.decode(content, kind)
         return found
 

@@ -101,11 +101,13 @@ class Exchange:
     def arrived(self, piece: bytes) -> None:
         self._pieces.append(piece)
         self.unread_bytes += len(piece)
-        self._wake()
+        if self._news is not None:
+            self._wake()
 
     def ended(self) -> None:
         self.is_whole = True
-        self._wake()
+        if self._news is not None:
+            self._wake()
 
     def lost(self) -> None:
         self.is_lost = True
@@ -114,15 +116,16 @@ class Exchange:
             self._on_loss()
 
     def _wake(self) -> None:
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
+        news, self._news = self._news, None
+        if news is not None and not news.done():
+            news.set_result(None)
 
-    @property
-    def whole_body(self) -> bytes | None:
-        """The body, if it has arrived in one piece; it is not taken by looking at it."""
-        if not self.is_whole or len(self._pieces) != 1:
+    def take_whole(self, limit: int) -> bytes | None:
+        """The body, if all of it has arrived in one piece of at most so many bytes."""
+        if not self.is_whole or len(self._pieces) != 1 or not 0 < self.unread_bytes <= limit:
             return None
-        return self._pieces[0]
+        self.unread_bytes = 0
+        return self._pieces.pop()
 
     def take(self) -> bytes:
         """What has arrived of the body since the last time. ClientGone when the rest will never come."""
