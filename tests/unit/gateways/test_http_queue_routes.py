@@ -76,16 +76,17 @@ async def test_a_received_message_has_all_its_fields(client, broker, queues):
     }
 
 
-async def test_what_is_asked_of_the_queues(client, queues):
+async def test_what_is_asked_of_the_queues(client, broker, queues):
     assert (await client.post("/topics/orders/receive", json={"group": "g"})).json() == {"messages": []}
     address, _, port = queues.asked.consumer.partition(":")
     assert (address, port.isdigit()) == ("127.0.0.1", True)
-    assert queues.asked == ReceiveRequest(["orders"], "g", queues.asked.consumer, max_messages=10)
+    expected = ReceiveRequest([broker.topic("orders").id], "g", queues.asked.consumer, max_messages=10)
+    assert queues.asked == expected
     body = {"group": "g", "consumer": "me", "max_messages": 99_999, "visibility": "2m", "ordering": "key"}
     queues.responses.set()
     await client.post("/topics/orders/receive", json=body | {"wait": "1h", "priority": "low", "start": "latest"})
     assert queues.asked == ReceiveRequest(
-        ["orders"],
+        [broker.topic("orders").id],
         "g",
         "me",
         max_messages=10_000,
@@ -184,7 +185,7 @@ async def test_nothing_is_leased_for_a_client_that_has_gone(broker, queues):
     await request.content()
     exchange.lost()
     with pytest.raises(ClientGone):
-        await request.while_connected(broker.queues.receive(ReceiveRequest(["orders"], "g", "me")))
+        await request.while_connected(broker.queues.receive(ReceiveRequest([1], "g", "me")))
     assert queues.asked is None
 
 
