@@ -37,7 +37,7 @@ async def client(broker: FakeBroker, readiness: Readiness) -> AsyncIterator[http
     node = NodeInfo(version="1.2.3", git_commit="abc", build_time="today", started=0)
     budget = MemoryBudget(DEFAULT_BYTES)
     application = Application(all_routes(broker, node, readiness), broker.limits, budget)
-    server = HttpServer(application.begin, budget, broker.clock)
+    server = HttpServer(application.begin, budget, broker.clock.now_ms)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
     await server.start(listener, 30.0, KIB)

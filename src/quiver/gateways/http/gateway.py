@@ -53,7 +53,7 @@ class HttpGateway:
             guard=BrowserGuard(settings.allowed_hosts),
             log_requests=settings.log_requests,
         )
-        self._clock = broker.clock
+        self._now_ms = broker.clock.now_ms
         self._server: HttpServer | None = None
 
     async def start(self) -> None:
@@ -62,7 +62,7 @@ class HttpGateway:
             return
         listener = _listen(*self._address)
         self.port = listener.getsockname()[1]
-        self._server = HttpServer(self._application.begin, self._budget, self._clock)
+        self._server = HttpServer(self._application.begin, self._budget, self._now_ms)
         self._lag.start()
         settings = self._settings
         await self._server.start(listener, settings.stall_seconds, settings.least_bytes_per_second)

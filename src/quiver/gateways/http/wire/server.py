@@ -10,7 +10,6 @@ from quiver.gateways.http.wire.connection import HttpConnection
 from quiver.gateways.http.wire.exchange import Exchange
 from quiver.model.errors import Overloaded, QuiverError
 from quiver.model.limits import CONNECTIONS
-from quiver.system.clock import Clock
 from quiver.system.memory_budget import MemoryBudget
 
 _CHECK_EVERY_S = 1.0
@@ -22,14 +21,14 @@ class HttpServer:
 
     max_connections: ClassVar[int] = CONNECTIONS
 
-    def __init__(self, begin: Begin, budget: MemoryBudget, clock: Clock) -> None:
+    def __init__(self, begin: Begin, budget: MemoryBudget, now_ms: Callable[[], int]) -> None:
         self.budget = budget
         self.date_line = b""
         self.connections: set[HttpConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that are being handled; also those whose clients have left."""
         self._begin = begin
-        self._clock = clock
+        self._now_ms = now_ms
         self._loop = asyncio.get_running_loop()
         self._listening: asyncio.Server | None = None
         self._checking: asyncio.Task[None] | None = None
@@ -87,7 +86,7 @@ class HttpServer:
         self._ended.set()
 
     def _set_date(self) -> None:
-        self.date_line = f"date: {formatdate(self._clock.now_ms() / 1000, usegmt=True)}\r\n".encode()
+        self.date_line = f"date: {formatdate(self._now_ms() / 1000, usegmt=True)}\r\n".encode()
 
     async def _check(self, stall_seconds: float, least_bytes_per_second: float) -> None:
         while True:
