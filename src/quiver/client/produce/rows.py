@@ -181,6 +181,10 @@ class Rows:
         return seal(arrays, low, high, **options)
 
 
+ONE_ROW = Rows({VALUE.bit: pa.nulls(1, VALUE.field.type)}, 0)
+"""In the place of a message of which only the frame is kept."""
+
+
 def renumbered(frame: bytes, *, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
     """The same frame with another producer identity."""
     fields = unpack_header(frame)._replace(

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from quiver.client.produce.batches.routing import Routed, RoutedRows
 from quiver.client.produce.route import Route
-from quiver.client.produce.rows import Rows, renumbered
+from quiver.client.produce.rows import ONE_ROW, Rows, renumbered
 from quiver.model.errors import QuiverError
+from quiver.records.single import single_frame
 
 if TYPE_CHECKING:
     from quiver.client.produce.batches.send_outcome import Placement, SendOutcome
@@ -86,6 +87,11 @@ class Batch:
     def is_settled(self) -> bool:
         return self.base_offset is not None or self.error is not None
 
+    @property
+    def current(self) -> "Batch":
+        """Of a batch of one message: the one that it is in now, which is another one after it was routed again."""
+        return self if self.placement is None else self.placement.locate(0)[0]
+
     def build(self, identity: tuple[int, int], compression: str, *, transactional: bool = False) -> bytes:
         """The frame with this identity and the batch's sequence; built once, and renumbered if necessary."""
         producer_id, epoch = identity
@@ -106,6 +112,18 @@ class Batch:
         self.identity = (producer_id, epoch)
         return self.frame
 
+    def build_single(self, value: bytes, key: bytes | None, now_ms: int, identity: tuple[int, int]) -> None:
+        """Builds the frame, of one small message and uncompressed."""
+        self.identity = identity
+        self.frame = single_frame(
+            value,
+            key,
+            timestamp_ms=now_ms,
+            priority=self.route.priority,
+            identity=identity,
+            base_sequence=self.sequence,
+        )
+
     def note_duplicates(self, duplicates: Iterable[tuple[int, int, bool]]) -> None:
         """Which messages are repeats, according to the broker."""
         self.duplicates = {row: (offset, is_delayed) for row, offset, is_delayed in duplicates}
@@ -119,6 +137,15 @@ class Batch:
 
     def release(self) -> None:
         self.rows = self.frame = None
+
+
+def single_batch(
+    outcome: "SendOutcome", route: Route, partition: int, *, hashed: bool, size: int, deadline: float
+) -> Batch:
+    """The batch of one message, of which there will only be a frame."""
+    batch = Batch([outcome], route, RoutedRows(partition, ONE_ROW, hashed), size=size, deadline=deadline)
+    batch.rows = None
+    return batch
 
 
 def batches_of(
