@@ -318,7 +318,8 @@ class TestFullDisk:
         await log.append(large)
         assert files.operations[-4:] == ["pwritev", "pwritev", "pwritev", "fdatasync"]
         found = await log.read(1, max_bytes=8 << 20)
-        assert found is not None and bytes(await found.read()) == b"".join(map(frame_bytes, large))
+        assert found is not None
+        assert bytes(await found.read()) == b"".join(map(frame_bytes, large))
         found.release()
 
     async def test_too_many_open_files_pass(self, start: Callable) -> None:

@@ -22,7 +22,7 @@ from quiver.client.produce.batches.routing import Router
 from quiver.client.produce.batches.send_queue import PartitionSendQueue
 from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.open_chunks import OpenChunks
-from quiver.client.produce.options import ProducerConfig
+from quiver.client.produce.options import IN_FLIGHT_PER_PARTITION, ProducerConfig
 from quiver.model.errors import (
     ConnectionLost,
     OutOfSequence,
@@ -43,6 +43,7 @@ from quiver.protocol.messages import (
     Response,
     TopicInfo,
 )
+from quiver.structures.reused_buffers import ReusedBuffers
 
 _logger = logging.getLogger(__name__)
 _TICK_SECONDS = 1.0
@@ -51,6 +52,7 @@ _TOPIC_SECONDS = 60.0
 _UNKNOWN_OFFSET = -1
 _REPAIRED = (OutOfSequence, StalePartitionCount, TopicNotFound, UnknownProducer)
 """What the producer repairs by itself, at once."""
+_REUSED_BUFFERS = IN_FLIGHT_PER_PARTITION + 4
 _SLOW_SECONDS = 1.0
 """After this time without an answer a caller with a timeout no longer sends by itself."""
 
@@ -74,6 +76,8 @@ class Sender:
         self._unsettled = unsettled
         self._mutex = threading.Lock()
         self._pumping = Lock()
+        self._buffers = ReusedBuffers(_REUSED_BUFFERS)
+        """Used by whoever pumps."""
         self._in_flight = InFlightBatches(
             broker.new_backoff, idempotent=config.idempotent, is_transactional=config.is_transactional
         )
@@ -303,7 +307,12 @@ class Sender:
         outbound: list[Outbound] = []
         for queue, batch in batches:
             try:
-                frame = batch.build(queue.identity, config.compression, transactional=config.is_transactional)
+                frame = batch.build(
+                    queue.identity,
+                    config.compression,
+                    transactional=config.is_transactional,
+                    buffers=self._buffers,
+                )
             except QuiverError as error:
                 self._refused(queue, batch, error, was_sent=False)
                 continue

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from quiver.client.produce.batches.routing import Routed, RoutedRows
 from quiver.client.produce.route import Route
-from quiver.client.produce.rows import Rows, renumbered
+from quiver.client.produce.rows import Frame, Rows, renumbered
 from quiver.model.errors import QuiverError
+from quiver.structures.reused_buffers import ReusedBuffers
 
 if TYPE_CHECKING:
     from quiver.client.produce.batches.send_outcome import Placement, SendOutcome
@@ -57,7 +58,7 @@ class Batch:
         self.serial = 0
         self.sequence = UNNUMBERED
         self.identity = (-1, -1)
-        self.frame: bytes | None = None
+        self.frame: Frame | None = None
         self.sent_at = 0.0
         self.is_head = False
         """Sent while nothing before it was unanswered, so an answer `out of sequence` is meant for it."""
@@ -83,13 +84,21 @@ class Batch:
     def is_settled(self) -> bool:
         return self.base_offset is not None or self.error is not None
 
-    def build(self, identity: tuple[int, int], compression: str, *, transactional: bool = False) -> bytes:
+    def build(
+        self,
+        identity: tuple[int, int],
+        compression: str,
+        *,
+        transactional: bool = False,
+        buffers: ReusedBuffers | None = None,
+    ) -> Frame:
         """The frame under this identity and the batch's sequence; built once, and renumbered if need be."""
         producer_id, epoch = identity
         sequence = self.sequence if producer_id >= 0 else -1
         if self.frame is None:
             assert self.rows is not None
             self.frame = self.rows.seal(
+                buffers,
                 priority=self.route.priority,
                 compression=compression,
                 producer_id=producer_id,
