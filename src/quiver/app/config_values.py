@@ -12,7 +12,7 @@ _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 def text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise ValueError(f"{value!r} is not a text with something in it")
+        raise ValueError(f"{value!r} must be a non-empty string")
     return value.strip()
 
 

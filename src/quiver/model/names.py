@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple, NewType
 
 from quiver.model.errors import InvalidName
+from quiver.model.limits import NAME_LENGTH
 
 TopicId = NewType("TopicId", int)
 Offset = NewType("Offset", int)
@@ -14,7 +15,7 @@ LeaderEpoch = NewType("LeaderEpoch", int)
 """Rises whenever a unit (a partition with its logs, or a journal) gets a leader. Frames carry it, and logs refuse an
 older one. A type of its own, because the two epochs are easily mistaken for each other."""
 
-NAME_PATTERN = "[A-Za-z0-9._-]{1,240}"
+NAME_PATTERN = f"[A-Za-z0-9._-]{{1,{NAME_LENGTH}}}"
 _NAME = re.compile(NAME_PATTERN)
 
 
@@ -26,8 +27,8 @@ class TopicPartition(NamedTuple):
 
 
 def sole_leader_epoch(start: StartEpoch) -> LeaderEpoch:
-    """The leader epoch of every unit when one process has the data directory to itself: it leads them all from its
-    start on."""
+    """The leader epoch of every unit when one process has the data directory to itself: it leads them all since its
+    start."""
     return LeaderEpoch(start)
 
 

@@ -15,9 +15,9 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def whole_number(text: str) -> int | None:
-    """The number that plain digits mean, up to the highest there is; None for any other text.
+    """The number in plain digits, up to HIGHEST; None for any other text.
 
-    `str.isdigit` takes digits of all scripts, and superscripts, which `int` does not; and `int` takes no text of
+    `str.isdigit` is true for digits of all scripts and for superscripts, which `int` refuses; `int` also refuses
     thousands of digits.
     """
     if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
@@ -27,13 +27,13 @@ def whole_number(text: str) -> int | None:
 
 
 def shown(value: object) -> str:
-    """A value as an error says it: what does not fit on a line is cut off."""
+    """A value as errors show it, cut to fit on a line."""
     text = repr(value[: _SHOWN + 1] if isinstance(value, str) else value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def parse_size_bytes(value: object, low: int, high: int) -> int:
-    """Bytes. Units are powers of 1024, with or without the i; ValueError says what is wrong."""
+    """The size in bytes. Units are powers of 1024, with or without the i. ValueError says what is wrong."""
     size = value
     if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
         size = round(float(match[1]) * _UNITS[match[2].lower()]) if match[2] or "." in match[1] else int(match[1])

@@ -27,11 +27,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     is_paused: bool = False
     created_at_ms: int = 0
     anchor_ms: int = 0
-    """What intervals are counted from: when `cron` was set."""
+    """When `cron` was set; intervals are counted from here."""
 
 
 class ScheduleChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is absent stays as it is."""
+    """The fields to change; the others stay as they are."""
 
     cron: str | UnsetType = UNSET
     timezone: str | UnsetType = UNSET
@@ -50,18 +50,18 @@ class ScheduleChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class DelayedMessage(msgspec.Struct, frozen=True, array_like=True):
-    """A message that enters its topic at a time, or what became of it."""
+    """A message that enters its topic at a given time, and its state."""
 
     partition: int
     id: int
-    """What publishing it answered as its offset. It is not the offset that it gets in the topic."""
+    """What publishing it returned as its offset. It gets another offset when it enters the topic."""
     deliver_at_ms: int
     priority: Priority
     state: DelayedStatus
 
 
 class DelayedId(NamedTuple):
-    """Users write it `partition:id`, or `id` where one partition has it."""
+    """Users write it `partition:id`, or just `id` if only one partition has it."""
 
     partition: int | None
     id: int

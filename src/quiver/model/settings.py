@@ -1,4 +1,4 @@
-"""Settings as users write them: parsed by name, and every bad one named at once."""
+"""Settings as users write them: parsed by name; one error names every bad setting."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
@@ -10,13 +10,13 @@ from quiver.model.times import parse_duration_ms
 
 class Setting(NamedTuple):
     field: str
-    """The name of the field that holds it."""
+    """The field that it sets."""
     parse: Callable[[object], Any]
     """Raises ValueError, TypeError or InvalidRequest."""
 
 
 def parse_settings(kind: str, known: Mapping[str, Setting], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that users' settings mean; every bad one is named in one InvalidSetting."""
+    """The fields that users' settings set. One InvalidSetting names every bad setting."""
     fields: dict[str, Any] = {}
     problems: dict[str, str] = {}
     for name, value in settings.items():

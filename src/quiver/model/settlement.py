@@ -6,10 +6,10 @@ from typing import NamedTuple
 import msgspec
 
 from quiver.model.errors import InvalidReceipt, InvalidRequest
+from quiver.model.limits import LONGEST_SETTLE_DELAY_MS
 
 ACK, NACK, REJECT, EXTEND = 0, 1, 2, 3
 
-MAX_DELAY_MS = 3650 * 86_400_000
 _END_OF_OFFSETS = 2**63
 _RECEIPT = re.compile(
     r"([A-Za-z0-9._-]{1,240}):([0-9]{1,5}):([0-9]{1,19}):([0-9]{1,9}):([0-9a-f]{1,16})-([0-9a-f]{1,16})", re.ASCII
@@ -18,7 +18,7 @@ _SHOWN_CHARACTERS = 80
 
 
 class SettleRequest(msgspec.Struct, array_like=True, frozen=True):
-    """What is to happen with some messages of one lease."""
+    """What to do with some messages of one lease."""
 
     topic_id: int
     partition: int
@@ -35,7 +35,7 @@ class SettleRequest(msgspec.Struct, array_like=True, frozen=True):
     reason: str = ""
     """nack: the last error; reject: the reason."""
     is_repeat: bool = False
-    """It was sent before, and it is not known what became of it: refusals say whether the messages are settled."""
+    """The request was sent before and its outcome is unknown. Refusals then say whether the messages are settled."""
 
     def check(self) -> None:
         if not 0 <= self.action <= EXTEND:
@@ -43,7 +43,7 @@ class SettleRequest(msgspec.Struct, array_like=True, frozen=True):
         for start, end in self.runs:
             if not 0 <= start < end <= _END_OF_OFFSETS:
                 raise InvalidRequest(problem=f"{start} to {end} is not a run of offsets")
-        if self.delay_ms is not None and not 0 <= self.delay_ms <= MAX_DELAY_MS:
+        if self.delay_ms is not None and not 0 <= self.delay_ms <= LONGEST_SETTLE_DELAY_MS:
             raise InvalidRequest(problem=f"a delay of {self.delay_ms} ms is not between 0 and ten years")
 
 
@@ -63,7 +63,7 @@ class Receipt(NamedTuple):
 
 
 def parse_receipt(text: object) -> Receipt:
-    """InvalidReceipt for anything that cannot be one. Whether its lease lives is for the broker to say."""
+    """InvalidReceipt for anything that cannot be a receipt. Only the broker knows whether its lease still holds."""
     found = _RECEIPT.fullmatch(text) if isinstance(text, str) else None
     if found is None or int(found[3]) >= _END_OF_OFFSETS:
         shown = text[:_SHOWN_CHARACTERS] if isinstance(text, str) else text

@@ -36,7 +36,7 @@ class ChangeSignal:
         self.changed = asyncio.Event()
 
     async def wait(self, seconds: float) -> None:
-        """Until the group changes, or the time is over."""
+        """Waits until the group changes or the time is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.changed.wait()
