@@ -1,7 +1,7 @@
 """From the stored bytes of a body to an Arrow record batch, without copying when they are not compressed.
 
 Arrow checks that the metadata of its message is a sound flatbuffer. But it allocates what compressed buffers claim to
-hold, and it accepts buffers that overlap. Both let a small body stand for a large one, so both are refused here,
+contain, and it accepts buffers that overlap. Both let a small body unpack to a large one, so both are refused here,
 before Arrow opens the message.
 """
 
@@ -36,12 +36,13 @@ _RECORD_BATCH = 3
 
 
 def check_readable(header: FrameHeader, limits: Limits) -> None:
-    """InvalidFrame for a body that this version cannot read, FrameTooLarge for one that takes too much memory."""
+    """Raises InvalidFrame for a body that this version cannot read, FrameTooLarge for one that takes too much
+    memory."""
     attributes = header.attributes
     if attributes & ~KNOWN_ATTRIBUTES or header.compression > COMPRESSION_ZSTD:
         raise InvalidFrame(problem=f"attributes {attributes:#06x} are not known")
     if attributes & ENCRYPTED:
-        raise InvalidFrame(problem="encrypted bodies are not taken")
+        raise InvalidFrame(problem="encrypted bodies are not supported")
     if header.encoding != ENCODING_ARROW:
         raise InvalidFrame(problem=f"body encoding {header.encoding} is not known")
     if header.columns & ~KNOWN_COLUMNS:
@@ -97,7 +98,7 @@ def _decompress(data: pa.Buffer, code: int, length: int) -> pa.Buffer:
 def _check_message(message: memoryview, layout: Layout) -> None:
     """InvalidFrame unless this is one record batch message, without compressed or overlapping buffers.
 
-    Where a column takes no nulls, the metadata must say so. Everything else is left to Arrow's own checks.
+    If a column allows no nulls, the metadata must say so. Everything else is left to Arrow's own checks.
     """
     try:
         _check_metadata(message, layout)
@@ -121,7 +122,7 @@ def _check_metadata(message: memoryview, layout: Layout) -> None:
         raise InvalidFrame(problem="the Arrow message does not end where the body ends")
     batch = reference(metadata, field(metadata, root, _MESSAGE_HEADER))
     if field(metadata, batch, _BATCH_COMPRESSION):
-        raise InvalidFrame(problem="Arrow's own buffer compression is not taken; compress the whole body instead")
+        raise InvalidFrame(problem="Arrow's own buffer compression is not supported; compress the whole body instead")
     _check_buffers(metadata, batch, layout.buffer_count, body_length)
     if layout.required_nodes:
         _check_nodes(metadata, batch, layout)

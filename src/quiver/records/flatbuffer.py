@@ -10,7 +10,7 @@ _I32 = struct.Struct("<i")
 
 
 def field(metadata: memoryview, table: int, number: int) -> int:
-    """Where a field of a table lies, 0 when it is left out."""
+    """The position of a field of a table; 0 if it is left out."""
     vtable = table - int(_I32.unpack_from(metadata, table)[0])
     if vtable < 0:
         raise InvalidFrame(problem="the body is not an Arrow message: its metadata is broken")
@@ -22,7 +22,7 @@ def field(metadata: memoryview, table: int, number: int) -> int:
 
 
 def reference(metadata: memoryview, position: int) -> int:
-    """Where the table or vector lies that a field points to."""
+    """The position of the table or vector that a field points to."""
     if not position:
         raise InvalidFrame(problem="the body is not an Arrow message: its metadata is incomplete")
     return position + int(_U32.unpack_from(metadata, position)[0])
