@@ -55,6 +55,8 @@ _HEADER = struct.Struct("<2sBBIqiIqIIIIqiiqqIHH")
 _BROKER_PART = struct.Struct("<qi4xq")
 _CRC = struct.Struct("<I")
 assert _HEADER.size == HEADER_BYTES
+pack_header_fields = _HEADER.pack
+"""Magic, version, and the fields of a FrameHeader, one after the other."""
 
 
 class FrameHeader(NamedTuple):

@@ -36,7 +36,7 @@ Indices = npt.NDArray[np.int64]
 _NO_KEY = list_array([b""], KEY.field.type)[0]
 _LARGE_VALUE_BYTES = 512
 _LARGE_FRAME_BYTES = 256 * KIB
-Frame = bytearray | memoryview
+Frame = bytes | bytearray | memoryview
 _HASHED = (KEY.bit, ID.bit)
 """The columns that choose the partition: the first one that a message has."""
 
@@ -193,6 +193,10 @@ class Rows:
         if buffers is None or arrays[VALUE.bit].nbytes < _LARGE_FRAME_BYTES:
             return seal(arrays, low, high, **options)
         return seal_into(buffers.join, arrays, low, high, **options)
+
+
+ONE_ROW = Rows({VALUE.bit: pa.nulls(1, VALUE.field.type)}, 0)
+"""In the place of a message of which only the frame is kept."""
 
 
 def renumbered(frame: Frame, *, producer_id: int, producer_epoch: int, base_sequence: int) -> Frame:

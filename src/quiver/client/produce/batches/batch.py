@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from quiver.client.produce.batches.routing import Routed, RoutedRows
 from quiver.client.produce.route import Route
-from quiver.client.produce.rows import Frame, Rows, renumbered
+from quiver.client.produce.rows import ONE_ROW, Frame, Rows, renumbered
 from quiver.model.errors import QuiverError
+from quiver.records.single import single_frame
 from quiver.structures.reused_buffers import ReusedBuffers
 
 if TYPE_CHECKING:
@@ -87,6 +88,11 @@ class Batch:
     def is_settled(self) -> bool:
         return self.base_offset is not None or self.error is not None
 
+    @property
+    def current(self) -> "Batch":
+        """Of a batch of one message: the one that it is in now, which is another one after it was routed again."""
+        return self if self.placement is None else self.placement.locate(0)[0]
+
     def build(
         self,
         identity: tuple[int, int],
@@ -115,6 +121,18 @@ class Batch:
         self.identity = (producer_id, epoch)
         return self.frame
 
+    def build_single(self, value: bytes, key: bytes | None, now_ms: int, identity: tuple[int, int]) -> None:
+        """Builds the frame, of one small message and uncompressed."""
+        self.identity = identity
+        self.frame = single_frame(
+            value,
+            key,
+            timestamp_ms=now_ms,
+            priority=self.route.priority,
+            identity=identity,
+            base_sequence=self.sequence,
+        )
+
     def note_duplicates(self, duplicates: Iterable[tuple[int, int, bool]]) -> None:
         """Which messages are repeats, according to the broker."""
         self.duplicates = {row: (offset, is_delayed) for row, offset, is_delayed in duplicates}
@@ -128,6 +146,15 @@ class Batch:
 
     def release(self) -> None:
         self.rows = self.frame = None
+
+
+def single_batch(
+    outcome: "SendOutcome", route: Route, partition: int, *, hashed: bool, size: int, deadline: float
+) -> Batch:
+    """The batch of one message, of which there will only be a frame."""
+    batch = Batch([outcome], route, RoutedRows(partition, ONE_ROW, hashed), size=size, deadline=deadline)
+    batch.rows = None
+    return batch
 
 
 def batches_of(
