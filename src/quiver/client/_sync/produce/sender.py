@@ -54,7 +54,6 @@ _TOPIC_SECONDS = 60.0
 _UNKNOWN_OFFSET = -1
 _REPAIRED = (OutOfSequence, StalePartitionCount, TopicNotFound, UnknownProducer)
 """What the producer repairs by itself, immediately."""
-_REUSED_BUFFERS = IN_FLIGHT_PER_PARTITION + 4
 _SLOW_SECONDS = 1.0
 """After this time without a response a caller with a timeout no longer sends by itself."""
 
@@ -78,8 +77,7 @@ class Sender:
         self._unsettled = unsettled
         self._mutex = threading.Lock()
         self._pumping = Lock()
-        self._buffers = ReusedBuffers(_REUSED_BUFFERS)
-        """Used by whoever pumps."""
+        self._buffers = ReusedBuffers(IN_FLIGHT_PER_PARTITION + 4)  # of whoever pumps
         self._in_flight = InFlightBatches(
             broker.new_backoff, idempotent=config.idempotent, is_transactional=config.is_transactional
         )
@@ -328,12 +326,7 @@ class Sender:
         outbound: list[Outbound] = []
         for queue, batch in batches:
             try:
-                frame = batch.build(
-                    queue.identity,
-                    config.compression,
-                    transactional=config.is_transactional,
-                    buffers=self._buffers,
-                )
+                frame = batch.build(queue.identity, config, self._buffers)
             except QuiverError as error:
                 self._refused(queue, batch, error, was_sent=False)
                 continue

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from quiver.client.produce.batches.routing import Routed, RoutedRows
+from quiver.client.produce.options import ProducerConfig
 from quiver.client.produce.route import Route
 from quiver.client.produce.rows import ONE_ROW, Frame, Rows, renumbered
 from quiver.model.errors import QuiverError
@@ -93,14 +94,7 @@ class Batch:
         """Of a batch of one message: the one that it is in now, which is another one after it was routed again."""
         return self if self.placement is None else self.placement.locate(0)[0]
 
-    def build(
-        self,
-        identity: tuple[int, int],
-        compression: str,
-        *,
-        transactional: bool = False,
-        buffers: ReusedBuffers | None = None,
-    ) -> Frame:
+    def build(self, identity: tuple[int, int], config: ProducerConfig, buffers: ReusedBuffers | None = None) -> Frame:
         """The frame with this identity and the batch's sequence; built once, and renumbered if necessary."""
         producer_id, epoch = identity
         sequence = self.sequence if producer_id >= 0 else -1
@@ -109,11 +103,11 @@ class Batch:
             self.frame = self.rows.seal(
                 buffers,
                 priority=self.route.priority,
-                compression=compression,
+                compression=config.compression,
                 producer_id=producer_id,
                 producer_epoch=epoch,
                 base_sequence=sequence,
-                transactional=transactional,
+                transactional=config.is_transactional,
             )
             self.rows = None
         elif self.identity != (producer_id, epoch):
