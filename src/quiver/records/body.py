@@ -12,6 +12,7 @@ import pyarrow as pa
 from quiver.model.errors import FrameTooLarge, InvalidFrame
 from quiver.model.limits import Limits
 from quiver.records.columns import Layout, layout_for
+from quiver.records.flatbuffer import field, reference
 from quiver.records.header import (
     COMPRESSION_LZ4,
     COMPRESSION_NONE,
@@ -25,9 +26,7 @@ from quiver.records.header import (
 
 _PREFIX = struct.Struct("<II")  # the continuation marker and the length of the metadata
 _CONTINUATION = 0xFFFFFFFF
-_U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
-_I32 = struct.Struct("<i")
 _I64 = struct.Struct("<q")
 
 # Positions in the tables of Arrow's Message.fbs.
@@ -114,15 +113,15 @@ def _check_metadata(message: memoryview, layout: Layout) -> None:
     body_position = _PREFIX.size + metadata_length
     metadata = message[_PREFIX.size : body_position]
     (root,) = _U32.unpack_from(metadata)
-    header_type = _field(metadata, root, _MESSAGE_HEADER_TYPE)
+    header_type = field(metadata, root, _MESSAGE_HEADER_TYPE)
     if not header_type or metadata[header_type] != _RECORD_BATCH:
         raise InvalidFrame(problem="the body is not an Arrow record batch")
-    length_at = _field(metadata, root, _MESSAGE_BODY_LENGTH)
+    length_at = field(metadata, root, _MESSAGE_BODY_LENGTH)
     body_length = _I64.unpack_from(metadata, length_at)[0] if length_at else 0
     if body_position + body_length != len(message):
         raise InvalidFrame(problem="the Arrow message does not end where the body ends")
-    batch = _reference(metadata, _field(metadata, root, _MESSAGE_HEADER))
-    if _field(metadata, batch, _BATCH_COMPRESSION):
+    batch = reference(metadata, field(metadata, root, _MESSAGE_HEADER))
+    if field(metadata, batch, _BATCH_COMPRESSION):
         raise InvalidFrame(problem="Arrow's own buffer compression is not supported; compress the whole body instead")
     _check_buffers(metadata, batch, layout.buffer_count, body_length)
     if layout.required_nodes:
@@ -130,7 +129,7 @@ def _check_metadata(message: memoryview, layout: Layout) -> None:
 
 
 def _check_buffers(metadata: memoryview, batch: int, count: int, body_length: int) -> None:
-    places = _pairs(metadata, _field(metadata, batch, _BATCH_BUFFERS), count, "buffers")
+    places = _pairs(metadata, field(metadata, batch, _BATCH_BUFFERS), count, "buffers")
     end = 0
     for index in range(0, 2 * count, 2):
         length = places[index + 1]
@@ -144,34 +143,15 @@ def _check_buffers(metadata: memoryview, batch: int, count: int, body_length: in
 
 
 def _check_nodes(metadata: memoryview, batch: int, layout: Layout) -> None:
-    nodes = _pairs(metadata, _field(metadata, batch, _BATCH_NODES), layout.node_count, "arrays")
+    nodes = _pairs(metadata, field(metadata, batch, _BATCH_NODES), layout.node_count, "arrays")
     for index in layout.required_nodes:
         if nodes[2 * index + 1]:
             raise InvalidFrame(problem="there are nulls where none are allowed (timestamp, offset_delta, header)")
 
 
-def _field(metadata: memoryview, table: int, number: int) -> int:
-    """The position of a field of a table; 0 if it is left out."""
-    vtable = table - int(_I32.unpack_from(metadata, table)[0])
-    if vtable < 0:
-        raise InvalidFrame(problem="the body is not an Arrow message: its metadata is broken")
-    entry = 4 + 2 * number
-    if entry + 2 > _U16.unpack_from(metadata, vtable)[0]:
-        return 0
-    (offset,) = _U16.unpack_from(metadata, vtable + entry)
-    return table + int(offset) if offset else 0
-
-
-def _reference(metadata: memoryview, position: int) -> int:
-    """The position of the table or vector that a field points to."""
-    if not position:
-        raise InvalidFrame(problem="the body is not an Arrow message: its metadata is incomplete")
-    return position + int(_U32.unpack_from(metadata, position)[0])
-
-
 def _pairs(metadata: memoryview, field: int, count: int, what: str) -> tuple[int, ...]:
     """The numbers of a vector of `count` structs of two int64."""
-    vector = _reference(metadata, field)
+    vector = reference(metadata, field)
     (stored,) = _U32.unpack_from(metadata, vector)
     if stored != count:
         raise InvalidFrame(problem=f"the Arrow message has {stored} {what}, its columns need {count}")

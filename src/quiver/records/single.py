@@ -55,5 +55,5 @@ def _learn(lengths: tuple[int, int]) -> bytes:
     data_bytes = sum(8 + length + -length % ALIGNMENT for length in lengths if length != _NO_KEY)
     if len(_arrow_metadata) >= _MOST_KEPT:
         _arrow_metadata.clear()
-    metadata = _arrow_metadata[lengths] = body[: len(body) - data_bytes]
+    metadata = _arrow_metadata[lengths] = bytes(body[: len(body) - data_bytes])
     return metadata

@@ -24,7 +24,7 @@ from quiver.client.produce.batches.send_outcome import SendOutcome
 from quiver.client.produce.batches.send_queue import PartitionSendQueue
 from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.open_chunks import OpenChunks
-from quiver.client.produce.options import ProducerConfig
+from quiver.client.produce.options import IN_FLIGHT_PER_PARTITION, ProducerConfig
 from quiver.model.errors import (
     ConnectionLost,
     OutOfSequence,
@@ -44,6 +44,7 @@ from quiver.protocol.messages import (
     Response,
     TopicInfo,
 )
+from quiver.structures.reused_buffers import ReusedBuffers
 
 _logger = logging.getLogger(__name__)
 _TICK_SECONDS = 1.0
@@ -75,6 +76,7 @@ class AsyncSender:
         self._unsettled = unsettled
         self._mutex = threading.Lock()
         self._pumping = Lock()
+        self._buffers = ReusedBuffers(IN_FLIGHT_PER_PARTITION + 4)  # of whoever pumps
         self._in_flight = InFlightBatches(
             broker.new_backoff, idempotent=config.idempotent, is_transactional=config.is_transactional
         )
@@ -325,7 +327,7 @@ class AsyncSender:
         outbound: list[Outbound] = []
         for queue, batch in batches:
             try:
-                frame = batch.build(queue.identity, config.compression, transactional=config.is_transactional)
+                frame = batch.build(queue.identity, config, self._buffers)
             except QuiverError as error:
                 self._refused(queue, batch, error, was_sent=False)
                 continue
