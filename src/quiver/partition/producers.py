@@ -10,7 +10,7 @@ import msgspec
 
 from quiver.model.errors import OutOfSequence, ProducerFenced, UnknownProducer
 from quiver.model.limits import FRAMES_REMEMBERED, SEQUENCE_LIMIT
-from quiver.records.header import COLUMN_ID, NO_PRODUCER, FrameHeader
+from quiver.records.header import COLUMN_ID, CONTROL, NO_PRODUCER, FrameHeader
 
 EXPIRY_MS = 24 * 3_600_000
 PRODUCERS_REMEMBERED = 10_000
@@ -56,13 +56,15 @@ class ProducerTable:
         Raises ProducerFenced for an old epoch, OutOfSequence for a gap or a repeat too old to be remembered, and
         UnknownProducer when a frame that is not a producer's first comes from a producer that is not remembered.
         """
-        if header.producer_id == NO_PRODUCER:
+        producer_id = header.producer_id
+        if producer_id == NO_PRODUCER:
             return None
-        known = self.get(header.producer_id)
-        if header.producer_id >= FIRST_RELAY_ID:
-            if known is None or not self.passed(header.producer_id, header.base_sequence):
+        if producer_id >= FIRST_RELAY_ID:
+            known = self._relays.get(producer_id)
+            if known is None or not self.passed(producer_id, header.base_sequence):
                 return None
             return _passed_frame(known, header.base_sequence)
+        known = self._producers.get(producer_id)
         if known is None:
             if header.base_sequence != 0:
                 raise UnknownProducer(producer_id=header.producer_id)
@@ -99,9 +101,9 @@ class ProducerTable:
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER:
             return
-        producers = self._table_of(producer_id)
+        producers = self._relays if producer_id >= FIRST_RELAY_ID else self._producers
         known = producers.pop(producer_id, None)
-        if header.is_control:
+        if header.attributes & CONTROL:
             # The transaction is over: what comes late under its epoch is refused, the next epoch begins at 0.
             if known is None or known.epoch <= header.producer_epoch:
                 marker = SentFrame(-1, 0, header.base_offset, header.append_time_ms)
@@ -116,9 +118,10 @@ class ProducerTable:
         producers[producer_id] = ProducerState(
             header.producer_epoch,
             (header.base_sequence + count) % SEQUENCE_LIMIT,
-            (*frames, sent)[-FRAMES_REMEMBERED:],
+            (*frames[1 - FRAMES_REMEMBERED :], sent),
         )
-        self._limit()
+        if len(producers) > PRODUCERS_REMEMBERED:
+            self._limit()
 
     def _limit(self) -> None:
         if len(self._producers) > PRODUCERS_REMEMBERED:

@@ -1,17 +1,14 @@
 """From the stored bytes of a body to an Arrow record batch, without copying when they are not compressed.
 
-Arrow checks that the metadata of its message is a sound flatbuffer. But it allocates what compressed buffers claim to
-hold, and it accepts buffers that overlap. Both let a small body stand for a large one, so both are refused here,
-before Arrow opens the message.
+`arrow_message` refuses what Arrow itself would accept and must not, before Arrow opens the message.
 """
-
-import struct
 
 import pyarrow as pa
 
 from quiver.model.errors import FrameTooLarge, InvalidFrame
 from quiver.model.limits import Limits
-from quiver.records.columns import Layout, layout_for
+from quiver.records.arrow_message import check_message
+from quiver.records.columns import layout_for
 from quiver.records.header import (
     COMPRESSION_LZ4,
     COMPRESSION_NONE,
@@ -22,18 +19,6 @@ from quiver.records.header import (
     KNOWN_COLUMNS,
     FrameHeader,
 )
-
-_PREFIX = struct.Struct("<II")  # the continuation marker and the length of the metadata
-_CONTINUATION = 0xFFFFFFFF
-_U16 = struct.Struct("<H")
-_U32 = struct.Struct("<I")
-_I32 = struct.Struct("<i")
-_I64 = struct.Struct("<q")
-
-# Positions in the tables of Arrow's Message.fbs.
-_MESSAGE_HEADER_TYPE, _MESSAGE_HEADER, _MESSAGE_BODY_LENGTH = 1, 2, 3
-_BATCH_NODES, _BATCH_BUFFERS, _BATCH_COMPRESSION = 1, 2, 3
-_RECORD_BATCH = 3
 
 
 def check_readable(header: FrameHeader, limits: Limits) -> None:
@@ -67,7 +52,7 @@ def open_body(body: memoryview, header: FrameHeader, *, trusted: bool = False) -
     if header.compression != COMPRESSION_NONE:
         message = _decompress(message, header.compression, header.uncompressed_length)
     if not trusted:
-        _check_message(memoryview(message), layout)
+        check_message(memoryview(message), header.columns)
     try:
         batch = pa.ipc.read_record_batch(message, layout.schema)
         if not trusted:
@@ -93,85 +78,3 @@ def _decompress(data: pa.Buffer, code: int, length: int) -> pa.Buffer:
     if plain.size != length:
         raise InvalidFrame(problem=f"the body does not decompress to the {length} bytes that the header names")
     return plain
-
-
-def _check_message(message: memoryview, layout: Layout) -> None:
-    """InvalidFrame unless this is one record batch message, without compressed or overlapping buffers.
-
-    Where a column takes no nulls, the metadata must say so. Everything else is left to Arrow's own checks.
-    """
-    try:
-        _check_metadata(message, layout)
-    except (struct.error, IndexError) as error:
-        raise InvalidFrame(problem="the body is not an Arrow message: its metadata is cut off") from error
-
-
-def _check_metadata(message: memoryview, layout: Layout) -> None:
-    continuation, metadata_length = _PREFIX.unpack_from(message)
-    if continuation != _CONTINUATION:
-        raise InvalidFrame(problem="the body is not an Arrow message")
-    body_position = _PREFIX.size + metadata_length
-    metadata = message[_PREFIX.size : body_position]
-    (root,) = _U32.unpack_from(metadata)
-    header_type = _field(metadata, root, _MESSAGE_HEADER_TYPE)
-    if not header_type or metadata[header_type] != _RECORD_BATCH:
-        raise InvalidFrame(problem="the body is not an Arrow record batch")
-    length_at = _field(metadata, root, _MESSAGE_BODY_LENGTH)
-    body_length = _I64.unpack_from(metadata, length_at)[0] if length_at else 0
-    if body_position + body_length != len(message):
-        raise InvalidFrame(problem="the Arrow message does not end where the body ends")
-    batch = _reference(metadata, _field(metadata, root, _MESSAGE_HEADER))
-    if _field(metadata, batch, _BATCH_COMPRESSION):
-        raise InvalidFrame(problem="Arrow's own buffer compression is not taken; compress the whole body instead")
-    _check_buffers(metadata, batch, layout.buffer_count, body_length)
-    if layout.required_nodes:
-        _check_nodes(metadata, batch, layout)
-
-
-def _check_buffers(metadata: memoryview, batch: int, count: int, body_length: int) -> None:
-    places = _pairs(metadata, _field(metadata, batch, _BATCH_BUFFERS), count, "buffers")
-    end = 0
-    for index in range(0, 2 * count, 2):
-        length = places[index + 1]
-        if length:
-            position = places[index]
-            if length < 0 or position < end:
-                raise InvalidFrame(problem="the buffers of the Arrow message do not follow one another")
-            end = position + length
-    if end > body_length:
-        raise InvalidFrame(problem="the buffers of the Arrow message go beyond its end")
-
-
-def _check_nodes(metadata: memoryview, batch: int, layout: Layout) -> None:
-    nodes = _pairs(metadata, _field(metadata, batch, _BATCH_NODES), layout.node_count, "arrays")
-    for index in layout.required_nodes:
-        if nodes[2 * index + 1]:
-            raise InvalidFrame(problem="there are nulls where none are allowed (timestamp, offset_delta, header)")
-
-
-def _field(metadata: memoryview, table: int, number: int) -> int:
-    """Where a field of a table lies, 0 when it is left out."""
-    vtable = table - int(_I32.unpack_from(metadata, table)[0])
-    if vtable < 0:
-        raise InvalidFrame(problem="the body is not an Arrow message: its metadata is broken")
-    entry = 4 + 2 * number
-    if entry + 2 > _U16.unpack_from(metadata, vtable)[0]:
-        return 0
-    (offset,) = _U16.unpack_from(metadata, vtable + entry)
-    return table + int(offset) if offset else 0
-
-
-def _reference(metadata: memoryview, position: int) -> int:
-    """Where the table or vector lies that a field points to."""
-    if not position:
-        raise InvalidFrame(problem="the body is not an Arrow message: its metadata is incomplete")
-    return position + int(_U32.unpack_from(metadata, position)[0])
-
-
-def _pairs(metadata: memoryview, field: int, count: int, what: str) -> tuple[int, ...]:
-    """The numbers of a vector of `count` structs of two int64."""
-    vector = _reference(metadata, field)
-    (stored,) = _U32.unpack_from(metadata, vector)
-    if stored != count:
-        raise InvalidFrame(problem=f"the Arrow message has {stored} {what}, its columns need {count}")
-    return struct.unpack_from(f"<{2 * count}q", metadata, vector + 4)

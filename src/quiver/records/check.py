@@ -105,7 +105,7 @@ def _check_times(batch: pa.RecordBatch, header: FrameHeader, layout: Layout) -> 
     low, high = header.min_timestamp_ms, header.max_timestamp_ms
     if header.columns & TIMESTAMP.bit:
         times = to_numbers(batch.column(layout.place(TIMESTAMP)))
-        if times.min() != low or times.max() != high:
+        if np.minimum.reduce(times) != low or np.maximum.reduce(times) != high:
             raise InvalidFrame(problem="min and max timestamp are not those of the messages")
     elif low != high:
         raise InvalidFrame(problem="without a timestamp column, min and max timestamp must be the same")

@@ -15,6 +15,7 @@ from quiver.log.segment.segment import Segment
 from quiver.log.segment_log import SegmentLog
 from quiver.model.errors import Closed, Overloaded, PartitionOffline, QuiverError
 from quiver.storage.local.resources import LocalResources
+from quiver.storage.local.turn import Turn
 from quiver.storage.port import Compacted, Compaction, Dirt
 
 _ATTEMPTS = 5
@@ -46,7 +47,7 @@ class _Outcome(NamedTuple):
 class LocalCompaction:
     """`turn` is the log's own, of those who change it. A pass takes it only while it replaces segments."""
 
-    def __init__(self, disk: SegmentLog, resources: LocalResources, turn: asyncio.Lock) -> None:
+    def __init__(self, disk: SegmentLog, resources: LocalResources, turn: Turn) -> None:
         self._disk = disk
         self._resources = resources
         self._turn = turn

@@ -1,7 +1,7 @@
 """A Log on local files: the asynchronous shell around `quiver.log`."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from quiver.log.segment.damage import Damage
@@ -15,6 +15,7 @@ from quiver.storage.local.compaction import LocalCompaction
 from quiver.storage.local.reader import LocalReader
 from quiver.storage.local.resources import LocalResources
 from quiver.storage.local.tiers import LogTiers, MemoryTier
+from quiver.storage.local.turn import Turn
 from quiver.storage.local.wal.log import SMALL_BYTES, WalBatch
 from quiver.storage.local.write_behind import WriteBehind
 from quiver.storage.memory.snapshots import MemorySnapshots
@@ -43,7 +44,7 @@ class LocalLog:
         self._resources = resources
         self._tiers = LogTiers(disk)
         self._reader = LocalReader(self._tiers, resources.reads)
-        self._turn = asyncio.Lock()
+        self._turn = Turn()
         self._behind = WriteBehind(disk, resources.background, resources.flusher)
         self._compaction = LocalCompaction(disk, resources, self._turn)
         self._memory_snapshots = MemorySnapshots()
@@ -52,6 +53,8 @@ class LocalLog:
         """Failures of the WAL so far, and a place in a segment: unsynced bytes before it are in the WAL."""
         self._newest: WalBatch | None = None
         """The batch of the WAL that has the last of them."""
+        self._ending: asyncio.Task[None] | None = None
+        """Syncs what the WAL could not take, of an append that no task waits for."""
         self.is_released = False
         """It is closed, and nothing holds its files any more: they may be opened again."""
 
@@ -108,7 +111,7 @@ class LocalLog:
 
     def append_at_once(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> bool:
         disk, durability = self._disk, self._options.durability
-        if durability == "memory" or (durability == "fsync" and sync) or self._turn.locked():
+        if durability == "memory" or (durability == "fsync" and sync) or self._turn.is_taken:
             return False
         if self._tiers.is_closed or self._tiers.memory is not None or self._behind.is_behind:
             return False
@@ -121,11 +124,11 @@ class LocalLog:
             return False
         self._resources.space.take(plan.size_bytes)
         if durability == "fsync" and self._takes_wal(plan):
-            runs = disk.appender.write(frames, plan)
+            runs = disk.appender.write_ready(frames)
             self._add_to_wal(runs)
             disk.appender.publish(runs, plan, synced=False)
             return True
-        disk.appender.append(frames, plan, sync=False)
+        disk.appender.publish(disk.appender.write_ready(frames), plan, synced=False)
         self._behind.wrote(plan.size_bytes)
         if durability == "interval":
             self._behind.reserve_ahead(plan.end_offset)
@@ -142,17 +145,68 @@ class LocalLog:
 
     async def _append_through_wal(self, frames: Sequence[StampedFrame], plan: AppendPlan) -> None:
         """Writes to the segment, syncs in the write-ahead log, then shows readers."""
-        appender, resources = self._disk.appender, self._resources
-        resources.space.take(plan.size_bytes)
-        runs = appender.write(frames, plan)
-        batch = self._add_to_wal(runs)
-        resources.wal.commit()
+        runs, batch = self._write_to_wal(frames, plan)
         cancelled = await batch.done()
-        if not batch.is_on_disk:
-            await resources.writes.run(appender.make_durable, runs)
-        appender.publish(runs, plan, synced=not batch.is_on_disk)
+        await self._show(runs, plan, batch)
         if cancelled is not None:
             raise cancelled
+
+    def begin_append(self, frames: Sequence[StampedFrame], on_end: Callable[[Exception | None], None]) -> bool:
+        if self._options.durability != "fsync" or self._turn.is_taken or self._tiers.is_closed:
+            return False
+        if self._tiers.memory is not None:
+            return False
+        plan = self._disk.appender.plan(frames)
+        if not self._takes_wal(plan):
+            return False
+        runs, batch = self._write_to_wal(frames, plan)
+        self._turn.take_at_once()
+        synced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        batch.waiting.append(synced)
+        synced.add_done_callback(lambda _: self._end_append(runs, plan, batch, on_end))
+        return True
+
+    def _end_append(
+        self, runs: list[Run], plan: AppendPlan, batch: WalBatch, on_end: Callable[[Exception | None], None]
+    ) -> None:
+        if batch.is_on_disk:
+            error: Exception | None = None
+            try:
+                self._disk.appender.publish(runs, plan, synced=False)
+            except Exception as problem:
+                error = problem
+            self._turn.give_back()
+            on_end(error)
+        else:
+            self._ending = asyncio.get_running_loop().create_task(self._end_after_sync(runs, plan, batch, on_end))
+
+    async def _end_after_sync(
+        self, runs: list[Run], plan: AppendPlan, batch: WalBatch, on_end: Callable[[Exception | None], None]
+    ) -> None:
+        error: Exception | None = None
+        try:
+            await self._show(runs, plan, batch)
+        except Exception as problem:
+            error = problem
+        except asyncio.CancelledError:
+            error = self._tiers.closed()
+        self._turn.give_back()
+        on_end(error)
+
+    def _write_to_wal(self, frames: Sequence[StampedFrame], plan: AppendPlan) -> tuple[list[Run], WalBatch]:
+        """Writes to the segment, and brings the same on its way to disk in the write-ahead log."""
+        self._resources.space.take(plan.size_bytes)
+        runs = self._disk.appender.write_ready(frames)
+        batch = self._add_to_wal(runs)
+        self._resources.wal.commit()
+        return runs, batch
+
+    async def _show(self, runs: list[Run], plan: AppendPlan, batch: WalBatch) -> None:
+        """Shows readers what is on disk, after a sync of its own if the write-ahead log could not bring it there."""
+        appender = self._disk.appender
+        if not batch.is_on_disk:
+            await self._resources.writes.run(appender.make_durable, runs)
+        appender.publish(runs, plan, synced=not batch.is_on_disk)
 
     def _add_to_wal(self, runs: Sequence[Run]) -> WalBatch:
         wal, (segment, frames) = self._resources.wal, runs[0]
